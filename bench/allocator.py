@@ -25,9 +25,9 @@ from support.compare import Bar, Case, Times, gains_json, in_turn, report_bars
 from support.launches import add_comparison_options
 from support.resources import run_measured
 
+from nearfield.base import shared_heap
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.paired import Gain
-from nearfield.rules import shared_heap
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import Settings, knob_files
 from nearfield.rules.schema import load_rules

@@ -36,12 +36,13 @@ from support.compare import Bar, Case, Times, Turns, case_text, cores_moved, fla
 from support.launches import STOCK, Place, Way, choose_mpis, program_for
 
 from nearfield import mpi
+from nearfield.base import shared_heap
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.base.paired import measure_alternately
 from nearfield.base.units import counted, format_bytes, parse_bytes
 from nearfield.mpi import Installation
 from nearfield.mpi.build import COLLECTIVES
-from nearfield.rules import collectives, shared_heap
+from nearfield.rules import collectives
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import load_rules
 

@@ -30,9 +30,10 @@ from typing import Any
 from support import console, finish, parser, verdict
 
 from nearfield import mpi
+from nearfield.base import shared_heap
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
 from nearfield.mpi.process import MARK, end_all
-from nearfield.rules import collectives, shared_heap
+from nearfield.rules import collectives
 
 FOLDERS = "pt2pt,coll,comm"
 WAYS = {

@@ -29,9 +29,9 @@ from support.compare import Bar, Times, in_turn, report_bars
 from support.programs import hpcc_input
 from support.resources import run_measured
 
+from nearfield.base import shared_heap
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain
-from nearfield.rules import shared_heap
 
 MAX_COST, MIN_HUGE_SHARE = 1.01, 0.99
 MEASURES = ("time", "processor time", "faults", "memory")

@@ -14,8 +14,8 @@ from heap_peers import environment, reports
 from test_halo_python import mpi4py_on
 
 from nearfield import mpi
+from nearfield.base import shared_heap
 from nearfield.mpi import Installation
-from nearfield.rules import shared_heap
 
 CORES = len(os.sched_getaffinity(0))
 

@@ -11,11 +11,11 @@ from tuning import NEARFIELD, nearfield, rules_for, write
 
 from nearfield import mpi
 from nearfield.apply.cached_plan import cached_launch_plan
+from nearfield.base import shared_heap
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.cli.verbs.export import export_text
 from nearfield.mpi import Installation, launch_command
 from nearfield.mpi.detect_command import of_launcher, of_program, recognise
-from nearfield.rules import shared_heap
 from nearfield.rules.knobs import find_knobs
 from nearfield.rules.schema import Rules, load_rules
 

@@ -12,10 +12,10 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
+from nearfield.base.shared_heap import VARIABLE
 from nearfield.rules.criterion import COLLECTIVES, MESSAGES, search_cases
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import Knob, KnobFile, Settings, Value, knob_files
-from nearfield.rules.shared_heap import VARIABLE
 from nearfield.tune.model import candidates
 from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.paired_runs import Batch, UnusableSetting

@@ -6,14 +6,14 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import mpi_program
 
-from nearfield.rules import shared_heap
+from nearfield.base import job_key, shared_heap
 
 LIMIT_S = 30
 KiB, MiB = 1 << 10, 1 << 20
@@ -163,12 +163,13 @@ class Peers:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._peers: list[Peer] = []
 
-    def start(self, **settings: object) -> Peer:
+    def start(self, *, prefix: Sequence[object] = (), key: str = "", **settings: object) -> Peer:
+        """Starts one, by a command that ends in the program if there is a prefix."""
         process = subprocess.Popen(
-            [self.program],
+            [*map(str, prefix), self.program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment(self.folder, **{"share_first": 1, **settings}),
+            env=environment(self.folder, **{"share_first": 1, **settings}) | ({job_key.VARIABLE: key} if key else {}),
         )
         self._processes.append(process)
         assert process.stdin

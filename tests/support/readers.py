@@ -359,7 +359,7 @@ def _variables(folder: Path) -> None:
 
 def _use_variables(folder: Path) -> None:
     """Starts a program and verbs under these variables; the heap's library reads its own."""
-    from nearfield.rules import shared_heap
+    from nearfield.base import shared_heap
 
     lines = (folder / "environment").read_bytes().replace(b"\0", b"").splitlines()
     given = {name: value for name, equals, value in (line.partition(b"=") for line in lines) if equals and name}

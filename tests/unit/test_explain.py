@@ -10,8 +10,8 @@ from tuning import NEARFIELD, rules_for, write
 
 from nearfield.apply import explain
 from nearfield.apply.explain import Report, read_reports, sentences, table, with_traffic
+from nearfield.base import shared_heap
 from nearfield.mpi import Installation
-from nearfield.rules import shared_heap
 
 HEAP = {"LD_PRELOAD": f"/a/other.so:/b/{shared_heap.NAME}", "NEARFIELD_HEAP": "on=1"}
 SETTINGS = Path(__file__).parents[2] / "src/preload/heap/settings.hpp"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from heap_peers import KiB, MiB, Peers, reports, run
 
-from nearfield.rules import shared_heap
+from nearfield.base import shared_heap
 
 pytestmark = pytest.mark.slow  # their programs are compiled first
 

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from nearfield.base.errors import MpiError
+from nearfield.base.shared_heap import library
 from nearfield.rules.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, is_size_list, knob_files, numbers
-from nearfield.rules.shared_heap import library
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.satisfy_constraints import satisfy, settings_grid, without_parameter
 from nearfield.tune.search import _as_parameters

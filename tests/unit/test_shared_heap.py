@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from heap_peers import KiB, MiB, Peer, Peers, environment, reports, run
 
+from nearfield.base import shared_heap
 from nearfield.base.files import bracketed_choice
 from nearfield.doctor import kernel, memory
-from nearfield.rules import shared_heap
 
 pytestmark = pytest.mark.slow  # their programs are compiled first
 
@@ -384,7 +384,7 @@ def test_address_space_that_is_too_small_for_a_block(heap_programs: Path) -> Non
 def test_steps_aside_for_filters_that_kill(heap_programs: Path, tmp_path: Path) -> None:
     """Where a filter kills whoever makes the heap's system calls: does a program run without the heap, and is the
     reason reported?"""
-    assert run([heap_programs / "filtered", heap_programs / "blocks", "plain"], tmp_path) == "right\n"
+    assert run([heap_programs / "filtered", "kill", heap_programs / "blocks", "plain"], tmp_path) == "right\n"
     reasons = {report.values["program"]: report.values["reason"] for report in reports(tmp_path)}
     assert "seccomp" in reasons["blocks"]
 

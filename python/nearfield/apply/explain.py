@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nearfield.base import all_nodes, own_command
+from nearfield.base import all_nodes, own_command, shared_heap
 from nearfield.base.files import read_file
 from nearfield.base.units import counted, format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.mpi.run_child import run_as_child
-from nearfield.rules import shared_heap
 
 if TYPE_CHECKING:
     from nearfield.ui.terminal import Table  # what it imports takes longer than all the rest: only who has a table does
@@ -59,6 +58,7 @@ class Report:
     ways: Mapping[str, tuple[int, int]]  # messages and bytes
     mapped_bytes: int = 0  # that the heap spans; 0: not known
     shared_bytes: int = 0  # of these that other processes can map; 0: not known
+    by_owners: tuple[int, int] = (0, 0)  # copies and bytes for which it called on the owner of the memory
 
     @property
     def messages(self) -> int:
@@ -144,7 +144,10 @@ def _read(file: Path) -> Report | None:
         reason = "" if values["reason"] == "-" else values["reason"]
         names = ("forks", "mapped_bytes", "shared_bytes")
         numbers = {name: int(values.get(name, 0)) for name in names}
-        return Report(int(file.stem), values["rank"], values["program"], reason, ways=ways, **numbers)
+        by_owners = _counts(values.get("owner", "0 0"))
+        return Report(
+            int(file.stem), values["rank"], values["program"], reason, ways=ways, by_owners=by_owners, **numbers
+        )
     except (OSError, ValueError, KeyError):
         return None
 
@@ -193,6 +196,7 @@ def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: i
     return [
         *(_use(seen) if seen else [_why_nothing([one for one in reports if one.is_rank or not code])]),
         *_why_kernel(seen, _settings(environment)["from"]),
+        *_by_owners(seen),
         *_memory(seen),
         *_why_no_heap(seen or [report for report in reports if report.is_rank]),
         *(_forked(report) for report in seen if report.forks),
@@ -242,6 +246,19 @@ def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
             f"kernel forbids it ({own_command.line('doctor')} says whether it does)."
         )
     return said
+
+
+def _by_owners(seen: Sequence[Report]) -> list[str]:
+    """Returns what replaced the kernel's copies where it forbids them."""
+    copies = sum(one.by_owners[0] for one in seen)
+    if not copies:
+        return []
+    size = format_bytes(sum(one.by_owners[1] for one in seen), digits=3)
+    return [
+        f"The kernel forbids these processes to read one another's memory ({own_command.line('doctor')} says why). The "
+        f"owners of the memory therefore made {counted(copies, 'copy', 'copies')} ({size}) for them. The table counts "
+        "these as copied by the kernel; each costs two copies, and a message in shared pages one."
+    ]
 
 
 def _why_nothing(reports: Sequence[Report]) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nearfield.base import job_key
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +28,9 @@ _SHARED = {
 
 
 def variables(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables to add to an environment that preloads libraries, so that they work on all nodes."""
-    added: dict[str, str] = {}
+    """Returns the variables to add to an environment that preloads libraries, so that they work on all nodes and know
+    one another."""
+    added = job_key.variables(environment)
     if _COLLECTIVES_LIBRARY in environment.get("LD_PRELOAD", "") and reaches_all_nodes(argv, environment):
         settings = [environment.get(_COLLECTIVES, ""), "all_nodes=1"]
         added[_COLLECTIVES] = ",".join(filter(None, settings))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +14,15 @@ from nearfield.base.files import read_small_file
 from nearfield.doctor.check import Check
 
 SECRET = "nearfield"
+REMEDY = (
+    "Load the shared heap (`nearfield run`), which needs no permission. Or, as root: sysctl "
+    "kernel.yama.ptrace_scope=0; in a container: --cap-add SYS_PTRACE."
+)
+# What MPIs do then, by the words of their messages.
+_SYMPTOMS = (
+    "Open MPI 4 prints 'Read -1, expected N, errno = 1' and copies every message inside a node twice, as Open MPI 5 "
+    "does silently; MPICH 5 aborts with 'process_vm_readv failed (errno 1)'"
+)
 
 # A rank with a buffer. With "permit" it lets all others read it, as MPIs do under Yama's scope 1.
 _HOLDER = f"""
@@ -39,42 +49,75 @@ sys.exit(os.strerror(ctypes.get_errno())) if n < 0 else print(buffer.raw.decode(
 """
 
 
+_KCMP = {"x86_64": 312, "aarch64": 272}
+
+# A rank that asks whether the address spaces of two processes are one, as Open MPI 5 does before it reads.
+_COMPARER = """
+import ctypes, os, sys
+number, pid = map(int, sys.argv[1:])
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.syscall(number, os.getpid(), pid, 1, ctypes.c_ulong(0), ctypes.c_ulong(0)) < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+"""
+
+
 def single_copy() -> Check:
     """Checks process_vm_readv between two child processes, like the ranks of a node."""
     name, scope = "single copy (CMA)", read_small_file("/proc/sys/kernel/yama/ptrace_scope")
     yama = "no Yama" if scope is None else f"yama/ptrace_scope {scope}"
     refused = sibling_refused(permit=False)
+    if not refused and (comparison := comparison_refused()):
+        found = f"process_vm_readv works; kcmp does not ({comparison}); {yama}"
+        means = "Open MPI 5 asks by kcmp whether it may, and copies every message inside a node twice"
+        return Check(name, "limited", found, means, REMEDY)
     if not refused:
         return Check(name, "ok", f"process_vm_readv works; {yama}", "large messages can cross in one copy")
     if not sibling_refused(permit=True):
         found = f"process_vm_readv works only when the other process permits it; {yama}"
         means = "an MPI that does not ask (PR_SET_PTRACER) copies twice"
         return Check(name, "limited", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
-    remedy = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add SYS_PTRACE."
-    return Check(name, "missing", f"{refused}; {yama}", "every message inside a node is copied twice", remedy)
+    return Check(name, "missing", f"{refused}; {yama}", _SYMPTOMS, REMEDY)
 
 
 def sibling_refused(*, permit: bool) -> str:
     """Returns why one child process cannot read another's memory; empty if it can."""
-    with sibling(_HOLDER, permit=permit) as (pid, address):
-        return read_refused(pid, address)
+    return sibling_refused_in(None, permit=permit)
 
 
-def read_refused(pid: int, address: int) -> str:
+def sibling_refused_in(environment: Mapping[str, str] | None, *, permit: bool) -> str:
+    """Returns the same for processes that start in this environment."""
+    with sibling(_HOLDER, permit=permit, environment=environment) as (pid, address):
+        return read_refused(pid, address, environment)
+
+
+def comparison_refused() -> str:
+    """Returns why one child process cannot compare itself with another one by kcmp; empty if it can, or if this
+    processor's number of the call is not known."""
+    if not (number := _KCMP.get(platform.machine())):
+        return ""
+    with sibling(_HOLDER, permit=True) as (pid, _):
+        command = [sys.executable, "-c", _COMPARER, str(number), str(pid)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
+    return done.stderr.strip() if done.returncode else ""
+
+
+def read_refused(pid: int, address: int, environment: Mapping[str, str] | None = None) -> str:
     """Returns why a new child process cannot read SECRET there; empty if it can."""
     command = [sys.executable, "-c", _READER, str(pid), str(address)]
-    reader = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
+    reader = subprocess.run(
+        command, env=environment, capture_output=True, text=True, errors="replace", timeout=30, check=False
+    )
     if reader.returncode != 0:
         return reader.stderr.strip() or "the reading process died"
     return "" if reader.stdout.strip() == SECRET else "process_vm_readv delivered wrong bytes"
 
 
 @contextmanager
-def sibling(script: str, *, permit: bool) -> Iterator[tuple[int, int]]:
+def sibling(script: str, *, permit: bool, environment: Mapping[str, str] | None = None) -> Iterator[tuple[int, int]]:
     """Yields the two numbers that a child prints, its process id first; the child ends when its input is closed."""
     command = [sys.executable, "-c", script, "permit" if permit else "plain"]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace"
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace"
     ) as process:
         assert process.stdin and process.stdout
         words = process.stdout.readline().split()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+from nearfield.base import job_key
 from nearfield.base.errors import NearfieldError
 from nearfield.base.files import bracketed_choice, read_small_file
 from nearfield.doctor import copying, kernel, memory
@@ -57,7 +58,11 @@ def shared_heap() -> Check:
     yama = f"yama/ptrace_scope {read_small_file('/proc/sys/kernel/yama/ptrace_scope') or 'absent'}"
     if not ways:
         found = f"one process may not map another's memory; {yama}"
-        return Check(name, "missing", found, "the kernel copies long messages, as in the baseline", _YAMA)
+        if not _is_served():
+            return Check(name, "missing", found, "the kernel copies long messages, as in the baseline", _YAMA)
+        found = f"memfd, by a request to its owner, since {found}"
+        means = "messages in shared pages can be copied once, in user space; all others are copied twice"
+        return Check(name, "limited", found, means, _YAMA)
     pages, huge = _pages()
     found = f"memfd, {', '.join(ways)}; {yama}; {pages}"
     if not permitted:
@@ -70,7 +75,7 @@ def shared_heap() -> Check:
 def _not_here() -> str:
     """Returns why the library cannot be loaded; empty if it can."""
     try:
-        from nearfield.rules.shared_heap import library
+        from nearfield.base.shared_heap import library
 
         file = library()
     except (ImportError, NearfieldError) as error:
@@ -86,6 +91,15 @@ def _ways(*, permit: bool) -> list[str]:
     if not done.stdout or copying.sibling_refused(permit=permit):
         return []
     return [*done.stdout.splitlines(), "process_vm_readv"]
+
+
+def _is_served() -> bool:
+    """Returns whether one child process reads another's memory if both have a heap, whose owners make the copies."""
+    from nearfield.base import shared_heap as heap
+
+    environment = {**os.environ, **heap.loading(os.environ), heap.VARIABLE: "at_start=1"}
+    environment |= job_key.variables(environment)
+    return not copying.sibling_refused_in(environment, permit=False)
 
 
 def _pages() -> tuple[str, bool]:

@@ -7,10 +7,13 @@ process_vm_writev was called during the long exchange, and by which library ("-"
 
 import os
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from nearfield.base import disk_cache
+from nearfield.base import disk_cache, job_key, shared_heap
 from nearfield.base.errors import NearfieldError
+from nearfield.base.files import read_small_file
 from nearfield.mpi.build import program
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
@@ -39,10 +42,30 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
 def _circumstances() -> list[str]:
     """Returns everything that may change the result for one executable: the host, the user, and the MPI settings."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_STEERING))
-    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *settings]
+    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *_confinement(), *settings]
+
+
+def _confinement() -> list[str]:
+    """Returns what shows that this process is in another container: its user namespace and its system call filters."""
+    status = (read_small_file("/proc/self/status") or "").splitlines()
+    filters = [line for line in status if line.startswith("Seccomp")]
+    with suppress(OSError):
+        return [str(Path("/proc/self/ns/user").readlink()), *filters]
+    return filters
 
 
 def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
+    """Returns the transport, or why it is not known. Where the MPI fails, or copies nothing, because the kernel forbids
+    single copies, the shared heap shows what it would use."""
+    carrier, reason = _try(inst, engine, {})
+    if carrier:
+        return carrier, reason
+    heap = shared_heap.loading(os.environ)
+    with_heap, _ = _try(inst, engine, heap | job_key.variables(heap))
+    return (f"{with_heap}, which only the shared heap allows", "") if with_heap else (carrier, reason)
+
+
+def _try(inst: Installation, engine: Path, environment: Mapping[str, str]) -> tuple[str | None, str]:
     family = FAMILIES[inst.family]
     lines: list[str] = []
     done = run(
@@ -51,7 +74,7 @@ def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
         2,
         oversubscribe=len(os.sched_getaffinity(0)) < 2,
         timeout_s=_TIMEOUT_S,
-        env=dict(family.verbose),
+        env={**family.verbose, **environment},
         on_line=lambda stream, line: lines.append(line),
     )
     if done.timed_out:

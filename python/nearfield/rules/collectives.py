@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nearfield import mpi
+from nearfield.base import shared_heap
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi import Installation
-from nearfield.rules import shared_heap
 
 if TYPE_CHECKING:
     from nearfield.rules.collective_tables import CollectiveTable

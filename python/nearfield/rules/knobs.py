@@ -16,10 +16,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from nearfield.base import own_command
+from nearfield.base import own_command, shared_heap
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.toml import read_toml
-from nearfield.rules import shared_heap
 
 Value = int | str
 Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's default
@@ -124,6 +123,8 @@ class KnobFile(BaseModel):
     per_pair: Literal["component", "shim"] | None = None
     shared_heap: bool = False  # whether the shared heap can copy for it; adds the knobs of shared_heap.toml
     while_tuning: dict[str, str] = Field(default_factory=dict)  # environment of the baseline and of all candidates
+    # What lets messages arrive where the kernel forbids single copies and the MPI's defaults abort.
+    without_single_copy: dict[str, str] = Field(default_factory=dict)
     knob: tuple[Knob, ...]
     constraints: dict[str, str] = Field(default_factory=dict)  # "a >= 2 * b" -> why
 

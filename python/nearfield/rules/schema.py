@@ -71,6 +71,7 @@ class RuleTable(Table):
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
     never_below: float = Field(default=MIN_GAIN, gt=0, le=1)  # of the baseline's speed: the promise for every size
     gain: GainTable | None = None
+    baseline: dict[str, str] = Field(default_factory=dict)  # variables without which the MPI's defaults fail there
     launches: int = Field(default=0, ge=0, le=1 << 20)  # in which each size was confirmed; 0: not known
     latency: list[LatencyTable] = Field(  # none: the latency did not change
         default_factory=list, validation_alias=AliasChoices("latency", "apart")

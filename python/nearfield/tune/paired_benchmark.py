@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from nearfield import _native
+from nearfield.base import job_key, own_command, shared_heap
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain
 from nearfield.base.topology import Topology
@@ -42,12 +43,38 @@ class PairedBenchmark:
         self._launches = 0
         self.all_pairs: list[Pair] = []  # of all comparisons
         self.until = math.inf  # the deadline on the monotonic clock
+        # What the baseline, and settings without the shared heap, need to run at all. Found by check_baseline().
+        self.needed: dict[str, str] = {}
 
     def __enter__(self) -> PairedBenchmark:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end_baseline()
+
+    def check_baseline(self, cases: Sequence[Case]) -> None:
+        """Finds out whether messages arrive under the MPI's defaults. If they do not, because the kernel forbids single
+        copies, the baseline gets the variables that make it run. Raises MeasurementError if nothing does."""
+        try:
+            self._check_cases(cases)
+        except UnusableSetting as error:
+            self.end_baseline()
+            self.needed = {n: value for n, value in self.knobs.without_single_copy.items() if n not in os.environ}
+            try:
+                self._check_cases(cases if self.needed else ())
+            except UnusableSetting:
+                self.needed = {}
+            if not self.needed:
+                raise MeasurementError(
+                    f"there is no baseline: under the MPI's defaults a job {error.message}",
+                    f"see what is forbidden here: {own_command.line('doctor')}",
+                ) from error
+
+    def _check_cases(self, cases: Sequence[Case]) -> None:
+        if cases:
+            baseline = self._baseline_for(sorted({size for _, size in cases}))
+            for case in cases:
+                baseline.check(case)
 
     @contextmanager
     def compare_with_baseline(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Comparison]:
@@ -97,11 +124,13 @@ class PairedBenchmark:
             return score(comparison.gains())
 
     def _environment(self, settings: Settings) -> dict[str, str]:
-        return self.knobs.for_launch(settings, os.environ)
+        environment = self.knobs.for_launch(settings, os.environ)
+        return environment | job_key.variables({**os.environ, **environment})
 
     def _job(self, sizes: Sequence[int], environment: dict[str, str]) -> ResidentJob:
         common = {name: value for name, value in self.knobs.while_tuning.items() if name not in os.environ}
-        both = {**common, **environment}
+        needed = {} if shared_heap.VARIABLE in environment else self.needed
+        both = {**common, **needed, **environment}
         return ResidentJob(self._inst, self._engine, self._topology, self._pair, sizes, both, until=lambda: self.until)
 
     def _baseline_for(self, sizes: Sequence[int]) -> ResidentJob:

@@ -14,6 +14,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -222,6 +223,7 @@ class Tuning:
         def spent_s() -> float:
             return time.monotonic() - begin
 
+        self._check_baseline(benchmark, distance)
         search = Search(
             benchmark,
             lambda trial: self._add_trial(search, trial, distance, spent_s()),
@@ -251,12 +253,25 @@ class Tuning:
         ).run()
         if outcome.goes_on:
             return self._undecided(distance, outcome, spent_s()), search.trials
+        chosen = outcome.chosen.settings if outcome.chosen else {}
+        if benchmark.needed and not benchmark.knobs.uses_heap(chosen):
+            reason = "the MPI's defaults fail here, and no setting with the shared heap gained over what replaces them"
+            return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen), search.trials
         all_pairs = [*earlier, *benchmark.all_pairs]
         rule = rule_table(benchmark.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, all_pairs)
+        rule.baseline = benchmark.needed
         rule.beyond = describe_rejected(search.best_first(), self.request.never_below)
         if not self.only_confirms:  # otherwise it was confirmed only briefly
             self.log.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
         return rule, search.trials
+
+    def _check_baseline(self, benchmark: PairedBenchmark, distance: str) -> None:
+        """Says what the baseline needs to run, if its defaults fail. Raises MeasurementError if it does not run."""
+        with suppress(Starved):
+            benchmark.check_baseline(search_cases(self.request.sizes or SIZES))
+        if benchmark.needed:
+            added = " ".join(f"{name}={value}" for name, value in benchmark.needed.items())
+            self.report(f"{distance}: the MPI's defaults fail here; the baseline runs with {added}")
 
     def _search(
         self, benchmark: PairedBenchmark, search: Search, distance: str, caches: list[int], seconds: float

@@ -4,6 +4,7 @@
 
 #include "base/export.h"
 #include "base/shared_heap.h"
+#include "preload/heap/bounce_copy.hpp"
 #include "preload/heap/heap.hpp"
 #include "preload/heap/peers.hpp"
 #include "preload/heap/region.hpp"
@@ -31,8 +32,7 @@ void copy_chunk(Copy copy, char* to, const char* from, std::uint32_t i, std::uin
 }
 
 bool post(CopyRequest& request, std::uintptr_t remote, char* to, std::size_t bytes, Copy copy) {
-  std::uint32_t none = CopyRequest::none;
-  if (!request.state.compare_exchange_strong(none, CopyRequest::being_written)) return false;
+  if (!request.reserve()) return false;
   request.kind = CopyRequest::copy;
   request.streaming = copy != copy_plain;
   request.reader = own_process();
@@ -41,17 +41,7 @@ bool post(CopyRequest& request, std::uintptr_t remote, char* to, std::size_t byt
   request.to = reinterpret_cast<std::uintptr_t>(to);
   request.bytes = bytes;
   request.claimed.store(0, std::memory_order_relaxed);
-  request.state.store(CopyRequest::posted, std::memory_order_release);
-  return true;
-}
-
-// Waits until the sender has copied the chunks that it claimed. Returns false if it has died.
-bool wait_until_finished(const Peer& peer, const CopyRequest& request) {
-  for (int spins = 0; request.state.load(std::memory_order_acquire) != CopyRequest::finished; ++spins) {
-    if (spins < spins_before_yield) continue;
-    if (peer.is_gone()) return false;
-    sched_yield();
-  }
+  request.post();
   return true;
 }
 
@@ -69,6 +59,15 @@ void copy_from_back(CopyRequest& request, char* to) {
 
 }  // namespace
 
+bool wait_until_finished(const Peer& peer, const CopyRequest& request) {
+  for (int spins = 0; request.state.load(std::memory_order_acquire) != CopyRequest::finished; ++spins) {
+    if (spins < spins_before_yield) continue;
+    if (peer.is_gone()) return false;
+    sched_yield();
+  }
+  return true;
+}
+
 Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintptr_t remote, std::size_t bytes,
                              Copy copy) {
   CopyRequest& request = peer.header()->copy_request;
@@ -76,8 +75,7 @@ Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintpt
   const std::uint32_t chunks = request.chunks;
   std::uint32_t own = 0;
   while (request.claimed.fetch_add(1) < chunks) copy_chunk(copy, to, from, own++, chunks, bytes);
-  std::uint32_t posted = CopyRequest::posted;
-  if (!request.state.compare_exchange_strong(posted, CopyRequest::none)) {
+  if (!request.withdraw()) {
     if (!wait_until_finished(peer, request))
       for (std::uint32_t i = own; i < chunks; ++i) copy_chunk(copy, to, from, i, chunks, bytes);
     request.state.store(CopyRequest::none, std::memory_order_release);
@@ -117,6 +115,8 @@ int poll_copy_requests() {
   if (!request.state.compare_exchange_strong(posted, CopyRequest::taken)) return 0;
   if (request.kind == CopyRequest::copy)
     execute_copy(request);
+  else if (request.kind == CopyRequest::bounce)
+    fill_bounce(request);
   else if (in_heap(request.from))
     share_message(reinterpret_cast<const char*>(request.from), request.bytes, request.is_message != 0);
   request.state.store(CopyRequest::finished, std::memory_order_release);
@@ -125,9 +125,7 @@ int poll_copy_requests() {
 
 ShareRequest::ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_message) : peer_(peer) {
   CopyRequest& request = peer.header()->copy_request;
-  std::uint32_t none = CopyRequest::none;
-  if (!is_message || !peer.header()->helps.load(std::memory_order_relaxed) ||
-      !request.state.compare_exchange_strong(none, CopyRequest::being_written)) {
+  if (!is_message || !peer.header()->helps.load(std::memory_order_relaxed) || !request.reserve()) {
     post_hint(from, bytes);
     return;
   }
@@ -136,7 +134,7 @@ ShareRequest::ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, b
   request.reader = own_process();
   request.from = from;
   request.bytes = bytes;
-  request.state.store(CopyRequest::posted, std::memory_order_release);
+  request.post();
   is_posted_ = true;
 }
 
@@ -145,8 +143,7 @@ ShareRequest::~ShareRequest() {
   CopyRequest& request = peer_.header()->copy_request;
   const std::uintptr_t from = request.from;
   const std::size_t bytes = request.bytes;
-  std::uint32_t posted = CopyRequest::posted;
-  const bool was_seen = !request.state.compare_exchange_strong(posted, CopyRequest::none);
+  const bool was_seen = !request.withdraw();
   if (was_seen) {
     wait_until_finished(peer_, request);
     request.state.store(CopyRequest::none, std::memory_order_release);

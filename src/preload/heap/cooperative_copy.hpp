@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "base/copy.hpp"
+#include "preload/heap/region.hpp"
 
 namespace nearfield::heap {
 
@@ -26,6 +27,10 @@ enum class Cooperation { not_requested, declined, cooperated };
 // Returns whether the peer copied a part. `not_requested`: nothing was copied, since the peer has another request.
 Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintptr_t remote, std::size_t bytes,
                              Copy copy);
+
+// Called by a receiver whose request the sender has taken: waits until the sender has finished its part. Returns false
+// if it has died.
+bool wait_until_finished(const Peer& peer, const CopyRequest& request);
 
 // The MPI calls this repeatedly while it waits. Copies, or shares pages, if a receiver has requested that. Returns the
 // number of requests.

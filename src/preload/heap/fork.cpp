@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/export.h"
+#include "preload/heap/copy_service.hpp"
 #include "preload/heap/counts.hpp"
 #include "preload/heap/heap.hpp"
 #include "preload/heap/peers.hpp"
@@ -62,6 +63,7 @@ void after_fork_in_child() {
   forget_threads();
   reset_peers();
   reset_counts();
+  reset_copy_service();
 }
 
 }  // namespace

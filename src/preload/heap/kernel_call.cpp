@@ -1,5 +1,5 @@
 // System calls without the C library, and syscall() itself, through which Intel MPI makes the two calls that
-// cma_transfer() replaces.
+// cma_transfer() replaces, and Open MPI 5 asks the kernel whether it may make them (kcmp).
 #include "preload/heap/kernel_call.hpp"
 
 #include <sys/mman.h>
@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
+#include "preload/heap/copy_service.hpp"
 #include "preload/heap/remapped.hpp"
 
 #if defined(__x86_64__)
 
-// syscall(), by the C library's own instructions. Calls other than the two are passed on without a stack frame, because
+// syscall(), by the C library's own instructions. Calls other than these three are passed on without a stack frame, because
 // those that return twice (clone, vfork) must find the stack unchanged. Calls that change mappings or create processes
 // (numbers 9 to 28, 56, 57, 151, 216, 329 and 435) are preceded by nearfield_heap_before_mapping_call().
 extern "C" long nearfield_heap_syscall(long number, ...);
@@ -20,8 +22,27 @@ extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
   errno = static_cast<int>(-negative);
   return -1;
 }
+namespace nearfield::heap {
+namespace {
+
+// kcmp(first, second, type, ...). Open MPI 5 takes a failure for a sign that it may not copy from the second process.
+// Containers forbid this call more often than process_vm_readv, so that is tried.
+long compare_processes(long first, const void* second, long type, const void* fourth, long fifth) {
+  const long order = nearfield_heap_syscall(SYS_kcmp, first, second, type, fourth, fifth);
+  constexpr long memory = 1, differ = 3;  // KCMP_VM; what kcmp() returns where it gives no order
+  if (order >= 0 || errno != EPERM || type != memory || first != getpid()) return order;
+  const auto peer = static_cast<pid_t>(reinterpret_cast<std::intptr_t>(second));
+  if (kernel_may_read(peer) || peer_serves_copies(peer)) return differ;
+  errno = EPERM;
+  return -1;
+}
+
+}  // namespace
+}  // namespace nearfield::heap
+
 extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* local, long local_count,
                                          const iovec* remote, long remote_count, long flags) {
+  if (number == SYS_kcmp) return nearfield::heap::compare_processes(pid, local, local_count, remote, remote_count);
   return nearfield::heap::cma_transfer(
       {number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
        static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags)},
@@ -42,7 +63,7 @@ syscall:
   .cfi_startproc
   endbr64
   leaq -310(%rdi), %rax
-  cmpq $1, %rax
+  cmpq $2, %rax
   jbe nearfield_heap_copy_call
   leaq -9(%rdi), %rax
   cmpq $19, %rax
@@ -114,7 +135,7 @@ nearfield_heap_syscall:
   .cfi_endproc
   .size nearfield_heap_syscall, .-nearfield_heap_syscall
 )");
-static_assert(SYS_process_vm_readv == 310 && SYS_process_vm_writev == 311);
+static_assert(SYS_process_vm_readv == 310 && SYS_process_vm_writev == 311 && SYS_kcmp == 312);
 static_assert(SYS_mmap == 9 && SYS_mprotect == 10 && SYS_munmap == 11 && SYS_mremap == 25 && SYS_madvise == 28);
 static_assert(SYS_remap_file_pages == 216 && SYS_pkey_mprotect == 329);
 static_assert(SYS_clone == 56 && SYS_fork == 57 && SYS_clone3 == 435);
@@ -130,6 +151,20 @@ ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long lo
 #else
   return syscall(call, pid, local, local_count, remote, remote_count, flags);
 #endif
+}
+
+bool kernel_may_read(pid_t pid) {
+  char first;
+  const iovec local{&first, 1}, remote{&first, 1};
+  return kernel_copies(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
+}
+
+ssize_t copy_without_heap(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                          unsigned long remote_count, unsigned long flags) {
+  const ssize_t done = kernel_copies(call, pid, local, local_count, remote, remote_count, flags);
+  const bool is_forbidden = done < 0 && (errno == EPERM || errno == ENOSYS);
+  if (!is_forbidden || flags != 0 || !serves_copies()) return done;
+  return copy_by_owner(call == SYS_process_vm_writev, pid, local, local_count, remote, remote_count);
 }
 
 }  // namespace nearfield::heap

@@ -16,6 +16,7 @@
 #include <cstdlib>
 
 #include "base/export.h"
+#include "preload/heap/copy_service.hpp"
 #include "preload/heap/heap.hpp"
 #include "preload/heap/mpi_library.hpp"
 #include "preload/heap/progress.hpp"
@@ -105,9 +106,11 @@ using namespace nearfield::heap;
   }
 #define NEARFIELD_INIT(prefix)                                                                       \
   NEARFIELD_EXPORT int prefix##_Init(void* argc, void* argv) {                                       \
+    start_copy_service();                                                                            \
     return end_init(call_next(#prefix "_Init", argc, argv));                                         \
   }                                                                                                  \
   NEARFIELD_EXPORT int prefix##_Init_thread(void* argc, void* argv, Word required, void* provided) { \
+    start_copy_service();                                                                            \
     return end_init(call_next(#prefix "_Init_thread", argc, argv, required, provided));              \
   }
 #define NEARFIELD_MPI_CALLS(prefix) \

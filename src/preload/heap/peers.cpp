@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/linux.h"
+#include "preload/heap/copy_service.hpp"
 #include "preload/heap/kernel_call.hpp"
 #include "preload/heap/next_calls.hpp"
 #include "preload/heap/seccomp.hpp"
@@ -48,7 +49,7 @@ T* map_array(std::size_t count) {
 
 ssize_t read_memory(pid_t pid, std::uintptr_t from, void* to, std::size_t bytes) {
   iovec local{to, bytes}, remote{reinterpret_cast<void*>(from), bytes};
-  return kernel_copies(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
+  return copy_without_heap(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
 }
 
 void exclude_from_fork_and_dump(char* window) {
@@ -118,6 +119,7 @@ int Peer::fetch_file() const {
     std::snprintf(path, sizeof path, "/proc/%ld/fd/%d", static_cast<long>(pid_), file_);
     file = open(path, O_RDWR | O_CLOEXEC);
   }
+  if (file < 0 && serves_copies()) file = request_heap_file(pid_);
   struct stat status{};
   if (file >= 0 && (fstat(file, &status) != 0 || status.st_dev != device_ || status.st_ino != inode_)) {
     close(file);
@@ -140,6 +142,8 @@ bool Peer::connect() {
   auto* header = static_cast<Header*>(map_part(file, page_bytes(), 0, PROT_READ | PROT_WRITE));
   bits_.map(file, bits_offset, false);
   auto* slots_of_readers = static_cast<Slot*>(map_part(file, slots_bytes, slots_offset, PROT_READ | PROT_WRITE));
+  if (!kernel_may_read(pid_))
+    bounce_ = static_cast<const char*>(map_part(file, bounce_bytes, bounce_offset, PROT_READ));
   close(file);
   // The owner has died, or only the thread that held the mutex.
   if (!header || !bits_.is_mapped() || !slots_of_readers || header->owner_died()) return false;
@@ -153,13 +157,18 @@ bool Peer::connect() {
 // Adds peers to the table, and keeps the number of windows below its limit.
 class Peers {
  public:
-  static Peer* add(pid_t pid) {
+  static Peer* add(pid_t pid, bool is_open) {
     Locked locked;
     std::size_t slot = 0;
-    if (Peer* known = look_up(pid, slot); known || slot == slots) return known;
+    Peer* known = look_up(pid, slot);
+    if (known && known->is_replaceable(is_open)) {
+      known->is_replaced_.store(true);
+      known = look_up(pid, slot);
+    }
+    if (known || slot == slots) return known;
     auto* memory = map_array<Peer>(1);
     if (!memory) return nullptr;
-    auto* peer = new (memory) Peer(pid);
+    auto* peer = new (memory) Peer(pid, !is_open);
     if (!peer->connect()) peer->header_ = nullptr;  // kept as one that does not share
     ++table.peers;
     table.peer[slot].store(peer, std::memory_order_release);
@@ -321,10 +330,10 @@ PeerGuard::PeerGuard() {
 
 PeerGuard::~PeerGuard() { table.users.fetch_sub(1, std::memory_order_release); }
 
-Peer* find_peer(pid_t pid) {
+Peer* find_peer(pid_t pid, bool is_open) {
   std::size_t slot = 0;
   Peer* peer = look_up(pid, slot);
-  if (!peer && slot < slots) peer = Peers::add(pid);
+  if (peer ? peer->is_replaceable(is_open) : slot < slots) peer = Peers::add(pid, is_open);
   return peer && peer->is_open() ? peer : nullptr;
 }
 

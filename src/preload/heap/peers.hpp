@@ -33,12 +33,16 @@ struct PeerLatency {
 
 class Peer {
  public:
-  explicit Peer(pid_t pid) : pid_(pid) {}
+  // `may_open_later`: the peer may not have initialized MPI yet.
+  Peer(pid_t pid, bool may_open_later) : pid_(pid), may_open_later_(may_open_later) {}
 
   pid_t pid() const { return pid_; }
   bool is_open() const { return header_ && !is_gone(); }
-  bool is_gone() const { return header_ && header_->owner_died(); }
+  bool is_gone() const { return is_replaced_.load(std::memory_order_relaxed) || (header_ && header_->owner_died()); }
   Header* header() const { return header_; }
+  const char* bounce() const { return bounce_; }  // nullptr where the kernel copies
+  // Returns whether the peer had no heap when it was looked up, but has one now.
+  bool is_replaceable(bool has_heap) const { return has_heap && may_open_later_ && !header_; }
   // Returns how many bytes from this address on lie in shared pages. Requires a Copying.
   std::size_t shared_bytes(std::uintptr_t from, std::size_t bytes);
   // Returns how many bytes precede the next shared page.
@@ -77,11 +81,14 @@ class Peer {
   friend class Copying;
 
   pid_t pid_;
+  bool may_open_later_;
+  std::atomic<bool> is_replaced_{false};
   int file_ = -1;  // the descriptor in the peer
   std::uint64_t device_ = 0, inode_ = 0;
   Header* header_ = nullptr;
   PageBits bits_;
   Slot* slot_ = nullptr;  // of this process
+  const char* bounce_ = nullptr;
   Window* windows_ = nullptr;
   std::atomic<std::uint32_t> unanswered_requests_{0}, skipped_requests_{0};
   std::atomic<std::uint32_t> seen_moves_{0}, unanswered_shares_{0}, share_pause_{0};
@@ -110,8 +117,10 @@ class Copying {
   std::atomic<std::uint32_t>* count_;
 };
 
-// Returns the peer with this process ID; nullptr if it has no heap that this process can map. Requires a PeerGuard.
-Peer* find_peer(pid_t pid);
+// Returns the peer with this process ID; nullptr if it has no heap that this process can map. `is_open`: a message from
+// its heap shows that it has opened one; otherwise a peer without a heap is looked up again when one does. Requires a
+// PeerGuard.
+Peer* find_peer(pid_t pid, bool is_open = true);
 
 // Called before `bytes` of a peer's memory are written: on a read fault Linux maps 16 existing pages at once, on a
 // write fault only one.

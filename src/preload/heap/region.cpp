@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/linux.h"
+#include "preload/heap/copy_service.hpp"
 #include "preload/heap/next_calls.hpp"
 
 namespace nearfield::heap {
@@ -157,6 +158,7 @@ const char* File::open() {
   file_ = file;
   header_ = header;
   slots_ = reinterpret_cast<Slot*>(slots);
+  if (serves_copies()) bounce_ = map_shared(file, nullptr, bounce_bytes, bounce_offset);
   return nullptr;
 }
 
@@ -169,6 +171,7 @@ void File::forget() {
   file_ = -1;
   header_ = nullptr;
   slots_ = nullptr;
+  bounce_ = nullptr;
   bits_.forget();
 }
 

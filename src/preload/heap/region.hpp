@@ -11,6 +11,7 @@
 //   one page up to heap_span    pages of the heap, where they are shared
 //   bits_offset                 a bit for each page of the heap: 1 where it is shared
 //   slots_offset                a line for each peer that copies from or to this heap
+//   bounce_offset               a buffer for copies of memory that is not shared (bounce_copy.hpp)
 //
 // Life cycle: open(), then grow() as blocks require. The file exists until the last process that maps it ends, in
 // whatever way. A forked child has the same private memory, but no file; it opens its own when it first needs one.
@@ -42,7 +43,8 @@ struct alignas(64) Slot {
   std::atomic<std::uint32_t> readers, writers;
   std::atomic<std::uint64_t> copied_bytes;
 };
-inline constexpr std::size_t slots_bytes = sizeof(Slot) * max_slots, file_bytes = slots_offset + slots_bytes;
+inline constexpr std::size_t slots_bytes = sizeof(Slot) * max_slots, bounce_offset = slots_offset + slots_bytes;
+inline constexpr std::size_t bounce_bytes = std::size_t{512} << 10, file_bytes = bounce_offset + bounce_bytes;
 
 inline bool in_heap(std::uintptr_t address) { return address - heap_begin < heap_span; }
 inline bool in_heap(const void* address) { return in_heap(reinterpret_cast<std::uintptr_t>(address)); }
@@ -64,13 +66,13 @@ inline std::int64_t now_ns(clockid_t clock) {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-// A receiver's request to the sender of a message: to copy a part of it (cooperative_copy.hpp), or to share its pages
-// (sharing.hpp). It is written by one receiver at a time and by the heap's owner. State: none -> being_written ->
+// A receiver's request to the sender of a message: to copy a part of it (cooperative_copy.hpp), to share its pages
+// (sharing.hpp), or to copy it into the bounce buffer (bounce_copy.hpp). It is written by one receiver at a time and by the heap's owner. State: none -> being_written ->
 // posted, by the receiver; posted -> taken -> finished, by the sender; posted or finished -> none, by the receiver,
 // which owns the request until then.
 struct CopyRequest {
   enum State : std::uint32_t { none, being_written, posted, taken, finished };
-  enum Kind : std::uint32_t { copy, share };
+  enum Kind : std::uint32_t { copy, share, bounce };
   alignas(64) std::atomic<std::uint32_t> state;
   std::atomic<std::uint32_t> has_share_hint;  // a ShareHint is posted; in the line that the owner polls
   std::uint32_t kind;
@@ -78,9 +80,21 @@ struct CopyRequest {
   std::int32_t reader;  // the receiver's process
   std::uint32_t chunks;
   std::uint32_t is_message;  // 1: an MPI library copies, so nobody writes to the memory in the meantime
-  std::uint64_t from, to;    // addresses in the owner and in the receiver
+  std::uint64_t from, to;    // addresses in the owner and in the receiver; bounce: `to` is an offset in the buffer
   std::uint64_t bytes;
-  alignas(64) std::atomic<std::uint32_t> claimed;  // chunks claimed by both ends
+  alignas(64) std::atomic<std::uint32_t> claimed;  // chunks claimed by both ends; bounce: chunks that are filled
+
+  // Called by a receiver. Returns whether the request is its own from now on; it then fills it and posts it.
+  bool reserve() {
+    std::uint32_t expected = none;
+    return state.compare_exchange_strong(expected, being_written);
+  }
+  void post() { state.store(posted, std::memory_order_release); }
+  // Returns false if the sender has taken the request.
+  bool withdraw() {
+    std::uint32_t expected = posted;
+    return state.compare_exchange_strong(expected, none);
+  }
 };
 
 // Memory that a receiver wants to be shared. The owner polls it occasionally. State: none -> being_written -> posted,
@@ -94,7 +108,7 @@ struct ShareHint {
 // kernel marks it when the owner dies, even by SIGKILL, so that a peer notices when a process ID is reused. `tick` is a
 // line that the owner writes repeatedly, so that peers can measure the latency of a line from the owner's core.
 struct Header {
-  static constexpr char expected[16] = "nearfield heap2";
+  static constexpr char expected[16] = "nearfield heap3";
   char magic[16];
   std::int32_t file;
   std::uint64_t device, inode;
@@ -144,6 +158,7 @@ class File {
   Header* header() const { return header_; }
   PageBits& bits() { return bits_; }
   Slot* slots() const { return slots_; }
+  char* bounce() const { return bounce_; }  // nullptr where the kernel copies
 
  private:
   int file_ = -1;
@@ -151,6 +166,7 @@ class File {
   Header* header_ = nullptr;
   PageBits bits_;
   Slot* slots_ = nullptr;
+  char* bounce_ = nullptr;
 };
 
 }  // namespace nearfield::heap

@@ -71,6 +71,10 @@ bool read_one(const char* text, std::size_t length, Settings& settings) {
 
 }  // namespace
 
+void read_job_key(const char* text, Settings& settings) {
+  if (text && std::strlen(text) == Settings::key_bytes) std::memcpy(settings.key, text, Settings::key_bytes);
+}
+
 void read_settings(const char* text, Settings& settings) {
   while (text && *text) {
     const std::size_t length = std::strcspn(text, ",");

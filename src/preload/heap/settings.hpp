@@ -36,10 +36,15 @@ struct Settings {
   Sizes stream{{{16777216, static_cast<std::size_t>(-1)}}, 1};        // messages copied by streaming stores ...
   Sizes stream_when_far{{{16384, static_cast<std::size_t>(-1)}}, 1};  // ... likewise between far cores
   Sizes cooperate{{{32768, static_cast<std::size_t>(-1)}}, 1};        // key `help`: cooperative copies
-  char report[256] = "";  // a folder in which every process writes a report when it ends
+  static constexpr std::size_t key_bytes = 32;
+  char key[key_bytes] = {};  // of the job (copy_service.hpp), not terminated; begins with '\0' if there is none
+  char report[256] = "";     // a folder in which every process writes a report when it ends
 };
 
 // Parses the variable. Invalid parts are reported on standard error and keep their defaults.
 void read_settings(const char* text, Settings& settings);
+
+// Reads the job's key from the value of NEARFIELD_HEAP_KEY; text of another length is no key.
+void read_job_key(const char* text, Settings& settings);
 
 }  // namespace nearfield::heap

@@ -335,6 +335,10 @@ bool is_partly_shared(const void* from, std::size_t bytes) {
   return sharing.shared_pages && !for_stretches(touched(from, bytes), true, [](Page, Page) { return false; });
 }
 
+char* own_bounce() { return sharing.file.bounce(); }
+
+int own_heap_file() { return sharing.file.is_ours() ? sharing.file.descriptor() : -1; }
+
 bool is_shared(const void* from, std::size_t bytes) {
   const Pages pages = touched(from, bytes);
   return !pages.empty() && own_header() && sharing.file.bits().are_set(pages.from, pages.upto);

@@ -37,6 +37,11 @@ inline Header* own_header() {
   return own_header_address ? own_header_address->load(std::memory_order_acquire) : nullptr;
 }
 
+// Returns the descriptor of this process's file; -1 if there is none.
+int own_heap_file();
+// Returns the bounce buffer in it; nullptr if there is none.
+char* own_bounce();
+
 // Returns whether all pages of [from, from + bytes) are shared.
 bool is_shared(const void* from, std::size_t bytes);
 // Returns whether any of these pages is shared. Requires the lock.

@@ -11,10 +11,12 @@
 #include <cstring>
 
 #include "base/copy.hpp"
+#include "preload/heap/copy_service.hpp"
 #include "preload/heap/counts.hpp"
 #include "preload/heap/distance.hpp"
 #include "preload/heap/fork.hpp"
 #include "preload/heap/heap.hpp"
+#include "preload/heap/mpi_library.hpp"
 #include "preload/heap/pages.hpp"
 #include "preload/heap/peers.hpp"
 #include "preload/heap/seccomp.hpp"
@@ -63,6 +65,7 @@ void write_report() {
   const PeerFacts peers = peer_facts();
   const SharingFacts shared = sharing_facts();
   const Counts counts = all_counts();
+  const OwnerCopies by_owners = owner_copies();
   char name[32] = "?", path[sizeof chosen.report + 32], text[1024];
   prctl(PR_GET_NAME, name);
   std::snprintf(path, sizeof path, "%s/%ld.heap", chosen.report, static_cast<long>(getpid()));
@@ -70,13 +73,14 @@ void write_report() {
   if (!rank) rank = std::getenv("PMI_RANK");
   if (!rank) rank = std::getenv("PMIX_RANK");
   const char* reason = reason_disabled ? reason_disabled : heap.reason;
-  int used = std::snprintf(text, sizeof text,
-                           "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\n"
-                           "shared_bytes = %zu\nmoves = %u\nforks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
-                           "line_ns = %u %u\nhuge_pages = %u\n",
-                           rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
-                           shared.shared_bytes, shared.moves, heap.forks, peers.peers, peers.windows,
-                           streaming_copy_name(), peers.nearest_ns, peers.farthest_ns, huge_pages_made());
+  int used =
+      std::snprintf(text, sizeof text,
+                    "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\n"
+                    "shared_bytes = %zu\nmoves = %u\nforks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
+                    "line_ns = %u %u\nhuge_pages = %u\nowner = %zu %zu\n",
+                    rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
+                    shared.shared_bytes, shared.moves, heap.forks, peers.peers, peers.windows, streaming_copy_name(),
+                    peers.nearest_ns, peers.farthest_ns, huge_pages_made(), by_owners.copies, by_owners.bytes);
   for (int i = 0; i < copy_paths; ++i)
     used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n",
                           copy_path_names[i], counts.messages[i], counts.bytes[i]);
@@ -88,10 +92,13 @@ void write_report() {
 
 __attribute__((constructor(101))) void start() {
   read_settings(std::getenv("NEARFIELD_HEAP"), chosen);
+  read_job_key(std::getenv("NEARFIELD_HEAP_KEY"), chosen);
   start_clock();
   reason_disabled = disabled_reason();
-  if (reason_disabled) return;
   watch_threads();
+  // The MPI of a Fortran program may be initialized without a call that mpi_calls.cpp intercepts.
+  if (chosen.at_start || find_in_library("libmpi", "MPI_Init")) start_copy_service();
+  if (reason_disabled) return;
   watch_forks();
   if (chosen.at_start) open_when_initialized();
 }

@@ -36,9 +36,9 @@ constinit bool have_key = false;
 pid_t own_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 bool is_harmless_start(const void* function) {
-  static constexpr const char* libraries[] = {"libpmix.",    "libprrte.",        "libopen-pal.", "libopen-rte.",
-                                              "libucs.",     "libevent",         "mca_pmix_",    "mca_ess_",
-                                              "libopenblas", "libscipy_openblas"};
+  static constexpr const char* libraries[] = {"libpmix.",    "libprrte.",         "libopen-pal.",     "libopen-rte.",
+                                              "libucs.",     "libevent",          "mca_pmix_",        "mca_ess_",
+                                              "libopenblas", "libscipy_openblas", "libnearfield_heap"};
   Dl_info info;
   if (!dladdr(function, &info) || !info.dli_fname) return false;
   const char* slash = std::strrchr(info.dli_fname, '/');

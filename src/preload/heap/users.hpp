@@ -6,8 +6,9 @@
 //
 //   threads   The caller is the program's first thread, and all others were started by runtime libraries of an MPI that
 //             handle control messages only (event threads of PMIx, PRRTE, UCX and Open MPI) and write to no buffer of
-//             the program, or by OpenBLAS, whose threads work only while the calling thread waits for them. A library
-//             is recognised by the location of the thread's start function.
+//             the program, or by OpenBLAS, whose threads work only while the calling thread waits for them; or by this
+//             library (copy_service.hpp), whose thread writes only what a peer announces (Copying). A library is
+//             recognised by the location of the thread's start function.
 //   pages     No page is locked (mlock) or pinned for a device (VmPin). MPIs pin pages for network cards; their caches
 //             of such pages monitor munmap and mmap, so pages inside a message may move nevertheless.
 //   devices   No descriptor refers to a device that may retain addresses of pages: only terminals, /dev/null and the

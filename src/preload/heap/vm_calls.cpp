@@ -13,7 +13,9 @@
 #include "base/copy.hpp"
 #include "base/export.h"
 #include "base/shared_heap.h"
+#include "preload/heap/bounce_copy.hpp"
 #include "preload/heap/cooperative_copy.hpp"
+#include "preload/heap/copy_service.hpp"
 #include "preload/heap/counts.hpp"
 #include "preload/heap/distance.hpp"
 #include "preload/heap/heap.hpp"
@@ -98,7 +100,17 @@ struct Call {
   bool is_message;  // made by an MPI library, so the program accesses neither side's memory during the call
   Owner owner;      // of the other process's memory
   CopyPath path = CopyPath::kernel_not_in_heap;
+
+  void advance(std::size_t length) {
+    local.advance(length);
+    remote.advance(length);
+  }
 };
+
+// Returns how many bytes are contiguous on both sides.
+std::size_t min_length(const Call& call) {
+  return call.local.length() < call.remote.length() ? call.local.length() : call.remote.length();
+}
 
 // Copies a message cooperatively with its sender if it is one piece in shared pages on both sides. Returns whether it
 // was copied.
@@ -114,22 +126,40 @@ bool try_cooperative_copy(Call& call, Peer& peer, char* mapped, std::size_t leng
   return result != Cooperation::not_requested;
 }
 
-// Lets the kernel copy a stretch. Returns the number of bytes copied; 0 or less on failure.
-ssize_t copy_by_kernel(Call& call, std::size_t length) {
+// Copies a stretch that is not shared. Returns the number of bytes copied; 0 or less on failure.
+ssize_t copy_private(Call& call, Peer& peer, std::size_t length) {
+  if (!call.writes && call.is_message) {
+    const auto from = reinterpret_cast<std::uintptr_t>(call.remote.at());
+    if (const std::size_t done = read_by_bounce(peer, call.local.at(), from, length)) return static_cast<ssize_t>(done);
+  }
   const iovec local{call.local.at(), length}, remote{call.remote.at(), length};
-  return kernel_copies(call.writes ? SYS_process_vm_writev : SYS_process_vm_readv, call.pid, &local, 1, &remote, 1, 0);
+  return copy_without_heap(call.writes ? SYS_process_vm_writev : SYS_process_vm_readv, call.pid, &local, 1, &remote, 1,
+                           0);
+}
+
+// Copies a message of which nothing is copied out of shared pages.
+ssize_t copy_private_message(Call& call, Peer& peer, const Original& original) {
+  if (!peer.bounce()) return original.without_heap();
+  std::size_t done = 0;
+  while (!call.local.done() && !call.remote.done()) {
+    const ssize_t length = copy_private(call, peer, min_length(call));
+    if (length <= 0) return done ? static_cast<ssize_t>(done) : -1;
+    call.advance(static_cast<std::size_t>(length));
+    done += static_cast<std::size_t>(length);
+  }
+  return static_cast<ssize_t>(done);
 }
 
 // Copies as long as both sides, the kind of pages and the mapping are contiguous. Returns the number of bytes; 0 or
 // less on failure.
 ssize_t copy_stretch(Call& call, Peer& peer, Copy copy) {
   const auto address = reinterpret_cast<std::uintptr_t>(call.remote.at());
-  std::size_t length = call.local.length() < call.remote.length() ? call.local.length() : call.remote.length();
+  std::size_t length = min_length(call);
   const std::size_t shared = peer.shared_bytes(address, length);
-  if (!shared) return copy_by_kernel(call, peer.private_bytes(address, length));
+  if (!shared) return copy_private(call, peer, peer.private_bytes(address, length));
   std::size_t contiguous = 0;
   char* mapped = peer.at(address - heap_begin, call.writes, contiguous);
-  if (!mapped) return copy_by_kernel(call, length);
+  if (!mapped) return copy_private(call, peer, length);
   if (length > shared) length = shared;
   if (length > contiguous) length = contiguous;
   if (!call.writes) sample_line_latency(peer, mapped, length);
@@ -165,8 +195,7 @@ ssize_t copy_stretches(Call& call, Peer& peer) {
   while (!call.local.done() && !call.remote.done()) {
     const ssize_t length = copy_stretch(call, peer, copy);
     if (length <= 0) return done ? static_cast<ssize_t>(done) : -1;
-    call.local.advance(static_cast<std::size_t>(length));
-    call.remote.advance(static_cast<std::size_t>(length));
+    call.advance(static_cast<std::size_t>(length));
     done += static_cast<std::size_t>(length);
   }
   return static_cast<ssize_t>(done);
@@ -184,14 +213,15 @@ ssize_t copy_with_peer(Call& call, Peer& peer, const Original& original) {
   const std::size_t shared = count_shared(peer, call.remote);
   if (shared == call.bytes) return copy_stretches(call, peer);
   const bool is_mixed = shared >= min_mixed && shared >= call.bytes / 2;
-  if (!should_request_share(call, peer)) return is_mixed ? copy_stretches(call, peer) : original.by_kernel();
+  if (!should_request_share(call, peer))
+    return is_mixed ? copy_stretches(call, peer) : copy_private_message(call, peer, original);
   const auto from = reinterpret_cast<std::uintptr_t>(call.remote.at());
   const std::size_t bytes = call.remote.length();
   ssize_t done;
   {
     // Pages must not move while this process writes a message to them.
     const ShareRequest request(peer, from, bytes, call.is_message && !call.writes);
-    done = is_mixed ? copy_stretches(call, peer) : original.by_kernel();
+    done = is_mixed ? copy_stretches(call, peer) : copy_private_message(call, peer, original);
   }
   peer.record_share_request();
   return done;
@@ -210,20 +240,24 @@ ssize_t cma_transfer(const Original& original, const void* caller, Owner owner) 
             original.number == SYS_process_vm_writev,
             is_of_mpi(caller),
             owner};
-  if (original.flags != 0 || call.local.done() || call.remote.done() || !in_heap(call.remote.at())) {
-    const ssize_t done = original.by_kernel();
+  const bool is_in_heap = !call.remote.done() && in_heap(call.remote.at());
+  const bool may_bounce = serves_copies() && heap_is_open();
+  if (original.flags != 0 || call.local.done() || call.remote.done() || !(is_in_heap || may_bounce)) {
+    const ssize_t done = original.without_heap();
     if (call.bytes >= shortest_counted) count_message(call.path, done > 0 ? static_cast<std::size_t>(done) : 0);
     return done;
   }
   tick();
   register_progress_callback();
   handle_share_hint();
-  call.path = CopyPath::kernel_not_shared;
+  if (is_in_heap) call.path = CopyPath::kernel_not_shared;
   ssize_t done;
   {
     PeerGuard guard;
-    Peer* peer = find_peer(call.pid);
-    done = peer ? copy_with_peer(call, *peer, original) : original.by_kernel();
+    Peer* peer = find_peer(call.pid, is_in_heap);
+    done = !peer        ? original.without_heap()
+           : is_in_heap ? copy_with_peer(call, *peer, original)
+                        : copy_private_message(call, *peer, original);
   }
   if (done > 0) make_huge_pages(static_cast<std::size_t>(done));
   if (call.bytes >= shortest_counted) count_message(call.path, done > 0 ? static_cast<std::size_t>(done) : 0);

@@ -11,14 +11,13 @@ from rich.markup import escape
 
 from nearfield.apply.formats import FORMATS
 from nearfield.apply.formats.format import PRELOAD
-from nearfield.base import own_command
+from nearfield.base import own_command, shared_heap
 from nearfield.base.errors import UsageError
 from nearfield.base.files import atomic_write, os_errors_as_profile_errors
 from nearfield.base.units import format_bytes
 from nearfield.base.words import suggest
 from nearfield.cli import complete
 from nearfield.cli.options import RULES_HELP, out_option, rules_option
-from nearfield.rules import shared_heap
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
