@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "preload/heap/cooperative_copy.hpp"
-#include "preload/heap/copy_service.hpp"
+#include "preload/heap/copy_requests.hpp"
 #include "preload/heap/peers.hpp"
 #include "preload/heap/sharing.hpp"
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/export.h"
+#include "preload/heap/copy_requests.hpp"
 #include "preload/heap/copy_service.hpp"
 #include "preload/heap/counts.hpp"
 #include "preload/heap/heap.hpp"
@@ -64,6 +65,7 @@ void after_fork_in_child() {
   reset_peers();
   reset_counts();
   reset_copy_service();
+  reset_copy_requests();
 }
 
 }  // namespace

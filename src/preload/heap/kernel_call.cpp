@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "preload/heap/copy_requests.hpp"
 #include "preload/heap/copy_service.hpp"
 #include "preload/heap/remapped.hpp"
 

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/linux.h"
+#include "preload/heap/copy_requests.hpp"
 #include "preload/heap/copy_service.hpp"
 #include "preload/heap/kernel_call.hpp"
 #include "preload/heap/next_calls.hpp"

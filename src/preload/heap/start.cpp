@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/copy.hpp"
+#include "preload/heap/copy_requests.hpp"
 #include "preload/heap/copy_service.hpp"
 #include "preload/heap/counts.hpp"
 #include "preload/heap/distance.hpp"

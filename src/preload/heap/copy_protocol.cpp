@@ -1,0 +1,52 @@
+#include "preload/heap/copy_protocol.hpp"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace nearfield::heap {
+namespace {
+
+template <typename F>
+ssize_t transfer(F call, int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes,
+                 int flags) {
+  iovec parts[] = {{first, first_bytes}, {second, second_bytes}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = second_bytes ? 2 : 1;
+  ssize_t length;
+  do length = call(socket, &message, flags);
+  while (length < 0 && errno == EINTR);
+  return length;
+}
+
+}  // namespace
+
+socklen_t write_address(sockaddr_un& address, pid_t pid) {
+  address = {};
+  address.sun_family = AF_UNIX;
+  const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "nearfield-heap-%u-%ld",
+                                   static_cast<unsigned>(geteuid()), static_cast<long>(pid));
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+}
+
+int open_socket(int flags) { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0); }
+
+bool is_trusted(int socket, pid_t pid) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  return peer.uid == geteuid() && (pid == 0 || peer.pid == pid);
+}
+
+ssize_t send_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes) {
+  return transfer(sendmsg, socket, first, first_bytes, second, second_bytes, MSG_NOSIGNAL);
+}
+
+ssize_t receive_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes) {
+  return transfer(recvmsg, socket, first, first_bytes, second, second_bytes, 0);
+}
+
+}  // namespace nearfield::heap

@@ -1,0 +1,179 @@
+#include "preload/heap/copy_requests.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "preload/heap/copy_protocol.hpp"
+#include "preload/heap/copy_service.hpp"
+#include "preload/heap/start.hpp"
+
+namespace nearfield::heap {
+namespace {
+
+struct Connection {
+  std::atomic<pid_t> pid{0};  // 0: a free entry
+  int socket = -1;
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+};
+
+constinit Connection connections[max_copy_peers];
+constinit std::atomic<std::size_t> copied{0}, copied_bytes{0};
+
+// Returns the entry of a peer; nullptr if there are too many.
+Connection* connection_of(pid_t pid) {
+  for (int i = 0; i < max_copy_peers; ++i) {
+    Connection& entry = connections[(static_cast<unsigned>(pid) + static_cast<unsigned>(i)) % max_copy_peers];
+    pid_t found = 0;
+    if (entry.pid.compare_exchange_strong(found, pid) || found == pid) return &entry;
+  }
+  return nullptr;
+}
+
+int connect_to(pid_t pid) {
+  sockaddr_un address;
+  const socklen_t length = write_address(address, pid);
+  const int socket = open_socket(0);
+  if (socket < 0) return -1;
+  int error;
+  do error = connect(socket, reinterpret_cast<sockaddr*>(&address), length);
+  while (error != 0 && errno == EINTR);
+  if (error == 0 && is_trusted(socket, pid)) return socket;
+  close(socket);
+  return -1;
+}
+
+// The connection to a peer while one request uses it.
+class Exchange {
+ public:
+  explicit Exchange(pid_t pid) : connection_(connection_of(pid)) {
+    if (!connection_) return;
+    pthread_mutex_lock(&connection_->lock);
+    if (connection_->socket < 0) connection_->socket = connect_to(pid);
+  }
+  ~Exchange() {
+    if (connection_) pthread_mutex_unlock(&connection_->lock);
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  bool is_open() const { return connection_ && connection_->socket >= 0; }
+  int socket() const { return connection_->socket; }
+  bool send(Operation operation, std::uint64_t address, std::uint64_t bytes) {
+    Request request{{}, operation, address, bytes};
+    std::memcpy(request.key, settings().key, sizeof request.key);
+    return send_packet(socket(), &request, sizeof request, nullptr, 0) == sizeof request || fail(ESRCH);
+  }
+  // Closes the connection, whose state is unknown after an error. Returns false.
+  bool fail(int error) {
+    close(connection_->socket);
+    connection_->socket = -1;
+    errno = error;
+    return false;
+  }
+
+ private:
+  Connection* connection_;
+};
+
+// Reads a contiguous part of the peer's memory. Returns whether all of it arrived, and sets errno.
+bool read_part(Exchange& exchange, char* to, std::uint64_t from, std::size_t bytes) {
+  if (!exchange.send(Operation::read, from, bytes)) return false;
+  for (std::size_t done = 0; done < bytes;) {
+    Reply reply{};
+    const ssize_t length =
+        receive_packet(exchange.socket(), &reply, sizeof reply, to + done, next_packet(bytes - done));
+    if (length < static_cast<ssize_t>(sizeof reply))
+      return exchange.fail(length < 0 && errno == EFAULT ? EFAULT : ESRCH);
+    if (reply.error) {
+      errno = reply.error;
+      return false;
+    }
+    if (static_cast<std::size_t>(length) != sizeof reply + reply.bytes) return exchange.fail(EIO);
+    done += reply.bytes;
+  }
+  return true;
+}
+
+bool write_part(Exchange& exchange, char* from, std::uint64_t to, std::size_t bytes) {
+  if (!exchange.send(Operation::write, to, bytes)) return false;
+  for (std::size_t done = 0; done < bytes; done += next_packet(bytes - done))
+    if (send_packet(exchange.socket(), from + done, next_packet(bytes - done), nullptr, 0) < 0)
+      return exchange.fail(errno == EFAULT ? EFAULT : ESRCH);
+  Reply reply{};
+  if (receive_packet(exchange.socket(), &reply, sizeof reply, nullptr, 0) != sizeof reply) return exchange.fail(ESRCH);
+  errno = reply.error;
+  return reply.error == 0;
+}
+
+}  // namespace
+
+ssize_t copy_by_owner(bool writes, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                      unsigned long remote_count) {
+  Exchange exchange(pid);
+  if (!exchange.is_open()) {
+    errno = EPERM;
+    return -1;
+  }
+  std::size_t done = 0, local_at = 0, remote_at = 0;
+  while (local_count && remote_count) {
+    const std::size_t local_left = local->iov_len - local_at, remote_left = remote->iov_len - remote_at;
+    const std::size_t bytes = local_left < remote_left ? local_left : remote_left;
+    char* const here = static_cast<char*>(local->iov_base) + local_at;
+    const auto there = reinterpret_cast<std::uintptr_t>(remote->iov_base) + remote_at;
+    if (bytes && !(writes ? write_part : read_part)(exchange, here, there, bytes))
+      return done ? static_cast<ssize_t>(done) : -1;
+    done += bytes;
+    local_at = bytes == local_left ? (++local, --local_count, 0) : local_at + bytes;
+    remote_at = bytes == remote_left ? (++remote, --remote_count, 0) : remote_at + bytes;
+  }
+  count_owner_copy(done);
+  return static_cast<ssize_t>(done);
+}
+
+void count_owner_copy(std::size_t bytes) {
+  copied.fetch_add(1, std::memory_order_relaxed);
+  copied_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+OwnerCopies owner_copies() { return {copied.load(), copied_bytes.load()}; }
+
+bool peer_serves_copies(pid_t pid) { return serves_copies() && Exchange(pid).is_open(); }
+
+int request_heap_file(pid_t pid) {
+  Exchange exchange(pid);
+  if (!exchange.is_open() || !exchange.send(Operation::file, 0, 0)) return -1;
+  Reply reply{};
+  iovec part{&reply, sizeof reply};
+  int file = -1;
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof file)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof room;
+  ssize_t length;
+  do length = recvmsg(exchange.socket(), &message, MSG_CMSG_CLOEXEC);
+  while (length < 0 && errno == EINTR);
+  if (length != sizeof reply) return exchange.fail(ESRCH), -1;
+  const cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
+      rights->cmsg_len == CMSG_LEN(sizeof file))
+    std::memcpy(&file, CMSG_DATA(rights), sizeof file);
+  return file;
+}
+
+void reset_copy_requests() {
+  for (Connection& connection : connections) {
+    if (connection.socket >= 0) close(connection.socket);
+    connection.socket = -1;
+    connection.pid.store(0);
+    connection.lock = PTHREAD_MUTEX_INITIALIZER;
+  }
+}
+
+}  // namespace nearfield::heap
