@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from nearfield import _native
-
 NAME = "libnearfield_heap.so"
 VARIABLE = "NEARFIELD_HEAP"  # its settings, "key=value,key=value" (src/preload/heap/settings.hpp)
 
 
 def library() -> Path:
     """Returns the library to preload, which is built with the package and linked to no MPI."""
+    from nearfield import _native  # imported late, since the process that cleans up after a kill cannot import it
+
     return Path(_native.__file__).with_name(NAME)
 
 
