@@ -453,3 +453,11 @@ def test_list_for_scripts(installations: list[Installation]) -> None:
     listed = json.loads(done.stdout)["installations"]
     assert [row["name"] for row in listed] == [i.name for i in installations]
     assert [row["name"] for row in listed if row["default"]] == [mpi.choose(None).name]
+
+
+def test_the_guard_imports_what_it_needs() -> None:
+    """Does the process that ends ranks after a kill, which starts without site packages, find what it calls?"""
+    code = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from nearfield.mpi.process import find_marked"
+    command = [sys.executable, "-I", "-S", "-c", code, json.dumps(sys.path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
