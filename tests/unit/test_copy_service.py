@@ -172,3 +172,11 @@ def test_each_launch_draws_a_key() -> None:
     assert all(re.fullmatch(r"[0-9a-f]{32}", key) for key in drawn)
     assert job_key.variables({}) == {}
     assert job_key.variables({**loaded, job_key.VARIABLE: KEY}) == {}
+
+
+def test_a_copy_onto_the_list_that_describes_it(heap_ranks: Peers, heap_programs: Path) -> None:
+    """Is the list read before the copy overwrites it, as UCX does to find out whether it may read a process?"""
+    prefix = command("filter", heap_programs)
+    owner, reader = (heap_ranks.start(prefix=prefix, key=KEY) for _ in range(2))
+    block = owner.take_filled(64 * KiB, 1)
+    assert reader.request("onto_itself", owner.pid, block) == "16 right"

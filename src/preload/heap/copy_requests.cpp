@@ -10,6 +10,7 @@
 
 #include "preload/heap/copy_protocol.hpp"
 #include "preload/heap/copy_service.hpp"
+#include "preload/heap/pieces.hpp"
 #include "preload/heap/start.hpp"
 
 namespace nearfield::heap {
@@ -119,17 +120,15 @@ ssize_t copy_by_owner(bool writes, pid_t pid, const iovec* local, unsigned long 
     errno = EPERM;
     return -1;
   }
-  std::size_t done = 0, local_at = 0, remote_at = 0;
-  while (local_count && remote_count) {
-    const std::size_t local_left = local->iov_len - local_at, remote_left = remote->iov_len - remote_at;
-    const std::size_t bytes = local_left < remote_left ? local_left : remote_left;
-    char* const here = static_cast<char*>(local->iov_base) + local_at;
-    const auto there = reinterpret_cast<std::uintptr_t>(remote->iov_base) + remote_at;
-    if (bytes && !(writes ? write_part : read_part)(exchange, here, there, bytes))
+  std::size_t done = 0;
+  for (Pieces here(local, local_count), there(remote, remote_count); !here.done() && !there.done();) {
+    const std::size_t bytes = min_length(here, there);
+    const auto address = reinterpret_cast<std::uintptr_t>(there.at());
+    if (!(writes ? write_part : read_part)(exchange, here.at(), address, bytes))
       return done ? static_cast<ssize_t>(done) : -1;
     done += bytes;
-    local_at = bytes == local_left ? (++local, --local_count, 0) : local_at + bytes;
-    remote_at = bytes == remote_left ? (++remote, --remote_count, 0) : remote_at + bytes;
+    here.advance(bytes);
+    there.advance(bytes);
   }
   count_owner_copy(done);
   return static_cast<ssize_t>(done);

@@ -22,6 +22,7 @@
 #include "preload/heap/kernel_call.hpp"
 #include "preload/heap/pages.hpp"
 #include "preload/heap/peers.hpp"
+#include "preload/heap/pieces.hpp"
 #include "preload/heap/progress.hpp"
 #include "preload/heap/settings.hpp"
 #include "preload/heap/sharing.hpp"
@@ -29,33 +30,6 @@
 
 namespace nearfield::heap {
 namespace {
-
-// Iterates over a list of pieces.
-class Pieces {
- public:
-  Pieces(const iovec* list, unsigned long count) : list_(list), left_(count) { skip_empty(); }
-  bool done() const { return left_ == 0; }
-  char* at() const { return static_cast<char*>(list_->iov_base) + inside_; }
-  std::size_t length() const { return list_->iov_len - inside_; }
-  unsigned long count() const { return left_; }
-  void advance(std::size_t bytes) {
-    inside_ += bytes;
-    skip_empty();
-  }
-
- private:
-  void skip_empty() {
-    while (left_ && inside_ == list_->iov_len) {
-      ++list_;
-      --left_;
-      inside_ = 0;
-    }
-  }
-
-  const iovec* list_;
-  unsigned long left_;
-  std::size_t inside_ = 0;
-};
 
 constexpr std::size_t shortest_counted = 64;      // MPIs try the call with a few bytes at start-up
 constexpr std::size_t min_shared_message = 4096;  // bytes: sharing does not pay for shorter messages
@@ -107,11 +81,6 @@ struct Call {
   }
 };
 
-// Returns how many bytes are contiguous on both sides.
-std::size_t min_length(const Call& call) {
-  return call.local.length() < call.remote.length() ? call.local.length() : call.remote.length();
-}
-
 // Copies a message cooperatively with its sender if it is one piece in shared pages on both sides. Returns whether it
 // was copied.
 bool try_cooperative_copy(Call& call, Peer& peer, char* mapped, std::size_t length, Copy copy) {
@@ -142,7 +111,7 @@ ssize_t copy_private_message(Call& call, Peer& peer, const Original& original) {
   if (!peer.bounce()) return original.without_heap();
   std::size_t done = 0;
   while (!call.local.done() && !call.remote.done()) {
-    const ssize_t length = copy_private(call, peer, min_length(call));
+    const ssize_t length = copy_private(call, peer, min_length(call.local, call.remote));
     if (length <= 0) return done ? static_cast<ssize_t>(done) : -1;
     call.advance(static_cast<std::size_t>(length));
     done += static_cast<std::size_t>(length);
@@ -154,7 +123,7 @@ ssize_t copy_private_message(Call& call, Peer& peer, const Original& original) {
 // less on failure.
 ssize_t copy_stretch(Call& call, Peer& peer, Copy copy) {
   const auto address = reinterpret_cast<std::uintptr_t>(call.remote.at());
-  std::size_t length = min_length(call);
+  std::size_t length = min_length(call.local, call.remote);
   const std::size_t shared = peer.shared_bytes(address, length);
   if (!shared) return copy_private(call, peer, peer.private_bytes(address, length));
   std::size_t contiguous = 0;
