@@ -9,7 +9,8 @@
 //   check ADDRESS BYTES SEED      "right", or where it is wrong
 //   get PID ADDRESS BYTES SEED    process_vm_readv: how many bytes came and whether they are right, or the error
 //   put PID ADDRESS BYTES SEED    process_vm_writev: how many bytes went, or the error
-//   onto_itself PID ADDRESS       process_vm_readv of 16 bytes onto the iovec that says so: how many, and what came
+//   list ADDRESS FROM BYTES       writes an iovec there
+//   get_by_list PID ADDRESS       process_vm_readv by the iovec there, for both sides: how many bytes came, or the error
 //   ragged PID ADDRESS BYTES SEED COUNT   random pieces, read and written, each result checked through the kernel
 //   follow PID ADDRESS BYTES SEED         a thread that reads until it fails or gets `stop`
 //   echo PID ADDRESS BYTES        a thread that writes, and reads what it wrote through the kernel
@@ -104,11 +105,10 @@ std::string put(pid_t pid, Address address, std::size_t bytes, unsigned seed) {
   return done < 0 ? error() : std::to_string(done);
 }
 
-std::string get_onto_itself(pid_t pid, Address address, unsigned seed) {
-  iovec here{&here, sizeof here}, there{at(address), sizeof here};
-  const ssize_t done = process_vm_readv(pid, &here, 1, &there, 1, 0);
-  if (done < 0) return error();
-  return std::to_string(done) + " " + checked(reinterpret_cast<Byte*>(&here), address, sizeof here, seed);
+// Reads what the list says onto the address that it says, which may be its own.
+std::string get_by_list(pid_t pid, const iovec* list) {
+  const ssize_t done = process_vm_readv(pid, list, 1, list, 1, 0);
+  return done < 0 ? error() : std::to_string(done);
 }
 
 // ---- random pieces
@@ -380,7 +380,8 @@ std::string answer(const std::string& verb, std::istream& words) {
   if (verb == "get") return get(pid, w[1], w[2], seed(3));
   if (verb == "put") return put(pid, w[1], w[2], seed(3));
   if (verb == "ragged") return Ragged(pid, w[1], w[2], seed(3)).run(static_cast<int>(w[4]));
-  if (verb == "onto_itself") return get_onto_itself(pid, w[1], 1);
+  if (verb == "list") return new (at(w[0])) iovec{at(w[1]), w[2]}, "done";
+  if (verb == "get_by_list") return get_by_list(pid, reinterpret_cast<const iovec*>(w[1]));
   if (verb == "follow") return start([=](std::string& result) { follow(pid, w[1], w[2], seed(3), result); });
   if (verb == "echo") return start([=](std::string& result) { echo(pid, w[1], w[2], result); });
   if (verb == "churn") {

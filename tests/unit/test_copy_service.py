@@ -178,5 +178,8 @@ def test_a_copy_onto_the_list_that_describes_it(heap_ranks: Peers, heap_programs
     """Is the list read before the copy overwrites it, as UCX does to find out whether it may read a process?"""
     prefix = command("filter", heap_programs)
     owner, reader = (heap_ranks.start(prefix=prefix, key=KEY) for _ in range(2))
-    block = owner.take_filled(64 * KiB, 1)
-    assert reader.request("onto_itself", owner.pid, block) == "16 right"
+    lists, other = {peer.take(64 * KiB) for peer in (owner, reader)}, {peer.take(64 * KiB) for peer in (owner, reader)}
+    (at,), (further,) = lists, other  # the heaps of both begin at one address
+    reader.request("list", at, at, 16)
+    owner.request("list", at, further, 32)  # overwrites the reader's list by one that names more
+    assert reader.request("get_by_list", owner.pid, at) == "16"
