@@ -10,14 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from nearfield.base import own_command
 from nearfield.base.files import read_small_file
 from nearfield.doctor.check import Check
 
 SECRET = "nearfield"
-REMEDY = (
-    "Load the shared heap (`nearfield run`), which needs no permission. Or, as root: sysctl "
-    "kernel.yama.ptrace_scope=0; in a container: --cap-add SYS_PTRACE."
-)
 # What MPIs do then, by the words of their messages.
 _SYMPTOMS = (
     "Open MPI 4 prints 'Read -1, expected N, errno = 1' and copies every message inside a node twice, as Open MPI 5 "
@@ -69,14 +66,14 @@ def single_copy() -> Check:
     if not refused and (comparison := comparison_refused()):
         found = f"process_vm_readv works; kcmp does not ({comparison}); {yama}"
         means = "Open MPI 5 asks by kcmp whether it may, and copies every message inside a node twice"
-        return Check(name, "limited", found, means, REMEDY)
+        return Check(name, "limited", found, means, _remedy())
     if not refused:
         return Check(name, "ok", f"process_vm_readv works; {yama}", "large messages can cross in one copy")
     if not sibling_refused(permit=True):
         found = f"process_vm_readv works only when the other process permits it; {yama}"
         means = "an MPI that does not ask (PR_SET_PTRACER) copies twice"
         return Check(name, "limited", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
-    return Check(name, "missing", f"{refused}; {yama}", _SYMPTOMS, REMEDY)
+    return Check(name, "missing", f"{refused}; {yama}", _SYMPTOMS, _remedy())
 
 
 def sibling_refused(*, permit: bool) -> str:
@@ -88,6 +85,13 @@ def sibling_refused_in(environment: Mapping[str, str] | None, *, permit: bool) -
     """Returns the same for processes that start in this environment."""
     with sibling(_HOLDER, permit=permit, environment=environment) as (pid, address):
         return read_refused(pid, address, environment)
+
+
+def _remedy() -> str:
+    return (
+        f"Load the shared heap ({own_command.line('run')}), which needs no permission. Or, as root: sysctl "
+        "kernel.yama.ptrace_scope=0; in a container: --cap-add SYS_PTRACE."
+    )
 
 
 def comparison_refused() -> str:
