@@ -60,6 +60,22 @@ def test_messages_arrive(
         assert sum(report.in_user_space for report in ended) > 0
 
 
+def test_memory_outside_the_heap_arrives(
+    installation: Installation, programs: Path, heap_programs: Path, tmp_path: Path
+) -> None:
+    """Where no block is in the heap, are all messages right that their owners hand out, and do they take the bounce
+    buffer where the MPI has progress callbacks?"""
+    program = mpi_program.built(installation, "heap_messages.cpp", programs)
+    command = [str(heap_programs / "filtered"), "refuse", str(program), "messages"]
+    env = settings_of(tmp_path)
+    env[shared_heap.VARIABLE] += ",from=1000000000"
+    done = mpi.run(installation, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=env)
+    assert done.ok, done.stdout + done.stderr
+    assert "all right" in done.stdout.splitlines()
+    if installation.name.startswith(("openmpi", "mpich-5")):
+        assert sum(report.number("bounced") for report in reports(tmp_path)) > 0
+
+
 def test_ranks_in_user_namespaces_of_their_own(installation: Installation, programs: Path, tmp_path: Path) -> None:
     """Where each rank is a container without root, do messages arrive, and copies in user space if the MPI tries?"""
     refused = subprocess.run([*USER_NAMESPACE, "true"], capture_output=True, text=True)

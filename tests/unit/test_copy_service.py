@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import socket
 import subprocess
-import threading
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -109,9 +112,8 @@ def test_readers_that_are_killed_do_not_stop_the_service(heap_ranks: Peers, heap
     for number in range(5):
         reader = heap_ranks.start(prefix=prefix, key=KEY)
         reader.request("follow", owner.pid, block, 16 * MiB, 1)
-        stop = threading.Timer(0.01 * number, lambda pid=reader.pid: os.kill(pid, 19))
-        stop.start()
-        stop.join()
+        time.sleep(0.01 * number)
+        os.kill(reader.pid, signal.SIGSTOP)
         assert other.request("get", owner.pid, block, MiB, 1) == f"{MiB} right"
         heap_ranks.kill(reader)
         assert other.request("get", owner.pid, block, MiB, 1) == f"{MiB} right"
@@ -140,16 +142,46 @@ def test_only_the_job_is_served(heap_ranks: Peers, heap_programs: Path, key: str
     assert len(sockets_of(stranger.pid)) == (1 if key == OTHER_KEY else 0)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-def test_another_user_is_refused_although_it_knows_the_key(heap_ranks: Peers, heap_programs: Path) -> None:
-    """Does the kernel's word count, and not what the other end claims: neither as a reader, nor as an owner that took
-    the name of a rank's socket?"""
+# A client, as a user of the number in argv: requests 16 bytes, and prints what came in return.
+_CLIENT = """
+import os, socket, struct, sys
+user, name, key, address = int(sys.argv[1]), sys.argv[2], sys.argv[3].encode(), int(sys.argv[4])
+if user != os.geteuid(): os.setuid(user)
+end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+try:
+    end.connect(chr(0) + name)
+    end.send(struct.pack("<32sIxxxxQQ", key, 0, address, 16))
+    print(len(end.recv(100)))
+except OSError:
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "key", "answer"), [(None, KEY, "24"), (None, OTHER_KEY, "0"), (65534, KEY, "0")], ids=str
+)
+def test_only_its_user_with_the_key_is_answered(
+    heap_ranks: Peers, heap_programs: Path, user: int | None, key: str, answer: str
+) -> None:
+    """Does a client that knows the socket's name get memory only if the kernel says that it is this user, and only with
+    the key?"""
+    if user is not None and os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    owner = heap_ranks.start(prefix=command("filter", heap_programs), key=KEY)
+    (name,) = sockets_of(owner.pid)
+    words = [str(os.geteuid() if user is None else user), name, key, str(owner.take(MiB))]
+    done = subprocess.run([sys.executable, "-c", _CLIENT, *words], capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() in {answer, "refused" if answer == "0" else answer}, done.stderr
+
+
+def test_a_socket_with_the_name_of_another_process_is_not_believed(heap_ranks: Peers, heap_programs: Path) -> None:
+    """Is memory refused that somebody else offers under a rank's name?"""
     prefix = command("filter", heap_programs)
-    owner, stranger = (heap_ranks.start(prefix=prefix, key=KEY) for _ in range(2))
-    block = owner.take_filled(MiB, 1)
-    assert stranger.request("become", 65534) == "done"
-    assert stranger.request("get", owner.pid, block, MiB, 1) in ("EPERM", "ESRCH")
-    assert owner.request("get", stranger.pid, block, MiB, 1) in ("EPERM", "ESRCH")
+    reader, absent = heap_ranks.start(prefix=prefix, key=KEY), heap_ranks.start(prefix=prefix)  # which has no key
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as fake:
+        fake.bind(f"\0nearfield-heap-{os.geteuid()}-{absent.pid}")
+        fake.listen()
+        assert reader.request("get", absent.pid, absent.take(MiB), 16, 1) == "EPERM"
 
 
 def test_nothing_listens_where_the_kernel_copies(heap_ranks: Peers) -> None:

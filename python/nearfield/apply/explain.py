@@ -58,7 +58,7 @@ class Report:
     ways: Mapping[str, tuple[int, int]]  # messages and bytes
     mapped_bytes: int = 0  # that the heap spans; 0: not known
     shared_bytes: int = 0  # of these that other processes can map; 0: not known
-    by_owners: tuple[int, int] = (0, 0)  # copies and bytes for which it called on the owner of the memory
+    by_owners: tuple[int, int] = (0, 0)  # copies that owners of memory made for it, and their bytes
 
     @property
     def messages(self) -> int:

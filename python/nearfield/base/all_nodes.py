@@ -28,8 +28,8 @@ _SHARED = {
 
 
 def variables(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables to add to an environment that preloads libraries, so that they work on all nodes and know
-    one another."""
+    """Returns the variables to add to an environment that preloads libraries, so that they work on all nodes, and so
+    that ranks recognise one another."""
     added = job_key.variables(environment)
     if _COLLECTIVES_LIBRARY in environment.get("LD_PRELOAD", "") and reaches_all_nodes(argv, environment):
         settings = [environment.get(_COLLECTIVES, ""), "all_nodes=1"]

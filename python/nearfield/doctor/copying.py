@@ -15,7 +15,7 @@ from nearfield.base.files import read_small_file
 from nearfield.doctor.check import Check
 
 SECRET = "nearfield"
-# What MPIs do then, by the words of their messages.
+# Says what MPIs do where single copies fail, in the words of their messages.
 _SYMPTOMS = (
     "Open MPI 4 prints 'Read -1, expected N, errno = 1' and copies every message inside a node twice, as Open MPI 5 "
     "does silently; MPICH 5 aborts with 'process_vm_readv failed (errno 1)'"
@@ -45,8 +45,7 @@ n = libc.process_vm_readv(pid, ctypes.byref(local), one, ctypes.byref(remote), o
 sys.exit(os.strerror(ctypes.get_errno())) if n < 0 else print(buffer.raw.decode())
 """
 
-
-_KCMP = {"x86_64": 312, "aarch64": 272}
+_KCMP = {"x86_64": 312, "aarch64": 272}  # the number of the system call, by processor
 
 # A rank that asks whether the address spaces of two processes are one, as Open MPI 5 does before it reads.
 _COMPARER = """

@@ -123,7 +123,7 @@ class KnobFile(BaseModel):
     per_pair: Literal["component", "shim"] | None = None
     shared_heap: bool = False  # whether the shared heap can copy for it; adds the knobs of shared_heap.toml
     while_tuning: dict[str, str] = Field(default_factory=dict)  # environment of the baseline and of all candidates
-    # What lets messages arrive where the kernel forbids single copies and the MPI's defaults abort.
+    # Variables that let messages arrive where the kernel forbids single copies and the MPI's defaults abort.
     without_single_copy: dict[str, str] = Field(default_factory=dict)
     knob: tuple[Knob, ...]
     constraints: dict[str, str] = Field(default_factory=dict)  # "a >= 2 * b" -> why

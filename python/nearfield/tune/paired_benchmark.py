@@ -43,7 +43,7 @@ class PairedBenchmark:
         self._launches = 0
         self.all_pairs: list[Pair] = []  # of all comparisons
         self.until = math.inf  # the deadline on the monotonic clock
-        # What the baseline, and settings without the shared heap, need to run at all. Found by check_baseline().
+        # The variables without which the baseline, and settings without the shared heap, fail here (check_baseline).
         self.needed: dict[str, str] = {}
 
     def __enter__(self) -> PairedBenchmark:

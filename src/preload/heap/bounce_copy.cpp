@@ -74,7 +74,7 @@ std::size_t read_by_bounce(Peer& peer, char* to, std::uintptr_t from, std::size_
     if (!is_taken) return done;
     const std::size_t drained = drain(peer, request, to + done, length);
     done += drained;
-    count_owner_copy(drained);
+    count_bounce(drained);
     // Only then is the request free: the owner still writes to it after the last chunk.
     if (!wait_until_finished(peer, request)) return done;
     request.state.store(CopyRequest::none, std::memory_order_release);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 namespace nearfield::heap {
 namespace {
@@ -21,6 +22,23 @@ ssize_t transfer(F call, int socket, void* first, std::size_t first_bytes, void*
   while (length < 0 && errno == EINTR);
   return length;
 }
+
+// A reply with room for a descriptor.
+struct FilePacket {
+  FilePacket() {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+  }
+  FilePacket(const FilePacket&) = delete;
+  FilePacket& operator=(const FilePacket&) = delete;
+
+  Reply reply{};
+  iovec part{&reply, sizeof reply};
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+};
 
 }  // namespace
 
@@ -47,6 +65,29 @@ ssize_t send_packet(int socket, void* first, std::size_t first_bytes, void* seco
 
 ssize_t receive_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes) {
   return transfer(recvmsg, socket, first, first_bytes, second, second_bytes, 0);
+}
+
+bool send_file(int socket, int file) {
+  FilePacket packet;
+  cmsghdr* rights = CMSG_FIRSTHDR(&packet.message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof file);
+  std::memcpy(CMSG_DATA(rights), &file, sizeof file);
+  return sendmsg(socket, &packet.message, MSG_NOSIGNAL) >= 0;
+}
+
+bool receive_file(int socket, int& file) {
+  FilePacket packet;
+  ssize_t length;
+  do length = recvmsg(socket, &packet.message, MSG_CMSG_CLOEXEC);
+  while (length < 0 && errno == EINTR);
+  if (length != sizeof packet.reply) return false;
+  const cmsghdr* rights = CMSG_FIRSTHDR(&packet.message);
+  if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
+      rights->cmsg_len == CMSG_LEN(sizeof file))
+    std::memcpy(&file, CMSG_DATA(rights), sizeof file);
+  return true;
 }
 
 }  // namespace nearfield::heap

@@ -1,4 +1,4 @@
-// What the two ends of a copy through a socket have in common (copy_service.hpp).
+// Defines the packets of copies through a socket (copy_service.hpp), for both ends.
 #pragma once
 
 #include <sys/socket.h>
@@ -43,5 +43,10 @@ bool is_trusted(int socket, pid_t pid);
 // connection, or -1 with errno.
 ssize_t send_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes);
 ssize_t receive_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes);
+
+// Send or receive a reply to Operation::file. Return whether the connection is still usable; `file` stays -1 if the
+// reply brings none.
+bool send_file(int socket, int file);
+bool receive_file(int socket, int& file);
 
 }  // namespace nearfield::heap

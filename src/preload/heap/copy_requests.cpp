@@ -23,7 +23,8 @@ struct Connection {
 };
 
 constinit Connection connections[max_copy_peers];
-constinit std::atomic<std::size_t> copied{0}, copied_bytes{0};
+constinit std::atomic<bool> is_connected{false};  // to any peer, ever
+constinit std::atomic<std::size_t> copied{0}, copied_bytes{0}, bounced{0};
 
 // Returns the entry of a peer; nullptr if there are too many.
 Connection* connection_of(pid_t pid) {
@@ -54,6 +55,7 @@ class Exchange {
   explicit Exchange(pid_t pid) : connection_(connection_of(pid)) {
     if (!connection_) return;
     pthread_mutex_lock(&connection_->lock);
+    is_connected.store(true, std::memory_order_relaxed);
     if (connection_->socket < 0) connection_->socket = connect_to(pid);
   }
   ~Exchange() {
@@ -134,39 +136,30 @@ ssize_t copy_by_owner(bool writes, pid_t pid, const iovec* local, unsigned long 
   return static_cast<ssize_t>(done);
 }
 
+void count_bounce(std::size_t bytes) {
+  bounced.fetch_add(1, std::memory_order_relaxed);
+  count_owner_copy(bytes);
+}
+
 void count_owner_copy(std::size_t bytes) {
   copied.fetch_add(1, std::memory_order_relaxed);
   copied_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-OwnerCopies owner_copies() { return {copied.load(), copied_bytes.load()}; }
+OwnerCopies owner_copies() { return {copied.load(), copied_bytes.load(), bounced.load()}; }
 
 bool peer_serves_copies(pid_t pid) { return serves_copies() && Exchange(pid).is_open(); }
 
 int request_heap_file(pid_t pid) {
   Exchange exchange(pid);
   if (!exchange.is_open() || !exchange.send(Operation::file, 0, 0)) return -1;
-  Reply reply{};
-  iovec part{&reply, sizeof reply};
   int file = -1;
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof file)] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  ssize_t length;
-  do length = recvmsg(exchange.socket(), &message, MSG_CMSG_CLOEXEC);
-  while (length < 0 && errno == EINTR);
-  if (length != sizeof reply) return exchange.fail(ESRCH), -1;
-  const cmsghdr* rights = CMSG_FIRSTHDR(&message);
-  if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
-      rights->cmsg_len == CMSG_LEN(sizeof file))
-    std::memcpy(&file, CMSG_DATA(rights), sizeof file);
+  if (!receive_file(exchange.socket(), file)) exchange.fail(ESRCH);
   return file;
 }
 
 void reset_copy_requests() {
+  if (!is_connected.exchange(false)) return;  // most children touch none of these pages
   for (Connection& connection : connections) {
     if (connection.socket >= 0) close(connection.socket);
     connection.socket = -1;

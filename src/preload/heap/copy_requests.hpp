@@ -18,12 +18,14 @@ ssize_t copy_by_owner(bool writes, pid_t pid, const iovec* local, unsigned long 
 // Returns whether the peer serves copies to this process.
 bool peer_serves_copies(pid_t pid);
 
-// What owners have copied for this process.
+// Counts the copies that owners of memory have made for this process, and their bytes; `bounced` are those through
+// their bounce buffers (bounce_copy.hpp).
 struct OwnerCopies {
-  std::size_t copies, bytes;
+  std::size_t copies, bytes, bounced;
 };
 OwnerCopies owner_copies();
 void count_owner_copy(std::size_t bytes);
+void count_bounce(std::size_t bytes);
 
 // Returns a descriptor of the file of a peer's heap; -1 if it has none.
 int request_heap_file(pid_t pid);

@@ -111,23 +111,11 @@ void receive_memory(Served& peer) {
   answer(peer, peer.error);
 }
 
-void send_file(Served& peer) {
+void answer_with_file(Served& peer) {
   const int file = own_heap_file();
   if (file < 0) return answer(peer, ENOENT);
-  Reply reply{};
-  iovec part{&reply, sizeof reply};
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof file)] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  cmsghdr* rights = CMSG_FIRSTHDR(&message);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof file);
-  std::memcpy(CMSG_DATA(rights), &file, sizeof file);
-  if (sendmsg(peer.socket, &message, MSG_NOSIGNAL) < 0) drop(peer);
+  peer.request.bytes = 0;
+  if (!send_file(peer.socket, file)) drop(peer);
 }
 
 // Compares in constant time.
@@ -150,7 +138,7 @@ void serve(Served& peer) {
     case Operation::write:
       return receive_memory(peer);
     case Operation::file:
-      return send_file(peer);
+      return answer_with_file(peer);
   }
   drop(peer);
 }

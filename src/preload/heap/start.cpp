@@ -74,14 +74,14 @@ void write_report() {
   if (!rank) rank = std::getenv("PMI_RANK");
   if (!rank) rank = std::getenv("PMIX_RANK");
   const char* reason = reason_disabled ? reason_disabled : heap.reason;
-  int used =
-      std::snprintf(text, sizeof text,
-                    "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\n"
-                    "shared_bytes = %zu\nmoves = %u\nforks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
-                    "line_ns = %u %u\nhuge_pages = %u\nowner = %zu %zu\n",
-                    rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
-                    shared.shared_bytes, shared.moves, heap.forks, peers.peers, peers.windows, streaming_copy_name(),
-                    peers.nearest_ns, peers.farthest_ns, huge_pages_made(), by_owners.copies, by_owners.bytes);
+  int used = std::snprintf(text, sizeof text,
+                           "rank = %s\nprogram = %s\nreason = %s\ntaken_bytes = %zu\nmapped_bytes = %zu\n"
+                           "shared_bytes = %zu\nmoves = %u\nforks = %d\npeers = %d\nwindows = %d\nstreaming = %s\n"
+                           "line_ns = %u %u\nhuge_pages = %u\nowner = %zu %zu\nbounced = %zu\n",
+                           rank ? rank : "-", name, reason ? reason : "-", heap.taken_bytes, heap.mapped_bytes,
+                           shared.shared_bytes, shared.moves, heap.forks, peers.peers, peers.windows,
+                           streaming_copy_name(), peers.nearest_ns, peers.farthest_ns, huge_pages_made(),
+                           by_owners.copies, by_owners.bytes, by_owners.bounced);
   for (int i = 0; i < copy_paths; ++i)
     used += std::snprintf(text + used, sizeof text - static_cast<std::size_t>(used), "%s = %zu %zu\n",
                           copy_path_names[i], counts.messages[i], counts.bytes[i]);
@@ -99,8 +99,8 @@ __attribute__((constructor(101))) void start() {
   watch_threads();
   // The MPI of a Fortran program may be initialized without a call that mpi_calls.cpp intercepts.
   if (chosen.at_start || find_in_library("libmpi", "MPI_Init")) start_copy_service();
+  watch_forks();  // also without a heap: a child must not use its parent's sockets
   if (reason_disabled) return;
-  watch_forks();
   if (chosen.at_start) open_when_initialized();
 }
 
