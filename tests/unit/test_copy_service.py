@@ -160,7 +160,7 @@ except OSError:
 @pytest.mark.parametrize(
     ("user", "key", "answer"), [(None, KEY, "24"), (None, OTHER_KEY, "0"), (65534, KEY, "0")], ids=str
 )
-def test_only_its_user_with_the_key_is_answered(
+def test_only_the_same_user_with_the_key_is_answered(
     heap_ranks: Peers, heap_programs: Path, user: int | None, key: str, answer: str
 ) -> None:
     """Does a client that knows the socket's name get memory only if the kernel says that it is this user, and only with
