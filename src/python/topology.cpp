@@ -4,11 +4,15 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/node_type.hpp"
 #include "python/text.hpp"
 #include "topology/core_latency.hpp"
 #include "topology/distance.hpp"
@@ -72,11 +76,31 @@ void bind_cache(nb::module_& module) {
       .def_ro("pus", &topo::Cache::pus);
 }
 
+void bind_node_type(nb::module_& module) {
+  using nearfield::NodeType;
+  nb::class_<NodeType>(module, "NodeType")
+      .def_prop_ro("processor", [](const NodeType& self) { return std::string(self.processor); })
+      .def_prop_ro("cache_bytes",
+                   [](const NodeType& self) {
+                     return std::vector<std::int64_t>(self.cache_bytes, self.cache_bytes + self.num_caches);
+                   })
+      .def_prop_ro("distances", [](const NodeType& self) {
+        std::vector<std::string> names;
+        for (std::size_t i = 0; i < topo::distance_names.size(); ++i)
+          if (self.has_distance[i]) names.emplace_back(topo::distance_names[i]);
+        return names;
+      });
+  module.def(
+      "node_type", [](const std::string& root) { return nearfield::read_node_type(root.c_str()); },
+      nb::arg("root") = "");
+}
+
 }  // namespace
 
 void bind_topology(nb::module_& module) {
   nb::exception<topo::Error>(module, "TopologyError");
   bind_cache(module);
+  bind_node_type(module);
 
   std::vector<std::string> names(topo::distance_names.begin(), topo::distance_names.end());
   module.attr("DISTANCES") = nb::tuple(nb::cast(names));

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 NAME = "libnearfield_heap.so"
@@ -14,6 +14,23 @@ def library() -> Path:
     from nearfield import _native  # imported late, since the process that cleans up after a kill cannot import it
 
     return Path(_native.__file__).with_name(NAME)
+
+
+def drop_site_library(environment: MutableMapping[str, str]) -> None:
+    """Removes the library that a site preloads (apply/site.py), which would set rules where this program measures, or
+    sets its own. If the environment has settings for a shared heap, the user has set them, and it stays."""
+    names = environment.get("LD_PRELOAD", "").replace(":", " ").split()
+    kept = [name for name in names if Path(name).name != NAME]
+    if VARIABLE in environment or len(kept) == len(names):
+        return
+    del environment["LD_PRELOAD"]
+    if kept:
+        environment["LD_PRELOAD"] = " ".join(kept)
+
+
+def is_off(environment: Mapping[str, str]) -> bool:
+    """Returns whether the user has switched nearfield off for a job (NEARFIELD_OFF)."""
+    return environment.get("NEARFIELD_OFF", "") not in ("", "0")
 
 
 def loading(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ NOWHERE = "No usable temporary directory"  # message of the FileNotFoundError th
 VERBS_BY_TASK = {
     "First look, builds": ("demo", "build"),
     "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "report"),
-    "Make unmodified programs faster": ("forecast", "tune", "compare", "run", "export"),
+    "Make unmodified programs faster": ("forecast", "tune", "compare", "run", "export", "site"),
     "Split a grid, exchange halos": ("plan", "halo"),
     "Find and repair lost time in a code": ("cc", "cxx", "fc", "observe", "advise", "rewrite"),
     "Simulate another machine": ("machine", "simulate"),
@@ -47,6 +47,10 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     try:
         signals.take_signals()
+        if "LD_PRELOAD" in os.environ:
+            from nearfield.base import shared_heap
+
+            shared_heap.drop_site_library(os.environ)
         from nearfield.cli import fast_dispatch
 
         if not fast_dispatch.run(sys.argv[1:]):

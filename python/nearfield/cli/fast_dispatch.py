@@ -72,11 +72,14 @@ def start(
     """Execs the command with the variables of the rules. With `explain` or a log, runs it as a child under the counting
     layer, reports how its messages were copied or adds a line to the log, and ends with its exit code. With
     `collectives`, also loads the collectives of a node, and rules may be missing. With `learn`, runs it as a child,
-    counts its collectives, and saves them in that file."""
+    counts its collectives, and saves them in that file. If NEARFIELD_OFF is set, does nothing but exec the command."""
     from nearfield.apply.cached_plan import Application, cached_launch_plan
-    from nearfield.base import all_nodes
+    from nearfield.base import all_nodes, shared_heap
     from nearfield.rules.paths import default_rules
 
+    if shared_heap.is_off(os.environ):
+        _say("NEARFIELD_OFF is set: the command runs as it would without nearfield")
+        exec_command(argv, dict(os.environ))
     if learn and (explain or collectives or log):
         from nearfield.base.errors import UsageError
 

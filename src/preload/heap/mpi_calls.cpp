@@ -16,11 +16,11 @@
 #include <cstdlib>
 
 #include "base/export.h"
-#include "preload/heap/copy_service.hpp"
 #include "preload/heap/heap.hpp"
 #include "preload/heap/mpi_library.hpp"
 #include "preload/heap/progress.hpp"
 #include "preload/heap/sharing.hpp"
+#include "preload/heap/site_rules.hpp"
 #include "preload/heap/start.hpp"
 
 namespace nearfield::heap {
@@ -62,7 +62,9 @@ int call_next_large(const char* name, const char* large, Words... words) {
 
 int end_init(int error) {
   if (error != 0) return error;
-  if (world_size() == 1) {
+  const int ranks = world_size();
+  note_ranks(ranks);
+  if (ranks == 1) {
     stay_closed("there is only one rank");
     return error;
   }
@@ -106,11 +108,11 @@ using namespace nearfield::heap;
   }
 #define NEARFIELD_INIT(prefix)                                                                       \
   NEARFIELD_EXPORT int prefix##_Init(void* argc, void* argv) {                                       \
-    start_copy_service();                                                                            \
+    prepare_for_mpi();                                                                               \
     return end_init(call_next(#prefix "_Init", argc, argv));                                         \
   }                                                                                                  \
   NEARFIELD_EXPORT int prefix##_Init_thread(void* argc, void* argv, Word required, void* provided) { \
-    start_copy_service();                                                                            \
+    prepare_for_mpi();                                                                               \
     return end_init(call_next(#prefix "_Init_thread", argc, argv, required, provided));              \
   }
 #define NEARFIELD_MPI_CALLS(prefix) \

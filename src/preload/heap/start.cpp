@@ -22,6 +22,7 @@
 #include "preload/heap/peers.hpp"
 #include "preload/heap/seccomp.hpp"
 #include "preload/heap/sharing.hpp"
+#include "preload/heap/site_rules.hpp"
 #include "preload/heap/users.hpp"
 
 namespace nearfield::heap {
@@ -54,7 +55,8 @@ bool accounting_is_strict() {
 }
 
 const char* disabled_reason() {
-  if (!chosen.enabled) return "it is switched off";
+  if (is_off_for_user()) return "NEARFIELD_OFF is set";
+  if (!chosen.enabled) return site_reason() ? site_reason() : "it is switched off";
   if (const char* tool = watching_tool()) return tool;
   if (accounting_is_strict()) return "memory is accounted for strictly (vm.overcommit_memory = 2)";
   if (!survives_filters()) return "a seccomp filter ends processes that make the heap's system calls";
@@ -95,23 +97,32 @@ __attribute__((constructor(101))) void start() {
   read_settings(std::getenv("NEARFIELD_HEAP"), chosen);
   read_job_key(std::getenv("NEARFIELD_HEAP_KEY"), chosen);
   start_clock();
-  reason_disabled = disabled_reason();
   watch_threads();
+  read_site();
   // The MPI of a Fortran program may be initialized without a call that mpi_calls.cpp intercepts.
-  if (chosen.at_start || find_in_library("libmpi", "MPI_Init")) start_copy_service();
+  if (chosen.at_start || find_in_library("libmpi", "MPI_Init")) prepare_for_mpi();
+  reason_disabled = disabled_reason();
   watch_forks();  // also without a heap: a child must not use its parent's sockets
   if (reason_disabled) return;
   if (chosen.at_start) open_when_initialized();
 }
 
 __attribute__((destructor)) void end() {
-  if (chosen.report[0] && !is_reported) write_report();
+  if (is_reported) return;
   is_reported = true;
+  if (chosen.report[0]) write_report();
+  log_job();
 }
 
 }  // namespace
 
 const Settings& settings() { return chosen; }
+
+void prepare_for_mpi() {
+  apply_site_rules(chosen);
+  reason_disabled = disabled_reason();
+  if (!is_off_for_user()) start_copy_service();
+}
 
 void open_when_initialized() {
   if (reason_disabled || is_opened.exchange(true)) return;

@@ -3,16 +3,15 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import PRELOAD, Format, comment_lines, libraries, preloaded
+from nearfield.apply.formats.format import IS_ON, PRELOAD, Format, comment_lines, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
     setting: list[str] = []
     for name, value in environment.items():
         setting += _preloading(preloaded(environment)) if name == PRELOAD else [f"export {name}={shlex.quote(value)}"]
-    if needed := libraries(environment):
-        readable = " && ".join(f"[ -r {shlex.quote(library)} ]" for library in needed)
-        setting = [f"if {readable}; then", *(f"  {line}" for line in setting), "fi"]
+    tests = [IS_ON, *(f"[ -r {shlex.quote(library)} ]" for library in libraries(environment))]
+    setting = [f"if {' && '.join(tests)}; then", *(f"  {line}" for line in setting), "fi"]
     return "\n".join([*comment_lines(comments), *setting, ""])
 
 

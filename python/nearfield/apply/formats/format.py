@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 # Variables that users may set themselves; our files add to them.
 PRELOAD = "LD_PRELOAD"
+# By this variable a user switches everything off; a test of the shell.
+IS_ON = '[ "${NEARFIELD_OFF:-0}" = 0 ]'
 
 
 def preloaded(environment: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import PRELOAD, Format, comment_lines, libraries, preloaded
+from nearfield.apply.formats.format import IS_ON, PRELOAD, Format, comment_lines, libraries, preloaded
 
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
@@ -11,6 +11,7 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
         "#!/bin/sh",
         *comment_lines([*comments, "For TaskProlog in slurm.conf, or srun --task-prolog."]),
     ]
+    lines.append(f"{IS_ON} || exit 0")
     lines += [f"[ -r {shlex.quote(library)} ] || exit 0" for library in libraries(environment)]
     for name, value in environment.items():
         ours = preloaded(environment) if name == PRELOAD else value

@@ -1,0 +1,220 @@
+"""Installs rules for all users of a cluster: a folder from which every process takes those of its own node.
+
+PREFIX/lib has a copy of the shared heap, which jobs preload. It finds PREFIX/rules.d by its own path, so PREFIX may be
+moved or mounted at another place. The formats are those of src/preload/heap/site_rules.hpp; docs/reference/site.md
+describes them. All nodes of a job need the same selection of collectives, so these files have none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from nearfield import _native
+from nearfield.base import shared_heap
+from nearfield.base.errors import ProfileError, UsageError
+from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
+from nearfield.rules.knobs import numbers
+from nearfield.rules.schema import Rules
+
+LIBRARY, RULES, SETTINGS = f"lib/{shared_heap.NAME}", "rules.d", "site.conf"
+MODULE, PROLOG = "modulefiles/nearfield", "share/task-prolog.sh"
+OFF, LOG = "off", "log"  # keys of site.conf
+_NODE = ("mpi", "processor", "cache_bytes", "distances")  # keys of a rules file that identify MPI and node
+_REMEDY = "choose another folder, or run this as its owner"
+_SETTINGS = """\
+# What holds for all users of this folder (docs: reference/site.md). Written once; `nearfield site` keeps what is here.
+#   off = REASON   switches nearfield off in every process that starts from now on
+#   log = FILE     adds a line of JSON for each node of each job
+"""
+_MODULE = """\
+#%Module1.0
+proc ModulesHelp { } {
+    puts stderr "Rules of nearfield for MPI on this cluster: each node takes those of its type."
+    puts stderr "NEARFIELD_OFF=1 switches them off for a job, NEARFIELD_VERBOSE=1 says which are used."
+}
+module-whatis "Faster MPI inside a node, by the rules of nearfield for this type of node"
+# This folder is found by the place of this file, so it may be moved.
+set prefix [file dirname [file dirname [file normalize $ModulesCurrentModulefile]]]
+if { [file readable $prefix/LIBRARY] } {
+    prepend-path LD_PRELOAD $prefix/LIBRARY
+}
+"""
+_PROLOG = """\
+#!/bin/sh
+# For TaskProlog in slurm.conf, or srun --task-prolog: preloads the library that takes the rules of this node.
+[ "${NEARFIELD_OFF:-0}" = 0 ] || exit 0
+library=$(cd "$(dirname "$0")/.." && pwd)/LIBRARY
+[ -r "$library" ] || exit 0
+case ":${LD_PRELOAD:-}:" in *:"$library":*) exit 0 ;; esac
+echo "export LD_PRELOAD=$library${LD_PRELOAD:+:$LD_PRELOAD}"
+"""
+
+
+@dataclass(frozen=True)
+class NodeRules:
+    """One file of rules.d: for which MPI and type of node, and what it sets. `heap` is None if the heap is off."""
+
+    name: str
+    mpi: str
+    processor: str
+    cache_bytes: tuple[int, ...]
+    distances: tuple[str, ...]
+    variables: dict[str, str]
+    heap: str | None
+
+    def difference(self) -> str:
+        """Returns what differs between this node and the type that the rules are for; empty if nothing does."""
+        here = _native.node_type()
+        pairs = (
+            ("another processor", self.processor, here.processor),
+            ("other caches", self.cache_bytes, tuple(here.cache_bytes)),
+            ("cores at other distances", self.distances, tuple(here.distances)),
+        )
+        return next((what for what, theirs, ours in pairs if theirs != ours), "")
+
+
+@dataclass
+class Site:
+    """What is installed in a folder, and why files in it cannot be used."""
+
+    prefix: Path
+    settings: dict[str, str] = field(default_factory=dict)  # of site.conf
+    rules: list[NodeRules] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def node_rules(rules: Rules) -> NodeRules:
+    """Returns the part of rules that each process can apply by itself: that for messages inside a node."""
+    best = rules.best_for_all().parameters
+    variables = rules.knobs().environment(best)
+    heap = variables.pop(shared_heap.VARIABLE, None)
+    series = ".".join(map(str, numbers(rules.mpi.version)[:2]))
+    processor = " ".join(rules.machine.cpu_model.split())
+    identity = [processor, rules.machine.cache_bytes, rules.machine.distances]
+    words = re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-")[:60]
+    name = f"{rules.mpi.family}-{series}-{words}-{sha256(repr(identity).encode()).hexdigest()[:4]}.conf"
+    return NodeRules(
+        name, f"{rules.mpi.family} {series}", processor, tuple(rules.machine.cache_bytes),
+        tuple(rules.machine.distances), variables, heap,
+    )  # fmt: skip
+
+
+def install(prefix: Path, rules: Sequence[Rules]) -> list[NodeRules]:
+    """Writes the library, the rules and what loads them into a folder, each file whole or not at all. Rules for the
+    same MPI and type of node are replaced. Raises ProfileError if a file cannot be written."""
+    if ":" in str(prefix) or len(str(prefix).split()) > 1:
+        raise UsageError(f"a library in '{prefix}' cannot be preloaded", "name a folder without spaces and colons")
+    with os_errors_as_profile_errors(prefix, _REMEDY):
+        for folder in (LIBRARY, f"{RULES}/x", MODULE, PROLOG):
+            (prefix / folder).parent.mkdir(parents=True, exist_ok=True)
+    _write(prefix / LIBRARY, shared_heap.library().read_bytes(), 0o755)
+    _write(prefix / MODULE, _MODULE.replace("LIBRARY", LIBRARY), 0o644)
+    _write(prefix / PROLOG, _PROLOG.replace("LIBRARY", LIBRARY), 0o755)
+    if not (prefix / SETTINGS).exists():
+        _write(prefix / SETTINGS, _SETTINGS, 0o644)
+    written = [(node_rules(one), one) for one in rules]
+    for made, one in written:
+        _write(prefix / RULES / made.name, _rules_text(made, one), 0o644)
+    return [made for made, _ in written]
+
+
+def set_setting(prefix: Path, key: str, value: str | None) -> None:
+    """Sets a line of site.conf, or removes it. Comments and other lines stay."""
+    path = prefix / SETTINGS
+    if not (prefix / RULES).is_dir():
+        raise UsageError(f"{prefix} is not the folder of a site", "install rules there first: name rules files, too")
+    lines = _text(path).splitlines() if path.exists() else _SETTINGS.splitlines()
+    kept = [line for line in lines if line.split("=")[0].strip() != key]
+    added = [f"{key} = {' '.join(value.split())}"] if value is not None else []
+    _write(path, "\n".join([*kept, *added, ""]), 0o644)
+
+
+def read_site(prefix: Path) -> Site:
+    """Returns what is installed. Raises UsageError if the folder is not that of a site."""
+    if not (prefix / RULES).is_dir():
+        raise UsageError(f"{prefix} is not the folder of a site", "install rules there first: name rules files, too")
+    site = Site(prefix)
+    if (prefix / SETTINGS).exists():
+        _parse(prefix / SETTINGS, site, lambda key, value: _add_setting(site, key, value))
+    for path in sorted((prefix / RULES).glob("*.conf")):
+        if made := _read_rules(path, site):
+            site.rules.append(made)
+    if not (prefix / LIBRARY).is_file():
+        site.problems.append(f"{prefix / LIBRARY} is missing")
+    return site
+
+
+def _read_rules(path: Path, site: Site) -> NodeRules | None:
+    values: dict[str, str] = {}
+    variables: dict[str, str] = {}
+
+    def add(key: str, value: str) -> bool:
+        if key.startswith("set "):
+            variables[key.removeprefix("set ").strip()] = value
+            return True
+        values[key] = value
+        return key in (*_NODE, "heap")
+
+    if not _parse(path, site, add):
+        return None
+    if missing := [key for key in _NODE if key not in values]:
+        site.problems.append(f"{path} has no line '{missing[0]} = ...'")
+        return None
+    sizes = values["cache_bytes"].split()
+    if not all(size.isdigit() for size in sizes):
+        site.problems.append(f"{path}: cache_bytes are no numbers")
+        return None
+    return NodeRules(
+        path.name, values["mpi"], values["processor"], tuple(map(int, sizes)),
+        tuple(values["distances"].split()), variables, values.get("heap"),
+    )  # fmt: skip
+
+
+def _add_setting(site: Site, key: str, value: str) -> bool:
+    site.settings[key] = value
+    return key in (OFF, LOG)
+
+
+def _parse(path: Path, site: Site, add: Callable[[str, str], bool]) -> bool:
+    """Calls add(key, value) for each line "key = value". Returns whether add understood all of them."""
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        key, equals, value = (word.strip() for word in line.partition("="))
+        if key and not key.startswith("#") and not (equals and add(key, value)):
+            site.problems.append(f"{path}: line {number} is not understood: {line[:60]}")
+            return False
+    return True
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_file(path).decode(errors="replace")
+    except OSError as error:
+        raise ProfileError(f"cannot read {path}: {error.strerror}", _REMEDY) from error
+
+
+def _rules_text(made: NodeRules, rules: Rules) -> str:
+    """Returns the content of a file of rules.d."""
+    lines = [
+        f"# Tuned for {rules.mpi.family} {rules.mpi.version} by nearfield {rules.nearfield} on {rules.host},",
+        f"# {rules.created}: {rules.command}",
+        f"mpi = {made.mpi}",
+        f"processor = {made.processor}",
+        f"cache_bytes = {' '.join(map(str, made.cache_bytes))}",
+        f"distances = {' '.join(made.distances)}",
+        *(f"set {name} = {value}" for name, value in made.variables.items()),
+    ]
+    if made.heap is not None:
+        lines.append(f"heap = {made.heap}")
+    if not made.variables and made.heap is None:
+        lines.append("# The defaults of this MPI are best on such a node.")
+    return "".join(f"{' '.join(line.split())}\n" for line in lines)
+
+
+def _write(path: Path, content: bytes | str, mode: int) -> None:
+    """Writes a file by renaming a new one, since jobs may have the old library open."""
+    atomic_write(path, content, _REMEDY)
+    with os_errors_as_profile_errors(path, _REMEDY):
+        path.chmod(mode)

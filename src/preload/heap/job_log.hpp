@@ -1,0 +1,17 @@
+// A line of JSON for each node of each job, for the people who operate a cluster.
+#pragma once
+
+namespace nearfield::heap {
+
+// What a line says of the MPI and the rules. Texts are empty if they do not apply; without `rules`, `reason` says why.
+struct JobFacts {
+  const char *mpi, *rules, *reason;
+  int num_ranks;  // 0: not known
+};
+
+// Appends a line to a file: date (UTC), job, host, program, number of ranks, MPI, rules or the reason why there are
+// none, and the messages and bytes that this process copied in each way. The line is one write with O_APPEND, so lines of several nodes do not
+// mix on a local file system. If the file cannot be written, there is no line.
+void append_job_line(const char* path, const JobFacts& facts);
+
+}  // namespace nearfield::heap

@@ -1,0 +1,43 @@
+// Rules of a site, which each process takes by itself.
+//
+// An administrator installs this library as PREFIX/lib/libnearfield_heap.so (`nearfield site`), and preloads it into
+// jobs. It finds beside itself
+//
+//   PREFIX/site.conf        the switch for all users, and where jobs are logged
+//   PREFIX/rules.d/*.conf   for each type of node and MPI, the variables to set and the heap's settings
+//
+// In a process that has an MPI, the first file in alphabetical order that is for this MPI and this type of node applies:
+// its variables are set before MPI_Init reads them, unless the user has set them. So nodes of one job may be of several
+// types, whatever launcher started the process. docs/reference/site.md describes the files.
+//
+// Nothing of this happens if the library lies anywhere but in a site's folder, or if NEARFIELD_HEAP is set, by which
+// `nearfield run` passes its own rules.
+#pragma once
+
+#include "preload/heap/settings.hpp"
+
+namespace nearfield::heap {
+
+// Returns whether NEARFIELD_OFF switches everything off for this process.
+bool is_off_for_user();
+
+// Reads the site's settings, if this library belongs to a site. Called when the process starts, before
+// apply_site_rules().
+void read_site();
+
+// If this library belongs to a site and the process has an MPI, sets the variables of the rules for this node, and
+// their settings of the heap; without such rules, switches the heap off and reports that once for each node. Does
+// nothing when it is called again. Must be called before the MPI reads its variables.
+void apply_site_rules(Settings& settings);
+
+// Returns why the site has switched the heap off for this process; nullptr if it has not.
+const char* site_reason();
+
+// Notes the number of ranks of MPI_COMM_WORLD for the log.
+void note_ranks(int count);
+
+// Adds a line for this node to the site's log, if there is one and this process is the first rank of its node. Called
+// when the process ends.
+void log_job();
+
+}  // namespace nearfield::heap
