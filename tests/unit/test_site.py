@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from nearfield.apply.site import LIBRARY, NodeRules, node_rules, read_site
 from nearfield.base import shared_heap
 from nearfield.base.topology import Topology, ranges
 from nearfield.mpi import Installation
+from nearfield.rules.knobs import knob_files
 from nearfield.rules.schema import machine_table
 
 TOPOLOGIES = Path(__file__).parents[1] / "topologies"
@@ -94,7 +96,7 @@ def test_what_is_installed_is_read_again(tmp_path: Path) -> None:
     """Are the rules written that were tuned, with the library, and replaced by a second installation?"""
     prefix = tmp_path / "site"
     one = installed(prefix, rules_file(tmp_path / "a"))
-    assert one.variables == {"OMPI_MCA_btl_sm_eager_limit": "16896"} and one.heap == ""
+    assert one.variables == {"OMPI_MCA_btl_sm_eager_limit": "16896"} and one.heap == "on=1"
     assert one.difference() == ""
     assert (prefix / LIBRARY).read_bytes() == shared_heap.library().read_bytes()
     (prefix / "site.conf").write_text("# mine\nlog = /var/log/x\n")
@@ -118,6 +120,15 @@ def test_rules_of_two_node_types_have_two_files() -> None:
     other = rules.model_copy(update={"machine": machine})
     assert node_rules(rules).name != node_rules(other).name
     assert node_rules(other).difference() == "cores at other distances"
+
+
+def test_the_library_may_set_every_parameter() -> None:
+    """Is the variable of each MPI's parameters among those that rules of a site may set?"""
+    source = (Path(__file__).parents[2] / "src/preload/heap/site_rules.cpp").read_text()
+    (listed,) = re.findall(r"allowed_variables\[\] = \{(.*?)\}", source, re.DOTALL)
+    allowed = tuple(re.findall(r'"(\w+)"', listed))
+    knobs = [knob for file in knob_files() for knob in file.knob if knob.carrier == "mpi"]
+    assert knobs and [knob.variable for knob in knobs if not knob.variable.startswith(allowed)] == []
 
 
 def test_two_files_for_one_node_type_are_refused(tmp_path: Path) -> None:
