@@ -84,7 +84,7 @@ def cluster(installation: Installation, programs: Path, tmp_path: Path) -> Clust
     return made
 
 
-def test_a_job_takes_the_rules_of_its_node(cluster: Cluster) -> None:
+def test_a_job_takes_the_rules_of_the_node(cluster: Cluster) -> None:
     """Are the variables set before MPI reads them, is the heap used if the rules say so, and does one line of the log
     say which rules there were, also if the ranks have children?"""
     done = cluster.run("fork", NEARFIELD_VERBOSE="1")

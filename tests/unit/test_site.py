@@ -150,7 +150,8 @@ def test_the_switch_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", ["garbage\n", "mpi = openmpi 5.0\n", "unknown = 1\n", "mpi = a\nprocessor = b\ncache_bytes = x\ndistances = d\n"]
+    "damage",
+    ["garbage\n", "mpi = openmpi 5.0\n", "unknown = 1\n", "mpi = a\nprocessor = b\ncache_bytes = x\ndistances = d\n"],
 )
 def test_damaged_rules_are_reported(tmp_path: Path, damage: str) -> None:
     """Is a file that processes will not use an error with its name, also as JSON?"""
@@ -163,7 +164,7 @@ def test_damaged_rules_are_reported(tmp_path: Path, damage: str) -> None:
 
 
 def test_the_task_prolog_preloads_the_library(tmp_path: Path) -> None:
-    """Does Slurm's prolog print one line, before what the task preloads already, and nothing if users do not want it?"""
+    """Does Slurm's prolog print one line, also after the folder was moved, and nothing if the user does not want it?"""
     prefix = tmp_path / "site"
     installed(prefix, rules_file(tmp_path / "a"))
     moved = prefix.rename(tmp_path / "moved")

@@ -127,9 +127,9 @@ def set_setting(prefix: Path, key: str, value: str | None) -> None:
     if not (prefix / RULES).is_dir():
         raise UsageError(f"{prefix} is not the folder of a site", "install rules there first: name rules files, too")
     lines = _text(path).splitlines() if path.exists() else _SETTINGS.splitlines()
-    kept = [line for line in lines if line.split("=")[0].strip() != key]
+    others = [line for line in lines if line.split("=")[0].strip() != key]
     added = [f"{key} = {' '.join(value.split())}"] if value is not None else []
-    _write(path, "\n".join([*kept, *added, ""]), 0o644)
+    _write(path, "\n".join([*others, *added, ""]), 0o644)
 
 
 def read_site(prefix: Path) -> Site:

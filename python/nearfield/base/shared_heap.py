@@ -20,12 +20,12 @@ def drop_site_library(environment: MutableMapping[str, str]) -> None:
     """Removes the library that a site preloads (apply/site.py), which would set rules where this program measures, or
     sets its own. If the environment has settings for a shared heap, the user has set them, and it stays."""
     names = environment.get("LD_PRELOAD", "").replace(":", " ").split()
-    kept = [name for name in names if Path(name).name != NAME]
-    if VARIABLE in environment or len(kept) == len(names):
+    others = [name for name in names if Path(name).name != NAME]
+    if VARIABLE in environment or len(others) == len(names):
         return
     del environment["LD_PRELOAD"]
-    if kept:
-        environment["LD_PRELOAD"] = " ".join(kept)
+    if others:
+        environment["LD_PRELOAD"] = " ".join(others)
 
 
 def is_off(environment: Mapping[str, str]) -> bool:

@@ -19,7 +19,7 @@ EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE
 NOWHERE = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
 VERBS_BY_TASK = {
     "First look, builds": ("demo", "build"),
-    "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "report"),
+    "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "verify", "report"),
     "Make unmodified programs faster": ("forecast", "tune", "compare", "run", "export", "site"),
     "Split a grid, exchange halos": ("plan", "halo"),
     "Find and repair lost time in a code": ("cc", "cxx", "fc", "observe", "advise", "rewrite"),

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t max_file_bytes = 16384, max_files = 256, max_name_bytes = 128;
 // Variables that rules may set: those of transports inside a node. None of them loads code.
 constexpr const char* allowed_variables[] = {"OMPI_MCA_btl_vader_", "OMPI_MCA_btl_sm_", "OMPI_MCA_smsc",
-                                             "MPIR_CVAR_CH4_",      "I_MPI_SHM",       "UCX_"};
+                                             "MPIR_CVAR_CH4_",      "I_MPI_SHM",        "UCX_"};
 
 struct Site {
   char prefix[256] = "";  // empty: this library belongs to no site

@@ -53,7 +53,7 @@ def command(
     from nearfield.profile.gate import Limits, judge
 
     share = parse_share(threshold)
-    limits = None if fail_if_slower is None else Limits(_limit(fail_if_slower), parse_share(require_stable), each)
+    limits = None if fail_if_slower is None else Limits(parse_limit(fail_if_slower), parse_share(require_stable), each)
     if each and limits is None:
         raise UsageError("--any is for --fail-if-slower", "Say by how much times may be slower: --fail-if-slower 10%.")
     first, second = load(a), load(b)
@@ -74,7 +74,7 @@ def command(
         raise typer.Exit(tables.EXIT_CODES[gate.verdict])
 
 
-def _limit(text: str) -> float:
+def parse_limit(text: str) -> float:
     """Returns the share by which times may be slower. Raises UsageError for a whole number without a unit: 1 might be
     1 % or 100 %, and a gate at 100 % finds nothing."""
     if text.strip().isdigit() and int(text) > 0:

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.units import format_bytes
+from nearfield.base.units import counted, format_bytes
 from nearfield.base.words import join_and
 from nearfield.cli.options import AsJson
 from nearfield.ui.terminal import Column, Table, Terminal, err
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    prefix: Annotated[Path, typer.Argument(metavar="PREFIX", help="A folder that all nodes see, or have at this path.")],
+    prefix: Annotated[
+        Path, typer.Argument(metavar="PREFIX", help="A folder that all nodes see, or have at this path.")
+    ],
     rules: Annotated[
         list[Path] | None,
         typer.Argument(metavar="RULES...", help="Rules files of `tune`, or folders of them.", show_default=False),
@@ -45,8 +47,8 @@ def command(
     under any launcher. On a node without rules it says so once, and the MPI's defaults are used.
 
     Users load PREFIX/modulefiles/nearfield; Slurm can do it for all jobs by PREFIX/share/task-prolog.sh. PREFIX may be
-    moved. NEARFIELD_OFF=1 is the way out for a user, `--off REASON` for all. NEARFIELD_VERBOSE=1 says which rules are used.
-    Collectives are not among these rules, since all nodes of a job need the same.
+    moved. NEARFIELD_OFF=1 is the way out for a user, `--off REASON` for all. NEARFIELD_VERBOSE=1 says which rules are
+    used. Collectives are not among these rules, since all nodes of a job need the same.
 
     Without RULES, prints what is installed and what this node takes of it; exit code 4 if a file is damaged.
 
@@ -135,7 +137,7 @@ def _table(site: Site) -> Table:
         Column("sets", prose=True), Column("this node"),
     )  # fmt: skip
     for one in site.rules:
-        sets = [f"{len(one.variables)} variables"] if one.variables else []
+        sets = [counted(len(one.variables), "variable")] if one.variables else []
         sets += ["the shared heap"] if one.heap is not None else []
         cells = (
             one.mpi, one.processor, " ".join(map(format_bytes, one.cache_bytes)), " ".join(one.distances),

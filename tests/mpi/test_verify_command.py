@@ -1,0 +1,48 @@
+"""Does `nearfield verify` compare a node with itself, and fail closed?"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tuning import in_process
+
+from nearfield.base.errors import NOT_DECIDED
+from nearfield.cli.verbs import verify
+from nearfield.mpi import Installation
+
+CORES = len(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "LAUNCHES", 1)
+
+
+@pytest.mark.skipif(CORES < 2, reason="needs two cores")
+@pytest.mark.usefixtures("is_short")
+def test_a_node_is_compared_with_itself(installations: list[Installation], tmp_path: Path) -> None:
+    """Are the profile's own scenarios, sizes and MPI measured again, is what is measured kept, and is the verdict one
+    that the numbers carry? A quiet machine says 0, a busy one 6."""
+    before, now = tmp_path / "before", tmp_path / "now"
+    inst = installations[0]
+    words = ["--quick", "--launches", "1", "--scenario", "floor,pingpong", "--sizes", "64,4KiB", "--mpi", inst.name]
+    assert in_process("probe", *words, "-o", before).code == 0
+    done = in_process("verify", before, "--json", "--out", now, "--fail-if-slower", "99%")
+    assert done.code in (0, NOT_DECIDED), done.err
+    printed = json.loads(done.out)
+    gate = printed["gate"]
+    assert gate["exit_code"] == done.code
+    assert set(gate["scenarios"]) == set(verify.SCENARIOS)
+    assert all(one["times"] > 0 for one in gate["scenarios"].values())
+    assert (now / "run.toml").is_file() and inst.version in (now / "run.toml").read_text()
+
+
+def test_profiles_that_cannot_be_measured_again_are_refused(tmp_path: Path) -> None:
+    """Is a simulated profile refused, one without these scenarios, and a limit without a unit?"""
+    data = Path(__file__).parents[1] / "data"
+    assert "was simulated" in in_process("verify", data / "leo3-simulated").words
+    assert in_process("verify", tmp_path / "none").code == 4
+    assert in_process("verify", data / "epyc-vm-quiet", "--fail-if-slower", "5").code == 2
