@@ -34,7 +34,7 @@ class ConfigClock {
   TimeVector& operator[](int variant) { return at_[static_cast<std::size_t>(variant)]; }
   const TimeVector& operator[](int variant) const { return at_[static_cast<std::size_t>(variant)]; }
   // Returns the clock of one variant.
-  ConfigClock of(int variant) const {
+  ConfigClock of_variant(int variant) const {
     ConfigClock single(1);
     single[0] = (*this)[variant];
     return single;

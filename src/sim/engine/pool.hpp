@@ -8,7 +8,7 @@
 namespace nearfield::sim {
 
 template <class T>
-class Pool {
+class ObjectPool {
  public:
   // Returns an object in the state in which it was released; the caller initialises it.
   T* acquire() {
@@ -25,7 +25,7 @@ class Pool {
 };
 
 template <class T>
-class List {
+class FifoList {
  public:
   bool empty() const { return !head_; }
   void push(T* object) {

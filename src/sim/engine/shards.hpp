@@ -16,7 +16,7 @@ namespace nearfield::sim {
 // The nodes [begin, end).
 struct NodeRange {
   int begin = 0, end = 0;
-  bool has(int node) const { return begin <= node && node < end; }
+  bool contains(int node) const { return begin <= node && node < end; }
   int size() const { return end - begin; }
 };
 
@@ -35,8 +35,8 @@ class Shards {
   Shards() = default;
   Shards(int number, int count, Exchange exchange) : number_(number), count_(count), exchange_(std::move(exchange)) {}
 
-  int number() const { return number_; }
-  int count() const { return count_; }
+  int own_number() const { return number_; }
+  int num_shards() const { return count_; }
   // Returns the nodes that this shard simulates, of `nodes` in all.
   NodeRange part_of(int nodes) const;
 

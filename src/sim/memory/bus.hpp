@@ -25,21 +25,21 @@ class FreeIntervals {
   // Adds an interval, which must be later than all others.
   void add(Ps begin, Ps end) {
     if (count_ == capacity) ++oldest_, --count_;
-    interval(count_++) = {begin, end};
+    interval_at(count_++) = {begin, end};
   }
   // Reserves up to `duration` in intervals from `start` on, in several pieces if one is too short. Returns the part of
   // `duration` that did not fit, and sets `end` to the end of the last piece.
-  Ps fill(Ps start, Ps duration, Ps& end) {
-    for (auto which = first_ending_after(start); which < count_ && duration > 0;) {
-      const Interval found = interval(which);
+  Ps reserve_within(Ps start, Ps duration, Ps& end) {
+    for (auto which = first_interval_ending_after(start); which < count_ && duration > 0;) {
+      const Interval found = interval_at(which);
       const Ps begun = std::max(start, found.begin);
       end = std::min(begun + duration, found.end);
       duration -= end - begun;
-      which = cut(which, begun, end);
+      which = cut_interval(which, begun, end);
     }
     return duration;
   }
-  Ps last_end() { return count_ > 0 ? interval(count_ - 1).end : 0; }
+  Ps end_of_last_interval() { return count_ > 0 ? interval_at(count_ - 1).end : 0; }
 
  private:
   struct Interval {
@@ -48,12 +48,12 @@ class FreeIntervals {
   // Enough for cores that share a memory and are some lines apart each. A new interval replaces the oldest one.
   static constexpr std::size_t capacity = 64;
 
-  Interval& interval(std::size_t which) { return intervals_[(oldest_ + which) % capacity]; }
-  std::size_t first_ending_after(Ps time) {
+  Interval& interval_at(std::size_t which) { return intervals_[(oldest_ + which) % capacity]; }
+  std::size_t first_interval_ending_after(Ps time) {
     std::size_t low = 0, high = count_;
     while (low < high) {
       const auto middle = (low + high) / 2;
-      if (interval(middle).end > time)
+      if (interval_at(middle).end > time)
         high = middle;
       else
         low = middle + 1;
@@ -61,24 +61,24 @@ class FreeIntervals {
     return low;
   }
   // Removes a piece from an interval, and returns the index of the next interval.
-  std::size_t cut(std::size_t which, Ps begun, Ps end) {
-    const Interval before{interval(which).begin, begun}, after{end, interval(which).end};
+  std::size_t cut_interval(std::size_t which, Ps begun, Ps end) {
+    const Interval before{interval_at(which).begin, begun}, after{end, interval_at(which).end};
     const bool has_before = before.end > before.begin, has_after = after.end > after.begin;
     if (has_before && has_after) insert(which + 1, after);
     if (!has_before && !has_after) {
       remove(which);
       return which;
     }
-    interval(which) = has_before ? before : after;
+    interval_at(which) = has_before ? before : after;
     return which + 1;
   }
   void insert(std::size_t which, const Interval& added) {
     if (count_ == capacity) return;
-    for (auto next = count_++; next > which; --next) interval(next) = interval(next - 1);
-    interval(which) = added;
+    for (auto next = count_++; next > which; --next) interval_at(next) = interval_at(next - 1);
+    interval_at(which) = added;
   }
   void remove(std::size_t which) {
-    for (--count_; which < count_; ++which) interval(which) = interval(which + 1);
+    for (--count_; which < count_; ++which) interval_at(which) = interval_at(which + 1);
   }
 
   std::size_t oldest_ = 0, count_ = 0;
@@ -98,9 +98,9 @@ class Bus {
     return begun;
   }
   // Reserves the bus behind all others; nobody waits for it.
-  void append(const TimeVector& duration) { free_ += duration; }
+  void append_reservation(const TimeVector& duration) { free_ += duration; }
   // Returns whether it is free from exactly this time on, with no free interval later than it.
-  bool is_free_from(const TimeVector& time) const { return free_ == time && all_at_least(time, last_free_end_); }
+  bool becomes_free_at(const TimeVector& time) const { return free_ == time && all_at_least(time, last_free_end_); }
 
  private:
   friend struct plain::TimingKernel;
@@ -120,11 +120,11 @@ class Bus {
       if (end >= free) {
         if (end > free) free_intervals_[l].add(free, end);
         free = end += wanted;
-      } else if (const Ps left = free_intervals_[l].fill(start.at[l], wanted, end); left > 0) {
+      } else if (const Ps left = free_intervals_[l].reserve_within(start.at[l], wanted, end); left > 0) {
         end = free += left;
       }
       begun.at[l] = end - wanted;
-      last_free_end_.at[l] = free_intervals_[l].last_end();
+      last_free_end_.at[l] = free_intervals_[l].end_of_last_interval();
     }
     return begun;
   }

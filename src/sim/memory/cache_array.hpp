@@ -36,34 +36,34 @@ class CacheArray {
 
   // Returns the acting group's set, which it may then change.
   NEARFIELD_ALWAYS_INLINE SetAndTag locate(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
+    const auto [set, tag] = decompose_address(address);
     if (cow_sets_) [[unlikely]]
       return {cow_sets_->writable_set(set), tag};
-    return {common(set), tag};
+    return {common_set(set), tag};
   }
   // Returns the way that holds the line, as find() does, in the acting group's set, which it may then change.
   NEARFIELD_ALWAYS_INLINE Way lookup(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
+    const auto [set, tag] = decompose_address(address);
     if (!cow_sets_) [[likely]]
-      return find({common(set), tag}, address);
+      return find({common_set(set), tag}, address);
     auto* const readable = cow_sets_->readable_set(set);
     const auto way = find({readable, tag}, address);
     return way ? Way{cow_sets_->writable_set(set) + (way.group - readable), way.index} : way;
   }
   // Returns whether the acting group has the line.
-  bool has(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
-    return bool{find({cow_sets_ ? cow_sets_->readable_set(set) : common(set), tag}, address)};
+  bool has_line(Address address) const {
+    const auto [set, tag] = decompose_address(address);
+    return bool{find({cow_sets_ ? cow_sets_->readable_set(set) : common_set(set), tag}, address)};
   }
   // For read access, under one variant.
-  SetAndTag locate_for(int variant, Address address) const {
-    const auto [set, tag] = number_and_tag(address);
-    return {cow_sets_ ? cow_sets_->copy_of(variant, set) : common(set), tag};
+  SetAndTag locate_in_variant(int variant, Address address) const {
+    const auto [set, tag] = decompose_address(address);
+    return {cow_sets_ ? cow_sets_->copy_of(variant, set) : common_set(set), tag};
   }
   // Returns nullptr as the set if it is not the same in all variants.
   NEARFIELD_ALWAYS_INLINE SetAndTag locate_common(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
-    return {cow_sets_ && !cow_sets_->is_common(set) ? nullptr : common(set), tag};
+    const auto [set, tag] = decompose_address(address);
+    return {cow_sets_ && !cow_sets_->is_common_set(set) ? nullptr : common_set(set), tag};
   }
 
   // Returns the way that holds the line (with sub-blocks: the address's one), or an empty Way.
@@ -84,7 +84,7 @@ class CacheArray {
     if (is_inline_) [[likely]]
       order_.touch(*way.group, way.index);
     else
-      replacement_->touch(set_of(way), ways_, number(way));
+      replacement_->touch(set_containing(way), ways_, way_number(way));
   }
 
   // Returns the way to fill next, of the first `limit` ways if that is not 0. It may hold a line, which must be
@@ -118,7 +118,7 @@ class CacheArray {
       order_.remove(*way.group, way.index);
     } else {
       way.group->tag[way.index] = no_tag;
-      replacement_->invalidate(set_of(way), ways_, number(way));
+      replacement_->invalidate(set_containing(way), ways_, way_number(way));
     }
     return was;
   }
@@ -158,10 +158,10 @@ class CacheArray {
       for (auto* group = way_groups; group < way_groups + groups_per_set_; ++group)
         for (unsigned index = 0; index < ways_per_group; ++index)
           if (group->tag[index] != no_tag)
-            for_each_sub_block_of_line({group, index}, address_in(set, {group, index}), function);
+            for_each_sub_block_of_line({group, index}, line_address_in_set(set, {group, index}), function);
     };
-    const auto sets = sets_ + static_cast<std::uint32_t>(cow_sets_ ? cow_sets_->clone_slots() : 0);
-    for (std::uint32_t set = 0; set < sets; ++set) for_each_of_set(set, common(set));
+    const auto sets = sets_ + static_cast<std::uint32_t>(cow_sets_ ? cow_sets_->num_clone_slots() : 0);
+    for (std::uint32_t set = 0; set < sets; ++set) for_each_of_set(set, common_set(set));
     if (cow_sets_) cow_sets_->for_each_snapshot(for_each_of_set);
   }
   // Returns the address of the line that a way holds.
@@ -169,19 +169,19 @@ class CacheArray {
     auto set = static_cast<std::uint32_t>(way.group - way_groups_);
     if (groups_per_set_ > 1) [[unlikely]]
       set /= groups_per_set_;
-    return address_in(set, way);
+    return line_address_in_set(set, way);
   }
   // The number of sub-blocks (or lines) that a way holds, and of those in these states.
-  struct Held {
+  struct SubBlockCounts {
     unsigned sub_blocks, modified, injected;
   };
-  NEARFIELD_ALWAYS_INLINE Held held(const Way& way) const {
+  NEARFIELD_ALWAYS_INLINE SubBlockCounts count_sub_blocks(const Way& way) const {
     if (!has_sub_blocks()) {
       const unsigned state = way.group->flags[way.index];
       return {1, state & sim::modified, (state & sim::injected) != 0};
     }
     const unsigned valid = valid_bits(way) & 0x0FU, states = modified_bits(way);
-    return {ones(valid), ones(states & valid), ones(states >> 4 & valid)};
+    return {count_ones(valid), count_ones(states & valid), count_ones(states >> 4 & valid)};
   }
 
   bool has_sub_block(const Way& way, Address address) const {
@@ -198,30 +198,32 @@ class CacheArray {
   std::size_t host_bytes() const { return sizeof(WayGroup) * sets_ * groups_per_set_; }
   // Prefetches this set into the host's caches. It must be inlined: to GCC, a call of it looks as if it did nothing.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(Address address) const {
-    const auto* set = common(number_and_tag(address).set);
+    const auto* set = common_set(decompose_address(address).set);
     __builtin_prefetch(set, 1);
     __builtin_prefetch(&set->age, 1);
   }
 
  private:
-  struct NumberAndTag {
+  struct SetIndexAndTag {
     std::uint32_t set, tag;
   };
-  NEARFIELD_ALWAYS_INLINE NumberAndTag number_and_tag_of_many(Address address) const {
+  NEARFIELD_ALWAYS_INLINE SetIndexAndTag decompose_address_by_reciprocal(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
     return {line - tag * sets_, tag + 1};
   }
-  NEARFIELD_ALWAYS_INLINE NumberAndTag number_and_tag(Address address) const {
+  NEARFIELD_ALWAYS_INLINE SetIndexAndTag decompose_address(Address address) const {
     if (sets_ == 1) [[unlikely]]
       return {0, static_cast<std::uint32_t>(address >> line_shift_) + 1};
-    return number_and_tag_of_many(address);
+    return decompose_address_by_reciprocal(address);
   }
-  WayGroup* common(std::uint32_t set) const { return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_; }
+  WayGroup* common_set(std::uint32_t set) const {
+    return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_;
+  }
   // `set`: clones are numbered behind the common sets.
-  NEARFIELD_ALWAYS_INLINE Address address_in(std::uint32_t set, const Way& way) const {
+  NEARFIELD_ALWAYS_INLINE Address line_address_in_set(std::uint32_t set, const Way& way) const {
     if (set >= sets_) [[unlikely]]
-      set = cow_sets_->set_of_clone(set - sets_);
+      set = cow_sets_->set_of_clone_slot(set - sets_);
     return (static_cast<Address>(way.group->tag[way.index] - 1) * sets_ + set) << line_shift_;
   }
 
@@ -237,7 +239,7 @@ class CacheArray {
   // (injected).
   static std::uint8_t& valid_bits(const Way& way) { return way.group->sub_blocks[way.index][0]; }
   static std::uint8_t& modified_bits(const Way& way) { return way.group->sub_blocks[way.index][1]; }
-  static unsigned ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
+  static unsigned count_ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
   std::uint8_t sub_block_bit(Address address) const {
     return static_cast<std::uint8_t>(1U << (address >> sub_block_shift_ & (sub_blocks_ - 1)));
   }
@@ -256,13 +258,13 @@ class CacheArray {
                                                       (state & injected ? high : 0));
   }
 
-  WayGroup* set_of(const Way& way) const {
+  WayGroup* set_containing(const Way& way) const {
     return way.group - static_cast<std::size_t>(way.group - way_groups_) % groups_per_set_;
   }
-  int number(const Way& way) const {
-    return static_cast<int>((way.group - set_of(way)) * ways_per_group) + static_cast<int>(way.index);
+  int way_number(const Way& way) const {
+    return static_cast<int>((way.group - set_containing(way)) * ways_per_group) + static_cast<int>(way.index);
   }
-  static Way nth(WayGroup* set, int number) {
+  static Way nth_way(WayGroup* set, int number) {
     return {set + number / ways_per_group, static_cast<unsigned>(number % ways_per_group)};
   }
   Way find_in_groups(const SetAndTag& where) const;

@@ -51,7 +51,7 @@ struct CacheNode {
   InjectionVictims displaced_lines;
 
   // Returns this cache's bit in the sharers of its parent's lines.
-  std::uint16_t bit() const { return static_cast<std::uint16_t>(1U << (number & 15)); }
+  std::uint16_t sharer_bit() const { return static_cast<std::uint16_t>(1U << (number & 15)); }
 };
 
 class CacheTree {
@@ -78,7 +78,7 @@ class CacheTree {
   }
   // For an action that accesses only sets that are the same in all variants.
   template <class Action>
-  NEARFIELD_ALWAYS_INLINE void run_common(Action&& action) {
+  NEARFIELD_ALWAYS_INLINE void run_on_common_sets(Action&& action) {
     action();
     if (!deferred_updates_.empty()) [[unlikely]]
       apply_deferred_updates({});
@@ -86,7 +86,7 @@ class CacheTree {
   Variants& variants() { return variants_; }
   const Variants& variants() const { return variants_; }
 
-  int levels() const { return levels_; }
+  int num_levels() const { return levels_; }
   std::uint64_t granule_bytes() const { return granule_bytes_; }
   std::uint64_t l1_line_bytes() const { return l1_line_bytes_; }
   Address granule_of(Address address) const { return address & ~(granule_bytes_ - 1); }
@@ -95,7 +95,7 @@ class CacheTree {
     return *caches_of_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
   }
   // Returns how many caches of that level have ever held a line.
-  std::size_t used_at(int level) const { return used_at_[static_cast<std::size_t>(level)]; }
+  std::size_t num_used_caches(int level) const { return num_used_caches_[static_cast<std::size_t>(level)]; }
   CoherencePoint& memory_point() { return memory_point_; }  // of the last level's caches
   const CoherencePoint& memory_point() const { return memory_point_; }
 
@@ -107,7 +107,7 @@ class CacheTree {
   bool directory_add_exclusive(CoherencePoint& point, const CacheNode& own, Address address) {
     if (!point.has_directory) return point.caches.size() <= 1;
     const auto sharers = directory_add(point, own, address);
-    return !sharers || sharers->is_only(own.number);
+    return !sharers || sharers->is_only_sharer(own.number);
   }
   // Prefetches the directory entry of the address's granule into the host's caches.
   NEARFIELD_ALWAYS_INLINE void host_prefetch_directory(const CoherencePoint& point, Address address) const {
@@ -124,22 +124,22 @@ class CacheTree {
   }
 
   // ---- hits and misses in one cache
-  NEARFIELD_ALWAYS_INLINE void hit(CacheNode& node, const CacheArray::Way& way, Address address) {
+  NEARFIELD_ALWAYS_INLINE void record_hit(CacheNode& node, const CacheArray::Way& way, Address address) {
     ++counts_of(node).hits;
     node.array.touch(way);
     if (node.array.state(way, address) & (injected | prefetched)) [[unlikely]]
       node.array.drop_state(way, address, injected | prefetched);
   }
-  void miss(CacheNode& node, Address address) {
+  void record_miss(CacheNode& node, Address address) {
     ++counts_of(node).misses;
-    if (tracks_displaced_lines_ && displaced_by_injection(node, address)) [[unlikely]]
-      defer({DeferredUpdate::What::miss, variants_.current_run().leader(), granule_of(address), &node});
+    if (tracks_displaced_lines_ && was_displaced_by_injection(node, address)) [[unlikely]]
+      defer({DeferredUpdate::Kind::miss, variants_.current_run().leader(), granule_of(address), &node});
   }
 
   // Returns whether any line may have been displaced by an injected one.
   bool tracks_displaced_lines() const { return tracks_displaced_lines_; }
   // Returns whether the line was displaced from this cache by an injected one, under any variant.
-  bool displaced_by_injection(const CacheNode& node, Address address) const {
+  bool was_displaced_by_injection(const CacheNode& node, Address address) const {
     return node.displaced_lines.variants_of(granule_number(address)) != 0;
   }
 
@@ -177,9 +177,9 @@ class CacheTree {
     for_each_copy_inside(memory_point_, granule, function);
   }
   // Must be called before a line is filled into this cache.
-  void use(CacheNode& node) {
+  void mark_used(CacheNode& node) {
     if (!node.used) [[unlikely]]
-      first_use(node);
+      mark_first_use(node);
   }
 
   CopyState copy_in(int variant, int core, int level, Address address) const;
@@ -197,7 +197,7 @@ class CacheTree {
     writes_ += static_cast<unsigned>(stores);
   }
   // Returns how many granules were written to DRAM since the last call.
-  unsigned take_writes() { return std::exchange(writes_, 0U); }
+  unsigned take_write_count() { return std::exchange(writes_, 0U); }
   void count_transfers(Count lines) { variants_.counters().transfers += lines; }
   DramCounts& dram_counts() { return variants_.counters().dram; }
   Counts counts(int variant) const;  // without TLBs and page faults
@@ -206,7 +206,7 @@ class CacheTree {
  private:
   // Bookkeeping deferred until the group of variants that performed the action is known.
   struct DeferredUpdate {
-    enum class What { miss, displaced, removed } what;
+    enum class Kind { miss, displaced, removed } kind;
     int leader;
     Address granule;
     CacheNode* node = nullptr;
@@ -217,7 +217,7 @@ class CacheTree {
   void apply_deferred_updates(const Variants::GroupLeaders& leaders);
   void build(const Machine& machine, bool ways_matter);
   void recount_tag_lookups();
-  void first_use(CacheNode& node);
+  void mark_first_use(CacheNode& node);
   void add_lines(CoherencePoint& point, int number, const CacheNode& node);
   void copy_directory(CoherencePoint& point, const CoherencePoint& other);
   template <class Function>
@@ -236,7 +236,7 @@ class CacheTree {
   std::uint64_t l1_line_bytes_ = 0;
   std::vector<std::unique_ptr<CacheNode>> nodes_;
   std::vector<Caches> caches_of_core_;
-  std::array<std::size_t, max_cache_levels> used_at_{};
+  std::array<std::size_t, max_cache_levels> num_used_caches_{};
   CoherencePoint memory_point_;
   unsigned writes_ = 0;
   std::vector<DeferredUpdate> deferred_updates_;

@@ -83,7 +83,7 @@ struct CacheView : RecencyOrder {
     return {way_groups + number, above + 1, number};
   }
   // Returns whether the set is the same in all variants, if there are several.
-  NEARFIELD_ALWAYS_INLINE bool is_common(const Location& location) const { return owners[location.number] == 0; }
+  NEARFIELD_ALWAYS_INLINE bool is_common_set(const Location& location) const { return owners[location.number] == 0; }
   // Returns the way that holds the line, as a bit.
   NEARFIELD_ALWAYS_INLINE std::uint32_t find(const Location& location) const {
     return is_narrow ? narrow_ways_with_tag(*location.set, location.tag) : ways_with_tag(*location.set, location.tag);

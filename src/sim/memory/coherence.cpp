@@ -13,9 +13,9 @@ Snooping::SnoopResult Snooping::snoop_sharers(CacheNode& node, const CacheNode& 
   const auto way = node.array.find_tag(node.array.locate(address));
   if (!way) return snoop_point(node.inner, &node, own, address, request);
   for (auto* cache : node.inner.caches) {
-    if (cache == &own || !(way.sharers() & cache->bit())) continue;
+    if (cache == &own || !(way.sharers() & cache->sharer_bit())) continue;
     snoop_subtree(*cache, &node, address, request, found);
-    if (request == SnoopRequest::invalidate) way.sharers() &= static_cast<std::uint16_t>(~cache->bit());
+    if (request == SnoopRequest::invalidate) way.sharers() &= static_cast<std::uint16_t>(~cache->sharer_bit());
   }
   return found;
 }
@@ -98,11 +98,11 @@ bool Snooping::snoop_cache(CacheNode& node, CacheNode* at, Address address, Snoo
 }
 
 void Snooping::invalidate_remote_copies(int core, int level, Address address) {
-  for (int k = level + 1; k < tree_.levels(); ++k) {
+  for (int k = level + 1; k < tree_.num_levels(); ++k) {
     auto& node = tree_.cache_at(core, k);
     const auto way = node.array.lookup(address);
     const auto& own = tree_.cache_at(core, k - 1);
-    if (way ? others_may_have(node, way, own) : !node.is_inclusive_filter && node.is_coherence_point)
+    if (way ? other_caches_may_have(node, way, own) : !node.is_inclusive_filter && node.is_coherence_point)
       snoop(node, own, address, SnoopRequest::invalidate);
     if (!way) continue;
     const auto state = node.array.state(way, address);

@@ -25,7 +25,7 @@ class Snooping {
   Snooping(CacheTree& tree, Coherence coherence) : tree_(tree), coherence_(coherence) {}
 
   // Returns whether caches inside `node`, other than `own`, may have the line that it holds in `way`.
-  static bool others_may_have(const CacheNode& node, const CacheArray::Way& way, const CacheNode& own) {
+  static bool other_caches_may_have(const CacheNode& node, const CacheArray::Way& way, const CacheNode& own) {
     if (!node.is_coherence_point) return false;
     return !node.tracks_sharers || (way.sharers() & ~(1U << own.number)) != 0;
   }
@@ -35,7 +35,7 @@ class Snooping {
   SnoopResult snoop_at_memory(int core, Address address, SnoopRequest request) {
     auto& point = tree_.memory_point();
     if (point.caches.size() == 1) return {};
-    return snoop_point(point, nullptr, tree_.cache_at(core, tree_.levels() - 1), address, request);
+    return snoop_point(point, nullptr, tree_.cache_at(core, tree_.num_levels() - 1), address, request);
   }
   // Invalidates all other copies after a store at `level`, out to the first cache whose copy was not shared: there is
   // none beyond that cache.

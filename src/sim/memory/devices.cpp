@@ -4,7 +4,7 @@
 
 namespace nearfield::sim {
 
-void Devices::write_whole(Address granule, const InjectionTarget& target) {
+void DeviceAccesses::write_whole_granule(Address granule, const InjectionTarget& target) {
   ++tree_.dram_counts().dma_writes;
   if (target.level == InjectionTarget::memory) {
     tree_.invalidate_all_copies(granule, &LevelCounts::invalidations);
@@ -18,16 +18,16 @@ void Devices::write_whole(Address granule, const InjectionTarget& target) {
   for (auto* node = target_node.parent; node != nullptr; node = node->parent)
     if (node->inclusion == Inclusion::inclusive) *--first = node;
   const std::span<CacheNode* const> holders(first, nodes.end());
-  remove_but(holders, granule);
+  remove_other_copies(holders, granule);
   for (const auto* node = &target_node; node != nullptr; node = node->parent) {
     auto& point = node->parent ? node->parent->inner : tree_.memory_point();
     if (point.has_directory) tree_.directory_add(point, *node, granule);
   }
-  put(holders, granule, target);
+  put_granule(holders, granule, target);
 }
 
 // Removes all copies, except that caches which are about to get the granule keep theirs, clean and exclusive.
-void Devices::remove_but(std::span<CacheNode* const> holders, Address granule) {
+void DeviceAccesses::remove_other_copies(std::span<CacheNode* const> holders, Address granule) {
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     if (node.array.state(way, at) & injected) ++tree_.counts_of(node).injected_unused;
     node.array.set_state(way, at, 0);
@@ -41,7 +41,7 @@ void Devices::remove_but(std::span<CacheNode* const> holders, Address granule) {
 }
 
 // Line by line, since an inclusive cache may hold fewer lines than the granule has.
-void Devices::put(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target) {
+void DeviceAccesses::put_granule(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target) {
   auto& target_node = *holders.back();
   for (auto at = granule; at < granule + tree_.granule_bytes(); at += target_node.array.sub_block_bytes()) {
     for (auto* node : holders) {
@@ -54,14 +54,14 @@ void Devices::put(std::span<CacheNode* const> holders, Address granule, const In
         node->array.set_state(way, at, node == &target_node ? injected : 0);
       }
       if (!node->tracks_sharers || node == &target_node) continue;
-      node->array.find_tag(where).sharers() |= tree_.cache_at(target.core, node->level - 1).bit();
+      node->array.find_tag(where).sharers() |= tree_.cache_at(target.core, node->level - 1).sharer_bit();
     }
     ++tree_.counts_of(target_node).injections;
   }
 }
 
 // Writes modified copies to memory first, because data outside the written part must survive.
-void Devices::write_part(Address granule) {
+void DeviceAccesses::write_partial_granule(Address granule) {
   bool was_modified = false;
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     if (!(node.array.state(way, at) & modified)) return;
@@ -73,7 +73,7 @@ void Devices::write_part(Address granule) {
   ++tree_.dram_counts().dma_writes;
 }
 
-bool Devices::read(Address granule) {
+bool DeviceAccesses::read_granule(Address granule) {
   bool was_modified = false, was_whole = false;  // in one cache
   const CacheNode *last = nullptr, *outermost = nullptr;
   std::uint64_t held = 0;  // bytes of the granule in that cache

@@ -20,11 +20,11 @@ class Directory {
   class Sharers {
    public:
     Sharers(std::uint32_t* words, int count) : words_(words), count_(count) {}
-    void add(int cache) { words_[cache >> 5] |= bit(cache); }
-    void remove(int cache) { words_[cache >> 5] &= ~bit(cache); }
-    bool is_only(int cache) const {
+    void add(int cache) { words_[cache >> 5] |= bit_of_cache(cache); }
+    void remove(int cache) { words_[cache >> 5] &= ~bit_of_cache(cache); }
+    bool is_only_sharer(int cache) const {
       std::uint32_t others = 0;
-      for (int w = 0; w < count_; ++w) others |= words_[w] & ~(w == cache >> 5 ? bit(cache) : 0U);
+      for (int w = 0; w < count_; ++w) others |= words_[w] & ~(w == cache >> 5 ? bit_of_cache(cache) : 0U);
       return others == 0;
     }
     // Calls `function` with each number, in ascending order. The function may remove that number.
@@ -35,7 +35,7 @@ class Directory {
     }
 
    private:
-    static std::uint32_t bit(int cache) { return std::uint32_t{1} << (cache & 31); }
+    static std::uint32_t bit_of_cache(int cache) { return std::uint32_t{1} << (cache & 31); }
     std::uint32_t* words_;
     int count_;
   };
@@ -50,12 +50,12 @@ class Directory {
   bool is_full() const { return 2 * granules_ >= slots_; }
   // Returns the sharers of a granule, to be changed. The caller must leave at least one; the result is valid until the
   // next call.
-  Sharers entry(std::uint64_t number) {
+  Sharers sharers_of(std::uint64_t number) {
     if (is_full()) [[unlikely]]
       grow();
-    auto* const slot = find(number);
+    auto* const slot = find_slot(number);
     if (slot[0] == 0) {
-      slot[0] = key(number);
+      slot[0] = key_of(number);
       ++granules_;
     }
     return sharers_in(slot);
@@ -63,7 +63,7 @@ class Directory {
   // Calls `function` with each sharer of a granule.
   template <class Function>
   void for_each(std::uint64_t number, Function&& function) {
-    if (auto* const slot = find(number); slot[0] != 0) sharers_in(slot).for_each(function);
+    if (auto* const slot = find_slot(number); slot[0] != 0) sharers_in(slot).for_each(function);
   }
   // Drops all granules, and calls `add`, which must add those that have sharers. Afterwards there is room for as many
   // again.
@@ -76,7 +76,7 @@ class Directory {
   }
   // Prefetches this granule's entry into the host's caches.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(std::uint64_t number) const {
-    __builtin_prefetch(slot_at(hash(number)), 1);
+    __builtin_prefetch(slot_at(first_slot_index(number)), 1);
   }
 
  private:
@@ -89,7 +89,7 @@ class Directory {
   // Returns the number plus one, since 0 marks a free slot. It fits: a node has 2^37 bytes, and a granule at least 32.
   // Only the very last granule of a node with granules of 32 bytes gets 0, so that it may seem to have sharers that it
   // does not have.
-  static std::uint32_t key(std::uint64_t number) { return static_cast<std::uint32_t>(number + 1); }
+  static std::uint32_t key_of(std::uint64_t number) { return static_cast<std::uint32_t>(number + 1); }
 
   void resize(std::size_t slots) {
     slots_ = slots;
@@ -102,15 +102,15 @@ class Directory {
     const auto stride = std::size_t{1} << stride_shift_;
     resize(2 * slots_);
     for (const auto* slot = before.get(); slot != end; slot += stride)
-      if (slot[0] != 0) std::copy_n(slot, stride, find(std::uint64_t{slot[0]} - 1));
+      if (slot[0] != 0) std::copy_n(slot, stride, find_slot(std::uint64_t{slot[0]} - 1));
   }
-  std::size_t hash(std::uint64_t number) const {
+  std::size_t first_slot_index(std::uint64_t number) const {
     return static_cast<std::size_t>((number + 1) * 0x9E3779B97F4A7C15ULL >> shift_);
   }
   // Returns the slot of a granule, or the free slot for it.
-  std::uint32_t* find(std::uint64_t number) const {
-    auto at = hash(number);
-    while (slot_at(at)[0] != 0 && slot_at(at)[0] != key(number)) at = (at + 1) & (slots_ - 1);
+  std::uint32_t* find_slot(std::uint64_t number) const {
+    auto at = first_slot_index(number);
+    while (slot_at(at)[0] != 0 && slot_at(at)[0] != key_of(number)) at = (at + 1) & (slots_ - 1);
     return slot_at(at);
   }
 

@@ -15,7 +15,7 @@ constexpr std::size_t host_cache_bytes = 1 << 18;
 Hierarchy::Hierarchy(const Machine& machine, int variants, bool ways_matter)
     : tree_(machine, variants, ways_matter),
       snooping_(tree_, machine.coherence),
-      levels_(tree_.levels()),
+      levels_(tree_.num_levels()),
       home_supplies_clean_lines_(machine.links.has_value()) {
   paths_.resize(static_cast<std::size_t>(machine.cores));
   find_paths();
@@ -37,7 +37,8 @@ void Hierarchy::invalidate_all() {
 
 int Hierarchy::first_level_beyond_host_cache() const {
   int level = levels_;
-  while (level > 0 && tree_.used_at(level - 1) * tree_.cache_at(0, level - 1).array.host_bytes() > host_cache_bytes)
+  while (level > 0 &&
+         tree_.num_used_caches(level - 1) * tree_.cache_at(0, level - 1).array.host_bytes() > host_cache_bytes)
     --level;
   return level;
 }
@@ -56,7 +57,7 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
   path.is_fast = is_plain(l1) && is_plain(l2) && l2.inclusion != Inclusion::exclusive && !l2.writes_through &&
                  (l2.tracks_sharers || !l2.is_coherence_point) && l2.array.line_bytes() >= l1.array.line_bytes();
   if (!path.is_fast) return path;
-  path.own_bit = l1.bit();
+  path.own_bit = l1.sharer_bit();
   path.l1_writes_through = l1.writes_through;
   path.l2_includes_l1 = l2.inclusion == Inclusion::inclusive;
   path.l1 = l1.array.view();
@@ -82,7 +83,7 @@ std::uint8_t Hierarchy::hit_or_move(CacheNode& node, const CacheArray::Way& way,
     node.array.touch(way);  // for the sub-blocks that stay
     return node.array.remove(way, address) & (modified | shared);
   }
-  tree_.hit(node, way, address);
+  tree_.record_hit(node, way, address);
   return node.array.state(way, address) & shared;
 }
 
@@ -94,7 +95,7 @@ std::uint8_t Hierarchy::move_out(CacheNode& node, const CacheArray::Way& way, Ad
 }
 
 LookupResult Hierarchy::load_miss(int core, Address address, CacheArray::SetAndTag in_l1) {
-  tree_.miss(tree_.cache_at(core, 0), address);
+  tree_.record_miss(tree_.cache_at(core, 0), address);
   Located located;
   located[0] = in_l1;
   return fetch<true>(core, 0, address, located);
@@ -114,7 +115,7 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
     const auto way = node.array.find(where, address);
     Snooping::SnoopResult snooped;
     if (!way) {
-      if (counts) tree_.miss(node, address);
+      if (counts) tree_.record_miss(node, address);
       if (node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, own, address);
       if (!node.is_coherence_point || node.is_inclusive_filter) continue;
       snooped = snooping_.snoop(node, own, address, SnoopRequest::read_shared);
@@ -126,12 +127,12 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
       found = {k, true};
       break;
     }
-    if (Snooping::others_may_have(node, way, own)) [[unlikely]]
+    if (Snooping::other_caches_may_have(node, way, own)) [[unlikely]]
       snooped = snooping_.snoop(node, own, address, SnoopRequest::read_shared);
     state = counts ? hit_or_move(node, way, address) : move_out(node, way, address);
     if (snooped.has_part) [[unlikely]]
       state = snooping_.shared_state(snooped, state);
-    if (node.tracks_sharers) way.sharers() |= own.bit();
+    if (node.tracks_sharers) way.sharers() |= own.sharer_bit();
     found = {k, snooped.modified};
     break;
   }
@@ -158,7 +159,7 @@ LookupResult Hierarchy::load(int core, Address address) {
   if (!way) return load_miss(core, address, where);
   LookupResult found;
   found.first_use = l1.array.state(way, address) & prefetched;
-  tree_.hit(l1, way, address);
+  tree_.record_hit(l1, way, address);
   return found;
 }
 
@@ -187,12 +188,12 @@ LookupResult Hierarchy::store_through(int core, Address address) {
     auto& node = tree_.cache_at(core, level);
     const auto way = node.array.find(node.array.locate(address), address);
     if (way) {
-      tree_.hit(node, way, address);
+      tree_.record_hit(node, way, address);
       node.array.set_state(way, address, 0);
     } else {
-      tree_.miss(node, address);
+      tree_.record_miss(node, address);
     }
-    if (way ? level > 0 && Snooping::others_may_have(node, way, tree_.cache_at(core, level - 1))
+    if (way ? level > 0 && Snooping::other_caches_may_have(node, way, tree_.cache_at(core, level - 1))
             : node.is_coherence_point && !node.is_inclusive_filter)
       snooping_.snoop(node, tree_.cache_at(core, level - 1), address, SnoopRequest::invalidate);
   }
@@ -219,13 +220,13 @@ LookupResult Hierarchy::store_at(int core, int level, Address address) {
 // Returns whether others had the line, too.
 bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address) {
   const auto state = node.array.state(way, address);
-  tree_.hit(node, way, address);
+  tree_.record_hit(node, way, address);
   if (state == modified && node.level == 0) [[likely]]
     return false;
   bool is_shared = state & shared;
   if (node.level > 0) {
     const auto& own = tree_.cache_at(core, node.level - 1);
-    if (Snooping::others_may_have(node, way, own))
+    if (Snooping::other_caches_may_have(node, way, own))
       is_shared |= snooping_.snoop(node, own, address, SnoopRequest::invalidate).has_part;
   }
   if (state & shared) snooping_.invalidate_remote_copies(core, node.level, address);
@@ -234,7 +235,7 @@ bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way,
 }
 
 LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheArray::SetAndTag first) {
-  tree_.miss(tree_.cache_at(core, level), address);
+  tree_.record_miss(tree_.cache_at(core, level), address);
   Located located;
   located[static_cast<std::size_t>(level)] = first;
   LookupResult found{levels_, false};
@@ -248,17 +249,17 @@ LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheAr
       const auto way = node.array.find(where, address);
       if (way) {
         Snooping::SnoopResult snooped;
-        if (Snooping::others_may_have(node, way, *own))
+        if (Snooping::other_caches_may_have(node, way, *own))
           snooped = snooping_.snoop(node, *own, address, SnoopRequest::invalidate);
         state = hit_or_move(node, way, address);
-        if (node.tracks_sharers) way.sharers() |= own->bit();
+        if (node.tracks_sharers) way.sharers() |= own->sharer_bit();
         exclusive = !(state & shared);
         if (!exclusive && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
         found = {k, snooped.modified};
         found.upgraded = !snooped.modified && (snooped.has_part || !exclusive);
         break;
       }
-      tree_.miss(node, address);
+      tree_.record_miss(node, address);
     }
     if (own && node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, *own, address);
     if (node.is_inclusive_filter || !node.is_coherence_point) continue;
@@ -289,7 +290,7 @@ void Hierarchy::repeat(int core, bool store, Address address, Count count) {
   }
   for (int level = 0; level < levels_; ++level) {
     auto& node = tree_.cache_at(core, level);
-    (node.array.has(address) ? tree_.counts_of(node).hits : tree_.counts_of(node).misses) += count;
+    (node.array.has_line(address) ? tree_.counts_of(node).hits : tree_.counts_of(node).misses) += count;
     if (!node.writes_through) return;
   }
   tree_.write_to_memory(count);
@@ -309,7 +310,7 @@ void Hierarchy::fill(int core, int first, int end, Address address, const Locate
     if (!node.writes_through && (to_keep || (stored && k == first))) fill_state |= modified;
     to_keep = to_keep && node.writes_through;
     tree_.put(node, located[static_cast<std::size_t>(k)], address, fill_state,
-              node.tracks_sharers && k > 0 ? tree_.cache_at(core, k - 1).bit() : 0U);
+              node.tracks_sharers && k > 0 ? tree_.cache_at(core, k - 1).sharer_bit() : 0U);
   }
   if (to_keep && !stored) tree_.write_to_memory();
 }

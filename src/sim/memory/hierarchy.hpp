@@ -43,14 +43,14 @@ class Hierarchy {
   // Returns the first level whose caches in use have more state than the host's inner caches can keep.
   int first_level_beyond_host_cache() const;
   // Returns how many accesses have reached that level.
-  Count accesses_reaching(int far_level) const {
-    if (far_level == tree_.levels()) return 0;
+  Count num_accesses_reaching(int far_level) const {
+    if (far_level == tree_.num_levels()) return 0;
     const auto& counts = tree_.variants().common_counters().levels[static_cast<std::size_t>(far_level)];
     return counts.hits + counts.misses;
   }
   // Prefetches the sets that an access will need from that level on.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(int core, Address address, int far_level) const {
-    for (int k = far_level; k < tree_.levels(); ++k) {
+    for (int k = far_level; k < tree_.num_levels(); ++k) {
       const auto& node = tree_.cache_at(core, k);
       node.array.host_prefetch(address);
       tree_.host_prefetch_directory(node.inner, address);
@@ -66,7 +66,7 @@ class Hierarchy {
   // The set and tag of one access's line at every level.
   using Located = std::array<CacheArray::SetAndTag, max_cache_levels>;
 
-  enum class Use { load, store, store_through, prefetch };  // of the fast path; prefetch: into L2
+  enum class AccessType { load, store, store_through, prefetch };  // of the fast path; prefetch: into L2
   Path path_of(int core) const;
   void find_paths();
 
@@ -100,7 +100,9 @@ struct Hierarchy::Path {
   std::uint16_t own_bit = 0;  // L1's bit in the sharers of L2's lines
   CacheView l1, l2, l3;
   CacheNode *l1_node = nullptr, *l2_node = nullptr, *l3_node = nullptr;
-  const CacheNode& node(std::size_t level) const { return *(level == 0 ? l1_node : level == 1 ? l2_node : l3_node); }
+  const CacheNode& cache_at(std::size_t level) const {
+    return *(level == 0 ? l1_node : level == 1 ? l2_node : l3_node);
+  }
 };
 
 NEARFIELD_ALWAYS_INLINE void Hierarchy::host_prefetch_victim(const Path& path, Address address) const {

@@ -36,7 +36,7 @@ class InjectionVictims {
   void clear() { pages_.clear(); }
   // Calls `function` with each victim and its variants.
   template <class Function>
-  void for_each(Function&& function) const {
+  void for_each_victim(Function&& function) const {
     for (std::size_t number = 0; number < pages_.size(); ++number)
       for (std::size_t i = 0; pages_[number] && i < granules_per_page; ++i)
         if (const Mask variants = (*pages_[number])[i]) function(number * granules_per_page + i, variants);

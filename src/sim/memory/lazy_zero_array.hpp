@@ -11,7 +11,7 @@
 
 namespace nearfield::sim {
 
-struct Unmap {
+struct UnmapDeleter {
   std::size_t mapped = 0;  // bytes; 0: from aligned_alloc()
   void operator()(void* start) const {
     if (mapped > 0)
@@ -22,7 +22,7 @@ struct Unmap {
 };
 
 template <class Element>
-using LazyZeroArray = std::unique_ptr<Element[], Unmap>;
+using LazyZeroArray = std::unique_ptr<Element[], UnmapDeleter>;
 
 // The host pages of an array. Large ones suit a long array that is used throughout, and waste memory otherwise.
 enum class HostPages { normal, large };
@@ -37,11 +37,11 @@ LazyZeroArray<Element> make_lazy_zero_array(std::size_t count, HostPages pages =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) throw std::bad_alloc();
     if (pages == HostPages::large && bytes >= long_enough) madvise(start, bytes, MADV_HUGEPAGE);  // best effort
-    return {static_cast<Element*>(start), Unmap{bytes}};
+    return {static_cast<Element*>(start), UnmapDeleter{bytes}};
   }
   void* const start = std::aligned_alloc(alignment, bytes);
   if (start == nullptr) throw std::bad_alloc();
-  return {static_cast<Element*>(std::memset(start, 0, bytes)), Unmap{}};
+  return {static_cast<Element*>(std::memset(start, 0, bytes)), UnmapDeleter{}};
 }
 
 }  // namespace nearfield::sim

@@ -21,26 +21,26 @@ class HubLinks {
  public:
   explicit HubLinks(const Machine& machine);
 
-  bool any() const { return !links_.empty(); }
+  bool has_links() const { return !links_.empty(); }
   // Returns the latency beyond that of the closest remote memory.
-  Ps beyond_first_router(int core, int core_at_home) const { return route(core, core_at_home).beyond_first; }
+  Ps latency_beyond_first_router(int core, int core_at_home) const { return route(core, core_at_home).beyond_first; }
   // Returns how much longer it takes to get a line from another core's cache than if that core, the line's home and
   // the requesting core had one hub: the request goes to the home, from there to the holder, and the line comes from
   // there.
-  Ps via_home(int core, int core_at_home, int holder) const {
+  Ps extra_latency_via_home(int core, int core_at_home, int holder) const {
     return std::nearbyint(
         (round_trip(core, core_at_home) + round_trip(core_at_home, holder) + round_trip(holder, core)) / 2);
   }
   // Returns when a line arrives that would arrive at `arrival` on idle links.
-  TimeVector cross(int from, int to, std::uint64_t bytes, TimeVector arrival) {
+  TimeVector cross_route(int from, int to, std::uint64_t bytes, TimeVector arrival) {
     const Ps time = transfer_time(bytes);
     for (const int link : route(from, to).links)
-      arrival = link_of(link).reserve(arrival + -time, TimeVector(time)) + time;
+      arrival = link_bus(link).reserve(arrival + -time, TimeVector(time)) + time;
     return arrival;
   }
   // Queues a line that is written to memory behind all others; nobody waits for it.
-  void post(int from, int to, std::uint64_t bytes) {
-    for (const int link : route(from, to).links) link_of(link).append(TimeVector(transfer_time(bytes)));
+  void post_write_back(int from, int to, std::uint64_t bytes) {
+    for (const int link : route(from, to).links) link_bus(link).append_reservation(TimeVector(transfer_time(bytes)));
   }
 
  private:
@@ -54,7 +54,7 @@ class HubLinks {
   Ps round_trip(int from, int to) const {
     return hub_of(from) == hub_of(to) ? 0 : first_router_ + route(from, to).beyond_first;
   }
-  Bus& link_of(int number) { return links_[static_cast<std::size_t>(number)]; }
+  Bus& link_bus(int number) { return links_[static_cast<std::size_t>(number)]; }
   Ps transfer_time(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
 
   int cores_per_hub_ = 1;

@@ -113,7 +113,7 @@ ConfigClock NodeMemory::transfer(const ConfigClock& start, Function&& function) 
   if (!is_split()) return function(*models_.front(), 0, start);
   ConfigClock done(start.variants());
   for (int v = 0; v < start.variants(); ++v)
-    done[v] = function(*models_[static_cast<std::size_t>(v)], static_cast<std::size_t>(v), start.of(v))[0];
+    done[v] = function(*models_[static_cast<std::size_t>(v)], static_cast<std::size_t>(v), start.of_variant(v))[0];
   return done;
 }
 
@@ -160,7 +160,8 @@ void NodeMemory::advance(int core, Ps duration) {
 void NodeMemory::wait_until(int core, const ConfigClock& instant) {
   if constexpr (checks_fast_path) slow_model_->wait_until(core, instant);
   if (!is_split()) return models_.front()->wait_until(core, instant);
-  for (std::size_t v = 0; v < models_.size(); ++v) models_[v]->wait_until(core, instant.of(static_cast<int>(v)));
+  for (std::size_t v = 0; v < models_.size(); ++v)
+    models_[v]->wait_until(core, instant.of_variant(static_cast<int>(v)));
 }
 
 void NodeMemory::drain(int core) {

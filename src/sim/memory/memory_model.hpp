@@ -19,7 +19,7 @@ struct Machine;
 namespace nearfield::sim {
 
 struct Counts;
-class Frames;             // maps pages to frames
+class PageFrames;         // maps pages to frames
 class TimingEventBuffer;  // cache outcomes that the timing model has not consumed yet
 class Timing;             // the clocks of cores
 class Translation;        // TLBs
@@ -80,7 +80,7 @@ class MemoryModel {
   template <class Config>
   void sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
                    bool downward, unsigned bytes, Ps work);
-  struct OfOneKind;
+  struct SameKindTrace;
   template <class Trace>
   void replay_all(int core, const Trace& trace);
   template <class Config, class Trace>
@@ -107,7 +107,7 @@ class MemoryModel {
 
   std::unique_ptr<Counts> counts_of_tlbs_;  // of TLBs, and page faults
   std::unique_ptr<Caches> caches_;
-  std::unique_ptr<Frames> frames_;
+  std::unique_ptr<PageFrames> frames_;
   Timings timings_;
   std::unique_ptr<Translation> translation_;
   std::vector<StreamPrefetcher> prefetchers_;  // one per core

@@ -2,9 +2,9 @@
 // in the ages of the set's way groups (16 bytes per 16 ways), or says that it does not. Empty ways are always filled
 // first.
 //
-// A set begins with zeros; if a recency order needs other values, the cache calls prepare() before the first fill.
+// A set begins with zeros; if a recency order needs other values, the cache calls prepare_set() before the first fill.
 // Then, for a way that holds a line: touch() when it is used or filled; and invalidate() when its line is removed.
-// victim() is called only if no way is empty.
+// choose_victim() is called only if no way is empty.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ namespace nearfield::sim {
 class Replacement {
  public:
   virtual ~Replacement() = default;
-  virtual void prepare(WayGroup* set, int ways) = 0;
+  virtual void prepare_set(WayGroup* set, int ways) = 0;
   virtual void touch(WayGroup* set, int ways, int way) = 0;
   virtual void invalidate(WayGroup* set, int ways, int way) = 0;
-  virtual int victim(WayGroup* set, int ways) = 0;
+  virtual int choose_victim(WayGroup* set, int ways) = 0;
   // Chooses among the first `limit` ways only.
-  virtual int victim_among(WayGroup* set, int ways, int limit) = 0;
+  virtual int choose_victim_among_first(WayGroup* set, int ways, int limit) = 0;
   virtual bool keeps_state_in_sets() const { return true; }
 };
 

@@ -38,7 +38,7 @@ Machine with_small_caches(Machine machine) {
 }
 
 // Returns the bytes that one core's caches up to `level` hold.
-std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
+std::uint64_t capacity_up_to_level(const Machine& machine, std::size_t level) {
   std::uint64_t reach = 0;
   for (std::size_t k = 0; k <= level; ++k) {
     const auto& cache = machine.caches[k];
@@ -48,7 +48,7 @@ std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
 }
 
 // Returns a chain through `lines` lines in random order, from `begin` on.
-std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes, Address begin = 0) {
+std::vector<Address> make_chain(std::uint64_t lines, std::uint64_t line_bytes, Address begin = 0) {
   std::vector<Address> chain(lines);
   for (std::uint64_t i = 0; i < lines; ++i) chain[i] = begin + i * line_bytes;
   std::mt19937_64 random(1);
@@ -56,7 +56,7 @@ std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes, Add
   return chain;
 }
 
-double follow_ns(NodeMemory& memory, const std::vector<Address>& chain) {
+double ns_per_load(NodeMemory& memory, const std::vector<Address>& chain) {
   const Ps start = memory.now(0)[0];
   for (const auto address : chain) memory.access(0, Access::chase, address, 8);
   return (memory.now(0)[0] - start) / 1e3 / static_cast<double>(chain.size());
@@ -67,12 +67,12 @@ double follow_ns(NodeMemory& memory, const std::vector<Address>& chain) {
 double chase_ns(const Machine& machine, std::size_t level) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
   NodeMemory memory(machine);
-  if (level == machine.caches.size()) return follow_ns(memory, chain_of(cold_lines, line));
-  const std::uint64_t inner_bytes = level > 0 ? reach_bytes(machine, level - 1) : 0;
-  const auto bytes = (inner_bytes + reach_bytes(machine, level)) / 2;
-  const auto chain = chain_of((level > 0 ? std::min(bytes, 4 * inner_bytes) : bytes) / line, line);
-  follow_ns(memory, chain);
-  return follow_ns(memory, chain);
+  if (level == machine.caches.size()) return ns_per_load(memory, make_chain(cold_lines, line));
+  const std::uint64_t inner_bytes = level > 0 ? capacity_up_to_level(machine, level - 1) : 0;
+  const auto bytes = (inner_bytes + capacity_up_to_level(machine, level)) / 2;
+  const auto chain = make_chain((level > 0 ? std::min(bytes, 4 * inner_bytes) : bytes) / line, line);
+  ns_per_load(memory, chain);
+  return ns_per_load(memory, chain);
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ std::vector<double> chase_latencies_ns(const Machine& machine) {
 double chase_latency_from_ns(const Machine& machine, int hub) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
   NodeMemory memory(without_prefetcher(without_translation(machine)));
-  return follow_ns(memory, chain_of(cold_lines, line, static_cast<Address>(hub) << home_shift));
+  return ns_per_load(memory, make_chain(cold_lines, line, static_cast<Address>(hub) << home_shift));
 }
 
 double copy_traffic_gb_per_s(const Machine& machine) {

@@ -38,9 +38,9 @@ auto select_kernel() {
 #if defined(__x86_64__)
   const char* const requested = std::getenv("NEARFIELD_INSTRUCTIONS");
   if (__builtin_cpu_supports("avx2") && !(requested && std::strcmp(requested, "plain") == 0))
-    return wide::TimingKernel::run;
+    return wide::TimingKernel::apply_events;
 #endif
-  return plain::TimingKernel::run;
+  return plain::TimingKernel::apply_events;
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
       dram_(machine, slowdown),
       sockets_(machine),
       links_(machine),
-      has_limited_links_(sockets_.are_limited() || links_.any()),
-      has_plain_memory_(!has_limited_links_ && dram_.is_plain()),
+      has_limited_links_(sockets_.have_limited_bandwidth() || links_.has_links()),
+      has_plain_memory_(!has_limited_links_ && dram_.has_one_memory_without_banks()),
       cores_per_last_cache_(machine.caches.back().shared_by),
       granule_bytes_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
@@ -106,39 +106,43 @@ TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& fou
   TimeVector arrival =
       start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
   if (below_last || !has_limited_links_) return arrival;
-  if (links_.any()) {
+  if (links_.has_links()) {
     const int holder = found.holder * cores_per_last_cache_;
-    arrival = links_.cross(holder, clock.core, granule_bytes_,
-                           arrival + links_.via_home(clock.core, dram_.core_at(address), holder));
+    arrival =
+        links_.cross_route(holder, clock.core, granule_bytes_,
+                           arrival + links_.extra_latency_via_home(clock.core, dram_.local_core_of(address), holder));
   }
-  return sockets_.are_limited() ? sockets_.from_cache(clock.core, found.holder, granule_bytes_, arrival) : arrival;
+  return sockets_.have_limited_bandwidth()
+             ? sockets_.arrival_from_cache(clock.core, found.holder, granule_bytes_, arrival)
+             : arrival;
 }
 
 // Returns when data from a memory arrives that would arrive at `arrival` on idle links.
 TimeVector Timing::cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival) {
-  if (links_.any())
-    arrival =
-        links_.cross(core_at_home, clock.core, bytes, arrival + links_.beyond_first_router(clock.core, core_at_home));
-  return sockets_.are_limited() ? sockets_.from_memory(clock.core, core_at_home, bytes, arrival) : arrival;
+  if (links_.has_links())
+    arrival = links_.cross_route(core_at_home, clock.core, bytes,
+                                 arrival + links_.latency_beyond_first_router(clock.core, core_at_home));
+  return sockets_.have_limited_bandwidth() ? sockets_.arrival_from_memory(clock.core, core_at_home, bytes, arrival)
+                                           : arrival;
 }
 
 // Between hubs, a granule that its holder wrote back so that others can share it travels from the holder to its home.
 void Timing::post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& found) {
-  const int core_at_home = dram_.core_at(address);
-  if (links_.any()) {
+  const int core_at_home = dram_.local_core_of(address);
+  if (links_.has_links()) {
     if (found.written) {
-      links_.post(found.holder * cores_per_last_cache_, core_at_home, granule_bytes_);
+      links_.post_write_back(found.holder * cores_per_last_cache_, core_at_home, granule_bytes_);
       --writes;
     }
-    links_.post(clock.core, core_at_home, writes * granule_bytes_);
+    links_.post_write_back(clock.core, core_at_home, writes * granule_bytes_);
   }
-  if (sockets_.are_limited()) sockets_.post(clock.core, core_at_home, writes * granule_bytes_);
+  if (sockets_.have_limited_bandwidth()) sockets_.post_write_back(clock.core, core_at_home, writes * granule_bytes_);
 }
 
 void Timing::drain(int core) {
   auto& clock = clock_of(core);
-  for (const auto& done : clock.miss_slots.all()) clock.now = later(clock.now, done);
-  for (const auto& done : clock.walk_slots.all()) clock.now = later(clock.now, done);
+  for (const auto& done : clock.miss_slots.completion_times()) clock.now = later(clock.now, done);
+  for (const auto& done : clock.walk_slots.completion_times()) clock.now = later(clock.now, done);
   clock.now = later(clock.now, clock.nontemporal_done);
 }
 

@@ -35,16 +35,16 @@ class InFlightLines {
     if (valid_ >> oldest_ & 1) unlink(oldest_);
     valid_ |= std::uint64_t{1} << oldest_;
     entries_[oldest_] = {arrival, line};
-    auto& first = first_[hash(line)];
+    auto& first = first_[bucket_of(line)];
     next_[oldest_] = first;
     first = oldest_;
     oldest_ = (oldest_ + 1) % capacity;
   }
-  static std::size_t hash(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
-  bool may_contain(Address line) const { return first_[hash(line)] != none; }
+  static std::size_t bucket_of(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
+  bool may_contain(Address line) const { return first_[bucket_of(line)] != none; }
   // Returns the later of `now` and the line's arrival, and removes the line.
   NEARFIELD_ALWAYS_INLINE TimeVector consume(Address line, TimeVector now) {
-    for (auto* link = &first_[hash(line)]; *link != none;) {
+    for (auto* link = &first_[bucket_of(line)]; *link != none;) {
       const auto entry = *link;
       if (entries_[entry].line != line) {
         link = &next_[entry];
@@ -65,7 +65,7 @@ class InFlightLines {
   };
 
   NEARFIELD_ALWAYS_INLINE void unlink(std::uint8_t entry) {
-    auto* link = &first_[hash(entries_[entry].line)];
+    auto* link = &first_[bucket_of(entries_[entry].line)];
     while (*link != entry) link = &next_[*link];
     *link = next_[entry];
   }
@@ -87,11 +87,11 @@ class MissSlots {
     first_ = 0;
   }
   // Returns when the next slot becomes free.
-  const TimeVector& next_free() const { return done_[first_]; }
+  const TimeVector& next_free_time() const { return done_[first_]; }
   // Returns the last completion time.
-  const TimeVector& last_done() const { return done_[first_ == 0 ? last_ : first_ - 1]; }
+  const TimeVector& last_completion_time() const { return done_[first_ == 0 ? last_ : first_ - 1]; }
   // Occupies the next slot, for an access that completes last; returns its completion time, which the caller sets.
-  TimeVector& take_next() {
+  TimeVector& take_next_slot() {
     auto& slot = done_[first_];
     first_ = first_ == last_ ? 0 : first_ + 1;
     return slot;
@@ -99,7 +99,7 @@ class MissSlots {
   // Occupies the next slot, and sorts the completion time into the ring, separately for each memory speed.
   void insert(TimeVector done) {
     std::size_t at = first_;
-    take_next();
+    take_next_slot();
     for (std::size_t left = last_; left > 0; --left) {
       auto& before = done_[at == 0 ? last_ : at - 1];
       const TimeVector last = later(before, done);
@@ -110,7 +110,7 @@ class MissSlots {
     }
     done_[at] = done;
   }
-  const std::vector<TimeVector>& all() const { return done_; }
+  const std::vector<TimeVector>& completion_times() const { return done_; }
 
  private:
   std::vector<TimeVector> done_;  // ring buffer
@@ -191,7 +191,7 @@ class Timing {
 
   CoreClock& clock_of(int core) { return cores_[static_cast<std::size_t>(core)]; }
   // Advances the core's clock over these events, in order.
-  void apply(CoreClock& clock, std::span<const TimingEvent> events) { kernel_(*this, clock, events); }
+  void apply_events(CoreClock& clock, std::span<const TimingEvent> events) { kernel_(*this, clock, events); }
   // Returns the time of an L1 hit; not for stores that L1 writes through.
   Ps hit_time(Access kind, Ps work) const {
     return (kind == Access::chase ? levels_.front().latency : per_access_) + work;
@@ -204,7 +204,7 @@ class Timing {
   // Returns whether a line can be prefetched now: it is not if it had to wait for a slot. The first memory speed
   // decides for all, since all speeds share the caches.
   bool has_prefetch_slot(CoreClock& clock) {
-    return (has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots).next_free()[0] <= clock.now[0];
+    return (has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots).next_free_time()[0] <= clock.now[0];
   }
   void advance(int core, Ps duration) { clock_of(core).now += duration; }
   void wait_until(int core, const TimeVector& instant) { clock_of(core).now = later(clock_of(core).now, instant); }
@@ -222,11 +222,11 @@ class Timing {
   friend struct plain::TimingKernel;
   friend struct wide::TimingKernel;
   TimeVector transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address, const TimeVector& start);
-  TimeVector from_memory(CoreClock& clock, Address address, std::uint64_t bytes, const TimeVector& start) {
-    const TimeVector arrival = dram_.serve(clock.core, address, bytes, start);
+  TimeVector arrival_from_memory(CoreClock& clock, Address address, std::uint64_t bytes, const TimeVector& start) {
+    const TimeVector arrival = dram_.serve_core_access(clock.core, address, bytes, start);
     if (!has_limited_links_) [[likely]]
       return arrival;
-    return cross_links(clock, dram_.core_at(address), bytes, arrival);
+    return cross_links(clock, dram_.local_core_of(address), bytes, arrival);
   }
   TimeVector cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival);
   void post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& found);

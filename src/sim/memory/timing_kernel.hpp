@@ -15,24 +15,25 @@ struct TimingKernel {
   TimingKernel(Timing& node_timing, Timing::CoreClock& core_clock)
       : timing(node_timing), clock(core_clock), now(load_halves(core_clock.now)), issued(core_clock.issued) {}
 
-  static void run(Timing& timing, Timing::CoreClock& clock, std::span<const TimingEvent> events) {
+  static void apply_events(Timing& timing, Timing::CoreClock& clock, std::span<const TimingEvent> events) {
     TimingKernel kernel(timing, clock);
     for (const auto& event : events) {
-      if (kernel.apply<false>(event)) [[likely]]
+      if (kernel.apply_event<false>(event)) [[likely]]
         continue;
-      kernel.save();
-      apply_with_calls(timing, clock, event);
+      kernel.save_to_clock();
+      apply_event_with_calls(timing, clock, event);
       kernel.now = load_whole(clock.now);
       kernel.issued = clock.issued;
     }
-    kernel.save();
+    kernel.save_to_clock();
   }
-  [[gnu::noinline]] static void apply_with_calls(Timing& timing, Timing::CoreClock& clock, const TimingEvent& event) {
+  [[gnu::noinline]] static void apply_event_with_calls(Timing& timing, Timing::CoreClock& clock,
+                                                       const TimingEvent& event) {
     TimingKernel kernel(timing, clock);
-    kernel.apply<true>(event);
-    kernel.save();
+    kernel.apply_event<true>(event);
+    kernel.save_to_clock();
   }
-  void save() const {
+  void save_to_clock() const {
     store(now, clock.now);
     clock.issued = issued;
   }
@@ -40,30 +41,30 @@ struct TimingKernel {
   // Applies an event. Out-of-line calls would spill the SIMD time register, so the common events are handled inline.
   // Without `calls`, returns false for an event that needs a call, and has then only waited for the window.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool apply(const TimingEvent& event) {
-    switch (event.what) {
-      case TimingEvent::What::miss:
-        return miss<calls>(event);
-      case TimingEvent::What::hits:
-        issue(event.count, event.time);
+  NEARFIELD_ALWAYS_INLINE bool apply_event(const TimingEvent& event) {
+    switch (event.type) {
+      case TimingEvent::Type::miss:
+        return apply_miss<calls>(event);
+      case TimingEvent::Type::hits:
+        issue_instructions(event.count, event.time);
         return true;
-      case TimingEvent::What::write_through:
-        write_through(event.bytes, event.count, event.time);
+      case TimingEvent::Type::write_through:
+        apply_write_through(event.bytes, event.count, event.time);
         return true;
-      case TimingEvent::What::hit_under_fill:
-        return hit_under_fill<calls>(event);
-      case TimingEvent::What::prefetch:
-        return prefetch<calls>(event);
-      case TimingEvent::What::nontemporal:
-        if constexpr (calls) nontemporal(event);
+      case TimingEvent::Type::hit_under_fill:
+        return apply_hit_under_fill<calls>(event);
+      case TimingEvent::Type::prefetch:
+        return apply_prefetch<calls>(event);
+      case TimingEvent::Type::nontemporal:
+        if constexpr (calls) apply_nontemporal(event);
         return calls;
-      case TimingEvent::What::memory_writes:
+      case TimingEvent::Type::memory_writes:
         if (!calls && timing.has_limited_links_) return false;
-        write_back<calls>(event);
+        post_write_backs<calls>(event);
         return true;
-      case TimingEvent::What::walk:
-        return walk<calls>(event);
-      case TimingEvent::What::stall:
+      case TimingEvent::Type::walk:
+        return apply_walk<calls>(event);
+      case TimingEvent::Type::stall:
         now = now + event.time;
     }
     return true;
@@ -79,7 +80,7 @@ struct TimingKernel {
 
   // Issues instructions. The result does not depend on how they are grouped: those before the window stalls are issued
   // first, then the rest.
-  NEARFIELD_ALWAYS_INLINE void issue(Count count, Ps each) {
+  NEARFIELD_ALWAYS_INLINE void issue_instructions(Count count, Ps each) {
     while (issued + count > clock.window.stall_index()) [[unlikely]] {
       const Count before = clock.window.stall_index() - issued;
       issued += before;
@@ -97,32 +98,32 @@ struct TimingKernel {
 
   // A core's caches write granules to memory; for a line that another core's cache supplied, its holder does.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE void write_back(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE void post_write_backs(const TimingEvent& event) {
     if (event.writes == 0) return;
-    timing.dram_.post(event.address, event.writes * timing.granule_bytes_);
+    timing.dram_.post_write_back(event.address, event.writes * timing.granule_bytes_);
     if (calls && timing.has_limited_links_) timing.post_writes(clock, event.address, event.writes, event.found);
   }
 
   // Accesses to one line, of which the first missed L1 and the others hit kernel.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool miss(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_miss(const TimingEvent& event) {
     if (event.kind == Access::store && event.found.level == timing.write_back_level_ && !event.found.transferred) {
       if (!calls && timing.has_limited_links_) return false;
-      write_back<calls>(event);
-      write_through(event.bytes, event.count, event.time);
+      post_write_backs<calls>(event);
+      apply_write_through(event.bytes, event.count, event.time);
       return true;
     }
-    if (!first_miss<calls>(event)) return false;
-    if (event.count > 1) hit(event, event.count - 1);
+    if (!apply_first_miss<calls>(event)) return false;
+    if (event.count > 1) apply_hits(event, event.count - 1);
     return true;
   }
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool first_miss(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_first_miss(const TimingEvent& event) {
     wait_for_window();
-    const SimdTimes with_slot = later(now, load_whole(clock.miss_slots.next_free()));
+    const SimdTimes with_slot = later(now, load_whole(clock.miss_slots.next_free_time()));
     if (!calls && (event.kind == Access::chase || needs_call(event, with_slot))) [[unlikely]]
       return false;
-    write_back<calls>(event);
+    post_write_backs<calls>(event);
     SimdTimes arrived = now;
     bool is_new = true;  // a line in flight has its slot already
     if (const Address granule = event.address & ~(timing.granule_bytes_ - 1);
@@ -141,7 +142,7 @@ struct TimingKernel {
     }
     const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
     const SimdTimes slot = is_new ? with_slot : now;
-    const SimdTimes start = takes_transfer_slot ? later(slot, next_transfer()) : slot;
+    const SimdTimes start = takes_transfer_slot ? later(slot, next_free_transfer_slot()) : slot;
     const SimdTimes known =
         event.kind == Access::gather ? later(start, load_whole(clock.index)) : start;  // when the address is known
     const SimdTimes done = data_arrival<calls>(event, is_new ? known : later(known, arrived));
@@ -170,12 +171,12 @@ struct TimingKernel {
     now = start + (timing.per_access_ + event.time);
   }
 
-  SimdTimes next_transfer() const { return load_whole(clock.transfer_slots.next_free()); }
+  SimdTimes next_free_transfer_slot() const { return load_whole(clock.transfer_slots.next_free_time()); }
 
   NEARFIELD_ALWAYS_INLINE static void occupy_slot(MissSlots& slots, SimdTimes done) {
     // Usually the latest one is done last.
-    if (all_at_least(done, load_whole(slots.last_done()))) [[likely]]
-      store(done, slots.take_next());
+    if (all_at_least(done, load_whole(slots.last_completion_time()))) [[likely]]
+      store(done, slots.take_next_slot());
     else
       slots.insert(to_times(done));
   }
@@ -186,7 +187,7 @@ struct TimingKernel {
     if (calls && event.found.transferred)
       return load_halves(timing.transfer_from_cache(clock, event.found, event.address, to_times(start)));
     if (event.found.level == timing.num_caches_)
-      return from_memory<calls>(event.address & ~(timing.granule_bytes_ - 1), start);
+      return arrival_from_memory<calls>(event.address & ~(timing.granule_bytes_ - 1), start);
     const auto level = static_cast<std::size_t>(event.found.level);
     const auto& level_timing = timing.levels_[level];
     if (level_timing.per_line == 0) [[unlikely]]
@@ -198,8 +199,9 @@ struct TimingKernel {
   }
 
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE SimdTimes from_memory(Address granule, SimdTimes start) {
-    if constexpr (calls) return load_halves(timing.from_memory(clock, granule, timing.granule_bytes_, to_times(start)));
+  NEARFIELD_ALWAYS_INLINE SimdTimes arrival_from_memory(Address granule, SimdTimes start) {
+    if constexpr (calls)
+      return load_halves(timing.arrival_from_memory(clock, granule, timing.granule_bytes_, to_times(start)));
     auto& dram = timing.dram_;
     auto& bus = dram.memories_.front().bus;
     const SimdTimes free = load_whole(bus.free_), begun = later(start, free);
@@ -210,14 +212,14 @@ struct TimingKernel {
 
   // An L1 hit of a line that may be in flight to L2.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool hit_under_fill(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_hit_under_fill(const TimingEvent& event) {
     if (!calls && clock.window.is_full()) [[unlikely]]
       return false;
     const Address granule = event.address & ~(timing.granule_bytes_ - 1);
     const SimdTimes arrival =
         clock.in_flight.may_contain(granule) ? load_halves(clock.in_flight.consume(granule, to_times(now))) : now;
     if (arrival == now) {
-      hit(event, 1);
+      apply_hits(event, 1);
       return true;
     }
     wait_for_window();
@@ -230,22 +232,23 @@ struct TimingKernel {
     return true;
   }
   // Accesses that hit L1.
-  NEARFIELD_ALWAYS_INLINE void hit(const TimingEvent& event, Count count) {
+  NEARFIELD_ALWAYS_INLINE void apply_hits(const TimingEvent& event, Count count) {
     if (event.kind == Access::store && timing.write_back_level_ > 0)
-      return write_through(event.bytes, count, event.time);
-    issue(count, timing.hit_time(event.kind, event.time));
+      return apply_write_through(event.bytes, count, event.time);
+    issue_instructions(count, timing.hit_time(event.kind, event.time));
   }
 
   // A line is prefetched.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool prefetch(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_prefetch(const TimingEvent& event) {
     auto& slots = timing.has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots;
-    const SimdTimes start = later(now, load_whole(slots.next_free()));
+    const SimdTimes start = later(now, load_whole(slots.next_free_time()));
     if (!calls && (clock.in_flight.is_unallocated() || needs_call(event, start))) [[unlikely]]
       return false;
-    write_back<calls>(event);
+    post_write_backs<calls>(event);
     const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
-    const SimdTimes arrival = data_arrival<calls>(event, takes_transfer_slot ? later(start, next_transfer()) : start);
+    const SimdTimes arrival =
+        data_arrival<calls>(event, takes_transfer_slot ? later(start, next_free_transfer_slot()) : start);
     if (takes_transfer_slot) occupy_slot(clock.transfer_slots, arrival);
     if (calls && clock.in_flight.is_unallocated()) clock.in_flight.allocate();
     clock.in_flight.add(event.address, to_times(arrival));
@@ -255,11 +258,11 @@ struct TimingKernel {
 
   // A TLB miss that the core does not wait for, unless all walkers are busy.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool walk(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_walk(const TimingEvent& event) {
     wait_for_window();
     if (!calls && clock.window.is_full()) [[unlikely]]
       return false;
-    const SimdTimes start = later(now, load_whole(clock.walk_slots.next_free())), done = start + event.time;
+    const SimdTimes start = later(now, load_whole(clock.walk_slots.next_free_time())), done = start + event.time;
     occupy_slot(clock.walk_slots, done);
     add_to_window<calls>(start, done);
     now = start;
@@ -267,11 +270,11 @@ struct TimingKernel {
   }
 
   // A non-temporal access.
-  NEARFIELD_ALWAYS_INLINE void nontemporal(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE void apply_nontemporal(const TimingEvent& event) {
     wait_for_window();
-    write_back<true>(event);
-    const SimdTimes start = later(now, load_halves(clock.nontemporal_slots.next_free()));
-    const SimdTimes done = load_halves(timing.from_memory(clock, event.address, event.bytes, to_times(start)));
+    post_write_backs<true>(event);
+    const SimdTimes start = later(now, load_halves(clock.nontemporal_slots.next_free_time()));
+    const SimdTimes done = load_halves(timing.arrival_from_memory(clock, event.address, event.bytes, to_times(start)));
     store(later(load_halves(clock.nontemporal_done), done), clock.nontemporal_done);
     occupy_slot(clock.nontemporal_slots, done);
     ++issued;
@@ -281,7 +284,7 @@ struct TimingKernel {
 
   // Stores that are written through to the first write-back cache, which has the line (without such a cache: to
   // memory, which is not waited for). Each occupies that cache's port for its own bytes.
-  NEARFIELD_ALWAYS_INLINE void write_through(unsigned bytes, Count count, Ps work) {
+  NEARFIELD_ALWAYS_INLINE void apply_write_through(unsigned bytes, Count count, Ps work) {
     const auto level = static_cast<std::size_t>(timing.write_back_level_);
     const Ps each = std::nearbyint(bytes * timing.levels_[level].per_byte), cost = timing.per_access_ + work;
     SimdTimes free = load_whole(clock.port_free[level]);
@@ -289,10 +292,10 @@ struct TimingKernel {
       wait_for_window();
       now = later(now, free);
       free = now + each;
-      issue(1, cost);
+      issue_instructions(1, cost);
       if (each > cost || count == 1) continue;
       // From now on the port is free before each store.
-      issue(count - 1, cost);
+      issue_instructions(count - 1, cost);
       free = now + (each - cost);
       break;
     }

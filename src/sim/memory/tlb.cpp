@@ -46,8 +46,8 @@ void TlbArray::clear() {
 
 void TlbArray::unlink(std::uint32_t entry) {
   auto* link = &bucket_of(entries_[entry].page);
-  while (*link != entry) link = &entries_[*link].next_of_hash;
-  *link = entries_[entry].next_of_hash;
+  while (*link != entry) link = &entries_[*link].next_in_bucket;
+  *link = entries_[entry].next_in_bucket;
 }
 
 // ---- pages
@@ -93,7 +93,7 @@ Ps Translation::look_up(int core, Address address) {
   Ps cost = 0;
   last_miss_was_fault_ = false;
   for (std::size_t k = 0; k < tlbs.size(); ++k) {
-    if (tlbs[k].use(static_cast<std::uint32_t>(page))) {
+    if (tlbs[k].access_page(static_cast<std::uint32_t>(page))) {
       ++counts_[k].hits;
       return cost;
     }

@@ -21,10 +21,10 @@ class TlbArray {
 
   // Returns whether it has the page. The page becomes the most recently used one of its set; a new page takes the
   // entry of the least recently used one.
-  bool use(std::uint32_t page) {
+  bool access_page(std::uint32_t page) {
     auto& bucket = bucket_of(page);
-    const std::uint32_t head = sets_ * ways_ + set_of(page);
-    for (auto entry = bucket; entry != none; entry = entries_[entry].next_of_hash)
+    const std::uint32_t head = sets_ * ways_ + set_of_page(page);
+    for (auto entry = bucket; entry != none; entry = entries_[entry].next_in_bucket)
       if (entries_[entry].page == page) {
         promote_to_mru(entry, head);
         return true;
@@ -32,7 +32,7 @@ class TlbArray {
     const auto oldest = entries_[head].younger;
     if (entries_[oldest].page != none) unlink(oldest);
     entries_[oldest].page = page;
-    entries_[oldest].next_of_hash = bucket;
+    entries_[oldest].next_in_bucket = bucket;
     bucket = oldest;
     promote_to_mru(oldest, head);
     return false;
@@ -44,11 +44,11 @@ class TlbArray {
   struct Entry {
     std::uint32_t page = none;
     std::uint32_t older, younger;  // in the ring of its set, which the set's head closes
-    std::uint32_t next_of_hash = none;
+    std::uint32_t next_in_bucket = none;
   };
 
   std::uint32_t& bucket_of(std::uint32_t page) { return buckets_[page * 0x9E3779B9U >> hash_shift_]; }
-  std::uint32_t set_of(std::uint32_t page) const {
+  std::uint32_t set_of_page(std::uint32_t page) const {
     return std::has_single_bit(sets_) ? page & (sets_ - 1) : page % sets_;
   }
   void unlink(std::uint32_t entry);
@@ -86,7 +86,7 @@ class Translation {
   Translation(const Machine& machine, std::vector<TlbCounts>& counts, Count& page_faults);
 
   // Returns the time that translation adds to an access of this core.
-  Ps cost(int core, Address address) {
+  Ps access_cost(int core, Address address) {
     if (cores_.empty()) return 0;
     auto& last_page = cores_[static_cast<std::size_t>(core)].last_page;
     if (address >> page_shift_ == last_page) [[likely]] {
@@ -97,7 +97,7 @@ class Translation {
     return look_up(core, address);
   }
   // Counts `count` more accesses to the page of the last access.
-  void repeat(Count count) {
+  void count_repeats(Count count) {
     if (!cores_.empty()) counts_[0].hits += count;
   }
   // Returns whether the last TLB miss was the first touch of a page.

@@ -52,7 +52,7 @@ struct CounterBlock {
   std::array<LevelCounts, max_cache_levels> levels{};
 
   // Returns all numbers that `used_levels` levels of caches have.
-  std::span<Count> numbers(int used_levels) {
+  std::span<Count> all_counts(int used_levels) {
     return {&dram.reads, (sizeof(CounterBlock) - sizeof(levels)) / sizeof(Count) +
                              static_cast<std::size_t>(used_levels) * sizeof(LevelCounts) / sizeof(Count)};
   }
@@ -77,13 +77,13 @@ class GroupRun {
 
   // ---- for the sets that the action accesses
   // The leader accesses a copy of a set that `users` share. All other members leave the group.
-  void restrict_to(VariantMask users) {
+  void restrict_members(VariantMask users) {
     if (members_ & ~users) [[unlikely]]
       split_off(static_cast<VariantMask>(members_ & ~users));
   }
   // The group is about to change its copy of the set.
-  void save(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups, std::uint32_t count) {
-    if (may_split_ && !is_one(members_)) take_snapshot(sets, set, way_groups, count);
+  void save_set(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups, std::uint32_t count) {
+    if (may_split_ && !has_one_member(members_)) take_snapshot(sets, set, way_groups, count);
   }
   // Calls `function` with each of these sets that the run may have changed, and its contents from before.
   template <class Function>
@@ -94,7 +94,7 @@ class GroupRun {
 
   // ---- for Variants
   // `may_split`: there are clones, or another group acts, too.
-  void begin(int leader, VariantMask members, CounterBlock& counters, bool may_split) {
+  void begin_group(int leader, VariantMask members, CounterBlock& counters, bool may_split) {
     leader_ = leader;
     members_ = members;
     counters_ = &counters;
@@ -102,7 +102,7 @@ class GroupRun {
     snapshots_.clear();
     snapshot_used_ = 0;
   }
-  static bool is_one(VariantMask group) { return (group & (group - 1)) == 0; }
+  static bool has_one_member(VariantMask group) { return (group & (group - 1)) == 0; }
 
  private:
   struct Snapshot {
@@ -144,9 +144,9 @@ class Variants {
     predicted_group_.fill(all_);
   }
 
-  int count() const { return count_; }
+  int num_variants() const { return count_; }
   bool has_several() const { return count_ > 1; }
-  Mask all() const { return all_; }
+  Mask all_variants() const { return all_; }
   const EquivalenceClasses& single_class() const { return single_class_; }
   // Returns which variants do the same, where `same` compares any two of them.
   template <class Same>
@@ -185,9 +185,9 @@ class Variants {
   }
 
   // ---- for CopyOnWriteSets
-  void count_clones(std::ptrdiff_t more) { num_clones_ += static_cast<std::size_t>(more); }
+  void adjust_clone_count(std::ptrdiff_t more) { num_clones_ += static_cast<std::size_t>(more); }
   // Copies of this set may be equal when the action ends.
-  void merge_later(CopyOnWriteSets& sets, std::uint32_t set) {
+  void schedule_merge(CopyOnWriteSets& sets, std::uint32_t set) {
     if (sets_to_merge_.empty() || sets_to_merge_.back() != std::pair{&sets, set})
       sets_to_merge_.emplace_back(&sets, set);
   }
@@ -229,9 +229,9 @@ class CopyOnWriteSets {
  public:
   using Mask = VariantMask;
   // Sets are compared by their lines in recency order or, if it may matter which way holds a line, byte by byte.
-  enum class Compare { order, bytes };
+  enum class SetComparison { order, bytes };
 
-  CopyOnWriteSets(Variants& variants, std::uint32_t sets, std::uint32_t groups_per_set, Compare compare)
+  CopyOnWriteSets(Variants& variants, std::uint32_t sets, std::uint32_t groups_per_set, SetComparison compare)
       : variants_(variants),
         run_(variants.current_run()),
         sets_(sets),
@@ -243,45 +243,48 @@ class CopyOnWriteSets {
   [[gnu::noinline]] WayGroup* writable_set(std::uint32_t set);
   // The same, for read access.
   WayGroup* readable_set(std::uint32_t set) const {
-    if (owners_[set] != 0) run_.restrict_to(users_with(run_.leader(), set));
+    if (owners_[set] != 0) run_.restrict_members(variants_sharing_copy(run_.leader(), set));
     return copy_of(run_.leader(), set);
   }
   WayGroup* copy_of(int variant, std::uint32_t set) const {
-    return has_clone(variant, set) ? clone(variant, set) : common(set);
+    return has_clone(variant, set) ? clone_of(variant, set) : common_set(set);
   }
-  bool is_common(std::uint32_t set) const { return owners_[set] == 0; }
-  const Mask* owners() const { return owners_.data(); }  // per set: 0 if it is common
+  bool is_common_set(std::uint32_t set) const { return owners_[set] == 0; }
+  const Mask* clone_owners() const { return owners_.data(); }  // per set: 0 if it is common
   // Calls `function` with each set that this run may have changed, and its contents from before.
   template <class Function>
   void for_each_snapshot(Function&& function) const {
     run_.for_each_snapshot(*this, function);
   }
   // Returns the set whose clone is in this slot behind the common sets.
-  std::uint32_t set_of_clone(std::uint32_t slot) const { return set_of_slot_[slot]; }
-  std::size_t clone_slots() const { return set_of_slot_.size(); }  // some may be free
+  std::uint32_t set_of_clone_slot(std::uint32_t slot) const { return set_of_slot_[slot]; }
+  std::size_t num_clone_slots() const { return set_of_slot_.size(); }  // some may be free
   // Called with new storage, all zeros, for the common sets and the clones behind them.
   void clear(WayGroup* way_groups);
 
   // ---- for GroupRun and Variants
   // Returns the variants that share this variant's copy of the set.
-  Mask users_with(int variant, std::uint32_t set) const {
-    return has_clone(variant, set) ? users_[slot(variant, set)] : variants_.all() & static_cast<Mask>(~owners_[set]);
+  Mask variants_sharing_copy(int variant, std::uint32_t set) const {
+    return has_clone(variant, set) ? users_[slot_of(variant, set)]
+                                   : variants_.all_variants() & static_cast<Mask>(~owners_[set]);
   }
   void clone_set(Mask users, std::uint32_t set, const WayGroup* source);
   void merge_equal_sets(std::uint32_t set);
 
  private:
   bool has_clone(int variant, std::uint32_t set) const { return owners_[set] >> variant & 1; }
-  WayGroup* common(std::uint32_t set) const { return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_; }
-  std::uint32_t& slot(int variant, std::uint32_t set) const {
-    return slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.count()) +
+  WayGroup* common_set(std::uint32_t set) const {
+    return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_;
+  }
+  std::uint32_t& slot_of(int variant, std::uint32_t set) const {
+    return slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.num_variants()) +
                   static_cast<std::size_t>(variant)];
   }
-  WayGroup* clone(int variant, std::uint32_t set) const { return common(sets_ + slot(variant, set)); }
+  WayGroup* clone_of(int variant, std::uint32_t set) const { return common_set(sets_ + slot_of(variant, set)); }
   WayGroup* writable_set_of_group(std::uint32_t set);
   void assign_slot(Mask users, std::uint32_t set, std::uint32_t number) {
     users_[number] |= users;
-    for (unsigned left = users; left != 0; left &= left - 1) slot(std::countr_zero(left), set) = number;
+    for (unsigned left = users; left != 0; left &= left - 1) slot_of(std::countr_zero(left), set) = number;
   }
   void free_clone(std::uint32_t number);
   bool is_equal(const WayGroup* a, const WayGroup* b) const;
@@ -289,7 +292,7 @@ class CopyOnWriteSets {
   Variants& variants_;
   GroupRun& run_;  // of the action that is executed
   std::uint32_t sets_, groups_per_set_;
-  Compare compare_;
+  SetComparison compare_;
   WayGroup* way_groups_ = nullptr;
   std::vector<Mask> owners_;            // per set: the variants that have a clone, alone or shared
   LazyZeroArray<std::uint32_t> slots_;  // per set and variant

@@ -31,25 +31,25 @@ class Network {
   // Injects a message. Must be called in the order of `start` for each node; different nodes may call it concurrently.
   // `feed` is the time in which the NIC reads the message from memory; no byte departs before it has been read. Returns
   // the times without serialisation on the links.
-  Passage leave(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed);
+  Passage inject_message(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed);
   // Routes an injected message to its destination. Must be called in the order of `start` of all messages.
-  void carry(int from, int to, std::uint64_t bytes, Passage& passage);
+  void route_message(int from, int to, std::uint64_t bytes, Passage& passage);
   // Returns a lower bound of every message's time from `start` to its destination: the lookahead.
   Ps min_latency() const { return latency_; }
 
   const Topology& topology() const { return *topology_; }
-  std::uint64_t messages() const { return messages_; }
-  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t num_messages() const { return messages_; }
+  std::uint64_t total_bytes() const { return bytes_; }
   // Returns the serialisation time of `bytes` at a bandwidth; 0 GB/s: no limit.
-  static Ps serial(std::uint64_t bytes, double gb_per_s);
+  static Ps serialisation_time(std::uint64_t bytes, double gb_per_s);
 
  private:
   // The times at which links become free, per variant. Blocks of times are allocated at the first use, since most links
   // of a large network are never used.
-  class Links {
+  class LinkTimes {
    public:
-    Links(int links, int variants);
-    TimeVector* free(int link);
+    LinkTimes(int links, int variants);
+    TimeVector* free_times(int link);
 
    private:
     static constexpr int block = 64;
@@ -57,7 +57,7 @@ class Network {
     std::vector<std::unique_ptr<TimeVector[]>> blocks_;
   };
 
-  TimeVector* of(std::vector<TimeVector>& nics, int node) const {
+  TimeVector* nic_free_times(std::vector<TimeVector>& nics, int node) const {
     return &nics[static_cast<std::size_t>(node * variants_)];
   }
   void pass(TimeVector* free, ConfigClock& first, ConfigClock& last, Ps serial, Ps gap) const;
@@ -68,7 +68,7 @@ class Network {
   Ps latency_, hop_, gap_;
   std::unique_ptr<Topology> topology_;
   std::vector<TimeVector> sending_, receiving_;  // times at which NICs become free, per node and variant
-  Links links_;
+  LinkTimes links_;
   std::vector<int> route_;
   std::uint64_t messages_ = 0, bytes_ = 0;
 };

@@ -23,9 +23,9 @@ class Topology {
  public:
   explicit Topology(int nodes_per_router) : per_router_(nodes_per_router) {}
   virtual ~Topology() = default;
-  virtual int nodes() const = 0;  // the maximum number of nodes
+  virtual int max_nodes() const = 0;
   int router_of(int node) const { return node / per_router_; }
-  virtual int links() const = 0;  // numbered from 0
+  virtual int num_links() const = 0;  // numbered from 0
   virtual Link link(int number) const = 0;
   // Returns the number of links on the route; 0 between nodes of one router. It is the same in both directions.
   virtual int hops(int from, int to) const = 0;

@@ -39,10 +39,10 @@ class Nic {
   // Fetches a command. Returns the time of completion.
   ConfigClock fetch(Address entry, const ConfigClock& start);
   // Reads payload by pipelined DMA. Returns the times at which the first bytes and all bytes have been read.
-  struct Reading {
+  struct ReadTimes {
     ConfigClock first, last;
   };
-  Reading read(Address address, std::uint64_t bytes, const ConfigClock& start);
+  ReadTimes read(Address address, std::uint64_t bytes, const ConfigClock& start);
   // Writes payload that arrives from `first` to `last`, in order after all earlier writes. Returns the time of
   // completion.
   ConfigClock write(int core, Address address, std::uint64_t bytes, std::uint64_t message_bytes,
@@ -74,7 +74,7 @@ class Nic {
     std::uint64_t next = 0;
     ConfigClock pace;  // duration of the last successful poll
   };
-  struct Steered {
+  struct SteeredRange {
     Address begin, end;
     int level;
   };
@@ -83,16 +83,16 @@ class Nic {
   void read_entry(int core, Address entry);
   void poll_by_command(int core);
   void poll_by_sampled_command(int core);
-  ConfigClock place(const Incoming& incoming, const ConfigClock& start);
-  std::optional<int> steered(Address address) const;
-  EventQueue& queue(int core) { return queues_[static_cast<std::size_t>(core)]; }
+  ConfigClock write_to_chosen_target(const IncomingWrite& incoming, const ConfigClock& start);
+  std::optional<int> steered_level_of(Address address) const;
+  EventQueue& event_queue_of(int core) { return queues_[static_cast<std::size_t>(core)]; }
 
   Node& node_;
   nearfield::Nic parameters_;
   Ps post_, dma_;
   std::vector<std::unique_ptr<Policy>> policies_;  // one per variant
   std::vector<EventQueue> queues_;                 // one per core
-  std::vector<Steered> steered_;
+  std::vector<SteeredRange> steered_;
   ConfigClock written_;  // completion time of the last write
   std::vector<NicCounts> counts_;
   Count commands_polled_ = 0;

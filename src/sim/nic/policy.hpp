@@ -21,9 +21,9 @@ namespace nearfield::sim {
 
 struct Counts;  // counts.hpp
 
-struct Incoming {
-  enum class What { header, payload };
-  What what = What::payload;
+struct IncomingWrite {
+  enum class Kind { header, payload };
+  Kind kind = Kind::payload;
   Address address = 0;
   std::uint64_t bytes = 0;          // of this piece
   std::uint64_t message_bytes = 0;  // of the whole message
@@ -32,16 +32,16 @@ struct Incoming {
 };
 
 // The node's counters, which a policy may read.
-class Evidence {
+class CounterReader {
  public:
-  virtual ~Evidence() = default;
+  virtual ~CounterReader() = default;
   virtual Counts counts() const = 0;
 };
 
 class Policy {
  public:
   virtual ~Policy() = default;
-  virtual InjectionTarget place(const Incoming& incoming, const Evidence& evidence) = 0;
+  virtual InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader& counters) = 0;
 };
 
 struct PolicyParameter {
@@ -72,7 +72,7 @@ class PolicyChoice {
   // Throws std::invalid_argument that names the nearest policy or parameter, or the policies that this machine
   // supports.
   PolicyChoice(const std::string& text, const Machine& machine);
-  std::unique_ptr<Policy> make(const Machine& machine) const { return spec_->make(machine, values_); }
+  std::unique_ptr<Policy> make_policy(const Machine& machine) const { return spec_->make(machine, values_); }
   const PolicySpec& spec() const { return *spec_; }
   const std::string& text() const { return text_; }
 
@@ -85,7 +85,7 @@ class PolicyChoice {
 };
 
 // Returns the placement into the receiving core's cache of this level, counted from 0.
-inline InjectionTarget into_level(int level, const Incoming& incoming, int ways = 0) {
+inline InjectionTarget target_in_level(int level, const IncomingWrite& incoming, int ways = 0) {
   return {level, incoming.core, ways};
 }
 

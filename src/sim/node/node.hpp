@@ -84,20 +84,20 @@ class Node {
   Counts counts(int variant) const;
   void reset_counts();
   // Counts the accesses of variant 0 for each core separately from now on.
-  void count_per_core() { counts_per_core_ = true; }
+  void enable_per_core_counts() { counts_per_core_ = true; }
   // Returns a core's counters since the last reset, without those that devices cause.
   PerfCounters counters_of(int core);
 
  private:
   // Is called before any access of `core` (no_core: a device): earlier counts belong to the core that acted last.
-  void count_for(int core) {
+  void attribute_counts_to(int core) {
     if (counts_per_core_ && core != counting_core_) [[unlikely]]
       switch_counting_core(core);
   }
   void switch_counting_core(int core);
 
-  ConfigClock& clock(int core) { return clocks_[static_cast<std::size_t>(core)]; }
-  const ConfigClock& clock(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
+  ConfigClock& clock_of(int core) { return clocks_[static_cast<std::size_t>(core)]; }
+  const ConfigClock& clock_of(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
 
   int variants_;
   std::uint64_t page_bytes_;
@@ -115,6 +115,6 @@ class Node {
 };
 
 // Returns the address of a buffer's data at `offset`, and the contiguous bytes from there on.
-Run run_at(const Buffer& buffer, std::uint64_t offset);
+AddressRange run_at(const Buffer& buffer, std::uint64_t offset);
 
 }  // namespace nearfield::sim

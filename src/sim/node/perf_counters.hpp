@@ -1,7 +1,7 @@
 // A snapshot of one core's performance counters: the numbers that hardware counters provide, too. Counts are attributed
 // to the actor: misses are those of the core's own loads and stores; snoops and invalidations in the core's caches are
-// those that other cores and devices caused. Per-core counting is optional (Node::count_per_core), since it costs host
-// time whenever another core acts.
+// those that other cores and devices caused. Per-core counting is optional (Node::enable_per_core_counts), since it
+// costs host time whenever another core acts.
 #pragma once
 
 #include <array>

@@ -20,8 +20,8 @@ class Ddio final : public Policy {
                                   "': the last-level cache of machine '" + machine.name + "' has " +
                                   std::to_string(llc_ways));
   }
-  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
-    return into_level(level_, incoming, ways_);
+  InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader&) override {
+    return target_in_level(level_, incoming, ways_);
   }
 
  private:

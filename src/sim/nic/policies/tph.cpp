@@ -12,9 +12,9 @@ class Tph final : public Policy {
  public:
   Tph(const Machine& machine, const PolicyValues& values)
       : levels_(static_cast<int>(machine.caches.size())), header_level_(static_cast<int>(values[0])) {}
-  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
-    const int level = incoming.what == Incoming::What::header ? header_level_ - 1 : incoming.steered.value_or(-1);
-    return level < 0 ? InjectionTarget{} : into_level(std::min(level, levels_ - 1), incoming);
+  InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader&) override {
+    const int level = incoming.kind == IncomingWrite::Kind::header ? header_level_ - 1 : incoming.steered.value_or(-1);
+    return level < 0 ? InjectionTarget{} : target_in_level(std::min(level, levels_ - 1), incoming);
   }
 
  private:
