@@ -1,6 +1,6 @@
-// Maps the 64-bit virtual addresses of a process to the memory of a simulated node: a region is allocated in the node
-// when it is first touched, and addresses keep their low bits. So the pages and cache sets are those of the virtual
-// addresses, wherever the program's memory lies. Adjacent regions of the process need not be adjacent in the node.
+// Maps the 64-bit virtual addresses of a process to addresses of a simulated node. A region of the process is allocated
+// in the node at its first access. Offsets within a region are preserved, so accesses fall into the same page offsets
+// and cache sets as with the virtual addresses. Adjacent regions of the process need not be adjacent in the node.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ namespace nearfield::sim {
 
 class AddressSpace {
  public:
-  // `region_bytes` is a power of two. `new_region` allocates a region in the node and returns its page-aligned address;
-  // to_node_address() propagates its exceptions.
+  // `region_bytes` is a power of two. `new_region` allocates a region in the node and returns its page-aligned address.
+  // Exceptions of `new_region` propagate from to_node_address().
   AddressSpace(std::uint64_t region_bytes, std::function<std::uint64_t()> new_region)
       : shift_(std::countr_zero(region_bytes)), in_region_(region_bytes - 1), new_region_(std::move(new_region)) {}
 
-  // Returns the address in the node.
+  // Returns the address in the node of a virtual address. Allocates the region at its first access.
   std::uint64_t to_node_address(std::uint64_t address) {
     const std::uint64_t region = address >> shift_;
     const MappedRegion& place = recent_[region % recent_.size()];

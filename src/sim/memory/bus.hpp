@@ -1,6 +1,6 @@
-// A bus that carries one access at a time, at every memory speed. Accesses do not arrive in time order: an access of a
-// core that waits for a slot may be later than those of other cores that follow it, which then use the intervals that
-// it left free.
+// A bus that carries one access at a time, simulated at every memory speed. Reservations do not arrive in time order:
+// an access that waits for a miss slot may start later than accesses of other cores that are simulated after it. Those
+// accesses then use the intervals that the bus left free.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace nearfield::sim {
 
-// timing_kernel.hpp, per instruction set of the host
+// Defined in timing_kernel.hpp, once per instruction set of the host.
 namespace plain {
 struct TimingKernel;
 }
@@ -19,16 +19,17 @@ namespace wide {
 struct TimingKernel;
 }
 
-// The intervals in which a bus was free, at one memory speed, in time order.
+// The free intervals of a bus at one memory speed, in time order.
 class FreeIntervals {
  public:
-  // Adds an interval, which must be later than all others.
+  // Adds a free interval, which must be later than all stored ones. If the ring buffer is full, drops the oldest
+  // interval.
   void add(Ps begin, Ps end) {
     if (count_ == capacity) ++oldest_, --count_;
     interval_at(count_++) = {begin, end};
   }
-  // Reserves up to `duration` in intervals from `start` on, in several pieces if one is too short. Returns the part of
-  // `duration` that did not fit, and sets `end` to the end of the last piece.
+  // Reserves up to `duration` of the free time from `start` on, split over several intervals if necessary. Sets `end`
+  // to the end of the last reserved piece, if any. Returns the part of `duration` that did not fit.
   Ps reserve_within(Ps start, Ps duration, Ps& end) {
     for (auto which = first_interval_ending_after(start); which < count_ && duration > 0;) {
       const Interval found = interval_at(which);
@@ -45,7 +46,8 @@ class FreeIntervals {
   struct Interval {
     Ps begin, end;
   };
-  // Enough for cores that share a memory and are some lines apart each. A new interval replaces the oldest one.
+  // Sufficient if cores that share a memory run at most some lines ahead of one another. If full, a new interval
+  // replaces the oldest one.
   static constexpr std::size_t capacity = 64;
 
   Interval& interval_at(std::size_t which) { return intervals_[(oldest_ + which) % capacity]; }
@@ -60,7 +62,7 @@ class FreeIntervals {
     }
     return low;
   }
-  // Removes a piece from an interval, and returns the index of the next interval.
+  // Removes [begun, end) from a free interval. Returns the index of the next interval.
   std::size_t cut_interval(std::size_t which, Ps begun, Ps end) {
     const Interval before{interval_at(which).begin, begun}, after{end, interval_at(which).end};
     const bool has_before = before.end > before.begin, has_after = after.end > after.begin;
@@ -88,7 +90,8 @@ class FreeIntervals {
 class Bus {
  public:
   // Reserves the bus for an access that may begin at `start`: in free intervals between earlier reservations if there
-  // are any from then on, else behind them. Returns when the access ends, less `duration`.
+  // are any after `start`, otherwise after the last reservation. Returns the end of the access minus `duration`, at
+  // each memory speed.
   TimeVector reserve(const TimeVector& start, const TimeVector& duration) {
     if (!all_at_least(start, last_free_end_)) [[unlikely]]
       return reserve_free_interval(start, duration);
@@ -97,9 +100,10 @@ class Bus {
     free_ = begun + duration;
     return begun;
   }
-  // Reserves the bus behind all others; nobody waits for it.
+  // Appends a reservation after all others, for a transfer that no core waits for.
   void append_reservation(const TimeVector& duration) { free_ += duration; }
-  // Returns whether it is free from exactly this time on, with no free interval later than it.
+  // Returns whether the bus becomes free exactly at `time` and has no free interval after `time`, at every memory
+  // speed.
   bool becomes_free_at(const TimeVector& time) const { return free_ == time && all_at_least(time, last_free_end_); }
 
  private:

@@ -5,8 +5,8 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t min_line_bytes = 32;  // so that line numbers have 32 bits
-constexpr int max_ways = 126;                 // an age has 7 bits, of which one value stands for no way
+constexpr std::uint64_t min_line_bytes = 32;  // so that line numbers fit into 32 bits
+constexpr int max_ways = 126;                 // an age has 7 bits, and one of its values marks slots that are not ways
 
 void throw_invalid_cache(const std::string& why) { throw std::invalid_argument("a cache " + why); }
 
@@ -88,7 +88,7 @@ CacheView CacheArray::view() const {
 
 void CacheArray::clear() {
   storage_.reset();
-  // The pages of clones that are never made stay unused.
+  // The host allocates no pages for clones that are never made.
   storage_ = make_lazy_zero_array<WayGroup>(static_cast<std::size_t>(variants_) * sets_ * groups_per_set_);
   way_groups_ = storage_.get();
   if (cow_sets_) cow_sets_->clear(way_groups_);
@@ -103,7 +103,8 @@ void CacheArray::copy_variant(const CacheArray& other, int variant) {
   }
 }
 
-// In recency order, no two of several ways have the same age; in other orders a set begins with zeros.
+// With lru, the ways of a set differ in age, so two equal ages mean that the set has never been used. With other
+// replacements, an unused set of zeros is valid as it is.
 void CacheArray::prepare_if_unused(WayGroup* set) {
   if (lru_ && ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare_set(set, ways_);
 }

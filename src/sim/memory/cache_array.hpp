@@ -1,4 +1,5 @@
-// One cache: which lines it holds, in which state, in which recency order. It knows nothing of other caches.
+// The tags of one cache: which lines it holds, in which state and in which recency order. CacheArray does not know of
+// other caches.
 #pragma once
 
 #include <bit>
@@ -15,16 +16,17 @@ namespace nearfield::sim {
 
 class CacheArray {
  public:
-  // Throws std::invalid_argument for an impossible geometry. `variants`: set if there are several; `ways_matter`: the
-  // way that holds a line matters, not only the recency order, such as the ways that a device is restricted to.
+  // Throws std::invalid_argument for an impossible geometry. `variants`: non-null if several variants are simulated.
+  // `ways_matter`: two sets are equal only if each way holds the same line, as is necessary if a device may fill only
+  // some of the ways; otherwise equal recency order suffices.
   explicit CacheArray(const Cache& spec, Variants* variants = nullptr, bool ways_matter = false);
 
-  // The set of an address, and the tag of its line there, from 1.
+  // The set of an address, and the tag of the address's line in that set, counted from 1 (0 marks an empty way).
   struct SetAndTag {
     WayGroup* set;
     std::uint32_t tag;
   };
-  // A way of a set.
+  // One way of a set. A null `group` means that no way was found.
   struct Way {
     WayGroup* group = nullptr;
     unsigned index = 0;
@@ -34,14 +36,16 @@ class CacheArray {
     std::uint16_t& sharers() const { return group->sharers[index]; }
   };
 
-  // Returns the acting group's set, which it may then change.
+  // Returns the set and tag of an address for writing. The set is the copy of the acting group of variants
+  // (variants.hpp), cloned first if other variants share it.
   NEARFIELD_ALWAYS_INLINE SetAndTag locate(Address address) const {
     const auto [set, tag] = decompose_address(address);
     if (cow_sets_) [[unlikely]]
       return {cow_sets_->writable_set(set), tag};
     return {common_set(set), tag};
   }
-  // Returns the way that holds the line, as find() does, in the acting group's set, which it may then change.
+  // Returns the way that holds the line, or an empty Way. The way is in the acting group's copy of the set and may be
+  // changed.
   NEARFIELD_ALWAYS_INLINE Way lookup(Address address) const {
     const auto [set, tag] = decompose_address(address);
     if (!cow_sets_) [[likely]]
@@ -50,23 +54,23 @@ class CacheArray {
     const auto way = find({readable, tag}, address);
     return way ? Way{cow_sets_->writable_set(set) + (way.group - readable), way.index} : way;
   }
-  // Returns whether the acting group has the line.
+  // Returns whether the cache holds the line under the acting group of variants.
   bool has_line(Address address) const {
     const auto [set, tag] = decompose_address(address);
     return bool{find({cow_sets_ ? cow_sets_->readable_set(set) : common_set(set), tag}, address)};
   }
-  // For read access, under one variant.
+  // Returns the set and tag of an address under one variant, for reading only.
   SetAndTag locate_in_variant(int variant, Address address) const {
     const auto [set, tag] = decompose_address(address);
     return {cow_sets_ ? cow_sets_->copy_of(variant, set) : common_set(set), tag};
   }
-  // Returns nullptr as the set if it is not the same in all variants.
+  // Returns the set and tag of an address; nullptr as the set if the set is not the same in all variants.
   NEARFIELD_ALWAYS_INLINE SetAndTag locate_common(Address address) const {
     const auto [set, tag] = decompose_address(address);
     return {cow_sets_ && !cow_sets_->is_common_set(set) ? nullptr : common_set(set), tag};
   }
 
-  // Returns the way that holds the line (with sub-blocks: the address's one), or an empty Way.
+  // Returns the way that holds the line, or an empty Way. With sub-blocks, the sub-block of the address must be valid.
   NEARFIELD_ALWAYS_INLINE Way find(const SetAndTag& where, Address address) const {
     const auto way = find_tag(where);
     if (!has_sub_blocks() || !way) [[likely]]
@@ -87,15 +91,16 @@ class CacheArray {
       replacement_->touch(set_containing(way), ways_, way_number(way));
   }
 
-  // Returns the way to fill next, of the first `limit` ways if that is not 0. It may hold a line, which must be
-  // evicted first.
+  // Returns the way to fill next, among the first `limit` ways unless `limit` is 0. If the way holds a line, the caller
+  // must evict the line first.
   NEARFIELD_ALWAYS_INLINE Way way_to_fill(const SetAndTag& where, int limit = 0) {
     if (is_inline_ && limit == 0) [[likely]]
       return {where.set, order_.way_to_fill(*where.set)};
     return way_by_replacement(where.set, limit);
   }
 
-  // Fills a line (a sub-block) into a way that way_to_fill() returned, or that has the line's other sub-blocks.
+  // Fills a line (or the address's sub-block) into a way that way_to_fill() returned or that holds other sub-blocks of
+  // the line.
   NEARFIELD_ALWAYS_INLINE void fill(const SetAndTag& where, const Way& way, Address address, std::uint8_t state) {
     if (way.group->tag[way.index] != where.tag) {
       way.group->tag[way.index] = where.tag;
@@ -106,7 +111,7 @@ class CacheArray {
     touch(way);
   }
 
-  // Removes the line (the sub-block); returns the state that it had.
+  // Removes the line (or the address's sub-block). Returns the removed state.
   NEARFIELD_ALWAYS_INLINE std::uint8_t remove(const Way& way, Address address) {
     const auto was = state(way, address);
     if (has_sub_blocks()) {
@@ -123,11 +128,11 @@ class CacheArray {
     return was;
   }
 
-  // Returns the cache in the form that the fast path needs; only if has_view().
+  // Returns the view of this cache that the fast path (fast_path.hpp) needs. Requires has_view().
   CacheView view() const;
   bool has_view() const { return is_inline_ && sets_ > 1; }
 
-  // Returns the flags of the line (of the address's sub-block).
+  // Returns the flags of the line (or of the address's sub-block).
   NEARFIELD_ALWAYS_INLINE std::uint8_t state(const Way& way, Address address) const {
     return has_sub_blocks() ? sub_block_state(way, sub_block_bit(address)) : way.group->flags[way.index];
   }
@@ -144,14 +149,15 @@ class CacheArray {
     set_state(way, address, static_cast<std::uint8_t>(state(way, address) & ~flags));
   }
 
-  // Calls `function` with the address of each sub-block that a way holds, or with the line's if it has none.
+  // Calls `function` with the address of each valid sub-block in a way. In a cache without sub-blocks, calls `function`
+  // with the address of the line.
   template <class Function>
   NEARFIELD_ALWAYS_INLINE void for_each_sub_block(const Way& way, Function&& function) const {
     for_each_sub_block_of_line(way, address_of(way), function);
   }
 
-  // Calls `function` with the address of each line that the cache holds under any variant, or held under one when the
-  // action began.
+  // Calls `function` with the address of each line that the cache holds under any variant now, or held under any
+  // variant when the current action began.
   template <class Function>
   void for_each_line(Function&& function) const {
     const auto for_each_of_set = [&](std::uint32_t set, WayGroup* way_groups) {
@@ -171,7 +177,8 @@ class CacheArray {
       set /= groups_per_set_;
     return line_address_in_set(set, way);
   }
-  // The number of sub-blocks (or lines) that a way holds, and of those in these states.
+  // How many sub-blocks a way holds, and how many of these are modified or injected. A line without sub-blocks counts
+  // as one.
   struct SubBlockCounts {
     unsigned sub_blocks, modified, injected;
   };
@@ -188,15 +195,17 @@ class CacheArray {
     return !has_sub_blocks() || (valid_bits(way) & sub_block_bit(address)) != 0;
   }
   std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
-  std::uint64_t sub_block_bytes() const { return 1ULL << sub_block_shift_; }  // of a sub-block, or the line
+  // The line length if there are no sub-blocks.
+  std::uint64_t sub_block_bytes() const { return 1ULL << sub_block_shift_; }
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
   void clear();
   bool keeps_state_in_sets() const { return replacement_->keeps_state_in_sets(); }
-  // Copies the contents that another cache of the same geometry has under a variant. This one must be empty, and for
-  // one variant.
+  // Copies the contents that another cache of the same geometry has under one variant. This cache must be empty and
+  // simulate a single variant.
   void copy_variant(const CacheArray& other, int variant);
   std::size_t host_bytes() const { return sizeof(WayGroup) * sets_ * groups_per_set_; }
-  // Prefetches this set into the host's caches. It must be inlined: to GCC, a call of it looks as if it did nothing.
+  // Prefetches the set of an address into the host's caches. Must be inlined: GCC removes calls of this function, since
+  // it has no visible effect.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(Address address) const {
     const auto* set = common_set(decompose_address(address).set);
     __builtin_prefetch(set, 1);
@@ -220,7 +229,8 @@ class CacheArray {
   WayGroup* common_set(std::uint32_t set) const {
     return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_;
   }
-  // `set`: clones are numbered behind the common sets.
+  // Returns the address of the line in a way of set number `set`. Numbers beyond those of the common sets denote
+  // clones.
   NEARFIELD_ALWAYS_INLINE Address line_address_in_set(std::uint32_t set, const Way& way) const {
     if (set >= sets_) [[unlikely]]
       set = cow_sets_->set_of_clone_slot(set - sets_);
@@ -235,8 +245,8 @@ class CacheArray {
       if (valid_bits(way) >> part & 1) function(line + (static_cast<Address>(part) << sub_block_shift_));
   }
 
-  // Sub-blocks, as bits: in each byte the low half says which are valid (modified), the high half which are shared
-  // (injected).
+  // Sub-block states, with one bit per sub-block. valid_bits(): valid in the low half of the byte, shared in the high
+  // half. modified_bits(): modified in the low half, injected in the high half.
   static std::uint8_t& valid_bits(const Way& way) { return way.group->sub_blocks[way.index][0]; }
   static std::uint8_t& modified_bits(const Way& way) { return way.group->sub_blocks[way.index][1]; }
   static unsigned count_ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
@@ -273,15 +283,15 @@ class CacheArray {
   void prepare_if_unused(WayGroup* set);
 
   LazyZeroArray<WayGroup> storage_;  // a set is all zeros until it is used
-  WayGroup* way_groups_ = nullptr;   // in storage_
-  std::uint64_t reciprocal_ = 0;     // of the number of sets, times 2^64: exact for dividends and divisors of 32 bits
+  WayGroup* way_groups_ = nullptr;   // points into storage_
+  std::uint64_t reciprocal_ = 0;     // 2^64 / sets_, to divide by multiplying; exact for 32-bit operands
   std::uint32_t sets_;
   std::uint32_t groups_per_set_;
   std::uint8_t line_shift_;
   std::uint8_t sub_block_shift_;
   std::uint8_t sub_blocks_;
   bool lru_;
-  bool is_inline_ = false;  // its sets have one way group each, in an order_ that needs no call
+  bool is_inline_ = false;  // each set is one way group, and order_ replaces virtual calls of replacement_
   bool is_narrow_;          // it has at most narrow_ways ways
   int ways_;
   int variants_ = 1;

@@ -9,8 +9,8 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::size_t max_sharers = 16;             // bits for inner caches in a line's sharers
-constexpr Count max_lookups_without_directory = 4;  // up to as many cost no more than a directory
+constexpr std::size_t max_sharers = 16;             // a line has one sharer bit per cache of the next inner level
+constexpr Count max_lookups_without_directory = 4;  // up to this many tag lookups cost no more than a directory
 
 [[noreturn]] void throw_invalid_level(std::size_t level, const std::string& why) {
   throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
@@ -88,10 +88,10 @@ void CacheTree::build(const Machine& machine, bool ways_matter) {
     if (!node->tracks_sharers) choose_directory(node->inner);
 }
 
-// ---- directories
+// ---- directories of coherence points
 
-// A lookup in a cache that never had a line counts, too, unless it is a first-level one: a machine has many of these
-// that a run does not use.
+// Recounts the tag lookups that a snoop of each subtree makes. Beyond L1, caches that have never held a line count,
+// too. Unused L1 caches do not count, since a large machine has many that a run does not use.
 void CacheTree::recount_tag_lookups() {
   const auto sum_up = [](CoherencePoint& point) {
     point.tag_lookups = {};
@@ -131,7 +131,8 @@ std::optional<Directory::Sharers> CacheTree::directory_add(CoherencePoint& point
   return sharers;
 }
 
-// Adds the granules of which this cache, or one inside it, has a part; `number` is their sharer.
+// Adds all granules that `node` or a cache inside it holds, wholly or in part, to the directory of `point`, with the
+// sharer `number`.
 void CacheTree::add_lines(CoherencePoint& point, int number, const CacheNode& node) {
   if (node.used)
     node.array.for_each_line(
@@ -187,7 +188,8 @@ bool CacheTree::remove_in_subtree(CacheNode& node, Address address, std::uint64_
   return was_modified;
 }
 
-// Removes a line (a sub-block) that an inclusive outer cache evicts; returns whether it was modified.
+// Back-invalidates a line (or a sub-block) that an inclusive outer cache evicts. Returns whether the removed copy was
+// modified.
 bool CacheTree::remove_line(CacheNode& node, Address address) {
   const auto way = node.array.lookup(address);
   if (!way) return false;

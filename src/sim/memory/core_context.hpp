@@ -15,7 +15,7 @@
 
 namespace nearfield::sim {
 
-// The end of physical addresses; also stands for no line.
+// One past the last physical address of a node. The same value stands for no line.
 inline constexpr Address end_of_memory = Address{1} << 37;
 inline constexpr Address no_line = end_of_memory;
 
@@ -30,7 +30,8 @@ struct MemoryModel::Caches {
 };
 
 // The fast path is compiled for each configuration of a core's caches: whether there is a victim cache, whether its
-// lines have sub-blocks, and whether there are several variants. Caches that it cannot serve have SlowPathConfig.
+// lines have sub-blocks, and whether several variants are simulated. SlowPathConfig stands for caches that the fast
+// path cannot serve.
 template <bool victim_cache_, bool sub_blocks_, bool variants_>
 struct FastPathConfig {
   static constexpr bool fast = true, has_victim_cache = victim_cache_, has_sub_blocks = sub_blocks_,
@@ -41,7 +42,7 @@ struct SlowPathConfig {
 };
 
 struct MemoryModel::CoreContext {
-  // Calls `function` with the configuration of this core's caches.
+  // Calls `function` with the FastPathConfig (or SlowPathConfig) of this core's caches.
   template <class Function>
   NEARFIELD_ALWAYS_INLINE void dispatch_fast_path(Function&& function) const {
     has_variants() ? dispatch_fast_path_for<true>(function) : dispatch_fast_path_for<false>(function);
@@ -62,9 +63,9 @@ struct MemoryModel::CoreContext {
   const PageFrames& frames;
   const Hierarchy::Path& path;
   StreamPrefetcher* prefetcher;  // nullptr if there is none
-  Timing& timing;                // of the first variant, as is `clock`
+  Timing& timing;                // of the first variant, like `clock`
   Timing::CoreClock& clock;
-  // The timing model and this core's clock of each variant.
+  // One variant's timing model, and this core's clock in that model.
   struct VariantClock {
     Timing& timing;
     Timing::CoreClock& clock;
@@ -93,13 +94,13 @@ struct MemoryModel::CoreContext {
     for (auto& time : times) time.timing.apply_events(time.clock, events.events());
     events.clear();
   }
-  // Applies an event to the clocks of one variant only; buffered events must have been flushed.
+  // Applies an event to the clock of one variant only. Buffered events must have been flushed.
   void apply_event(std::size_t variant, const TimingEvent& event) const {
     auto& time = times[variant];
     time.timing.apply_events(time.clock, {&event, 1});
   }
 
-  // Adds, for each variant, the event that `event_of` returns for the leader of its group.
+  // Adds one event per variant: the event that `event_of` returns for the leader of the variant's group.
   template <class EventOf>
   void add_event_per_group(const Variants::GroupLeaders& leaders, EventOf&& event_of) const {
     if (!leaders.has_several()) return add_event(event_of(0));
@@ -107,7 +108,7 @@ struct MemoryModel::CoreContext {
     for (std::size_t v = 0; v < times.size(); ++v) apply_event(v, event_of(leaders[v]));
   }
 
-  // ---- in-flight lines under any variant, by hash; a line that has arrived may still be marked
+  // ---- lines that may be in flight under any variant, by hash; a line that has arrived may still be marked
   void mark_in_flight(Address line) const { in_flight[InFlightLines::bucket_of(line)] = true; }
   // Returns whether the address's line may be in flight under any variant.
   NEARFIELD_ALWAYS_INLINE bool is_in_flight(Address address) const {
@@ -133,7 +134,7 @@ inline const MemoryModel::CoreContext& MemoryModel::core_context(int core) const
   return context;
 }
 
-// Inline, since a caller may make one access at a time.
+// Inline, since callers may make one access per call.
 NEARFIELD_ALWAYS_INLINE void MemoryModel::access(int core, Access kind, Address address, unsigned bytes) {
   const auto line = caches_->tree.l1_line_bytes();
   if (kind < Access::load_nontemporal && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 &&

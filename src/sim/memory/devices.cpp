@@ -11,7 +11,7 @@ void DeviceAccesses::write_whole_granule(Address granule, const InjectionTarget&
     return;
   }
   auto& target_node = tree_.cache_at(target.core, target.level);
-  // Inclusive outer caches must have it, too; outermost first.
+  // Inclusive caches outside the target must hold the granule, too. `holders` is outermost first; the target is last.
   std::array<CacheNode*, max_cache_levels> nodes{};
   auto first = nodes.end();
   *--first = &target_node;
@@ -26,7 +26,7 @@ void DeviceAccesses::write_whole_granule(Address granule, const InjectionTarget&
   put_granule(holders, granule, target);
 }
 
-// Removes all copies, except that caches which are about to get the granule keep theirs, clean and exclusive.
+// Removes all copies of a granule, except those in `holders`, which become clean and exclusive.
 void DeviceAccesses::remove_other_copies(std::span<CacheNode* const> holders, Address granule) {
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     if (node.array.state(way, at) & injected) ++tree_.counts_of(node).injected_unused;
@@ -40,7 +40,8 @@ void DeviceAccesses::remove_other_copies(std::span<CacheNode* const> holders, Ad
   });
 }
 
-// Line by line, since an inclusive cache may hold fewer lines than the granule has.
+// Injects a granule into `holders` line by line, since an inclusive cache may have room for fewer lines than a granule
+// has.
 void DeviceAccesses::put_granule(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target) {
   auto& target_node = *holders.back();
   for (auto at = granule; at < granule + tree_.granule_bytes(); at += target_node.array.sub_block_bytes()) {
@@ -60,7 +61,7 @@ void DeviceAccesses::put_granule(std::span<CacheNode* const> holders, Address gr
   }
 }
 
-// Writes modified copies to memory first, because data outside the written part must survive.
+// Writes modified copies to memory before the partial write, because data outside the written part must survive.
 void DeviceAccesses::write_partial_granule(Address granule) {
   bool was_modified = false;
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
@@ -74,16 +75,16 @@ void DeviceAccesses::write_partial_granule(Address granule) {
 }
 
 bool DeviceAccesses::read_granule(Address granule) {
-  bool was_modified = false, was_whole = false;  // in one cache
+  bool was_modified = false, was_whole = false;  // was_whole: one cache holds the whole granule
   const CacheNode *last = nullptr, *outermost = nullptr;
-  std::uint64_t held = 0;  // bytes of the granule in that cache
+  std::uint64_t held = 0;  // bytes of the granule in cache `last`
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     held = &node == last ? held + node.array.sub_block_bytes() : node.array.sub_block_bytes();
     last = &node;
     if (!outermost || node.level > outermost->level) outermost = &node;
     was_whole = was_whole || held == tree_.granule_bytes();
     const auto old_state = node.array.state(way, at);
-    auto state = static_cast<std::uint8_t>(old_state & ~injected);  // it has been used
+    auto state = static_cast<std::uint8_t>(old_state & ~injected);  // a read by a device is a use
     if (old_state & modified) {
       was_modified = true;
       if (read_of_modified_ != DmaRead::keep) {

@@ -1,4 +1,4 @@
-// Reads and writes memory on behalf of a device, and updates the copies in caches accordingly, one granule at a time.
+// Accesses of devices (DMA) to a node's memory, one granule at a time. Updates or invalidates the copies in caches.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ class DeviceAccesses {
 
   void write_whole_granule(Address granule, const InjectionTarget& target);
   void write_partial_granule(Address granule);
-  bool read_granule(Address granule);  // returns whether DRAM supplied it
+  bool read_granule(Address granule);  // returns whether DRAM supplied the granule
 
  private:
   void remove_other_copies(std::span<CacheNode* const> holders, Address granule);

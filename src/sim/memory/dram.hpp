@@ -1,6 +1,6 @@
-// When memory responds. Each memory has one bus, which cores and devices share, and banks, which are busy for a while
-// after each access. At a slower memory speed everything beyond the last cache takes longer, and the bus has less
-// bandwidth.
+// DRAM timing. Each memory of a node has one bus, which cores and devices share, and banks, each of which is busy for a
+// fixed time after an access. At a slower memory speed, the latency beyond the last-level cache is longer and the bus
+// has less bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +18,19 @@ class DramTiming {
  public:
   DramTiming(const Machine& machine, const std::array<double, num_memory_speeds>& slowdown);
 
-  // Returns when the data of a core's access arrives; the access may start at `start`.
+  // Returns the time at which the data of a core's access arrives, if the access may start at `start`.
   TimeVector serve_core_access(int core, Address address, std::uint64_t bytes, const TimeVector& start) {
     const auto home = home_memory_of(address);
     TimeVector ready = reserve_bus_and_bank(memories_[home], address, bytes, start) + latency_;
     if (memories_.size() > 1 && home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
     return ready;
   }
-  // Returns when the last byte of a device's access has passed the bus.
+  // Returns the time at which the last byte of a device's access has passed the bus.
   TimeVector serve_device_access(Address address, std::uint64_t bytes, const TimeVector& start) {
     return reserve_bus_and_bank(memories_[home_memory_of(address)], address, bytes, start) + bus_time(bytes);
   }
-  // The same for consecutive granules, beginning with this one. As soon as one of them passes behind all other
-  // traffic, the rest follow it directly.
+  // Same for `granules` consecutive granules from `address` on. Once a granule is the last reservation of the bus, the
+  // remaining granules are appended directly after it.
   TimeVector serve_device_granules(Address address, Count granules, TimeVector start) {
     for (; granules > 0; --granules, address += granule_bytes_) {
       start = serve_device_access(address, granule_bytes_, start);
@@ -45,11 +45,10 @@ class DramTiming {
   }
   // Returns one of the cores to which the memory of this address is local.
   int local_core_of(Address address) const { return static_cast<int>(home_memory_of(address)) * cores_per_memory_; }
-  // Returns the latency that a device's read adds once: its next lines are pipelined.
+  // Returns the DRAM latency that a device's read pays once per transfer, since its lines are pipelined.
   const TimeVector& device_latency() const { return device_latency_; }
-  // Returns whether there is one memory, without banks.
   bool has_one_memory_without_banks() const { return memories_.size() == 1 && memories_.front().bank_free.empty(); }
-  // Queues a write-back behind all other traffic of the bus; nobody waits for it.
+  // Appends a write-back after all other traffic of the bus. No core waits for it.
   void post_write_back(Address address, std::uint64_t bytes) {
     memories_[home_memory_of(address)].bus.append_reservation(bus_time(bytes));
   }
@@ -76,7 +75,7 @@ class DramTiming {
       result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
     return result;
   }
-  // Returns when the access begins: as soon as the bus and the bank are free.
+  // Reserves the bus and the bank for an access. Returns the time at which both are free and the access begins.
   TimeVector reserve_bus_and_bank(HomeMemory& memory, Address address, std::uint64_t bytes, const TimeVector& start) {
     if (memory.bank_free.empty()) return memory.bus.reserve(start, bus_time(bytes));
     auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];

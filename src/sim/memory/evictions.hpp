@@ -50,7 +50,7 @@ inline void CacheTree::evict(CacheNode& node, Address address, std::uint8_t stat
   next->array.add_state(way, address, modified);
 }
 
-// Does what insert() does, for a line that the cache inside an exclusive one evicted.
+// Inserts a line that the next inner cache evicted into `node`, an exclusive (victim) cache.
 inline void CacheTree::insert_into_victim_cache(CacheNode& node, Address address, std::uint8_t state) {
   auto& array = node.array;
   mark_used(node);

@@ -1,8 +1,8 @@
-// The fast path of a core's access: through two caches of the most common kinds and an optional victim cache beyond
-// them, for lines that no other core holds. It has the same effect on states and counts as Hierarchy::load() and
-// store(), step by step in the same order, but without snooping. All preconditions are checked before the first
-// change; if one fails, or a set differs between variants, it returns `slow` without side effects. Builds for
-// development simulate every access on the slow path, too, and compare the results (memory.cpp).
+// The fast path of a core's access: through L1 and L2 caches of the most common kinds and an optional victim cache as
+// L3, for lines that no other core holds. Changes states and counters exactly as Hierarchy::load() and store() do, in
+// the same order, but without snooping. All preconditions are checked before the first change. If one fails, or a set
+// differs between variants, functions return `slow` without side effects, and the caller takes the slow path.
+// Development builds also simulate every access on the slow path and compare the results (memory.cpp).
 #pragma once
 
 #include "sim/memory/evictions.hpp"
@@ -20,7 +20,7 @@ class FastPath {
   NEARFIELD_ALWAYS_INLINE FastPath(Hierarchy& hierarchy, const Hierarchy::Path& path)
       : tree_(hierarchy.tree_), path_(path), counters_(tree_.variants().common_counters()) {}
 
-  // Makes one access inside one L1 line. Returns the level that had the line.
+  // Makes one access within one L1 line. Returns the level that supplied the line, or `slow`.
   NEARFIELD_ALWAYS_INLINE int access(bool store, Address address) {
     if constexpr (!Config::fast) return slow;
     const auto in_l1 = path_.l1.locate(address);
@@ -49,8 +49,8 @@ class FastPath {
   }
   // Returns whether the last access was the first use of a line that was prefetched into L1.
   bool is_first_use() const { return is_first_use_; }
-  // Counts `count` more accesses to the line of the last access, which took the fast path: hits, or stores that L1
-  // writes through.
+  // Counts `count` more accesses to the line of the last access, which the fast path has handled. They are L1 hits, or
+  // stores that L1 writes through.
   NEARFIELD_ALWAYS_INLINE void count_repeats(bool store, Count count) {
     if (!store || !path_.l1_writes_through) {
       counters_.levels[0].hits += count;
@@ -59,7 +59,7 @@ class FastPath {
     (stored_in_l1_ ? counters_.levels[0].hits : counters_.levels[0].misses) += count;
     counters_.levels[1].hits += count;
   }
-  // Prefetches a line into L2. Returns the level that it came from, 0 if L2 has it already.
+  // Prefetches a line into L2. Returns the level that supplied the line, 0 if L2 already holds it, or `slow`.
   int prefetch(Address address) {
     if constexpr (!Config::has_victim_cache) return slow;
     const auto in_l2 = path_.l2.locate(address);
@@ -89,7 +89,8 @@ class FastPath {
     return level;
   }
 
-  // Makes an access that missed L1, or a store that L1 writes through.
+  // Makes an access that missed L1, or a store that L1 writes through. Returns the level that supplied the line, or
+  // `slow`.
   template <AccessType use>
   NEARFIELD_ALWAYS_INLINE int access_beyond_l1(Address address, const Location& in_l1) {
     const auto in_l2 = path_.l2.locate(address);
@@ -115,11 +116,12 @@ class FastPath {
     return 1;
   }
 
-  // Fetches a line that L2 misses from the victim cache or from memory.
+  // Fetches a line that missed L2 from the victim cache or from memory. Returns the level that supplied the line (3:
+  // memory), or `slow`.
   template <AccessType use>
   NEARFIELD_ALWAYS_INLINE int fetch_into_l2(Address address, const Location& in_l1, const Location& in_l2) {
     if constexpr (!Config::has_victim_cache) return slow;
-    constexpr bool counts = use != AccessType::prefetch;  // hits and misses
+    constexpr bool counts = use != AccessType::prefetch;  // whether hits and misses are counted
     constexpr bool fills_l1 = use == AccessType::load || use == AccessType::store;
     const auto &l2 = path_.l2, &l3 = path_.l3;
     // ---- preconditions
@@ -166,8 +168,8 @@ class FastPath {
 
   // ---- preconditions
 
-  // Returns whether L1 can be filled without snooping: the evicted line is dropped, or L2 has it in another way than
-  // `emptied_way`, which is about to be emptied.
+  // Returns whether L1 can be filled without snooping: the line that L1 evicts is clean, or L2 holds that line in a way
+  // other than `emptied_way`, which L2 is about to evict.
   NEARFIELD_ALWAYS_INLINE bool can_fill_l1(const Location& in_l1, const Location& in_l2, unsigned emptied_way) const {
     const auto& l1 = path_.l1;
     const auto way_of_fill = l1.way_to_fill(*in_l1.set);
@@ -180,8 +182,8 @@ class FastPath {
     const auto found = path_.l2.find(victim_in_l2);
     return found && (victim_in_l2.set != in_l2.set || path_.l2_includes_l1 || !(found >> emptied_way & 1));
   }
-  // Returns whether the line was displaced from this level's cache by an injected one, and a miss of it is to be
-  // counted.
+  // Returns whether an injected line has displaced this line from the core's cache of this level, so that a miss of the
+  // line must be counted.
   NEARFIELD_ALWAYS_INLINE bool was_displaced_by_injection(std::size_t level, Address address) const {
     return tree_.tracks_displaced_lines() && tree_.was_displaced_by_injection(path_.cache_at(level), address);
   }
@@ -192,8 +194,8 @@ class FastPath {
     if (!path_.l2_includes_l1) return true;
     return !(in_l2.set->sharers[way_of_fill] & ~path_.own_bit) && path_.l1.is_common_set(path_.l1.locate(evicted));
   }
-  // Adds the line to the directories of the coherence points that it passes, from the victim cache or, if that does
-  // not have it, from memory. Returns whether no other cache can have it.
+  // Adds the line to the directories of the coherence points that it passes on the way from the victim cache (or from
+  // memory, if the victim cache does not hold the line) to L2. Returns whether no other cache can hold the line.
   bool add_to_directories(Address address, bool is_in_victim_cache) {
     auto &l3_point = path_.l3_node->inner, &memory_point = tree_.memory_point();
     if (!tree_.directory_add_exclusive(l3_point, *path_.l2_node, address)) return false;
@@ -245,7 +247,7 @@ class FastPath {
     }
     add_to_victim_cache(evicted_in_l3, way, evicted, is_modified);
   }
-  // Removes a line that L2 evicts from the inner caches; returns whether one held it modified.
+  // Removes a line that L2 evicts from the L1 caches. Returns whether one of these copies was modified.
   NEARFIELD_ALWAYS_INLINE bool back_invalidate(const Location& in_l2, unsigned way_of_fill, Address evicted) {
     const unsigned sharers = in_l2.set->sharers[way_of_fill];
     if (sharers & ~path_.own_bit) return tree_.back_invalidate(*path_.l2_node, {in_l2.set, way_of_fill}, evicted);
@@ -261,7 +263,7 @@ class FastPath {
     counters_.levels[0].injected_unused += (state & injected) != 0;
     return (state & modified) != 0;
   }
-  // Evicts the victim cache's line in this way to memory.
+  // Evicts the line in this way of the victim cache to memory.
   NEARFIELD_ALWAYS_INLINE void evict_to_memory(const Location& location, unsigned way) {
     unsigned sub_blocks = 1, modified_bits = location.set->flags[way] & modified,
              injected_bits = location.set->flags[way] & injected;
@@ -279,7 +281,8 @@ class FastPath {
     if (modified_bits) tree_.write_to_memory(modified_bits);
   }
   static unsigned count_ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
-  // Adds a line, modified or exclusive; if the victim cache has it modified already, it stays modified.
+  // Adds a line to the victim cache, as modified or exclusive. If the victim cache already has a modified copy, the
+  // line stays modified.
   NEARFIELD_ALWAYS_INLINE void add_to_victim_cache(const Location& location, unsigned way, Address address,
                                                    bool is_modified) const {
     auto& set = *location.set;
@@ -299,7 +302,7 @@ class FastPath {
     path_.l3.touch(set, way);
   }
 
-  // Fills L1; can_fill_l1() has returned true.
+  // Fills the line into L1. Requires can_fill_l1().
   NEARFIELD_ALWAYS_INLINE void fill_l1(const Location& in_l1, std::uint8_t state) {
     const auto& l1 = path_.l1;
     ++counters_.levels[0].misses;

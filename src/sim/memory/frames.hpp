@@ -28,7 +28,7 @@ class PageFrames {
 
  private:
   Address frame_number_mask() const { return (Address{1} << bits_) - 1; }
-  // A permutation of the numbers of `bits_` bits: each step is invertible.
+  // Returns the page number under a fixed permutation of all numbers of `bits_` bits. Each step is invertible.
   Address permute_page_number(Address page) const {
     for (const Address odd : {0x9E3779B97F4A7C15ULL, 0xBF58476D1CE4E5B9ULL, 0x94D049BB133111EBULL}) {
       page = page * odd & frame_number_mask();
@@ -38,7 +38,7 @@ class PageFrames {
   }
 
   int page_shift_;
-  int bits_;  // of a frame's number inside its memory
+  int bits_;  // the number of bits of a frame number within its memory
   bool random_;
 };
 

@@ -7,7 +7,7 @@
 namespace nearfield::sim {
 namespace {
 
-// State of a level that usually stays in the host's inner caches.
+// Simulated state of up to this size usually stays in the host's inner caches.
 constexpr std::size_t host_cache_bytes = 1 << 18;
 
 }  // namespace
@@ -43,9 +43,10 @@ int Hierarchy::first_level_beyond_host_cache() const {
   return level;
 }
 
-// A path is fast if L1 and L2 have no sub-blocks and one way group per set, in a recency order that needs no call, if
-// L2 knows which inner caches have a line, and if either only this core's caches can have a line that L2 misses or a
-// directory knows whether others may.
+// Returns the caches of one core, and whether the fast path can serve them. For that, L1 and L2 must have no sub-blocks
+// and one way group per set, with a recency order that needs no virtual call, and L2 must know which L1 caches have a
+// line. The fast path serves an exclusive L3, too, if at each coherence point on the way to memory there is only one
+// cache or a directory.
 Hierarchy::Path Hierarchy::path_of(int core) const {
   Path path;
   path.core = core;
@@ -76,18 +77,20 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
 
 // ---- accesses of cores
 
-// An access hits beyond L1; returns the state with which the line moves inwards.
+// Handles a hit beyond L1. An exclusive cache gives up the line; other caches keep a copy. Returns the state with which
+// the line is filled into the inner caches.
 std::uint8_t Hierarchy::hit_or_move(CacheNode& node, const CacheArray::Way& way, Address address) {
   if (node.inclusion == Inclusion::exclusive) {
     ++tree_.counts_of(node).hits;
-    node.array.touch(way);  // for the sub-blocks that stay
+    node.array.touch(way);  // refreshes the age of the sub-blocks that stay
     return node.array.remove(way, address) & (modified | shared);
   }
   tree_.record_hit(node, way, address);
   return node.array.state(way, address) & shared;
 }
 
-// The same for a prefetched line: it counts as no hit, and sub-blocks that stay in an exclusive cache keep their age.
+// Same as hit_or_move() for a prefetch, which counts no hit, and does not refresh the age of sub-blocks that stay in an
+// exclusive cache.
 std::uint8_t Hierarchy::move_out(CacheNode& node, const CacheArray::Way& way, Address address) {
   if (node.inclusion == Inclusion::exclusive) return node.array.remove(way, address) & (modified | shared);
   node.array.touch(way);
@@ -101,13 +104,14 @@ LookupResult Hierarchy::load_miss(int core, Address address, CacheArray::SetAndT
   return fetch<true>(core, 0, address, located);
 }
 
-// Brings a line for reading into the caches of `core` from level `first` outwards, which does not have it. `counts`:
-// hits, misses and reads count as those of a core.
+// Fetches a line for reading into the caches of `core` from level `first` outwards; the cache of level `first` does not
+// hold the line. `counts`: counts hits, misses and DRAM reads as a core's access, otherwise as a prefetch. Returns what
+// supplied the line.
 template <bool counts>
 LookupResult Hierarchy::fetch(int core, int first, Address address, Located& located) {
   LookupResult found{levels_, false};
   std::uint8_t state = 0;
-  int shared_before = 0;  // others inside the core's cache of this level have some of the granule, though not this line
+  int shared_before = 0;  // outermost level at which other inner caches hold a part of the granule, but not this line
   for (int k = std::max(first, 1); k < levels_; ++k) {
     auto& node = tree_.cache_at(core, k);
     const auto& own = tree_.cache_at(core, k - 1);
@@ -147,7 +151,8 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
     (counts ? dram.reads : dram.prefetches) += !found.transferred;
     if (snooped.has_part) state = shared;
   }
-  // If others inside the cache of level `first` itself had it, that cache is filled, too.
+  // If another cache inside the core's cache of level `first` supplied the line, the cache of level `first` is filled,
+  // too.
   fill(core, first, std::max(found.level, first + 1), address, located, state, false, shared_before);
   return found;
 }
@@ -181,7 +186,8 @@ bool Hierarchy::is_present_in_all_variants(int core, int level, Address address)
   return where.set && array.find(where, address);
 }
 
-// The inner caches write through: a line that they hold is updated, and the first write-back cache takes the store.
+// Stores through the write-through caches of a core: each updates its copy of the line, if any, and the first
+// write-back cache takes the store.
 LookupResult Hierarchy::store_through(int core, Address address) {
   int level = 0;
   for (; level < levels_ && tree_.cache_at(core, level).writes_through; ++level) {
@@ -205,7 +211,7 @@ LookupResult Hierarchy::store_through(int core, Address address) {
   return store_at(core, level, address);
 }
 
-// Stores in the first write-back cache.
+// Stores into the core's cache of level `level`, its first write-back cache.
 LookupResult Hierarchy::store_at(int core, int level, Address address) {
   auto& node = tree_.cache_at(core, level);
   const auto where = node.array.locate(address);
@@ -217,7 +223,7 @@ LookupResult Hierarchy::store_at(int core, int level, Address address) {
   return found;
 }
 
-// Returns whether others had the line, too.
+// Stores to a line that the cache holds, and invalidates all other copies. Returns whether other caches held the line.
 bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address) {
   const auto state = node.array.state(way, address);
   tree_.record_hit(node, way, address);
@@ -277,7 +283,8 @@ LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheAr
     snooping_.invalidate_remote_copies(core, found.level, address);
   }
   tree_.count_transfers(found.transferred);
-  // If others inside that very cache had the line, the cache is filled, too, to take the store.
+  // If another cache inside the core's cache of level `level` supplied the line, the cache of level `level` is filled,
+  // too, to take the store.
   fill(core, level, std::max(found.level, level + 1), address, located, state & modified, true);
   return found;
 }
@@ -298,11 +305,12 @@ void Hierarchy::repeat(int core, bool store, Address address, Count count) {
 
 // ---- fills
 
-// Puts the line into the caches [first, end) of a core, outermost first, so that inclusive ones have it before those
-// that they include. Those inside level `shared_before` become shared in any case.
+// Fills the line into the core's caches of levels [first, end), outermost first, so that an inclusive cache holds the
+// line before the caches inside it. At levels below `shared_before` the line becomes shared in any case.
 void Hierarchy::fill(int core, int first, int end, Address address, const Located& located, std::uint8_t state,
                      bool stored, int shared_before) {
-  bool to_keep = state & modified;  // modified data that the outermost cache keeps
+  // The line has modified data, which the outermost write-back cache among these must keep.
+  bool to_keep = state & modified;
   for (int k = end - 1; k >= first; --k) {
     auto& node = tree_.cache_at(core, k);
     if (node.inclusion == Inclusion::exclusive) continue;
