@@ -195,7 +195,7 @@ class CacheArray {
     return !has_sub_blocks() || (valid_bits(way) & sub_block_bit(address)) != 0;
   }
   std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
-  // The line length if there are no sub-blocks.
+  // Returns the length of a sub-block, or of a line if there are no sub-blocks.
   std::uint64_t sub_block_bytes() const { return 1ULL << sub_block_shift_; }
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
   void clear();

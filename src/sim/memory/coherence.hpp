@@ -16,7 +16,7 @@ class Snooping {
     bool has_part = false;  // a cache had a part of the granule
     bool modified = false;  // a copy of the line itself was modified
     bool part_modified = false;
-    // Mesi: a modified part of the granule is not in the cache at the coherence point, so it goes to memory.
+    // With mesi: a modified part of the granule is not in the cache at the coherence point, so it goes to memory.
     bool unwritten = false;
     bool shared = true;  // all copies that were found were shared
     int holder = 0;      // the number of the last-level cache that had the line, if last-level caches were snooped

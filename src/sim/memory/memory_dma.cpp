@@ -4,8 +4,8 @@
 namespace nearfield::sim {
 namespace {
 
-// A transfer as the DRAM of each variant sees it. Consecutive granules are collected into runs, each of which passes
-// the DRAM in one call.
+// The DRAM traffic of one DMA transfer, under each variant. Consecutive granules are collected into runs, each of which
+// is timed by one call of DramTiming.
 class DramTransfer {
  public:
   DramTransfer(std::span<const std::unique_ptr<Timing>> timings, std::uint64_t granule, const ConfigClock& start)
@@ -21,7 +21,7 @@ class DramTransfer {
     if (run.granules == 0) run.begin = address;
     ++run.granules;
   }
-  // Granules that caches write before the next one passes.
+  // Posts the write-backs of `granules` granules, which caches make before the next granule of the transfer passes.
   void write_back(std::size_t variant, Address address, unsigned granules) {
     if (granules == 0) return;
     flush_run(variant);
@@ -52,11 +52,12 @@ class DramTransfer {
   std::array<GranuleRun, max_variants> runs_;
 };
 
-// The granules of a transfer that form one action, and its outcome for each, per variant.
+// A batch of granules of a transfer, which are simulated as one action (variants.hpp), and the outcome of each granule
+// under each variant.
 struct GranuleBatch {
   static constexpr std::size_t capacity = 32;
   struct Outcome {
-    bool passes;  // through DRAM
+    bool passes;  // the granule is read from or written to DRAM
     unsigned writes;
   };
   struct Granule {
@@ -70,14 +71,14 @@ struct GranuleBatch {
     std::array<Granule, capacity> granules;
   };
   union {
-    std::array<std::array<Outcome, capacity>, max_variants> outcomes;  // by leader
+    std::array<std::array<Outcome, capacity>, max_variants> outcomes;  // indexed by the leader of a group of variants
   };
 };
 
 }  // namespace
 
-// Runs `action` for each granule of a range, many granules per run. Returns when the transfer is complete, and the
-// variants under which DRAM takes part in it.
+// Runs `action` for each granule of a range, in batches. Returns the completion time, and the mask of the variants
+// under which DRAM takes part in the transfer.
 template <class Action>
 std::pair<ConfigClock, unsigned char> MemoryModel::transfer(Address address, std::uint64_t bytes,
                                                             const ConfigClock& start,

@@ -8,7 +8,8 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::uint64_t word_bytes = 8;
-// How many references ahead of a trace the host prefetches the sets of its lines, and of the lines that these evict.
+// How many references ahead replay() prefetches into the host's caches: the sets of accessed lines, and the sets of the
+// lines that these evict.
 constexpr std::size_t host_prefetch_distance = 12, host_prefetch_victim_distance = 6;
 constexpr std::size_t batch_references = 256;
 
@@ -70,7 +71,7 @@ void MemoryModel::add_prefetchers(const Machine& machine) {
     throw std::invalid_argument("prefetcher.level must name a cache that is not exclusive");
   const auto page_bytes = static_cast<std::uint64_t>(machine.pages.page_bytes);
   const auto granules_ahead =
-      static_cast<std::uint64_t>(machine.prefetcher->distance_lines) + 1;  // with the fetched one
+      static_cast<std::uint64_t>(machine.prefetcher->distance_lines) + 1;  // counting the prefetched line itself
   prefetch_may_evict_trigger_ = std::ranges::any_of(machine.caches, [&](const Cache& cache) {
     return cache.size_bytes / static_cast<std::uint64_t>(cache.ways) < granules_ahead * caches_->tree.granule_bytes();
   });
@@ -112,7 +113,7 @@ void MemoryModel::flush_timing_events() const {
 
 // ---- accesses of cores
 
-// `times` accesses to one L1 line.
+// Makes `times` accesses to one L1 line.
 template <class Config>
 NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context, Access kind, Address address,
                                                       unsigned bytes, Count times, Ps work) {
@@ -126,7 +127,8 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
   Count hits = times - 1;
   bool prefetched_line = false;
   if (level > 0) {
-    const Count grouped = context.prefetcher ? 1 : times;  // otherwise a prefetch comes between them
+    // A prefetcher may act between the first access and the others.
+    const Count grouped = context.prefetcher ? 1 : times;
     context.add_event({.type = TimingEvent::Type::miss,
                        .kind = kind,
                        .found = {level},
@@ -195,7 +197,7 @@ void MemoryModel::access_nontemporal(const CoreContext& context, Access kind, Ad
   });
 }
 
-// One access, possibly to several lines.
+// Makes one access, which may span several lines. Throws std::out_of_range if it goes beyond the node's 128 GiB.
 void MemoryModel::access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                         Ps work) {
   if (address + bytes > end_of_memory || bytes == 0) throw std::out_of_range("a simulated node has 128 GiB");
@@ -237,12 +239,13 @@ void MemoryModel::sweep_lines(const CoreContext& context, Access kind, Address a
   const auto line = context.tree.l1_line_bytes();
   const std::uint64_t distance = downward ? -stride : stride;
   const auto shift = std::has_single_bit(distance) ? std::countr_zero(distance) : -1;
-  // The first access to a line may prefetch another line, which is then more recently used than the first one until
-  // the second access that reaches that cache. So the first access is made separately.
+  // The first access to a line may prefetch another line. The prefetched line is then more recently used than the
+  // accessed one, until the next access that reaches the cache of the prefetcher. So the first access is simulated
+  // separately.
   const bool touches_after_prefetch = context.prefetcher && (context.prefetcher->level() == 0 ||
                                                              (is_store(kind) && context.path.l1_node->writes_through));
   while (count > 0) {
-    // Bytes of this line past the first accessed one.
+    // Bytes from `address` to the end of its line, in the direction of the sweep.
     const auto rest = downward ? address & (line - 1) : (address | (line - 1)) - address;
     auto piece = std::min(count, (shift >= 0 ? rest >> shift : rest / distance) + 1);
     if (touches_after_prefetch) {
@@ -273,8 +276,9 @@ void MemoryModel::copy(int core, Address to, Address from, std::uint64_t bytes) 
   }
 }
 
-// A copy by vector instructions, whose rate is known: a load and a store for each L1 line, or for what of it is copied.
-// They take as long as the described rate says, but at least as long as an access that is no longer than a word.
+// Copies by vector instructions at the rate Core::copy_bytes_per_cycle: one load and one store per L1 line or part of a
+// line. Each takes the time that the rate gives, but no less than an access to a word (or than a full line at that
+// rate, if that is shorter).
 void MemoryModel::copy_by_lines(const CoreContext& context, Address to, Address from, std::uint64_t bytes) {
   const auto line = caches_->tree.l1_line_bytes();
   const Ps min_time = std::min(per_access_, copy_ps_per_byte_ * static_cast<double>(line));
@@ -312,7 +316,7 @@ void MemoryModel::replay(int core, std::span<const Address> addresses, Access ki
 template <class Trace>
 void MemoryModel::replay_all(int core, const Trace& trace) {
   const auto& context = core_context(core);
-  bool prefetches_on_host = true;  // whether enough recent accesses would have gained by it
+  bool prefetches_on_host = true;  // whether enough recent accesses would have gained by host prefetches
   const int far_level = context.hierarchy.first_level_beyond_host_cache();
   Count far = context.hierarchy.num_accesses_reaching(far_level);
   for (std::size_t begin = 0; begin < trace.size(); begin += batch_references) {
@@ -347,7 +351,7 @@ void MemoryModel::replay_batch(const CoreContext& context, const Trace& trace, s
   }
 }
 
-// ---- scenarios
+// ---- set-up of scenarios
 
 void MemoryModel::invalidate_range(Address address, std::uint64_t bytes) {
   auto& tree = caches_->tree;

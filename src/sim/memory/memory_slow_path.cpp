@@ -4,7 +4,7 @@
 
 namespace nearfield::sim {
 
-// The outcomes of an access in the caches.
+// The outcomes of one access in the caches, one per group of variants.
 struct MemoryModel::Outcomes {
   struct Outcome {
     Outcome() {}
@@ -16,17 +16,17 @@ struct MemoryModel::Outcomes {
   };
   const Outcome& outcome_of(std::size_t variant) const { return by[leaders[variant]]; }
 
-  std::array<Outcome, max_variants> by;  // by leader
+  std::array<Outcome, max_variants> by;  // indexed by the leader of a group
   Variants::GroupLeaders leaders;
 };
 
-// `times` accesses to one L1 line.
+// Makes `times` accesses to one L1 line on the slow path.
 void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                    Count times, Ps work) {
   auto& hierarchy = context.hierarchy;
   auto& tree = context.tree;
   const bool store = is_store(kind);
-  // The first use of a prefetched line concerns streams, which may differ between variants.
+  // The first use of a prefetched line advances a stream, and streams may differ between variants.
   const bool advances_on_use = context.prefetcher && context.prefetcher->advances_on_use();
   Outcomes outcomes;
   const auto access = [&](int variant) {
@@ -65,7 +65,7 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
   if (times > 1) repeat_slow(context, kind, address, bytes, times - 1, work);
 }
 
-// The accesses to a line after the first one.
+// Makes `count` further accesses to the line of the last access.
 void MemoryModel::repeat_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
                               Ps work) {
   auto& tree = context.tree;
@@ -86,7 +86,7 @@ void MemoryModel::repeat_slow(const CoreContext& context, Access kind, Address a
   context.add_hits(kind, bytes, count, work);
 }
 
-// Prefetches a line under the only variant, if there is a slot. Returns whether it was fetched.
+// Prefetches a line in a model of one variant, if a slot is free. Returns whether the line was fetched.
 template <class Config>
 bool MemoryModel::prefetch(const CoreContext& context, Address line) {
   context.flush_timing_events();
@@ -108,7 +108,8 @@ bool MemoryModel::prefetch(const CoreContext& context, Address line) {
   return true;
 }
 
-// The core's prefetcher sees an L1 miss that happened in all variants. Returns whether any line was fetched.
+// Notifies the core's prefetcher of an L1 miss (or of the first use of a prefetched line) in all variants, and fetches
+// the lines that it requests. Returns whether any line was fetched.
 template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
   if constexpr (!Config::has_variants) {
@@ -129,7 +130,7 @@ bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
   return run_prefetcher<Config>(context, outcomes);
 }
 
-// Prefetches, in each variant, the lines that the prefetcher chose. Returns whether any line was fetched.
+// Fetches the lines that the prefetcher requested, under each variant. Returns whether any line was fetched.
 template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, const Outcomes& outcomes) {
   if (!outcomes.leaders.has_several() && !outcomes.by[0].prefetch) return false;
@@ -141,7 +142,8 @@ bool MemoryModel::run_prefetcher(const CoreContext& context, const Outcomes& out
   return fetched;
 }
 
-// Prefetches, in each variant, one of the lines that the prefetcher chose if there is a slot.
+// Fetches line `n` of the prefetch request of each variant, if that variant has a free slot. Returns whether any line
+// may have been fetched.
 template <class Config>
 bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outcomes, int n) {
   context.flush_timing_events();

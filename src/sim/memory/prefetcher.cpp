@@ -3,7 +3,8 @@
 namespace nearfield::sim {
 namespace {
 
-// Every first access starts an upward and a downward stream.
+// Returns the geometry of the table of streams: one set with two ways per stream, since every first access starts an
+// upward and a downward stream.
 Cache stream_table_geometry(const Prefetcher& prefetcher, std::uint64_t line_bytes) {
   Cache cache;
   cache.line_bytes = static_cast<int>(line_bytes);
@@ -43,14 +44,15 @@ std::optional<StreamPrefetcher::PrefetchRequest> StreamPrefetcher::on_miss(Addre
     first_with(line.tag + 1, above);
     first_with(line.tag - 1, below);
   }
-  // The last line of a stream may be accessed again, as by consecutive stores to it.
+  // Another access to the last line of a stream, as by consecutive stores, starts no further stream.
   const bool is_followed =
       (above && (above.flags() & up)) || (below && (below.flags() & down) && line.tag - 1 != no_tag);
   if (!is_followed) start(line);
   return std::nullopt;
 }
 
-// If two streams meet at a line, one of them continues.
+// Advances a stream to the accessed line. Returns the lines to prefetch, if any. If two streams meet at a line, only
+// one of them continues.
 std::optional<StreamPrefetcher::PrefetchRequest> StreamPrefetcher::advance(const CacheArray::SetAndTag& line,
                                                                            const CacheArray::Way& stream) {
   const std::int64_t step = stream.flags() & up ? 1 : -1, number = line.tag - 1;
@@ -69,8 +71,8 @@ std::optional<StreamPrefetcher::PrefetchRequest> StreamPrefetcher::advance(const
                          step * (std::int64_t{1} << line_shift_)};
 }
 
-// Replaces the oldest stream by an upward one, and the second oldest by a downward one. Of these two the one in the
-// lower way counts as older.
+// Starts an upward and a downward stream at a line, in the entries of the oldest and the second oldest stream. Of the
+// two new streams, the one in the lower way counts as older.
 void StreamPrefetcher::start(const CacheArray::SetAndTag& line) {
   const auto upward = streams_.way_to_fill(line);
   Way downward;

@@ -28,13 +28,13 @@ class StreamPrefetcher {
   std::optional<PrefetchRequest> on_miss(Address address);
   bool advances_on_use() const { return starts_with_all_; }
   int level() const { return level_; }
-  // Copies the streams that another one of the same machine has under a variant.
+  // Copies the streams that another prefetcher of the same machine has under one variant.
   void copy_variant(const StreamPrefetcher& other, int variant) { streams_.copy_variant(other.streams_, variant); }
   bool is_common_to_all_variants() const { return streams_.locate_common(0).set != nullptr; }
 
  private:
-  // A stream's direction, stored in the flags of the line that the stream expects, with whether it has prefetched all
-  // lines up to its distance.
+  // A stream's direction. The flags of the line that a stream expects next hold the direction and, as `started`,
+  // whether the stream has prefetched all lines up to its distance.
   enum Direction : std::uint8_t { up = 1, down = 2 };
   static constexpr std::uint8_t started = 4;
   std::optional<PrefetchRequest> advance(const CacheArray::SetAndTag& line, const CacheArray::Way& stream);

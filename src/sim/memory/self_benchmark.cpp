@@ -17,15 +17,15 @@ Machine without_translation(Machine machine) {
   return machine;
 }
 
-// Returns the machine for a chase. In a chain of few lines, neighbours follow one another by chance, and a prefetcher
-// that fetches far ahead then hides up to 5 % of the latency.
+// Returns the machine without prefetcher, for a pointer chase. In a random chain of few lines, adjacent lines follow
+// one another by chance, and a prefetcher that fetches far ahead then hides up to 5 % of the latency.
 Machine without_prefetcher(Machine machine) {
   machine.prefetcher.reset();
   return machine;
 }
 
-// Returns the machine with caches of few sets. Accesses that stream past the caches behave the same, and the caches
-// are soon full of modified lines.
+// Returns the machine with caches of few sets. Accesses that stream past the caches behave the same, and small caches
+// soon fill with modified lines.
 Machine with_small_caches(Machine machine) {
   std::uint64_t min_sets = 16;
   for (auto& cache : machine.caches) {
@@ -37,7 +37,7 @@ Machine with_small_caches(Machine machine) {
   return machine;
 }
 
-// Returns the bytes that one core's caches up to `level` hold.
+// Returns the number of bytes that one core's caches up to `level` can hold together.
 std::uint64_t capacity_up_to_level(const Machine& machine, std::size_t level) {
   std::uint64_t reach = 0;
   for (std::size_t k = 0; k <= level; ++k) {
@@ -47,7 +47,7 @@ std::uint64_t capacity_up_to_level(const Machine& machine, std::size_t level) {
   return reach;
 }
 
-// Returns a chain through `lines` lines in random order, from `begin` on.
+// Returns the addresses of a pointer chase through `lines` lines in random order, from `begin` on.
 std::vector<Address> make_chain(std::uint64_t lines, std::uint64_t line_bytes, Address begin = 0) {
   std::vector<Address> chain(lines);
   for (std::uint64_t i = 0; i < lines; ++i) chain[i] = begin + i * line_bytes;
@@ -96,7 +96,7 @@ double copy_traffic_gb_per_s(const Machine& machine) {
   const auto line = static_cast<std::uint64_t>(measured.caches.back().line_bytes);
   const std::uint64_t bytes = cold_lines / static_cast<std::uint64_t>(cores) * line;
   NodeMemory memory(measured);
-  // The core whose clock is behind continues.
+  // In each step, the core with the earliest clock copies one line.
   const auto copy_to_the_end = [&](std::vector<std::uint64_t> done) {
     for (;;) {
       int core = -1;

@@ -1,6 +1,5 @@
-// How long lines wait for the connection of a socket to the rest of its node: a front-side bus, which everything that
-// enters or leaves the socket crosses, or links, which carry the lines that the socket gets from other sockets and
-// their memories.
+// The bandwidth between a socket and the rest of its node: either a front-side bus, which all lines into and out of the
+// socket cross, or links, which only lines from other sockets and their memories cross.
 #pragma once
 
 #include <vector>
@@ -21,8 +20,9 @@ class Sockets {
   }
 
   bool have_limited_bandwidth() const { return !connections_.empty(); }
-  // Both return when a line arrives that would arrive at `arrival` on an idle connection: from the memory that is
-  // local to `core_at_home`, or from one of the last-level caches.
+  // arrival_from_memory() and arrival_from_cache() return the time at which a line arrives at `core`; on an idle
+  // connection that is `arrival`. The line comes from the memory that is local to `core_at_home`, or from the
+  // last-level cache `number`.
   TimeVector arrival_from_memory(int core, int core_at_home, std::uint64_t bytes, const TimeVector& arrival) {
     return has_bus_ || socket_of(core) != socket_of(core_at_home) ? cross_connection(core, bytes, arrival) : arrival;
   }
@@ -31,7 +31,7 @@ class Sockets {
     if (socket_of(core) == socket_of(holder)) return has_bus_ ? cross_connection(core, bytes, arrival) : arrival;
     return cross_connection(core, bytes, has_bus_ ? cross_connection(holder, bytes, arrival) : arrival);
   }
-  // Queues a line that a core writes to memory behind all others; nobody waits for it.
+  // Appends a write-back of a core to memory after all other traffic of the connection. No core waits for it.
   void post_write_back(int core, int core_at_home, std::uint64_t bytes) {
     if (!has_bus_ && socket_of(core) == socket_of(core_at_home)) return;
     connections_[socket_of(has_bus_ ? core : core_at_home)].append_reservation(TimeVector(transfer_time(bytes)));

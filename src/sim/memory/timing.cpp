@@ -24,7 +24,7 @@ NEARFIELD_ALWAYS_INLINE void store(const TimeVector& from, TimeVector& to) { to 
 #pragma GCC target("avx2")
 namespace wide {
 #include "sim/memory/wide_times.hpp"
-// After what it needs:
+// Included after wide_times.hpp, which defines SimdTimes.
 #include "sim/memory/timing_kernel.hpp"
 }  // namespace wide
 #pragma GCC pop_options
@@ -62,7 +62,8 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
   upgrade_ = ps(machine.transfers.upgrade_cycles);
   overlaps_walks_ = machine.pages.walkers > 0;
   limits_transfers_ = machine.transfers.outstanding > 0;
-  Ps min_latency = per_access_;  // between two instructions; a chase takes at least the latency of its level
+  // Lower bound of the time from one instruction to the next; a chase takes at least the latency of its level.
+  Ps min_latency = per_access_;
   for (const auto& cache : machine.caches) min_latency = std::min(min_latency, ps(cache.latency_cycles));
   if (const double rate = machine.core.copy_bytes_per_cycle; rate > 0)
     min_latency = std::min(min_latency, ps(machine.caches.front().line_bytes / 2.0 / rate));
@@ -98,7 +99,7 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
   }
 }
 
-// Returns when a line from another core's cache arrives.
+// Returns the time at which a line from another core's cache arrives, if the request starts at `start`.
 TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address,
                                        const TimeVector& start) {
   const bool below_last = found.level < num_caches_;
@@ -117,7 +118,8 @@ TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& fou
              : arrival;
 }
 
-// Returns when data from a memory arrives that would arrive at `arrival` on idle links.
+// Returns the time at which data from a memory arrives. `arrival` is the time on idle links, without routers beyond the
+// first.
 TimeVector Timing::cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival) {
   if (links_.has_links())
     arrival = links_.cross_route(core_at_home, clock.core, bytes,
@@ -126,7 +128,8 @@ TimeVector Timing::cross_links(CoreClock& clock, int core_at_home, std::uint64_t
                                            : arrival;
 }
 
-// Between hubs, a granule that its holder wrote back so that others can share it travels from the holder to its home.
+// Appends write-backs to the traffic of links and sockets. If the holder of a line wrote the line back so that others
+// can share it, that granule travels from the holder's hub to the line's home.
 void Timing::post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& found) {
   const int core_at_home = dram_.local_core_of(address);
   if (links_.has_links()) {

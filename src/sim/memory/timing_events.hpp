@@ -1,5 +1,5 @@
 // Buffers the cache outcomes of one core's accesses until the timing model consumes them. The cache part of several
-// accesses is simulated first, which needs no clock; then the clocks of each variant consume all of them at once.
+// accesses is simulated first, without clocks; then the clocks of each variant consume all of these outcomes at once.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct TimingEvent {
     prefetch,        // a line was prefetched
     write_through,   // `count` stores that L1 writes through to an outer cache that has the line
     nontemporal,     // a non-temporal access
-    memory_writes,   // only granules that were written to memory
+    memory_writes,   // write-backs to memory without an access
     stall,           // the core issues nothing for `time`
     walk,            // a TLB miss that takes `time`, while the core continues
   };
@@ -40,7 +40,7 @@ class TimingEventBuffer {
   bool is_full() const { return count_ == capacity; }
   bool empty() const { return count_ == 0; }
   void add(const TimingEvent& event) { events_[count_++] = event; }
-  // Consecutive hits that take equally long are merged into one event.
+  // Adds `count` hits that take `each`. Merges consecutive hits that take equally long into one event.
   void add_hits(Count count, Ps each) {
     if (count_ > 0 && events_[count_ - 1].type == TimingEvent::Type::hits && events_[count_ - 1].time == each)
       events_[count_ - 1].count += count;

@@ -1,10 +1,10 @@
-// How the clocks of one core advance over timing events. timing.cpp includes this file once per instruction set of the
+// Advances the clock of one core over timing events. timing.cpp includes this file once per instruction set of the
 // host, in a namespace of its own that defines
 //   SimdTimes                the times at all memory speeds in registers; with +, ==, later() and all_at_least()
 //   load_halves, load_whole  from memory; `load_whole` for what store() wrote
 //   store                    to memory
-//   to_times                 conversion to Times
-// Rare events are handled in timing.cpp, on Times. There is no #pragma once, since the file is included twice.
+//   to_times                 conversion to TimeVector
+// Rare events are handled in timing.cpp, on TimeVector. There is no #pragma once, since the file is included twice.
 
 struct TimingKernel {
   Timing& timing;
@@ -38,8 +38,9 @@ struct TimingKernel {
     clock.issued = issued;
   }
 
-  // Applies an event. Out-of-line calls would spill the SIMD time register, so the common events are handled inline.
-  // Without `calls`, returns false for an event that needs a call, and has then only waited for the window.
+  // Applies an event. Out-of-line calls would spill the SIMD register of times, so common events are handled inline.
+  // Without `calls`, returns false for an event that needs an out-of-line call; the kernel has then at most waited for
+  // the window.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE bool apply_event(const TimingEvent& event) {
     switch (event.type) {
@@ -69,7 +70,8 @@ struct TimingKernel {
     }
     return true;
   }
-  // Returns whether the transfer of an event's line, which begins at `start`, or its entry in the window needs a call.
+  // Returns whether an out-of-line call is needed to fetch the event's line from `start` on or to add the event to the
+  // window.
   NEARFIELD_ALWAYS_INLINE bool needs_call(const TimingEvent& event, SimdTimes start) const {
     if (event.found.transferred || clock.window.is_full()) [[unlikely]]
       return true;
@@ -78,8 +80,8 @@ struct TimingKernel {
                             all_at_least(start, load_whole(timing.dram_.memories_.front().bus.last_free_end_)));
   }
 
-  // Issues instructions. The result does not depend on how they are grouped: those before the window stalls are issued
-  // first, then the rest.
+  // Issues `count` instructions that take `each`. If the window stalls, issues the instructions before the stall, waits
+  // for the oldest load, then issues the rest. So the result does not depend on how instructions are grouped.
   NEARFIELD_ALWAYS_INLINE void issue_instructions(Count count, Ps each) {
     while (issued + count > clock.window.stall_index()) [[unlikely]] {
       const Count before = clock.window.stall_index() - issued;
@@ -96,7 +98,8 @@ struct TimingKernel {
       now = later(now, load_whole(clock.window.pop()));
   }
 
-  // A core's caches write granules to memory; for a line that another core's cache supplied, its holder does.
+  // Posts the write-backs of an event to memory. If another core's cache supplied the line, its holder wrote the line
+  // back; other granules come from the core's own caches.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE void post_write_backs(const TimingEvent& event) {
     if (event.writes == 0) return;
@@ -104,7 +107,7 @@ struct TimingKernel {
     if (calls && timing.has_limited_links_) timing.post_writes(clock, event.address, event.writes, event.found);
   }
 
-  // Accesses to one line, of which the first missed L1 and the others hit kernel.
+  // Applies accesses to one line, of which the first missed L1 and the others hit.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE bool apply_miss(const TimingEvent& event) {
     if (event.kind == Access::store && event.found.level == timing.write_back_level_ && !event.found.transferred) {
@@ -125,11 +128,11 @@ struct TimingKernel {
       return false;
     post_write_backs<calls>(event);
     SimdTimes arrived = now;
-    bool is_new = true;  // a line in flight has its slot already
+    bool is_new = true;  // whether the access needs a miss slot; a line in flight already has one
     if (const Address granule = event.address & ~(timing.granule_bytes_ - 1);
         timing.has_prefetcher_ && clock.in_flight.may_contain(granule)) [[unlikely]] {
       const SimdTimes arrival = load_halves(clock.in_flight.consume(granule, to_times(now)));
-      // Otherwise it was lost before its use, to a store of another core or to other lines.
+      // Otherwise the line was lost before its first use: invalidated by a store of another core, or evicted.
       if (!event.found.transferred && event.found.level < timing.num_caches_) {
         arrived = arrival;
         is_new = arrived == now;
@@ -152,8 +155,8 @@ struct TimingKernel {
     return true;
   }
 
-  // The core may issue instructions for a while without what arrives at `done`. The window never waits for data that
-  // arrives before its last instruction can be issued.
+  // Adds an access that is in flight from `start` to `done` to the window. If its data arrives before the last
+  // instruction of the window can be issued, the window never waits for it, and nothing is added.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE void add_to_window(SimdTimes start, SimdTimes done) {
     if (all_at_least(start + timing.min_window_time_, done)) [[likely]]
@@ -162,7 +165,7 @@ struct TimingKernel {
     store(done, clock.window.add(issued + timing.window_));
   }
 
-  // The core continues while an access is in flight until `done`.
+  // Issues an access that is in flight from `start` to `done`. The core does not wait for its completion.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE void continue_past(const TimingEvent& event, SimdTimes start, SimdTimes done) {
     if (event.kind != Access::store) add_to_window<calls>(start, done);
@@ -174,14 +177,14 @@ struct TimingKernel {
   SimdTimes next_free_transfer_slot() const { return load_whole(clock.transfer_slots.next_free_time()); }
 
   NEARFIELD_ALWAYS_INLINE static void occupy_slot(MissSlots& slots, SimdTimes done) {
-    // Usually the latest one is done last.
+    // Usually the latest access completes last.
     if (all_at_least(done, load_whole(slots.last_completion_time()))) [[likely]]
       store(done, slots.take_next_slot());
     else
       slots.insert(to_times(done));
   }
 
-  // Returns when the data arrives.
+  // Returns the time at which the data of an event's line arrives, if the request starts at `start`.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE SimdTimes data_arrival(const TimingEvent& event, SimdTimes start) {
     if (calls && event.found.transferred)
@@ -210,7 +213,7 @@ struct TimingKernel {
     return begun + load_whole(dram.latency_);
   }
 
-  // An L1 hit of a line that may be in flight to L2.
+  // Applies an L1 hit on a line that may still be in flight.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE bool apply_hit_under_fill(const TimingEvent& event) {
     if (!calls && clock.window.is_full()) [[unlikely]]
@@ -231,14 +234,14 @@ struct TimingKernel {
     continue_past<calls>(event, now, arrival);
     return true;
   }
-  // Accesses that hit L1.
+  // Applies `count` L1 hits.
   NEARFIELD_ALWAYS_INLINE void apply_hits(const TimingEvent& event, Count count) {
     if (event.kind == Access::store && timing.write_back_level_ > 0)
       return apply_write_through(event.bytes, count, event.time);
     issue_instructions(count, timing.hit_time(event.kind, event.time));
   }
 
-  // A line is prefetched.
+  // Applies the prefetch of a line.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE bool apply_prefetch(const TimingEvent& event) {
     auto& slots = timing.has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots;
@@ -256,7 +259,7 @@ struct TimingKernel {
     return true;
   }
 
-  // A TLB miss that the core does not wait for, unless all walkers are busy.
+  // Applies a TLB miss. The core waits only if all page walkers are busy.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE bool apply_walk(const TimingEvent& event) {
     wait_for_window();
@@ -269,7 +272,7 @@ struct TimingKernel {
     return true;
   }
 
-  // A non-temporal access.
+  // Applies a non-temporal access.
   NEARFIELD_ALWAYS_INLINE void apply_nontemporal(const TimingEvent& event) {
     wait_for_window();
     post_write_backs<true>(event);
@@ -282,8 +285,9 @@ struct TimingKernel {
           std::max(timing.per_access_ + event.time, std::nearbyint(event.bytes * timing.nontemporal_ps_per_byte_));
   }
 
-  // Stores that are written through to the first write-back cache, which has the line (without such a cache: to
-  // memory, which is not waited for). Each occupies that cache's port for its own bytes.
+  // Applies `count` stores that are written through to the first write-back cache, which holds the line. Without such a
+  // cache, they go to memory, and the core does not wait. Each store occupies the port of that cache for the transfer
+  // time of its own bytes.
   NEARFIELD_ALWAYS_INLINE void apply_write_through(unsigned bytes, Count count, Ps work) {
     const auto level = static_cast<std::size_t>(timing.write_back_level_);
     const Ps each = std::nearbyint(bytes * timing.levels_[level].per_byte), cost = timing.per_access_ + work;

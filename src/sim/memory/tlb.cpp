@@ -100,7 +100,7 @@ Ps Translation::look_up(int core, Address address) {
     ++counts_[k].misses;
     cost += miss_ps_[k];
   }
-  // A page that was never touched is in no TLB.
+  // A page that has never been touched is in no TLB.
   if (touched_.insert(page)) {
     last_miss_was_fault_ = true;
     ++page_faults_;

@@ -8,7 +8,7 @@
 namespace nearfield::sim {
 namespace {
 
-// Most sets are one way group, which a call would take longer to copy.
+// Copies a set. A set of one way group is copied inline, since most sets are such and a call would take longer.
 void copy_set(const WayGroup* from, std::uint32_t way_groups, WayGroup* to) {
   if (way_groups == 1) [[likely]]
     *to = *from;
@@ -43,7 +43,8 @@ void Variants::begin_run(int leader, const EquivalenceClasses& classes, Mask pen
     std::memcpy(&counters_before_, &counters, counters.all_counts(levels_).size_bytes());
 }
 
-// Moves the run's counts if the group is not the predicted one.
+// Ends the run of a group: stores its leader for each member. If the group is not the predicted one, moves the counts
+// of the run to the group's own counters.
 void Variants::end_run(GroupLeaders& leaders) {
   const Mask group = run_.members();
   for (unsigned left = group; left != 0; left &= left - 1)
@@ -85,7 +86,7 @@ WayGroup* CopyOnWriteSets::writable_set(std::uint32_t set) {
   return writable_set_of_group(set);
 }
 
-// Gives the group that acts a copy of its own.
+// Returns a copy of the set that only the acting group uses. Clones the set if variants outside the group share it.
 WayGroup* CopyOnWriteSets::writable_set_of_group(std::uint32_t set) {
   const Mask users = variants_sharing_copy(run_.leader(), set);
   run_.restrict_members(users);
@@ -99,7 +100,8 @@ WayGroup* CopyOnWriteSets::writable_set_of_group(std::uint32_t set) {
   return way_groups;
 }
 
-// `users`: some, but not all, of the variants that share one copy.
+// Makes a clone of a set with the contents of `source` for `users`: some, but not all, of the variants that share one
+// copy.
 void CopyOnWriteSets::clone_set(Mask users, std::uint32_t set, const WayGroup* source) {
   if (!slots_)
     slots_ = make_lazy_zero_array<std::uint32_t>(static_cast<std::size_t>(sets_) *

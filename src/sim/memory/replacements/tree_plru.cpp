@@ -29,8 +29,8 @@ class TreePlru final : public Replacement {
     return node - ways;
   }
 
-  // Descends to the subtree of the first `limit` ways, then follows the bits; between two powers of two, the result is
-  // clamped to the limit.
+  // Descends to the smallest subtree that contains the first `limit` ways, then follows the bits. If `limit` is not a
+  // power of two and the way is not among the first `limit`, returns the last allowed way.
   int choose_victim_among_first(WayGroup* set, int ways, int limit) override {
     int node = 1;
     for (int half = ways / 2; half >= limit && half > 0; half /= 2) node = 2 * node;
