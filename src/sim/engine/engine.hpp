@@ -1,8 +1,8 @@
 // The discrete-event engine of one node. Events run in the order of time (of the first policy at the first memory
 // speed), on one thread at a time. An event is a function with a pointer, or a coroutine to resume.
 //
-// A rank's clock may be ahead of the engine while it computes; before it reads what others did, it waits until() the
-// engine has reached its clock.
+// While a rank computes, its clock may run ahead of the engine. Before the rank reads what other ranks did, it awaits
+// until(): the engine must have reached the rank's clock.
 //
 // Nodes are simulated in windows of time (window_scheduler.hpp): all events from other nodes within a window are known
 // before it begins. At equal times, events from other nodes come first, then the node's own, each in the order in which
@@ -35,13 +35,13 @@ class Engine {
   // Returns the time of the next event; `never` if there is none.
   Ps next_event_time() const { return queue_.empty() ? never : queue_.top().at; }
 
-  // Schedules `act(what)` at `when`, which must not be past.
+  // Schedules the call `act(what)` at the time `when`, which must not be in the past.
   void schedule(Ps when, void (*act)(void*), void* what) {
     if (when < now_) throw std::logic_error("an event in the past");
     queue_.push({when, first_local + local_++, act, what});
   }
   void resume_at(Ps when, std::coroutine_handle<> coroutine) { schedule(when, &resume_coroutine, coroutine.address()); }
-  // Schedules an event from another node, between two windows.
+  // Schedules an event from another node at the time `when`. Must be called between two windows.
   void schedule_from_remote(Ps when, void (*act)(void*), void* what) {
     if (when < end_) throw std::logic_error("an event in a window that is over");
     queue_.push({when, remote_++, act, what});
@@ -50,7 +50,7 @@ class Engine {
     schedule_from_remote(when, &resume_coroutine, coroutine.address());
   }
 
-  // Returns whether there is, or may still be, an event at or before `when`.
+  // Returns whether an event at or before `when` is scheduled, or may still arrive from another node.
   bool has_event_until(Ps when) const { return when >= end_ || next_event_time() <= when; }
 
   struct AwaitableUntil {
@@ -63,13 +63,13 @@ class Engine {
   // Returns an awaitable that resumes when all events before `when` have run.
   AwaitableUntil until(Ps when) { return {*this, when}; }
 
-  // Sets a function that is called during long windows; its exception ends the window.
+  // Sets a function that is called every `events_per_callback` events. If the function throws, the window ends.
   void set_progress_callback(std::function<void()> call) { progress_callback_ = std::move(call); }
 
-  // Resets the time to 0, when no event is left.
+  // Resets the time to 0. No event may be left.
   void reset_time() { now_ = end_ = 0; }
 
-  // Runs the events before `end`, until one fails.
+  // Runs all events before `end`. Stops after an event that calls record_failure().
   void run_until(Ps end) {
     end_ = end;
     while (next_event_time() < end_ && !failure_) {
@@ -80,17 +80,18 @@ class Engine {
     }
   }
 
-  // Ends the window after this event. Only for a cluster of one node.
+  // Ends the window after the current event. Only for a cluster of one node.
   void end_window() { end_ = now_; }
 
-  // Is called by an event that fails. The first exception is stored.
+  // Must be called by an event that fails. The first exception is stored.
   void record_failure(std::exception_ptr failure) {
     if (!failure_) failure_ = std::move(failure);
   }
   const std::exception_ptr& failure() const { return failure_; }
 
  private:
-  // Returns true if another event may come first; otherwise sets the time to `when`.
+  // Returns whether a rank must wait before its clock passes `when`, since another event may come first. Otherwise sets
+  // the time to `when`.
   bool must_wait(Ps when) {
     if (when < now_) return false;
     if (has_event_until(when)) return true;

@@ -1,6 +1,7 @@
 // An allocator of coroutine frames with free lists, so that a run allocates nothing in its steady state. Frames are
-// aligned to 64 bytes, since they hold Times. Frames above 4 KiB come from the heap. A thread acquires frames
-// from the CoroutineFrames that it uses, or from its own; they may be released to another one.
+// aligned to 64 bytes, since they hold TimeVectors. Frames above 4 KiB come from the heap. A thread acquires frames
+// from the CoroutineFrames that UseOnThisThread selects, otherwise from its thread-local one. A frame may be released
+// to another CoroutineFrames than it was acquired from.
 #pragma once
 
 #include <array>
@@ -24,7 +25,7 @@ class CoroutineFrames {
       }
   }
 
-  // Makes this thread use these frames during the lifetime of the object.
+  // Makes this thread acquire frames from `frames` during the lifetime of the object.
   class UseOnThisThread {
    public:
     explicit UseOnThisThread(CoroutineFrames& frames) : before_(std::exchange(frames_in_use(), &frames)) {}

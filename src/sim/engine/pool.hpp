@@ -1,5 +1,5 @@
-// An object pool, so that a run allocates nothing in its steady state; objects are destroyed with the pool. And an
-// intrusive FIFO list of such objects, linked through their member `next`.
+// ObjectPool: an object pool, so that a run allocates nothing in its steady state; objects are destroyed with the pool.
+// FifoList: an intrusive FIFO list of such objects, linked through their member `next`.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@ namespace nearfield::sim {
 template <class T>
 class ObjectPool {
  public:
-  // Returns an object in the state in which it was released; the caller initialises it.
+  // Returns a free object in the state in which it was released, or a new one. The caller must initialise it.
   T* acquire() {
     if (free_.empty()) return &all_.emplace_back();
     T* const object = free_.back();

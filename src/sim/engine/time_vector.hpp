@@ -15,7 +15,7 @@ namespace nearfield::sim {
 // Picoseconds, always a whole number, so that sums are exact and independent of their order (up to 2^53: 2.5 hours).
 using Ps = double;
 
-inline constexpr int num_memory_speeds = 4;  // of memory, in one run
+inline constexpr int num_memory_speeds = 4;  // the number of memory speeds that one run simulates
 
 inline Ps ps_from_ns(double ns) { return std::nearbyint(ns * 1e3); }
 
@@ -60,7 +60,8 @@ inline bool operator==(const TimeVector& a, const TimeVector& b) {
   return _mm256_movemask_pd(_mm256_cmp_pd(lanes_of(a), lanes_of(b), _CMP_EQ_OQ)) == 0xF;
 }
 #elif defined(__SSE2__)
-// Always access pairs: to load a pair right after its halves were stored separately defeats store forwarding.
+// Accesses times in pairs, always: a load of a pair right after its halves were stored separately would defeat store
+// forwarding.
 inline __m128d load_pair(const TimeVector& times, std::size_t first) { return _mm_load_pd(&times.at[first]); }
 inline TimeVector from_pairs(__m128d low, __m128d high) {
   TimeVector result;

@@ -309,7 +309,7 @@ void Hierarchy::repeat(int core, bool store, Address address, Count count) {
 // line before the caches inside it. At levels below `shared_before` the line becomes shared in any case.
 void Hierarchy::fill(int core, int first, int end, Address address, const Located& located, std::uint8_t state,
                      bool stored, int shared_before) {
-  // Whether the line has modified data, which the outermost write-back cache that is filled must keep.
+  // The line has modified data, which the outermost of the filled write-back caches must keep.
   bool to_keep = state & modified;
   for (int k = end - 1; k >= first; --k) {
     auto& node = tree_.cache_at(core, k);

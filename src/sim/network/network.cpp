@@ -40,7 +40,8 @@ Network::Network(const Machine& machine, int nodes, int variants)
       receiving_(sending_),
       links_(topology_->num_links(), variants) {}
 
-// Passes one link or NIC: waits until it is free, then occupies it until the last byte has passed.
+// Passes a message over one link or NIC: waits until it is free, then occupies it until the last byte has passed.
+// `free` are the times at which the link or NIC becomes free.
 void Network::pass(TimeVector* free, ConfigClock& first, ConfigClock& last, Ps serial, Ps gap) const {
   for (int v = 0; v < variants_; ++v)
     for (int l = 0; l < num_memory_speeds; ++l) {
@@ -55,7 +56,7 @@ void Network::pass(TimeVector* free, ConfigClock& first, ConfigClock& last, Ps s
 Passage Network::inject_message(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed) {
   Passage passage{start, start, start};
   ConfigClock &first = passage.first, &last = passage.last;
-  // The wait for the NIC comes first, since the NIC reads the message when it begins to send it.
+  // The message waits for the NIC first, since the NIC reads the message only when it begins to send.
   TimeVector* const sender = nic_free_times(sending_, from);
   for (int v = 0; v < variants_; ++v) first[v] = later(first[v], sender[v]);
   last = first + feed;

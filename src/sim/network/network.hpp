@@ -3,8 +3,8 @@
 // of its route from the arrival of its first byte, for the time that its bytes take there. Left out: packets, finite
 // router buffers (a waiting message does not block the links behind it), errors.
 //
-// One run computes all variants and memory speeds: the order of the calls decides the order of messages, and each clock
-// their times. Without contention, a message's last byte arrives at
+// One run computes the times of all variants and memory speeds. The order of the calls is the order of messages for all
+// of them. Without contention, a message's last byte arrives at
 //   start + latency + (hops - 1) * hop + bytes / min(bandwidth of NIC and links),  in whole picoseconds.
 #pragma once
 
@@ -18,6 +18,7 @@
 
 namespace nearfield::sim {
 
+// The times of one message on its way through the network.
 struct Passage {
   ConfigClock left;         // departure of the last byte from the sender's NIC
   ConfigClock first, last;  // arrival of the first and last byte at the receiver's NIC
@@ -28,13 +29,14 @@ class Network {
   // Throws std::invalid_argument for a machine without network or NIC, or whose network is too small.
   Network(const Machine& machine, int nodes, int variants);
 
-  // Injects a message. Must be called in the order of `start` for each node; different nodes may call it concurrently.
-  // `feed` is the time in which the NIC reads the message from memory; no byte departs before it has been read. Returns
-  // the times without serialisation on the links.
+  // Injects a message into the network. Must be called in the order of `start` for each node; different nodes may call
+  // it concurrently. `feed` is the time that the NIC takes to read the message from memory; no byte departs before it
+  // has been read. Returns the message's times without waiting and serialisation on the links.
   Passage inject_message(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed);
-  // Routes an injected message to its destination. Must be called in the order of `start` of all messages.
+  // Routes an injected message to its destination: adds waiting and serialisation on the links and at the receiving NIC
+  // to the times in `passage`. Must be called in the order of `start` of all messages.
   void route_message(int from, int to, std::uint64_t bytes, Passage& passage);
-  // Returns a lower bound of every message's time from `start` to its destination: the lookahead.
+  // Returns a lower bound of the time from `start` to the arrival of any message: the lookahead.
   Ps min_latency() const { return latency_; }
 
   const Topology& topology() const { return *topology_; }
@@ -44,8 +46,8 @@ class Network {
   static Ps serialisation_time(std::uint64_t bytes, double gb_per_s);
 
  private:
-  // The times at which links become free, per variant. Blocks of times are allocated at the first use, since most links
-  // of a large network are never used.
+  // The times at which links become free, per link and variant. Times are allocated in blocks at their first use, since
+  // most links of a large network are never used.
   class LinkTimes {
    public:
     LinkTimes(int links, int variants);

@@ -19,7 +19,8 @@ long product_of_extents(const std::vector<int>& shape) {
   return all;
 }
 
-// Throws unless the shape has a valid count of numbers, all above 0.
+// Throws std::invalid_argument unless the shape has a valid count of numbers, all above 0, with a product of at most a
+// million.
 void check_shape(const TopologySpec& spec, const nearfield::Network& network) {
   bool good = network.shape.size() >= spec.min_numbers && network.shape.size() <= spec.max_numbers;
   long room = 1;
@@ -33,8 +34,8 @@ void check_shape(const TopologySpec& spec, const nearfield::Network& network) {
                                 "; it takes: " + spec.shape + ", for a million nodes at most");
 }
 
-// Returns the smallest sufficient shape that results from raising one of its numbers. The room for nodes is `per_unit`
-// times the product of the shape.
+// Returns the smallest shape with room for `nodes` nodes that differs from `shape` in one number only. A shape has room
+// for `per_unit` times the product of its numbers.
 std::vector<int> raised_shape(std::vector<int> shape, int nodes, long per_unit) {
   std::vector<int> best;
   for (std::size_t i = 0; i < shape.size(); ++i) {

@@ -7,8 +7,8 @@ namespace nearfield::sim {
 namespace {
 
 constexpr unsigned word = 8;
-constexpr std::uint64_t head_bytes = 128;    // the NIC reads these before the first byte can depart
-constexpr std::uint64_t command_bytes = 64;  // a core writes at most these into an entry
+constexpr std::uint64_t head_bytes = 128;    // the NIC reads this part of a message before the first byte can depart
+constexpr std::uint64_t command_bytes = 64;  // a core writes at most this part of an entry
 constexpr Count polls_per_sample = 64;       // since a sample of the counts takes host time
 
 class NodeCounterReader final : public CounterReader {
@@ -50,7 +50,7 @@ Address Nic::next_entry(int core) {
   return mine.begin + mine.next++ % entries * entry_bytes;
 }
 
-// ---- cores
+// ---- actions of a core
 
 Address Nic::post(int core) {
   const Address entry = next_entry(core);
@@ -66,7 +66,7 @@ void Nic::read_entry(int core, Address entry) {
   node_.access(core, Access::chase, entry, std::min(word, static_cast<unsigned>(parameters_.event_bytes)));
 }
 
-// Polls by a command, and reads its answer.
+// Polls by a command: posts the command, waits for the NIC's answer and reads it.
 void Nic::poll_by_command(int core) {
   const Address entry = post(core);
   const ConfigClock known = fetch(entry, node_.now(core));
@@ -74,7 +74,8 @@ void Nic::poll_by_command(int core) {
   read_entry(core, entry);
 }
 
-// Polls by a command. Every polls_per_sample-th time, its counts become those of all empty polls until the next sample.
+// Polls by a command. Every polls_per_sample-th poll is a sample: its cache counts stand for those of each empty poll
+// until the next sample.
 void Nic::poll_by_sampled_command(int core) {
   const bool samples = commands_polled_++ % polls_per_sample == 0;
   std::vector<Counts> before;
@@ -119,7 +120,7 @@ Counts Nic::empty_poll_counts(int variant, std::size_t speed) const {
   return all.add(counts_per_poll_[v], static_cast<std::int64_t>(empty_polls_since_[v][speed]));
 }
 
-// ---- the NIC
+// ---- actions of the NIC
 
 ConfigClock Nic::fetch(Address entry, const ConfigClock& start) {
   return node_.dma_read(entry, static_cast<std::uint64_t>(parameters_.event_bytes), start);

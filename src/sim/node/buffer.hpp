@@ -14,7 +14,7 @@ struct AddressRange {
   std::uint64_t bytes = 0;
 };
 
-// The layout of a buffer that does not consist of equal blocks. It must outlive the buffer's messages.
+// The layout of a buffer that does not consist of equal blocks. The object must outlive the buffer's messages.
 class ScatteredLayout {
  public:
   // Returns the contiguous range of the buffer's data that begins at `offset`. `begin` is the buffer's address, which
@@ -28,7 +28,7 @@ class ScatteredLayout {
 struct Buffer {
   Address address = 0;
   std::uint64_t block_bytes = 0;
-  std::uint64_t count = 1;         // blocks
+  std::uint64_t count = 1;         // number of blocks
   std::uint64_t stride_bytes = 0;  // from the start of one block to that of the next
   const ScatteredLayout* scattered = nullptr;
 
@@ -41,12 +41,12 @@ struct Buffer {
   }
 
   std::uint64_t bytes() const { return block_bytes * count; }
-  // Returns the bytes from the first to the end of the last one, unless the buffer is scattered.
+  // Returns the bytes from the beginning of the first block to the end of the last one. Not for a scattered buffer.
   std::uint64_t extent_bytes() const { return bytes() == 0 ? 0 : (count - 1) * stride_bytes + block_bytes; }
   bool is_contiguous() const { return !scattered && (count <= 1 || stride_bytes == block_bytes); }
 };
 
-// Returns whether the buffer has at least `count` contiguous pieces, at least two.
+// Returns whether the buffer has at least max(`count`, 2) contiguous pieces.
 bool has_min_pieces(const Buffer& buffer, std::uint64_t count);
 
 }  // namespace nearfield::sim

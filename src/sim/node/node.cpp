@@ -11,10 +11,11 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::uint64_t word = 8;
-// The memories of a node are interleaved in turns of 8 GiB, below 128 GiB (memory.hpp).
+// The memories of a node alternate every 8 GiB of addresses (one turn), below 128 GiB (access.hpp).
 constexpr Address turn = Address{1} << 33;
 constexpr Address end_of_memory = Address{1} << 37;
-// Allocation begins at a different page in each memory, or their data would conflict in the same cache sets.
+// The offset in pages between the first allocations in two successive memories. At equal offsets, data of different
+// memories would conflict in the same cache sets.
 constexpr std::uint64_t page_distance = 1031;
 
 }  // namespace
@@ -45,7 +46,7 @@ Node::Node(const Machine& machine, const Options& options)
   if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
   // Page 0 is not allocated: address 0 means none.
   const auto memories = static_cast<Address>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_);
-  // With huge pages, too, a memory begins in its own turn.
+  // Even with huge pages, the first page of a memory must lie in the memory's own turn.
   const Address max_first_page = turn / 8 * 7 / page_bytes_;
   for (Address m = 0; m < memories; ++m)
     next_.push_back(m * turn + (1 + m * page_distance % max_first_page) * page_bytes_);
@@ -152,7 +153,7 @@ void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffe
   }
 }
 
-// Blocks of one word are accessed in one sweep; others block by block.
+// Blocks of one word are accessed by one sweep, other blocks one after the other.
 void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes) {
   if (!has_memory()) return;
   if (!buffer.is_contiguous() && !buffer.scattered && buffer.block_bytes == word && offset % word == 0 &&

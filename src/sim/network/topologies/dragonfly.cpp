@@ -1,6 +1,6 @@
-// Groups of routers; in a group every router has a link to every other one, and of every two groups one pair of routers
-// is linked. Minimal routing: to the router with the link, across it, and on to the destination's router. Left out:
-// several links between two groups, and routes through a third group.
+// A dragonfly: within a group, every router has a link to every other router; of every two groups, one pair of routers
+// is linked. Minimal routing: to the router with the link to the other group, across that link, and on to the
+// destination's router. Left out: several links between two groups, and routes through a third group.
 #include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
@@ -41,9 +41,10 @@ class Dragonfly final : public Topology {
   }
 
  private:
-  // Returns the router of group `a` with the link to group `b`: links are spread evenly, by distance around the groups.
+  // Returns the router of group `a` that has the link to group `b`. Links are spread evenly over the routers of a
+  // group, by the distance of the groups.
   int gateway_router(int a, int b) const { return a * routers_ + (b - a - 1 + groups_) % groups_ % routers_; }
-  // Adds the link between two routers of a group.
+  // Appends the link between two routers of one group, if they differ.
   void append_link_in_group(int a, int b, std::vector<int>& links) const {
     if (a != b) links.push_back((a / routers_ * routers_ + a % routers_) * routers_ + b % routers_);
   }

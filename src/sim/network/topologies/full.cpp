@@ -1,5 +1,5 @@
-// Every router has a link to every other one (S4: a fully connected Red Storm). Messages contend for NICs and for the
-// link between a pair of routers. It has room for any number of nodes.
+// A full mesh: every router has a link to every other one (S4: a fully connected Red Storm). Messages contend for NICs
+// and for the link between a pair of routers. Its size follows the number of nodes.
 #include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 

@@ -50,7 +50,7 @@ class Torus final : public Topology {
 
  private:
   int num_dimensions() const { return static_cast<int>(shape_.size()); }
-  // Returns the signed distance in the shorter direction.
+  // Returns the signed number of hops from `a` to `b` in the shorter direction of a ring of `extent` routers.
   static int signed_distance(int a, int b, int extent) {
     const int up = (b - a + extent) % extent;
     return up <= extent - up ? up : up - extent;

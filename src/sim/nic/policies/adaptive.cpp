@@ -1,7 +1,7 @@
-// Places lines by message size and by counters, which S4 leaves as future work (section 6). Small messages and events
-// go near the core (the L2), medium ones to the last level, long ones to memory. After every window of injected lines
-// the NIC checks how many were evicted unused. If these exceed a threshold, it writes to memory for as many lines as
-// `pause` windows have, then tries again.
+// Chooses targets by message size and by counters, which S4 leaves as future work (section 6). Small messages and
+// events go near the core (the L2), medium messages to the last level, long messages to memory. After every window of
+// injected lines, the policy checks how many of these lines were evicted unused. If too many were, the policy writes to
+// memory for as many lines as `pause` windows have, then injects again.
 #include <algorithm>
 
 #include "machine/machine.hpp"
@@ -41,7 +41,7 @@ class Adaptive final : public Policy {
   }
 
  private:
-  // Ends the window. Returns whether too many of its lines were evicted unused.
+  // Ends the current window of injected lines. Returns whether too many of its lines were evicted unused.
   bool end_window(const CounterReader& counters) {
     Count injections = 0, unused = 0;
     for (const auto& level : counters.counts().levels) {
@@ -62,7 +62,7 @@ class Adaptive final : public Policy {
   std::uint64_t max_bytes_;
   std::uint64_t line_ = 1;
   std::uint64_t injected_ = 0, paused_ = 0;  // lines
-  Count injections_ = 0, unused_ = 0;        // before the window
+  Count injections_ = 0, unused_ = 0;        // the counters when the current window began
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// PCIe's TLP processing hints, as AMD's SDCI and RDMA libraries use them: a target per buffer. Steered buffers
-// (Rank::steer) go to their cache level, everything else to memory. The event queue is a buffer, too, steered to the L2
-// unless the parameter `header` says otherwise.
+// PCIe's TLP processing hints, as AMD's SDCI and RDMA libraries use them: each buffer has a target. Payload for steered
+// buffers (Rank::steer) goes to their cache level, all other payload to memory. The event queue is also such a buffer,
+// steered to the L2 unless the parameter `header` names another level.
 #include <algorithm>
 
 #include "sim/nic/policy.hpp"
