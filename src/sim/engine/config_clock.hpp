@@ -45,7 +45,7 @@ class ConfigClock {
   const TimeVector* begin() const { return at_.data(); }
   const TimeVector* end() const { return at_.data() + variants_; }
 
-  // Returns the time that decides the order of events.
+  // Returns the time that decides the order of events: that of the first variant at the first memory speed.
   Ps first() const { return at_[0][0]; }
 
   ConfigClock& operator+=(const ConfigClock& other) {

@@ -1,5 +1,5 @@
-// ObjectPool: an object pool, so that a run allocates nothing in its steady state; objects are destroyed with the pool.
-// FifoList: an intrusive FIFO list of such objects, linked through their member `next`.
+// ObjectPool, so that a run allocates nothing in its steady state; objects are destroyed with the pool. FifoList, an
+// intrusive first-in first-out list of such objects, linked through their member `next`.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// The event queue, earliest first; events at equal times keep the order in which they were scheduled. A 4-ary heap:
-// half as deep as a binary one, and the children of a node lie in one or two cache lines.
+// The event queue of an engine, earliest event first. Events at equal times keep the order in which they were
+// scheduled. A 4-ary heap: half as deep as a binary one, and the children of a node lie in one or two cache lines.
 #pragma once
 
 #include <cstddef>

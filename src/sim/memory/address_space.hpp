@@ -1,6 +1,7 @@
 // Maps the 64-bit virtual addresses of a process to addresses of a simulated node. A region of the process is allocated
-// in the node at its first access. Offsets within a region are preserved, so accesses fall into the same page offsets
-// and cache sets as with the virtual addresses. Adjacent regions of the process need not be adjacent in the node.
+// in the node at its first access. Offsets within a region are preserved, so pages and cache sets are those of the
+// virtual addresses, wherever the program's memory lies. Adjacent regions of the process need not be adjacent in the
+// node.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
-// Switches in levels, with full bisection bandwidth: a switch has as many uplinks as there are nodes below it. Up-down
-// routing: up to the first common switch, on the links that the destination's number selects, and down again. On the
-// way down every destination has links of its own; on the way up messages to one destination share links. A switch here
-// stands for all switches of a real tree that reach the same nodes.
+// A fat tree: switches in levels, with full bisection bandwidth: a switch has as many uplinks as there are nodes below
+// it. Up-down routing: up to the first common switch, on the links that the destination's number selects, and down
+// again. On the way down every destination has links of its own; on the way up messages to one destination share links.
+// A switch here stands for all switches of a real tree that reach the same nodes.
 #include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 

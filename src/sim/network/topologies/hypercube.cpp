@@ -1,5 +1,5 @@
-// 2^d routers, each with links to those whose number differs in one bit (S3: the Origin 2000, two nodes per router).
-// E-cube routing: the lowest differing bit is crossed first. Left out: the Origin's optional diagonals.
+// A hypercube: 2^d routers, each with links to those whose number differs in one bit (S3: the Origin 2000, two nodes
+// per router). E-cube routing: the lowest differing bit is crossed first. Left out: the Origin's optional diagonals.
 #include <bit>
 #include <stdexcept>
 
