@@ -236,7 +236,8 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   std::uint64_t passed = 0;
   const auto with = [&](const std::vector<std::string>& run_policies, const std::vector<double>& run_slowdown) {
     Flops flops(flops_of);
-    const Readers readers = opened(streams, [&](int rank) { return here.has(rank / std::max(1, ranks_per_node)); });
+    const Readers readers =
+        opened(streams, [&](int rank) { return here.contains(rank / std::max(1, ranks_per_node)); });
     std::vector<replay::Stream> sources;
     for (const auto& reader : readers) {
       const int rank = static_cast<int>(sources.size());

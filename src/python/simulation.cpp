@@ -55,7 +55,7 @@ void bind_variants(nb::module_& module) {
   module.def("policies", &sim::all_policies, nb::rv_policy::reference);
   module.def(
       "check_policy",
-      [](const std::string& text, const Machine& machine) { sim::PolicyChoice(text, machine).make(machine); },
+      [](const std::string& text, const Machine& machine) { sim::PolicyChoice(text, machine).make_policy(machine); },
       nb::arg("text"), nb::arg("machine"), "Raises ValueError if there is no such policy, or not on this machine.");
 }
 

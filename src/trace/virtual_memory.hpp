@@ -27,12 +27,12 @@ class VirtualMemory {
       flush();
       core_ = core;
     }
-    const auto in_region = space_.left_in_region(address);
+    const auto in_region = space_.bytes_to_region_end(address);
     if (bytes > in_region) [[unlikely]] {  // the next region's number may be any
       access(core, kind, address, static_cast<std::uint32_t>(in_region));
       return access(core, kind, address + in_region, static_cast<std::uint32_t>(bytes - in_region));
     }
-    pending_[count_] = {space_.fold(address), bytes, kind};
+    pending_[count_] = {space_.to_node_address(address), bytes, kind};
     if (++count_ == pending_.size()) flush();
   }
 

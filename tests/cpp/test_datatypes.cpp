@@ -24,7 +24,7 @@ AddressSpace scattered_space() {
 std::vector<Address> bytes_of(const Buffer& buffer) {
   std::vector<Address> all;
   while (all.size() < buffer.bytes()) {
-    const sim::Run run = sim::run_at(buffer, all.size());
+    const sim::AddressRange run = sim::run_at(buffer, all.size());
     for (std::uint64_t i = 0; i < run.bytes && all.size() < buffer.bytes(); ++i) all.push_back(run.address + i);
   }
   return all;
@@ -38,9 +38,9 @@ std::vector<Address> expected(const stream::Layout& layout, AddressSpace& space,
     for (const auto& run : layout.runs)
       for (std::uint64_t block = 0; block < run.count; ++block)
         for (std::uint64_t byte = 0; byte < run.bytes; ++byte)
-          all.push_back(space.fold(address + element * static_cast<std::uint64_t>(layout.extent_bytes) +
-                                   static_cast<std::uint64_t>(run.offset_bytes) +
-                                   block * static_cast<std::uint64_t>(run.stride_bytes) + byte));
+          all.push_back(space.to_node_address(address + element * static_cast<std::uint64_t>(layout.extent_bytes) +
+                                              static_cast<std::uint64_t>(run.offset_bytes) +
+                                              block * static_cast<std::uint64_t>(run.stride_bytes) + byte));
   return all;
 }
 

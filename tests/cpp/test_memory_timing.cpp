@@ -319,13 +319,13 @@ void frames_are_a_permutation() {
     Pages pages;
     pages.page_bytes = page_bytes;
     pages.placement = PagePlacement::random;
-    const Frames frames(pages);
+    const PageFrames frames(pages);
     const Address home = Address{3} << home_shift;
     const std::uint64_t pages_per_home = (Address{1} << home_shift) / page_bytes;
     std::vector<bool> taken(pages_per_home);
     std::vector<int> colours(64);
     for (std::uint64_t page = 0; page < pages_per_home; ++page) {
-      const Address frame = frames.physical(home + page * page_bytes + 5);
+      const Address frame = frames.physical_address(home + page * page_bytes + 5);
       CHECK(frame >> home_shift == 3 && frame % page_bytes == 5);
       const Address number = (frame - home) / page_bytes;
       CHECK(!taken[number]);
@@ -335,8 +335,8 @@ void frames_are_a_permutation() {
     if (pages_per_home >= 64 * 100)
       for (const int times : colours) CHECK(50 < times && times < 150);
   }
-  const Frames identity{Pages{}};
-  CHECK(identity.physical(0x123456789) == 0x123456789);
+  const PageFrames identity{Pages{}};
+  CHECK(identity.physical_address(0x123456789) == 0x123456789);
 }
 
 // 3/4 of a cache in 4 KiB pages: each set has room for all lines if pages are contiguous, and not if frames are

@@ -63,7 +63,7 @@ void routes_are_chains() {
         int at = topology->router_of(a);
         bool chain = true;
         for (const int number : route) {
-          chain = chain && number >= 0 && number < topology->links() && topology->link(number).from == at;
+          chain = chain && number >= 0 && number < topology->num_links() && topology->link(number).from == at;
           at = topology->link(number).to;
         }
         CHECK(chain && at == topology->router_of(b));
@@ -83,12 +83,12 @@ void routes_are_minimal() {
     const auto topology = make_topology(*machine_with(c).network, c.nodes);
     int routers = 0;
     for (int a = 0; a < c.nodes; ++a) routers = std::max(routers, topology->router_of(a) + 1);
-    for (int l = 0; l < topology->links(); ++l)
+    for (int l = 0; l < topology->num_links(); ++l)
       routers = std::max({routers, topology->link(l).from + 1, topology->link(l).to + 1});
     const auto n = static_cast<std::size_t>(routers);
     std::vector<int> distance(n * n, 1000);
     for (std::size_t r = 0; r < n; ++r) distance[r * n + r] = 0;
-    for (int l = 0; l < topology->links(); ++l) {
+    for (int l = 0; l < topology->num_links(); ++l) {
       const Link link = topology->link(l);
       if (link.from != link.to)
         distance[static_cast<std::size_t>(link.from) * n + static_cast<std::size_t>(link.to)] = 1;
@@ -134,8 +134,8 @@ void too_many_nodes_are_refused() {
 
 Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const ConfigClock& start,
                  const ConfigClock& feed) {
-  Passage passage = network.leave(from, bytes, start, feed);
-  network.carry(from, to, bytes, passage);
+  Passage passage = network.inject_message(from, bytes, start, feed);
+  network.route_message(from, to, bytes, passage);
   return passage;
 }
 Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const ConfigClock& start) {
@@ -160,7 +160,8 @@ void alone_it_is_loggp() {
       const Passage passage = transfer(network, from, to, bytes, start);
       const int hops = network.topology().hops(from, to);
       const Ps first = 1234567.0 + std::max(0, hops - 1) * 12300.0;
-      const Ps slowest = std::max(Network::serial(bytes, 2.3), hops > 0 ? Network::serial(bytes, 1.7) : 0.0);
+      const Ps slowest =
+          std::max(Network::serialisation_time(bytes, 2.3), hops > 0 ? Network::serialisation_time(bytes, 1.7) : 0.0);
       CHECK(passage.first == start + first);
       CHECK(passage.last == start + first + slowest);
       time = passage.last.first() + 2e9;  // no message is in flight, the gap is over
@@ -176,8 +177,8 @@ void one_nic_sends_at_the_gap() {
   for (const std::uint64_t bytes : {0u, 0u, 8u, 100000u, 1u, 5000u, 0u}) {
     const Passage passage = transfer(network, 0, 1 + static_cast<int>(bytes % 2), bytes, ConfigClock(1, start));
     start = std::max(start, free);
-    CHECK(passage.left.first() == start + Network::serial(bytes, 2.3));
-    free = start + std::max(345600.0, Network::serial(bytes, 2.3));
+    CHECK(passage.left.first() == start + Network::serialisation_time(bytes, 2.3));
+    free = start + std::max(345600.0, Network::serialisation_time(bytes, 2.3));
     start += 1000;
   }
 }
@@ -188,7 +189,7 @@ void links_are_shared() {
   machine.nic->gb_per_s = 0;
   machine.network->gap_ns = 0;
   Network network(machine, 8, 1);
-  const Ps serial = Network::serial(17000, 1.7), latency = 1234567, hop = 12300;
+  const Ps serial = Network::serialisation_time(17000, 1.7), latency = 1234567, hop = 12300;
   const Passage a = transfer(network, 0, 2, 17000, ConfigClock(1, 0));  // links 0-1 and 1-2
   const Passage b = transfer(network, 1, 2, 17000, ConfigClock(1, 0));  // link 1-2
   const Passage c = transfer(network, 3, 4, 17000, ConfigClock(1, 0));  // another link
@@ -229,7 +230,7 @@ void laws_under_load() {
       CHECK(passage.first == again.first && passage.last == again.last && passage.left == again.left);
       const Ps min_time = time + 1234567.0 + std::max(0, one.topology().hops(from, to) - 1) * 12300.0;
       CHECK(passage.first.first() >= min_time && min_time >= time + one.min_latency());
-      CHECK(passage.last.first() >= passage.first.first() + Network::serial(bytes, 2.3));
+      CHECK(passage.last.first() >= passage.first.first() + Network::serialisation_time(bytes, 2.3));
       Passage& last = before[static_cast<std::size_t>(from * c.nodes + to)];
       if (last.last.variants() > 0) CHECK(passage.first.first() >= last.last.first());
       last = passage;

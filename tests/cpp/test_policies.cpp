@@ -157,7 +157,7 @@ std::string refusal(const std::string& policy, std::size_t levels) {
   machine.caches.resize(levels);
   try {
     const PolicyChoice choice(policy, machine);
-    static_cast<void>(choice.make(machine));
+    static_cast<void>(choice.make_policy(machine));
   } catch (const std::invalid_argument& problem) {
     return problem.what();
   }

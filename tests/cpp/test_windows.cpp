@@ -40,7 +40,7 @@ replay::Replayed run(const Machine& machine, const ClusterOptions& options, Stre
   std::vector<replay::Stream> sources;
   const NodeRange local_nodes = options.shards ? options.shards->part_of(options.nodes) : NodeRange{0, options.nodes};
   for (auto& one : all)
-    if (local_nodes.has(static_cast<int>(sources.size()) / options.ranks_per_node))
+    if (local_nodes.contains(static_cast<int>(sources.size()) / options.ranks_per_node))
       sources.push_back({&one, [again = one] { return std::make_unique<StreamBuilder>(again); }, {}});
     else
       sources.emplace_back();
@@ -203,7 +203,7 @@ void shards_change_nothing() {
         std::optional<Digits> first;
         const auto problems = on_shards(shards, [&](Shards& me) {
           const Digits found = digits(tested, 1, threads, &me);
-          if (me.number() == 0) first = found;
+          if (me.own_number() == 0) first = found;
         });
         for (const std::string& problem : problems) CHECK(problem.empty());
         CHECK(first == one);
@@ -280,7 +280,8 @@ void nodes_of_all_shards_have_one_order() {
   const RankOutcome alone = last_mark(nullptr);
   on_shards(2, [&](Shards& me) {
     const RankOutcome outcome = last_mark(&me);
-    if (me.number() == 1) CHECK(outcome.finished == alone.finished && outcome.marks[0].start == alone.marks[0].start);
+    if (me.own_number() == 1)
+      CHECK(outcome.finished == alone.finished && outcome.marks[0].start == alone.marks[0].start);
   });
 }
 
@@ -367,7 +368,7 @@ void failures_end_all_shards() {
       options.shards = &me;
       int calls = 0;
       options.progress_callback = [&] {
-        if (me.number() == 1 && ++calls > after) throw std::runtime_error("enough");
+        if (me.own_number() == 1 && ++calls > after) throw std::runtime_error("enough");
       };
       run(test_machine(), options, never_ends);
     });

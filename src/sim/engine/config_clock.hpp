@@ -1,6 +1,7 @@
-// The clock of a rank: one TimeVector per variant. A run simulates several variants of the NIC (one placement policy
-// each) at once: all execute the same accesses and messages, and times are computed for every configuration, which is a
-// variant at a memory speed. The first variant at the first speed decides the order of events.
+// The clock of a rank: one TimeVector per variant. A run simulates several variants of the NIC (each with its own
+// placement policy) at once: all variants execute the same accesses and messages, and times are computed for every
+// configuration, which is a variant at a memory speed. The first variant at the first speed decides the order of
+// events.
 #pragma once
 
 #include <array>
@@ -13,14 +14,14 @@ namespace nearfield::sim {
 
 inline constexpr int max_variants = 8;
 
-// An instant or a duration in all configurations. The operands of an operation have equally many variants.
+// An instant or a duration in all configurations. Both operands of an operation must have the same number of variants.
 class ConfigClock {
  public:
   ConfigClock() {}
   explicit ConfigClock(int variants, Ps everywhere = 0) : variants_(variants) {
     std::uninitialized_fill_n(at_.data(), variants, TimeVector(everywhere));
   }
-  // Copies only the variants in use, since clocks are copied for every event, most with one variant or four.
+  // Copies only the variants in use, since every event copies clocks, and most runs have one variant or four.
   ConfigClock(const ConfigClock& other) : variants_(other.variants_) {
     std::uninitialized_copy_n(other.at_.data(), variants_, at_.data());
   }
@@ -34,7 +35,7 @@ class ConfigClock {
   TimeVector& operator[](int variant) { return at_[static_cast<std::size_t>(variant)]; }
   const TimeVector& operator[](int variant) const { return at_[static_cast<std::size_t>(variant)]; }
   // Returns the clock of one variant.
-  ConfigClock of(int variant) const {
+  ConfigClock of_variant(int variant) const {
     ConfigClock single(1);
     single[0] = (*this)[variant];
     return single;
@@ -44,7 +45,7 @@ class ConfigClock {
   const TimeVector* begin() const { return at_.data(); }
   const TimeVector* end() const { return at_.data() + variants_; }
 
-  // Returns the time that decides the order of events.
+  // Returns the time that decides the order of events: that of the first variant at the first memory speed.
   Ps first() const { return at_[0][0]; }
 
   ConfigClock& operator+=(const ConfigClock& other) {

@@ -1,8 +1,8 @@
 // The discrete-event engine of one node. Events run in the order of time (of the first policy at the first memory
 // speed), on one thread at a time. An event is a function with a pointer, or a coroutine to resume.
 //
-// A rank's clock may be ahead of the engine while it computes; before it reads what others did, it waits until() the
-// engine has reached its clock.
+// While a rank computes, its clock may run ahead of the engine. Before the rank reads what other ranks did, it awaits
+// until(): the engine must have reached the rank's clock.
 //
 // Nodes are simulated in windows of time (window_scheduler.hpp): all events from other nodes within a window are known
 // before it begins. At equal times, events from other nodes come first, then the node's own, each in the order in which
@@ -30,30 +30,30 @@ class Engine {
 
   Ps now() const { return now_; }
   // Returns the end of the current or last window.
-  Ps end() const { return end_; }
-  std::uint64_t events() const { return events_; }
+  Ps window_end() const { return end_; }
+  std::uint64_t num_events_run() const { return events_; }
   // Returns the time of the next event; `never` if there is none.
-  Ps next() const { return queue_.empty() ? never : queue_.top().at; }
+  Ps next_event_time() const { return queue_.empty() ? never : queue_.top().at; }
 
-  // Schedules `act(what)` at `when`, which must not be past.
-  void at(Ps when, void (*act)(void*), void* what) {
+  // Schedules the call `act(what)` at the time `when`, which must not be in the past.
+  void schedule(Ps when, void (*act)(void*), void* what) {
     if (when < now_) throw std::logic_error("an event in the past");
     queue_.push({when, first_local + local_++, act, what});
   }
-  void resume_at(Ps when, std::coroutine_handle<> coroutine) { at(when, &resume, coroutine.address()); }
-  // Schedules an event from another node, between two windows.
+  void resume_at(Ps when, std::coroutine_handle<> coroutine) { schedule(when, &resume_coroutine, coroutine.address()); }
+  // Schedules an event from another node at the time `when`. Must be called between two windows.
   void schedule_from_remote(Ps when, void (*act)(void*), void* what) {
     if (when < end_) throw std::logic_error("an event in a window that is over");
     queue_.push({when, remote_++, act, what});
   }
   void resume_from_remote(Ps when, std::coroutine_handle<> coroutine) {
-    schedule_from_remote(when, &resume, coroutine.address());
+    schedule_from_remote(when, &resume_coroutine, coroutine.address());
   }
 
-  // Returns whether there is, or may still be, an event at or before `when`.
-  bool has_event_until(Ps when) const { return when >= end_ || next() <= when; }
+  // Returns whether an event at or before `when` is scheduled, or may still arrive from another node.
+  bool has_event_until(Ps when) const { return when >= end_ || next_event_time() <= when; }
 
-  struct Until {
+  struct AwaitableUntil {
     Engine& engine;
     Ps when;
     bool await_ready() const { return !engine.must_wait(when); }
@@ -61,18 +61,18 @@ class Engine {
     void await_resume() const {}
   };
   // Returns an awaitable that resumes when all events before `when` have run.
-  Until until(Ps when) { return {*this, when}; }
+  AwaitableUntil until(Ps when) { return {*this, when}; }
 
-  // Sets a function that is called during long windows; its exception ends the window.
+  // Sets a function that is called every `events_per_callback` events. If the function throws, the window ends.
   void set_progress_callback(std::function<void()> call) { progress_callback_ = std::move(call); }
 
-  // Resets the time to 0, when no event is left.
-  void restart() { now_ = end_ = 0; }
+  // Resets the time to 0. No event may be left.
+  void reset_time() { now_ = end_ = 0; }
 
-  // Runs the events before `end`, until one fails.
+  // Runs all events before `end`. Stops after an event that calls record_failure().
   void run_until(Ps end) {
     end_ = end;
-    while (next() < end_ && !failure_) {
+    while (next_event_time() < end_ && !failure_) {
       const Event event = queue_.pop();
       now_ = event.at;
       if (++events_ % events_per_callback == 0 && progress_callback_) progress_callback_();
@@ -80,27 +80,28 @@ class Engine {
     }
   }
 
-  // Ends the window after this event. Only for a cluster of one node.
+  // Ends the window after the current event. Only for a cluster of one node.
   void end_window() { end_ = now_; }
 
-  // Is called by an event that fails. The first exception is stored.
-  void fail(std::exception_ptr failure) {
+  // Must be called by an event that fails. The first exception is stored.
+  void record_failure(std::exception_ptr failure) {
     if (!failure_) failure_ = std::move(failure);
   }
   const std::exception_ptr& failure() const { return failure_; }
 
  private:
-  // Returns true if another event may come first; otherwise sets the time to `when`.
+  // Returns whether a rank must wait before its clock passes `when`, since another event may come first. Otherwise sets
+  // the time to `when`.
   bool must_wait(Ps when) {
     if (when < now_) return false;
     if (has_event_until(when)) return true;
     now_ = when;
     return false;
   }
-  static void resume(void* coroutine) { std::coroutine_handle<>::from_address(coroutine).resume(); }
+  static void resume_coroutine(void* coroutine) { std::coroutine_handle<>::from_address(coroutine).resume(); }
 
   static constexpr std::uint64_t first_local = std::uint64_t{1} << 63;
-  Queue queue_;
+  EventHeap queue_;
   Ps now_ = 0, end_ = 0;  // of the window
   std::uint64_t local_ = 0, remote_ = 0;
   std::uint64_t events_ = 0;

@@ -1,6 +1,7 @@
 // An allocator of coroutine frames with free lists, so that a run allocates nothing in its steady state. Frames are
-// aligned to 64 bytes, since they hold Times. Frames above 4 KiB come from the heap. A thread acquires frames
-// from the CoroutineFrames that it uses, or from its own; they may be released to another one.
+// aligned to 64 bytes, since they hold TimeVectors. Frames above 4 KiB come from the heap. A thread acquires frames
+// from the CoroutineFrames that UseOnThisThread selects, otherwise from its thread-local one. A frame may be released
+// to another CoroutineFrames than it was acquired from.
 #pragma once
 
 #include <array>
@@ -18,19 +19,19 @@ class CoroutineFrames {
   ~CoroutineFrames() {
     for (auto* head : heads_)
       while (head) {
-        Free* const next = head->next;
+        FreeFrame* const next = head->next;
         ::operator delete(head, std::align_val_t{64});
         head = next;
       }
   }
 
-  // Makes this thread use these frames during the lifetime of the object.
-  class Use {
+  // Makes this thread acquire frames from `frames` during the lifetime of the object.
+  class UseOnThisThread {
    public:
-    explicit Use(CoroutineFrames& frames) : before_(std::exchange(in_use(), &frames)) {}
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-    ~Use() { in_use() = before_; }
+    explicit UseOnThisThread(CoroutineFrames& frames) : before_(std::exchange(frames_in_use(), &frames)) {}
+    UseOnThisThread(const UseOnThisThread&) = delete;
+    UseOnThisThread& operator=(const UseOnThisThread&) = delete;
+    ~UseOnThisThread() { frames_in_use() = before_; }
 
    private:
     CoroutineFrames* before_;
@@ -39,36 +40,36 @@ class CoroutineFrames {
   static void* acquire(std::size_t bytes) {
     const std::size_t size_class = (bytes + step - 1) / step;
     if (size_class >= classes) return ::operator new(bytes, std::align_val_t{64});
-    auto& list = of_thread().heads_[size_class];
+    auto& list = frames_of_this_thread().heads_[size_class];
     if (!list) return ::operator new(size_class * step, std::align_val_t{64});
-    Free* const frame = list;
+    FreeFrame* const frame = list;
     list = frame->next;
     return frame;
   }
   static void release(void* memory, std::size_t bytes) {
     const std::size_t size_class = (bytes + step - 1) / step;
     if (size_class >= classes) return ::operator delete(memory, std::align_val_t{64});
-    auto& list = of_thread().heads_[size_class];
-    list = new (memory) Free{list};
+    auto& list = frames_of_this_thread().heads_[size_class];
+    list = new (memory) FreeFrame{list};
   }
 
  private:
   static constexpr std::size_t step = 64, classes = 65;
-  struct Free {
-    Free* next;
+  struct FreeFrame {
+    FreeFrame* next;
   };
-  static CoroutineFrames*& in_use() {
+  static CoroutineFrames*& frames_in_use() {
     thread_local CoroutineFrames* frames = nullptr;
     return frames;
   }
-  static CoroutineFrames& of_thread() {
-    if (CoroutineFrames* const frames = in_use()) [[likely]]
+  static CoroutineFrames& frames_of_this_thread() {
+    if (CoroutineFrames* const frames = frames_in_use()) [[likely]]
       return *frames;
     thread_local CoroutineFrames own;
     return own;
   }
 
-  std::array<Free*, classes> heads_{};
+  std::array<FreeFrame*, classes> heads_{};
 };
 
 }  // namespace nearfield::sim

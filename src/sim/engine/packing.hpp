@@ -15,7 +15,7 @@
 
 namespace nearfield::sim {
 
-// Serialises values.
+// Serialises values into a string of bytes.
 class Packing {
  public:
   template <class... Values>
@@ -47,7 +47,7 @@ class Packing {
   std::string bytes_;
 };
 
-// Deserialises the same values in the same order from bytes, which must outlive it.
+// Deserialises the values that a Packing has serialised, in the same order. The bytes must outlive this object.
 class Unpacking {
  public:
   explicit Unpacking(std::string_view bytes) : left_(bytes) {}

@@ -1,5 +1,5 @@
-// An object pool, so that a run allocates nothing in its steady state; objects are destroyed with the pool. And an
-// intrusive FIFO list of such objects, linked through their member `next`.
+// ObjectPool, so that a run allocates nothing in its steady state; objects are destroyed with the pool. FifoList, an
+// intrusive first-in first-out list of such objects, linked through their member `next`.
 #pragma once
 
 #include <deque>
@@ -8,9 +8,9 @@
 namespace nearfield::sim {
 
 template <class T>
-class Pool {
+class ObjectPool {
  public:
-  // Returns an object in the state in which it was released; the caller initialises it.
+  // Returns a free object in the state in which it was released, or a new one. The caller must initialise it.
   T* acquire() {
     if (free_.empty()) return &all_.emplace_back();
     T* const object = free_.back();
@@ -25,7 +25,7 @@ class Pool {
 };
 
 template <class T>
-class List {
+class FifoList {
  public:
   bool empty() const { return !head_; }
   void push(T* object) {

@@ -1,5 +1,5 @@
-// The event queue, earliest first; events at equal times keep the order in which they were scheduled. A 4-ary heap:
-// half as deep as a binary one, and the children of a node lie in one or two cache lines.
+// The event queue of an engine, earliest event first. Events at equal times keep the order in which they were
+// scheduled. A 4-ary heap: half as deep as a binary one, and the children of a node lie in one or two cache lines.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Event {
   void* what = nullptr;
 };
 
-class Queue {
+class EventHeap {
  public:
   bool empty() const { return heap_.empty(); }
   const Event& top() const { return heap_.front(); }
@@ -27,7 +27,7 @@ class Queue {
     heap_.push_back(event);
     while (place > 0) {
       const std::size_t parent = (place - 1) / arity;
-      if (!before(event, heap_[parent])) break;
+      if (!is_before(event, heap_[parent])) break;
       heap_[place] = heap_[parent];
       place = parent;
     }
@@ -38,26 +38,26 @@ class Queue {
     const Event first = heap_.front();
     const Event last = heap_.back();
     heap_.pop_back();
-    if (!heap_.empty()) sink(last);
+    if (!heap_.empty()) sift_down(last);
     return first;
   }
 
  private:
   static constexpr std::size_t arity = 4;
 
-  static bool before(const Event& a, const Event& b) {
+  static bool is_before(const Event& a, const Event& b) {
     return a.at < b.at || (a.at == b.at && a.sequence < b.sequence);
   }
 
-  void sink(const Event& event) {
+  void sift_down(const Event& event) {
     std::size_t place = 0;
     for (;;) {
       const std::size_t child = place * arity + 1;
       if (child >= heap_.size()) break;
       std::size_t earliest = child;
       for (std::size_t c = child + 1; c < child + arity && c < heap_.size(); ++c)
-        if (before(heap_[c], heap_[earliest])) earliest = c;
-      if (!before(heap_[earliest], event)) break;
+        if (is_before(heap_[c], heap_[earliest])) earliest = c;
+      if (!is_before(heap_[earliest], event)) break;
       heap_[place] = heap_[earliest];
       place = earliest;
     }

@@ -21,7 +21,7 @@ void Shards::leave() noexcept {
   }
 }
 
-// A contribution is preceded by the time of the shard's failure, or `never`.
+// Exchanges `mine` with all shards. Each contribution is preceded by the time at which its shard failed, or by `never`.
 std::vector<std::string> Shards::exchange(const std::string& mine, Ps failed) {
   if (count_ == 1) return {mine};
   std::string packed(reinterpret_cast<const char*>(&failed), sizeof failed);

@@ -1,7 +1,7 @@
-// A lazy coroutine: it starts when it is awaited and resumes its caller when it is done. Exceptions propagate to the
-// caller. Destroying a Task destroys the tasks that it awaits, too, so a run can be abandoned at any point.
+// A lazy coroutine: it starts when it is awaited, and resumes its caller when it has finished. Exceptions propagate to
+// the caller. Destroying a Task also destroys the tasks that it awaits, so a run can be abandoned at any point.
 //
-// Reference parameters of a coroutine must outlive it: await it where it is called.
+// Arguments that a coroutine takes by reference must outlive it, so await a coroutine in the expression that calls it.
 #pragma once
 
 #include <coroutine>
@@ -76,7 +76,7 @@ class [[nodiscard]] Task {
     if (handle_) handle_.destroy();
   }
 
-  // This is for code that starts a Task from outside any coroutine.
+  // Returns the handle, for code that starts a Task from outside any coroutine.
   std::coroutine_handle<> handle() const { return handle_; }
   bool done() const { return !handle_ || handle_.done(); }
 

@@ -30,7 +30,7 @@ void ThreadPool::parallel_for(std::size_t count, const std::function<void(std::s
   ++round_;
   round_.notify_all();
   run_shares(0);
-  // Workers that arrive later find no work; those that arrived earlier are waited for.
+  // Workers that wake after this find no work; those that already run are waited for.
   open_ = false;
   for (int inside = inside_; inside > 0; inside = inside_) inside_.wait(inside);
 }

@@ -1,5 +1,5 @@
-// A thread pool, which includes the calling thread; the others sleep while there is no work. The caller never waits for
-// a thread that has not begun any work, so that on a busy host a descheduled thread delays nothing.
+// A thread pool, which includes the calling thread. Workers sleep while there is no work. The caller never waits for a
+// worker that has not begun any work, so on a busy host a descheduled thread delays nothing.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,8 @@ namespace nearfield::sim {
 
 class ThreadPool {
  public:
-  // `threads` include the caller. If the system provides fewer, the pool has fewer.
+  // Starts `threads` - 1 workers; the caller is the remaining thread. If the system provides fewer threads, the pool
+  // has fewer.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -20,11 +21,12 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
   // Calls `work(i)` for each i below `count`, on any of the threads; returns when all calls have returned. `work` must
-  // not throw. For equal counts, each thread begins with the same share of the numbers, then steals from other shares.
+  // not throw. For equal counts, each thread begins with the same share of the indices, then steals from the shares of
+  // other threads.
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& work);
 
  private:
-  // The share of the numbers that a thread begins with; those before `next` have been begun.
+  // The share of the indices with which a thread begins. Indices before `next` have been taken.
   struct alignas(64) Share {
     std::atomic<std::size_t> next = 0;
     std::size_t end = 0;

@@ -15,7 +15,7 @@ namespace nearfield::sim {
 // Picoseconds, always a whole number, so that sums are exact and independent of their order (up to 2^53: 2.5 hours).
 using Ps = double;
 
-inline constexpr int num_memory_speeds = 4;  // of memory, in one run
+inline constexpr int num_memory_speeds = 4;  // the number of memory speeds that one run simulates
 
 inline Ps ps_from_ns(double ns) { return std::nearbyint(ns * 1e3); }
 
@@ -36,22 +36,22 @@ struct alignas(32) TimeVector {
 
 #if defined(__AVX__)
 inline __m256d lanes_of(const TimeVector& times) { return _mm256_load_pd(times.at.data()); }
-inline TimeVector of_lanes(__m256d lanes) {
+inline TimeVector from_lanes(__m256d lanes) {
   TimeVector result;
   _mm256_store_pd(result.at.data(), lanes);
   return result;
 }
 inline TimeVector& TimeVector::operator+=(const TimeVector& other) {
-  return *this = of_lanes(_mm256_add_pd(lanes_of(*this), lanes_of(other)));
+  return *this = from_lanes(_mm256_add_pd(lanes_of(*this), lanes_of(other)));
 }
 inline TimeVector& TimeVector::operator+=(Ps everywhere) {
-  return *this = of_lanes(_mm256_add_pd(lanes_of(*this), _mm256_set1_pd(everywhere)));
+  return *this = from_lanes(_mm256_add_pd(lanes_of(*this), _mm256_set1_pd(everywhere)));
 }
 inline TimeVector later(const TimeVector& a, const TimeVector& b) {
-  return of_lanes(_mm256_max_pd(lanes_of(a), lanes_of(b)));
+  return from_lanes(_mm256_max_pd(lanes_of(a), lanes_of(b)));
 }
 inline TimeVector earlier(const TimeVector& a, const TimeVector& b) {
-  return of_lanes(_mm256_min_pd(lanes_of(a), lanes_of(b)));
+  return from_lanes(_mm256_min_pd(lanes_of(a), lanes_of(b)));
 }
 inline bool all_at_least(const TimeVector& a, const TimeVector& b) {
   return _mm256_movemask_pd(_mm256_cmp_pd(lanes_of(a), lanes_of(b), _CMP_GE_OQ)) == 0xF;
@@ -60,32 +60,36 @@ inline bool operator==(const TimeVector& a, const TimeVector& b) {
   return _mm256_movemask_pd(_mm256_cmp_pd(lanes_of(a), lanes_of(b), _CMP_EQ_OQ)) == 0xF;
 }
 #elif defined(__SSE2__)
-// Always access pairs: to load a pair right after its halves were stored separately defeats store forwarding.
-inline __m128d pair(const TimeVector& times, std::size_t first) { return _mm_load_pd(&times.at[first]); }
-inline TimeVector of_pairs(__m128d low, __m128d high) {
+// Accesses times in pairs, always: a load of a pair right after its halves were stored separately would defeat store
+// forwarding.
+inline __m128d load_pair(const TimeVector& times, std::size_t first) { return _mm_load_pd(&times.at[first]); }
+inline TimeVector from_pairs(__m128d low, __m128d high) {
   TimeVector result;
   _mm_store_pd(&result.at[0], low);
   _mm_store_pd(&result.at[2], high);
   return result;
 }
 inline TimeVector& TimeVector::operator+=(const TimeVector& other) {
-  return *this = of_pairs(_mm_add_pd(pair(*this, 0), pair(other, 0)), _mm_add_pd(pair(*this, 2), pair(other, 2)));
+  return *this = from_pairs(_mm_add_pd(load_pair(*this, 0), load_pair(other, 0)),
+                            _mm_add_pd(load_pair(*this, 2), load_pair(other, 2)));
 }
 inline TimeVector& TimeVector::operator+=(Ps everywhere) {
   const __m128d both = _mm_set1_pd(everywhere);
-  return *this = of_pairs(_mm_add_pd(pair(*this, 0), both), _mm_add_pd(pair(*this, 2), both));
+  return *this = from_pairs(_mm_add_pd(load_pair(*this, 0), both), _mm_add_pd(load_pair(*this, 2), both));
 }
 inline TimeVector later(const TimeVector& a, const TimeVector& b) {
-  return of_pairs(_mm_max_pd(pair(a, 0), pair(b, 0)), _mm_max_pd(pair(a, 2), pair(b, 2)));
+  return from_pairs(_mm_max_pd(load_pair(a, 0), load_pair(b, 0)), _mm_max_pd(load_pair(a, 2), load_pair(b, 2)));
 }
 inline TimeVector earlier(const TimeVector& a, const TimeVector& b) {
-  return of_pairs(_mm_min_pd(pair(a, 0), pair(b, 0)), _mm_min_pd(pair(a, 2), pair(b, 2)));
+  return from_pairs(_mm_min_pd(load_pair(a, 0), load_pair(b, 0)), _mm_min_pd(load_pair(a, 2), load_pair(b, 2)));
 }
 inline bool all_at_least(const TimeVector& a, const TimeVector& b) {
-  return _mm_movemask_pd(_mm_and_pd(_mm_cmpge_pd(pair(a, 0), pair(b, 0)), _mm_cmpge_pd(pair(a, 2), pair(b, 2)))) == 3;
+  return _mm_movemask_pd(_mm_and_pd(_mm_cmpge_pd(load_pair(a, 0), load_pair(b, 0)),
+                                    _mm_cmpge_pd(load_pair(a, 2), load_pair(b, 2)))) == 3;
 }
 inline bool operator==(const TimeVector& a, const TimeVector& b) {
-  return _mm_movemask_pd(_mm_and_pd(_mm_cmpeq_pd(pair(a, 0), pair(b, 0)), _mm_cmpeq_pd(pair(a, 2), pair(b, 2)))) == 3;
+  return _mm_movemask_pd(_mm_and_pd(_mm_cmpeq_pd(load_pair(a, 0), load_pair(b, 0)),
+                                    _mm_cmpeq_pd(load_pair(a, 2), load_pair(b, 2)))) == 3;
 }
 #else
 inline TimeVector& TimeVector::operator+=(const TimeVector& other) {

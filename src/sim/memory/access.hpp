@@ -6,7 +6,8 @@
 
 namespace nearfield::sim {
 
-// Physical; below 2^37 (128 GiB). If cores have local memories, addresses alternate between these every 8 GiB.
+// A physical address in a node, below 2^37 (128 GiB). If a node has several memories (NUMA), they alternate every 8 GiB
+// of addresses.
 using Address = std::uint64_t;
 inline constexpr int home_shift = 33;
 
@@ -16,11 +17,11 @@ inline constexpr std::size_t max_cache_levels = 6;
 enum class Access {
   load,
   store,
-  chase,              // a load whose address depends on the load before it, and which the core waits for
+  chase,              // a load whose address depends on the previous load; the core waits for its data
   index,              // a load whose data is the address of later gathers
   gather,             // a load whose address depends on the last index load
-  load_nontemporal,   // past the caches; a cached copy is written back and removed first
-  store_nontemporal,  // a non-temporal store
+  load_nontemporal,   // a load that bypasses the caches; a cached copy is first written back and invalidated
+  store_nontemporal,  // a store that bypasses the caches in the same way
 };
 
 // One access of a recorded trace.
@@ -33,8 +34,8 @@ struct Reference {
 // The level of the memory hierarchy into which a NIC injects lines.
 struct InjectionTarget {
   static constexpr int memory = -1;
-  int level = memory;  // cache level, counted from 0; the line is written to memory, too, and clean in the cache
-  int core = 0;        // whose cache of that level
+  int level = memory;  // cache level, counted from 0; the line is also written to memory, so the cached copy is clean
+  int core = 0;        // the core whose cache of that level receives the line
   int ways = 0;        // restricts the line to the first `ways` ways of a set, as a way mask does; 0: any way
 
   bool operator==(const InjectionTarget&) const = default;
@@ -45,14 +46,14 @@ struct CopyState {
   bool present = false, modified = false, shared = false;
 };
 
-// What supplied a line.
+// The result of a cache lookup: which cache or memory supplied the line.
 struct LookupResult {
-  int level = 0;             // the number of caches stands for memory
-  bool transferred = false;  // another core's cache supplied it
-  bool written = false;      // which wrote it to memory, too; set beyond the last cache only
-  bool upgraded = false;     // a store took the line from other caches that had it, too
-  bool first_use = false;    // of a line that was prefetched into L1
-  int holder = 0;            // beyond the last cache: which last-level cache had it
+  int level = 0;             // the level that supplied the line; the number of cache levels stands for memory
+  bool transferred = false;  // another core's cache supplied the line
+  bool written = false;  // the supplying cache also wrote the line back to memory; set only beyond the last-level cache
+  bool upgraded = false;   // a store invalidated copies of the line in other caches
+  bool first_use = false;  // the first use of a line that was prefetched into L1
+  int holder = 0;          // the number of the last-level cache that held the line, if last-level caches were snooped
 };
 
 }  // namespace nearfield::sim

@@ -1,6 +1,6 @@
-// A bus that carries one access at a time, at every memory speed. Accesses do not arrive in time order: an access of a
-// core that waits for a slot may be later than those of other cores that follow it, which then use the intervals that
-// it left free.
+// A bus that carries one access at a time, simulated at every memory speed. Reservations do not arrive in time order:
+// an access that waits for a miss slot may start later than accesses of other cores that are simulated after it. Those
+// accesses then use the intervals that the bus left free.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace nearfield::sim {
 
-// timing_kernel.hpp, per instruction set of the host
+// Defined in timing_kernel.hpp, once per instruction set of the host.
 namespace plain {
 struct TimingKernel;
 }
@@ -19,66 +19,68 @@ namespace wide {
 struct TimingKernel;
 }
 
-// The intervals in which a bus was free, at one memory speed, in time order.
+// The free intervals of a bus at one memory speed, in time order.
 class FreeIntervals {
  public:
-  // Adds an interval, which must be later than all others.
+  // Adds a free interval, which must be later than all stored ones. If the ring buffer is full, drops the oldest
+  // interval.
   void add(Ps begin, Ps end) {
     if (count_ == capacity) ++oldest_, --count_;
-    interval(count_++) = {begin, end};
+    interval_at(count_++) = {begin, end};
   }
-  // Reserves up to `duration` in intervals from `start` on, in several pieces if one is too short. Returns the part of
-  // `duration` that did not fit, and sets `end` to the end of the last piece.
-  Ps fill(Ps start, Ps duration, Ps& end) {
-    for (auto which = first_ending_after(start); which < count_ && duration > 0;) {
-      const Interval found = interval(which);
+  // Reserves up to `duration` of the free time from `start` on, split over several intervals if necessary. Sets `end`
+  // to the end of the last reserved piece, if any. Returns the part of `duration` that did not fit.
+  Ps reserve_within(Ps start, Ps duration, Ps& end) {
+    for (auto which = first_interval_ending_after(start); which < count_ && duration > 0;) {
+      const Interval found = interval_at(which);
       const Ps begun = std::max(start, found.begin);
       end = std::min(begun + duration, found.end);
       duration -= end - begun;
-      which = cut(which, begun, end);
+      which = cut_interval(which, begun, end);
     }
     return duration;
   }
-  Ps last_end() { return count_ > 0 ? interval(count_ - 1).end : 0; }
+  Ps end_of_last_interval() { return count_ > 0 ? interval_at(count_ - 1).end : 0; }
 
  private:
   struct Interval {
     Ps begin, end;
   };
-  // Enough for cores that share a memory and are some lines apart each. A new interval replaces the oldest one.
+  // Sufficient if cores that share a memory run at most some lines ahead of one another. If full, a new interval
+  // replaces the oldest one.
   static constexpr std::size_t capacity = 64;
 
-  Interval& interval(std::size_t which) { return intervals_[(oldest_ + which) % capacity]; }
-  std::size_t first_ending_after(Ps time) {
+  Interval& interval_at(std::size_t which) { return intervals_[(oldest_ + which) % capacity]; }
+  std::size_t first_interval_ending_after(Ps time) {
     std::size_t low = 0, high = count_;
     while (low < high) {
       const auto middle = (low + high) / 2;
-      if (interval(middle).end > time)
+      if (interval_at(middle).end > time)
         high = middle;
       else
         low = middle + 1;
     }
     return low;
   }
-  // Removes a piece from an interval, and returns the index of the next interval.
-  std::size_t cut(std::size_t which, Ps begun, Ps end) {
-    const Interval before{interval(which).begin, begun}, after{end, interval(which).end};
+  // Removes [begun, end) from a free interval. Returns the index of the next interval.
+  std::size_t cut_interval(std::size_t which, Ps begun, Ps end) {
+    const Interval before{interval_at(which).begin, begun}, after{end, interval_at(which).end};
     const bool has_before = before.end > before.begin, has_after = after.end > after.begin;
     if (has_before && has_after) insert(which + 1, after);
     if (!has_before && !has_after) {
       remove(which);
       return which;
     }
-    interval(which) = has_before ? before : after;
+    interval_at(which) = has_before ? before : after;
     return which + 1;
   }
   void insert(std::size_t which, const Interval& added) {
     if (count_ == capacity) return;
-    for (auto next = count_++; next > which; --next) interval(next) = interval(next - 1);
-    interval(which) = added;
+    for (auto next = count_++; next > which; --next) interval_at(next) = interval_at(next - 1);
+    interval_at(which) = added;
   }
   void remove(std::size_t which) {
-    for (--count_; which < count_; ++which) interval(which) = interval(which + 1);
+    for (--count_; which < count_; ++which) interval_at(which) = interval_at(which + 1);
   }
 
   std::size_t oldest_ = 0, count_ = 0;
@@ -88,7 +90,8 @@ class FreeIntervals {
 class Bus {
  public:
   // Reserves the bus for an access that may begin at `start`: in free intervals between earlier reservations if there
-  // are any from then on, else behind them. Returns when the access ends, less `duration`.
+  // are any after `start`, otherwise after the last reservation. Returns the end of the access minus `duration`, at
+  // each memory speed.
   TimeVector reserve(const TimeVector& start, const TimeVector& duration) {
     if (!all_at_least(start, last_free_end_)) [[unlikely]]
       return reserve_free_interval(start, duration);
@@ -97,10 +100,11 @@ class Bus {
     free_ = begun + duration;
     return begun;
   }
-  // Reserves the bus behind all others; nobody waits for it.
-  void append(const TimeVector& duration) { free_ += duration; }
-  // Returns whether it is free from exactly this time on, with no free interval later than it.
-  bool is_free_from(const TimeVector& time) const { return free_ == time && all_at_least(time, last_free_end_); }
+  // Appends a reservation after all others, for a transfer that no core waits for.
+  void append_reservation(const TimeVector& duration) { free_ += duration; }
+  // Returns whether the bus becomes free exactly at `time` and has no free interval after `time`, at every memory
+  // speed.
+  bool becomes_free_at(const TimeVector& time) const { return free_ == time && all_at_least(time, last_free_end_); }
 
  private:
   friend struct plain::TimingKernel;
@@ -120,11 +124,11 @@ class Bus {
       if (end >= free) {
         if (end > free) free_intervals_[l].add(free, end);
         free = end += wanted;
-      } else if (const Ps left = free_intervals_[l].fill(start.at[l], wanted, end); left > 0) {
+      } else if (const Ps left = free_intervals_[l].reserve_within(start.at[l], wanted, end); left > 0) {
         end = free += left;
       }
       begun.at[l] = end - wanted;
-      last_free_end_.at[l] = free_intervals_[l].last_end();
+      last_free_end_.at[l] = free_intervals_[l].end_of_last_interval();
     }
     return begun;
   }

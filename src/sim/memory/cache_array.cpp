@@ -5,37 +5,39 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t min_line_bytes = 32;  // so that line numbers have 32 bits
-constexpr int max_ways = 126;                 // an age has 7 bits, of which one value stands for no way
+constexpr std::uint64_t min_line_bytes = 32;  // so that line numbers fit into 32 bits
+constexpr int max_ways = 126;                 // an age has 7 bits, and one of its values marks slots that are not ways
 
-void refuse(const std::string& why) { throw std::invalid_argument("a cache " + why); }
+void throw_invalid_cache(const std::string& why) { throw std::invalid_argument("a cache " + why); }
 
-void check(const Cache& spec) {
+void check_geometry(const Cache& spec) {
   const auto line = static_cast<std::uint64_t>(spec.line_bytes);
   if (spec.line_bytes < static_cast<int>(min_line_bytes) || !std::has_single_bit(line))
-    refuse("has lines of " + std::to_string(spec.line_bytes) + " bytes: it must be a power of two from 32");
+    throw_invalid_cache("has lines of " + std::to_string(spec.line_bytes) +
+                        " bytes: it must be a power of two from 32");
   if (spec.ways < 1 || spec.ways > max_ways)
-    refuse("has " + std::to_string(spec.ways) + " ways: from 1 to " + std::to_string(max_ways));
+    throw_invalid_cache("has " + std::to_string(spec.ways) + " ways: from 1 to " + std::to_string(max_ways));
   if (spec.size_bytes == 0 || spec.size_bytes % (line * static_cast<std::uint64_t>(spec.ways)) != 0)
-    refuse("of " + std::to_string(spec.size_bytes) + " bytes cannot be divided into sets of " +
-           std::to_string(spec.ways) + " lines of " + std::to_string(line) + " bytes");
+    throw_invalid_cache("of " + std::to_string(spec.size_bytes) + " bytes cannot be divided into sets of " +
+                        std::to_string(spec.ways) + " lines of " + std::to_string(line) + " bytes");
   const auto parts = static_cast<unsigned>(spec.sub_blocks);
   if (spec.sub_blocks < 1 || parts > 4 || !std::has_single_bit(parts) || line / parts < min_line_bytes)
-    refuse("has " + std::to_string(spec.sub_blocks) + " sub-blocks: 1, 2 or 4 of at least 32 bytes");
+    throw_invalid_cache("has " + std::to_string(spec.sub_blocks) + " sub-blocks: 1, 2 or 4 of at least 32 bytes");
 }
 
-const ReplacementSpec& replacement_of(const Cache& spec) {
+const ReplacementSpec& find_replacement(const Cache& spec) {
   for (const auto* candidate : all_replacements()) {
     if (candidate->name != spec.replacement) continue;
     if (candidate->power_of_two_ways && !std::has_single_bit(static_cast<unsigned>(spec.ways)))
-      refuse("with " + spec.replacement + " must have a power of two of ways, not " + std::to_string(spec.ways));
+      throw_invalid_cache("with " + spec.replacement + " must have a power of two of ways, not " +
+                          std::to_string(spec.ways));
     return *candidate;
   }
   throw std::invalid_argument("a cache has the unknown replacement '" + spec.replacement + "'");
 }
 
-std::uint32_t checked_sets(const Cache& spec) {
-  check(spec);
+std::uint32_t checked_num_sets(const Cache& spec) {
+  check_geometry(spec);
   return static_cast<std::uint32_t>(spec.size_bytes / static_cast<std::uint64_t>(spec.line_bytes) /
                                     static_cast<std::uint64_t>(spec.ways));
 }
@@ -45,7 +47,7 @@ std::uint8_t log2_of(int power) { return static_cast<std::uint8_t>(std::countr_z
 }  // namespace
 
 CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
-    : sets_(checked_sets(spec)),
+    : sets_(checked_num_sets(spec)),
       groups_per_set_(static_cast<std::uint32_t>((spec.ways + ways_per_group - 1) / ways_per_group)),
       line_shift_(log2_of(spec.line_bytes)),
       sub_block_shift_(log2_of(spec.line_bytes / spec.sub_blocks)),
@@ -53,21 +55,21 @@ CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
       lru_(spec.replacement == lru_replacement.name),
       is_narrow_(spec.ways <= narrow_ways),
       ways_(spec.ways),
-      replacement_(replacement_of(spec).make()) {
+      replacement_(find_replacement(spec).make()) {
   const bool is_tree = spec.replacement == tree_plru_replacement.name;
   is_inline_ = groups_per_set_ == 1 && (lru_ || is_tree);
   order_.ways = ways_;
   if (is_inline_ && is_tree) order_.plru = &plru_trees[std::countr_zero(static_cast<unsigned>(ways_))];
   if (is_inline_ && lru_) {
     WayGroup first{};
-    replacement_->prepare(&first, ways_);
+    replacement_->prepare_set(&first, ways_);
     std::ranges::copy(first.age, order_.first_ages);
   }
   if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
-  const auto compare =
-      is_inline_ && lru_ && !ways_matter ? CopyOnWriteSets::Compare::order : CopyOnWriteSets::Compare::bytes;
+  const auto compare = is_inline_ && lru_ && !ways_matter ? CopyOnWriteSets::SetComparison::order
+                                                          : CopyOnWriteSets::SetComparison::bytes;
   if (variants) cow_sets_ = std::make_unique<CopyOnWriteSets>(*variants, sets_, groups_per_set_, compare);
-  if (variants) variants_ = variants->count();
+  if (variants) variants_ = variants->num_variants();
   clear();
 }
 
@@ -75,7 +77,7 @@ CacheView CacheArray::view() const {
   CacheView view{order_};
   view.way_groups = way_groups_;
   view.reciprocal = reciprocal_;
-  view.owners = cow_sets_ ? cow_sets_->owners() : nullptr;
+  view.owners = cow_sets_ ? cow_sets_->clone_owners() : nullptr;
   view.sets = sets_;
   view.line_shift = line_shift_;
   view.sub_block_shift = sub_block_shift_;
@@ -86,7 +88,7 @@ CacheView CacheArray::view() const {
 
 void CacheArray::clear() {
   storage_.reset();
-  // The pages of clones that are never made stay unused.
+  // The host allocates no pages for clones that are never made.
   storage_ = make_lazy_zero_array<WayGroup>(static_cast<std::size_t>(variants_) * sets_ * groups_per_set_);
   way_groups_ = storage_.get();
   if (cow_sets_) cow_sets_->clear(way_groups_);
@@ -95,15 +97,16 @@ void CacheArray::clear() {
 void CacheArray::copy_variant(const CacheArray& other, int variant) {
   const WayGroup never_used{};
   for (std::uint32_t set = 0; set < sets_; ++set) {
-    const WayGroup* const source = other.cow_sets_ ? other.cow_sets_->copy_of(variant, set) : other.common(set);
+    const WayGroup* const source = other.cow_sets_ ? other.cow_sets_->copy_of(variant, set) : other.common_set(set);
     for (std::uint32_t i = 0; i < groups_per_set_; ++i)
-      if (std::memcmp(&source[i], &never_used, sizeof never_used) != 0) common(set)[i] = source[i];
+      if (std::memcmp(&source[i], &never_used, sizeof never_used) != 0) common_set(set)[i] = source[i];
   }
 }
 
-// In recency order, no two of several ways have the same age; in other orders a set begins with zeros.
+// With lru, the ways of a set differ in age, so two equal ages mean that the set has never been used. With other
+// replacements, an unused set of zeros is valid as it is.
 void CacheArray::prepare_if_unused(WayGroup* set) {
-  if (lru_ && ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare(set, ways_);
+  if (lru_ && ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare_set(set, ways_);
 }
 
 CacheArray::Way CacheArray::find_in_groups(const SetAndTag& where) const {
@@ -115,12 +118,12 @@ CacheArray::Way CacheArray::find_in_groups(const SetAndTag& where) const {
 
 CacheArray::Way CacheArray::way_by_replacement(WayGroup* set, int limit) {
   prepare_if_unused(set);
-  if (lru_ && limit == 0) return nth(set, replacement_->victim(set, ways_));  // an empty way if there is one
+  if (lru_ && limit == 0) return nth_way(set, replacement_->choose_victim(set, ways_));  // an empty way if there is one
   const int num_ways = limit > 0 && limit < ways_ ? limit : ways_;
   for (int way = 0; way < num_ways; ++way)
-    if (nth(set, way).is_empty()) return nth(set, way);
-  return nth(set,
-             num_ways == ways_ ? replacement_->victim(set, ways_) : replacement_->victim_among(set, ways_, num_ways));
+    if (nth_way(set, way).is_empty()) return nth_way(set, way);
+  return nth_way(set, num_ways == ways_ ? replacement_->choose_victim(set, ways_)
+                                        : replacement_->choose_victim_among_first(set, ways_, num_ways));
 }
 
 }  // namespace nearfield::sim

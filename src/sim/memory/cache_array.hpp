@@ -1,4 +1,5 @@
-// One cache: which lines it holds, in which state, in which recency order. It knows nothing of other caches.
+// The tags of one cache: which lines it holds, in which state and in which recency order. CacheArray does not know of
+// other caches.
 #pragma once
 
 #include <bit>
@@ -15,16 +16,17 @@ namespace nearfield::sim {
 
 class CacheArray {
  public:
-  // Throws std::invalid_argument for an impossible geometry. `variants`: set if there are several; `ways_matter`: the
-  // way that holds a line matters, not only the recency order, such as the ways that a device is restricted to.
+  // Throws std::invalid_argument for an impossible geometry. `variants`: non-null if several variants are simulated.
+  // `ways_matter`: two sets are equal only if each way holds the same line, as is necessary if a device may fill only
+  // some of the ways; otherwise equal recency order suffices.
   explicit CacheArray(const Cache& spec, Variants* variants = nullptr, bool ways_matter = false);
 
-  // The set of an address, and the tag of its line there, from 1.
+  // The set of an address, and the tag of the address's line in that set, counted from 1 (0 marks an empty way).
   struct SetAndTag {
     WayGroup* set;
     std::uint32_t tag;
   };
-  // A way of a set.
+  // One way of a set. A null `group` means that no way was found.
   struct Way {
     WayGroup* group = nullptr;
     unsigned index = 0;
@@ -34,39 +36,41 @@ class CacheArray {
     std::uint16_t& sharers() const { return group->sharers[index]; }
   };
 
-  // Returns the acting group's set, which it may then change.
+  // Returns the set and tag of an address for writing. The set is the copy of the acting group of variants
+  // (variants.hpp), cloned first if other variants share it.
   NEARFIELD_ALWAYS_INLINE SetAndTag locate(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
+    const auto [set, tag] = decompose_address(address);
     if (cow_sets_) [[unlikely]]
       return {cow_sets_->writable_set(set), tag};
-    return {common(set), tag};
+    return {common_set(set), tag};
   }
-  // Returns the way that holds the line, as find() does, in the acting group's set, which it may then change.
+  // Returns the way that holds the line, or an empty Way. The way is in the acting group's copy of the set and may be
+  // changed.
   NEARFIELD_ALWAYS_INLINE Way lookup(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
+    const auto [set, tag] = decompose_address(address);
     if (!cow_sets_) [[likely]]
-      return find({common(set), tag}, address);
+      return find({common_set(set), tag}, address);
     auto* const readable = cow_sets_->readable_set(set);
     const auto way = find({readable, tag}, address);
     return way ? Way{cow_sets_->writable_set(set) + (way.group - readable), way.index} : way;
   }
-  // Returns whether the acting group has the line.
-  bool has(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
-    return bool{find({cow_sets_ ? cow_sets_->readable_set(set) : common(set), tag}, address)};
+  // Returns whether the cache holds the line under the acting group of variants.
+  bool has_line(Address address) const {
+    const auto [set, tag] = decompose_address(address);
+    return bool{find({cow_sets_ ? cow_sets_->readable_set(set) : common_set(set), tag}, address)};
   }
-  // For read access, under one variant.
-  SetAndTag locate_for(int variant, Address address) const {
-    const auto [set, tag] = number_and_tag(address);
-    return {cow_sets_ ? cow_sets_->copy_of(variant, set) : common(set), tag};
+  // Returns the set and tag of an address under one variant, for reading only.
+  SetAndTag locate_in_variant(int variant, Address address) const {
+    const auto [set, tag] = decompose_address(address);
+    return {cow_sets_ ? cow_sets_->copy_of(variant, set) : common_set(set), tag};
   }
-  // Returns nullptr as the set if it is not the same in all variants.
+  // Returns the set and tag of an address; nullptr as the set if the set is not the same in all variants.
   NEARFIELD_ALWAYS_INLINE SetAndTag locate_common(Address address) const {
-    const auto [set, tag] = number_and_tag(address);
-    return {cow_sets_ && !cow_sets_->is_common(set) ? nullptr : common(set), tag};
+    const auto [set, tag] = decompose_address(address);
+    return {cow_sets_ && !cow_sets_->is_common_set(set) ? nullptr : common_set(set), tag};
   }
 
-  // Returns the way that holds the line (with sub-blocks: the address's one), or an empty Way.
+  // Returns the way that holds the line, or an empty Way. With sub-blocks, the sub-block of the address must be valid.
   NEARFIELD_ALWAYS_INLINE Way find(const SetAndTag& where, Address address) const {
     const auto way = find_tag(where);
     if (!has_sub_blocks() || !way) [[likely]]
@@ -84,18 +88,19 @@ class CacheArray {
     if (is_inline_) [[likely]]
       order_.touch(*way.group, way.index);
     else
-      replacement_->touch(set_of(way), ways_, number(way));
+      replacement_->touch(set_containing(way), ways_, way_number(way));
   }
 
-  // Returns the way to fill next, of the first `limit` ways if that is not 0. It may hold a line, which must be
-  // evicted first.
+  // Returns the way to fill next, among the first `limit` ways unless `limit` is 0. If the way holds a line, the caller
+  // must evict the line first.
   NEARFIELD_ALWAYS_INLINE Way way_to_fill(const SetAndTag& where, int limit = 0) {
     if (is_inline_ && limit == 0) [[likely]]
       return {where.set, order_.way_to_fill(*where.set)};
     return way_by_replacement(where.set, limit);
   }
 
-  // Fills a line (a sub-block) into a way that way_to_fill() returned, or that has the line's other sub-blocks.
+  // Fills a line (or the address's sub-block) into a way that way_to_fill() returned or that holds other sub-blocks of
+  // the line.
   NEARFIELD_ALWAYS_INLINE void fill(const SetAndTag& where, const Way& way, Address address, std::uint8_t state) {
     if (way.group->tag[way.index] != where.tag) {
       way.group->tag[way.index] = where.tag;
@@ -106,7 +111,7 @@ class CacheArray {
     touch(way);
   }
 
-  // Removes the line (the sub-block); returns the state that it had.
+  // Removes the line (or the address's sub-block). Returns the removed state.
   NEARFIELD_ALWAYS_INLINE std::uint8_t remove(const Way& way, Address address) {
     const auto was = state(way, address);
     if (has_sub_blocks()) {
@@ -118,16 +123,16 @@ class CacheArray {
       order_.remove(*way.group, way.index);
     } else {
       way.group->tag[way.index] = no_tag;
-      replacement_->invalidate(set_of(way), ways_, number(way));
+      replacement_->invalidate(set_containing(way), ways_, way_number(way));
     }
     return was;
   }
 
-  // Returns the cache in the form that the fast path needs; only if has_view().
+  // Returns the view of this cache that the fast path (fast_path.hpp) needs. Requires has_view().
   CacheView view() const;
   bool has_view() const { return is_inline_ && sets_ > 1; }
 
-  // Returns the flags of the line (of the address's sub-block).
+  // Returns the flags of the line (or of the address's sub-block).
   NEARFIELD_ALWAYS_INLINE std::uint8_t state(const Way& way, Address address) const {
     return has_sub_blocks() ? sub_block_state(way, sub_block_bit(address)) : way.group->flags[way.index];
   }
@@ -144,24 +149,25 @@ class CacheArray {
     set_state(way, address, static_cast<std::uint8_t>(state(way, address) & ~flags));
   }
 
-  // Calls `function` with the address of each sub-block that a way holds, or with the line's if it has none.
+  // Calls `function` with the address of each valid sub-block in a way. In a cache without sub-blocks, calls `function`
+  // with the address of the line.
   template <class Function>
   NEARFIELD_ALWAYS_INLINE void for_each_sub_block(const Way& way, Function&& function) const {
     for_each_sub_block_of_line(way, address_of(way), function);
   }
 
-  // Calls `function` with the address of each line that the cache holds under any variant, or held under one when the
-  // action began.
+  // Calls `function` with the address of each line that the cache holds under any variant now, or held under any
+  // variant when the current action began.
   template <class Function>
   void for_each_line(Function&& function) const {
     const auto for_each_of_set = [&](std::uint32_t set, WayGroup* way_groups) {
       for (auto* group = way_groups; group < way_groups + groups_per_set_; ++group)
         for (unsigned index = 0; index < ways_per_group; ++index)
           if (group->tag[index] != no_tag)
-            for_each_sub_block_of_line({group, index}, address_in(set, {group, index}), function);
+            for_each_sub_block_of_line({group, index}, line_address_in_set(set, {group, index}), function);
     };
-    const auto sets = sets_ + static_cast<std::uint32_t>(cow_sets_ ? cow_sets_->clone_slots() : 0);
-    for (std::uint32_t set = 0; set < sets; ++set) for_each_of_set(set, common(set));
+    const auto sets = sets_ + static_cast<std::uint32_t>(cow_sets_ ? cow_sets_->num_clone_slots() : 0);
+    for (std::uint32_t set = 0; set < sets; ++set) for_each_of_set(set, common_set(set));
     if (cow_sets_) cow_sets_->for_each_snapshot(for_each_of_set);
   }
   // Returns the address of the line that a way holds.
@@ -169,59 +175,65 @@ class CacheArray {
     auto set = static_cast<std::uint32_t>(way.group - way_groups_);
     if (groups_per_set_ > 1) [[unlikely]]
       set /= groups_per_set_;
-    return address_in(set, way);
+    return line_address_in_set(set, way);
   }
-  // The number of sub-blocks (or lines) that a way holds, and of those in these states.
-  struct Held {
+  // How many sub-blocks a way holds, and how many of these are modified or injected. A line without sub-blocks counts
+  // as one.
+  struct SubBlockCounts {
     unsigned sub_blocks, modified, injected;
   };
-  NEARFIELD_ALWAYS_INLINE Held held(const Way& way) const {
+  NEARFIELD_ALWAYS_INLINE SubBlockCounts count_sub_blocks(const Way& way) const {
     if (!has_sub_blocks()) {
       const unsigned state = way.group->flags[way.index];
       return {1, state & sim::modified, (state & sim::injected) != 0};
     }
     const unsigned valid = valid_bits(way) & 0x0FU, states = modified_bits(way);
-    return {ones(valid), ones(states & valid), ones(states >> 4 & valid)};
+    return {count_ones(valid), count_ones(states & valid), count_ones(states >> 4 & valid)};
   }
 
   bool has_sub_block(const Way& way, Address address) const {
     return !has_sub_blocks() || (valid_bits(way) & sub_block_bit(address)) != 0;
   }
   std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
-  std::uint64_t sub_block_bytes() const { return 1ULL << sub_block_shift_; }  // of a sub-block, or the line
+  // Returns the length of a sub-block, or of a line if there are no sub-blocks.
+  std::uint64_t sub_block_bytes() const { return 1ULL << sub_block_shift_; }
   bool has_sub_blocks() const { return sub_blocks_ > 1; }
   void clear();
   bool keeps_state_in_sets() const { return replacement_->keeps_state_in_sets(); }
-  // Copies the contents that another cache of the same geometry has under a variant. This one must be empty, and for
-  // one variant.
+  // Copies the contents that another cache of the same geometry has under one variant. This cache must be empty and
+  // simulate a single variant.
   void copy_variant(const CacheArray& other, int variant);
   std::size_t host_bytes() const { return sizeof(WayGroup) * sets_ * groups_per_set_; }
-  // Prefetches this set into the host's caches. It must be inlined: to GCC, a call of it looks as if it did nothing.
+  // Prefetches the set of an address into the host's caches. Must be inlined: GCC removes calls of this function, since
+  // it has no visible effect.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(Address address) const {
-    const auto* set = common(number_and_tag(address).set);
+    const auto* set = common_set(decompose_address(address).set);
     __builtin_prefetch(set, 1);
     __builtin_prefetch(&set->age, 1);
   }
 
  private:
-  struct NumberAndTag {
+  struct SetIndexAndTag {
     std::uint32_t set, tag;
   };
-  NEARFIELD_ALWAYS_INLINE NumberAndTag number_and_tag_of_many(Address address) const {
+  NEARFIELD_ALWAYS_INLINE SetIndexAndTag decompose_address_by_reciprocal(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
     return {line - tag * sets_, tag + 1};
   }
-  NEARFIELD_ALWAYS_INLINE NumberAndTag number_and_tag(Address address) const {
+  NEARFIELD_ALWAYS_INLINE SetIndexAndTag decompose_address(Address address) const {
     if (sets_ == 1) [[unlikely]]
       return {0, static_cast<std::uint32_t>(address >> line_shift_) + 1};
-    return number_and_tag_of_many(address);
+    return decompose_address_by_reciprocal(address);
   }
-  WayGroup* common(std::uint32_t set) const { return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_; }
-  // `set`: clones are numbered behind the common sets.
-  NEARFIELD_ALWAYS_INLINE Address address_in(std::uint32_t set, const Way& way) const {
+  WayGroup* common_set(std::uint32_t set) const {
+    return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_;
+  }
+  // Returns the address of the line in a way of set number `set`. Numbers beyond those of the common sets denote
+  // clones.
+  NEARFIELD_ALWAYS_INLINE Address line_address_in_set(std::uint32_t set, const Way& way) const {
     if (set >= sets_) [[unlikely]]
-      set = cow_sets_->set_of_clone(set - sets_);
+      set = cow_sets_->set_of_clone_slot(set - sets_);
     return (static_cast<Address>(way.group->tag[way.index] - 1) * sets_ + set) << line_shift_;
   }
 
@@ -233,11 +245,11 @@ class CacheArray {
       if (valid_bits(way) >> part & 1) function(line + (static_cast<Address>(part) << sub_block_shift_));
   }
 
-  // Sub-blocks, as bits: in each byte the low half says which are valid (modified), the high half which are shared
-  // (injected).
+  // Sub-block states, with one bit per sub-block. valid_bits(): valid in the low half of the byte, shared in the high
+  // half. modified_bits(): modified in the low half, injected in the high half.
   static std::uint8_t& valid_bits(const Way& way) { return way.group->sub_blocks[way.index][0]; }
   static std::uint8_t& modified_bits(const Way& way) { return way.group->sub_blocks[way.index][1]; }
-  static unsigned ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
+  static unsigned count_ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
   std::uint8_t sub_block_bit(Address address) const {
     return static_cast<std::uint8_t>(1U << (address >> sub_block_shift_ & (sub_blocks_ - 1)));
   }
@@ -256,13 +268,13 @@ class CacheArray {
                                                       (state & injected ? high : 0));
   }
 
-  WayGroup* set_of(const Way& way) const {
+  WayGroup* set_containing(const Way& way) const {
     return way.group - static_cast<std::size_t>(way.group - way_groups_) % groups_per_set_;
   }
-  int number(const Way& way) const {
-    return static_cast<int>((way.group - set_of(way)) * ways_per_group) + static_cast<int>(way.index);
+  int way_number(const Way& way) const {
+    return static_cast<int>((way.group - set_containing(way)) * ways_per_group) + static_cast<int>(way.index);
   }
-  static Way nth(WayGroup* set, int number) {
+  static Way nth_way(WayGroup* set, int number) {
     return {set + number / ways_per_group, static_cast<unsigned>(number % ways_per_group)};
   }
   Way find_in_groups(const SetAndTag& where) const;
@@ -271,15 +283,15 @@ class CacheArray {
   void prepare_if_unused(WayGroup* set);
 
   LazyZeroArray<WayGroup> storage_;  // a set is all zeros until it is used
-  WayGroup* way_groups_ = nullptr;   // in storage_
-  std::uint64_t reciprocal_ = 0;     // of the number of sets, times 2^64: exact for dividends and divisors of 32 bits
+  WayGroup* way_groups_ = nullptr;   // points into storage_
+  std::uint64_t reciprocal_ = 0;     // 2^64 / sets_, to divide by multiplying; exact for 32-bit operands
   std::uint32_t sets_;
   std::uint32_t groups_per_set_;
   std::uint8_t line_shift_;
   std::uint8_t sub_block_shift_;
   std::uint8_t sub_blocks_;
   bool lru_;
-  bool is_inline_ = false;  // its sets have one way group each, in an order_ that needs no call
+  bool is_inline_ = false;  // each set is one way group, and order_ replaces virtual calls of replacement_
   bool is_narrow_;          // it has at most narrow_ways ways
   int ways_;
   int variants_ = 1;

@@ -9,33 +9,36 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::size_t max_sharers = 16;             // bits for inner caches in a line's sharers
-constexpr Count max_lookups_without_directory = 4;  // up to as many cost no more than a directory
+constexpr std::size_t max_sharers = 16;             // a line has one sharer bit per cache of the next inner level
+constexpr Count max_lookups_without_directory = 4;  // up to this many tag lookups cost no more than a directory
 
-[[noreturn]] void refuse(std::size_t level, const std::string& why) {
+[[noreturn]] void throw_invalid_level(std::size_t level, const std::string& why) {
   throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
 }
 
-void check_order(const Machine& machine) {
+void check_hierarchy(const Machine& machine) {
   const auto& caches = machine.caches;
-  if (caches.size() > max_cache_levels) refuse(max_cache_levels, "is one more than can be simulated");
+  if (caches.size() > max_cache_levels) throw_invalid_level(max_cache_levels, "is one more than can be simulated");
   if (caches.empty()) throw std::invalid_argument("a simulated machine needs a cache");
   for (std::size_t k = 0; k < caches.size(); ++k) {
     const auto& cache = caches[k];
-    if (cache.shared_by < 1) refuse(k, "is shared by " + std::to_string(cache.shared_by) + " cores");
-    if (cache.inclusion == Inclusion::inclusive && cache.sub_blocks > 1) refuse(k, "is inclusive and has sub-blocks");
-    if (cache.inclusion == Inclusion::exclusive && k == 0) refuse(k, "is the innermost cache and cannot be exclusive");
+    if (cache.shared_by < 1) throw_invalid_level(k, "is shared by " + std::to_string(cache.shared_by) + " cores");
+    if (cache.inclusion == Inclusion::inclusive && cache.sub_blocks > 1)
+      throw_invalid_level(k, "is inclusive and has sub-blocks");
+    if (cache.inclusion == Inclusion::exclusive && k == 0)
+      throw_invalid_level(k, "is the innermost cache and cannot be exclusive");
     if (k == 0) continue;
     const auto& inner = caches[k - 1];
     if (cache.inclusion == Inclusion::exclusive && inner.write == WritePolicy::through)
-      refuse(k, "is exclusive and would take the stores that the next inner cache writes through");
+      throw_invalid_level(k, "is exclusive and would take the stores that the next inner cache writes through");
     if (cache.write == WritePolicy::through && inner.write == WritePolicy::back)
-      refuse(k, "writes through, but the next inner cache does not");
-    if (cache.line_bytes % inner.line_bytes != 0) refuse(k, "has lines that are no multiple of the next inner cache's");
+      throw_invalid_level(k, "writes through, but the next inner cache does not");
+    if (cache.line_bytes % inner.line_bytes != 0)
+      throw_invalid_level(k, "has lines that are no multiple of the next inner cache's");
     if (cache.shared_by % inner.shared_by != 0)
-      refuse(k, "is shared by a number of cores that is no multiple of the next inner cache's");
+      throw_invalid_level(k, "is shared by a number of cores that is no multiple of the next inner cache's");
     if (cache.inclusion == Inclusion::exclusive && cache.line_bytes / cache.sub_blocks != inner.line_bytes)
-      refuse(k, "is exclusive and has sub-blocks of another size than the next inner cache's lines");
+      throw_invalid_level(k, "is exclusive and has sub-blocks of another size than the next inner cache's lines");
   }
 }
 
@@ -43,7 +46,7 @@ void check_order(const Machine& machine) {
 
 CacheTree::CacheTree(const Machine& machine, int variants, bool ways_matter)
     : variants_(variants, static_cast<int>(machine.caches.size())), levels_(static_cast<int>(machine.caches.size())) {
-  check_order(machine);
+  check_hierarchy(machine);
   build(machine, ways_matter);
   granule_bytes_ = nodes_.front()->array.sub_block_bytes();
   granule_shift_ = std::countr_zero(granule_bytes_);
@@ -85,10 +88,10 @@ void CacheTree::build(const Machine& machine, bool ways_matter) {
     if (!node->tracks_sharers) choose_directory(node->inner);
 }
 
-// ---- directories
+// ---- directories of coherence points
 
-// A lookup in a cache that never had a line counts, too, unless it is a first-level one: a machine has many of these
-// that a run does not use.
+// Recounts the tag lookups that a snoop of each subtree makes. Beyond L1, caches that have never held a line count,
+// too. Unused L1 caches do not count, since a large machine has many that a run does not use.
 void CacheTree::recount_tag_lookups() {
   const auto sum_up = [](CoherencePoint& point) {
     point.tag_lookups = {};
@@ -105,9 +108,9 @@ void CacheTree::recount_tag_lookups() {
   sum_up(memory_point_);
 }
 
-void CacheTree::first_use(CacheNode& node) {
+void CacheTree::mark_first_use(CacheNode& node) {
   node.used = true;
-  ++used_at_[static_cast<std::size_t>(node.level)];
+  ++num_used_caches_[static_cast<std::size_t>(node.level)];
   if (node.level == 0) recount_tag_lookups();
 }
 
@@ -123,15 +126,17 @@ std::optional<Directory::Sharers> CacheTree::directory_add(CoherencePoint& point
     point.directory->rebuild([&] {
       for (const auto* cache : point.caches) add_lines(point, cache->number, *cache);
     });
-  auto sharers = point.directory->entry(granule_number(address));
+  auto sharers = point.directory->sharers_of(granule_number(address));
   sharers.add(own.number);
   return sharers;
 }
 
-// Adds the granules of which this cache, or one inside it, has a part; `number` is their sharer.
+// Adds all granules that `node` or a cache inside it holds, wholly or in part, to the directory of `point`, with the
+// sharer `number`.
 void CacheTree::add_lines(CoherencePoint& point, int number, const CacheNode& node) {
   if (node.used)
-    node.array.for_each_line([&](Address address) { point.directory->entry(granule_number(address)).add(number); });
+    node.array.for_each_line(
+        [&](Address address) { point.directory->sharers_of(granule_number(address)).add(number); });
   for (const auto* cache : node.inner.caches) add_lines(point, number, *cache);
 }
 
@@ -140,7 +145,7 @@ void CacheTree::add_lines(CoherencePoint& point, int number, const CacheNode& no
 void CacheTree::insert(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
                        int limit) {
   auto& array = node.array;
-  use(node);
+  mark_used(node);
   CacheArray::Way way;
   if ((state & injected) || array.has_sub_blocks()) way = array.find_tag(where);
   if (way && array.find(where, address) && !(state & injected)) state |= array.state(way, address) & modified;
@@ -183,7 +188,8 @@ bool CacheTree::remove_in_subtree(CacheNode& node, Address address, std::uint64_
   return was_modified;
 }
 
-// Removes a line (a sub-block) that an inclusive outer cache evicts; returns whether it was modified.
+// Back-invalidates a line (or a sub-block) that an inclusive outer cache evicts. Returns whether the removed copy was
+// modified.
 bool CacheTree::remove_line(CacheNode& node, Address address) {
   const auto way = node.array.lookup(address);
   if (!way) return false;
@@ -217,7 +223,7 @@ void CacheTree::invalidate_all() {
     node->displaced_lines.clear();
     node->used = false;
   }
-  used_at_ = {};
+  num_used_caches_ = {};
   const auto drop_directory = [](CoherencePoint& point) {
     point.only_user = nullptr;
     point.directory.reset();
@@ -236,10 +242,10 @@ void CacheTree::copy_variant(const CacheTree& other, int variant) {
     auto &node = *nodes_[i], &source = *other.nodes_[i];
     if (source.used) {
       node.array.copy_variant(source.array, variant);
-      use(node);
+      mark_used(node);
     }
-    source.displaced_lines.for_each([&](std::uint64_t granule, Variants::Mask group) {
-      if ((group >> variant & 1) != 0) node.displaced_lines.add(granule, variants_.all());
+    source.displaced_lines.for_each_victim([&](std::uint64_t granule, Variants::Mask group) {
+      if ((group >> variant & 1) != 0) node.displaced_lines.add(granule, variants_.all_variants());
     });
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) copy_directory(nodes_[i]->inner, other.nodes_[i]->inner);
@@ -257,7 +263,7 @@ void CacheTree::copy_directory(CoherencePoint& point, const CoherencePoint& othe
 
 CopyState CacheTree::copy_in(int variant, int core, int level, Address address) const {
   const auto& array = cache_at(core, level).array;
-  const auto where = array.locate_for(variant, address);
+  const auto where = array.locate_in_variant(variant, address);
   const auto way = array.find(where, address);
   if (!way) return {};
   const auto state = array.state(way, address);
@@ -267,7 +273,7 @@ CopyState CacheTree::copy_in(int variant, int core, int level, Address address) 
 // ---- deferred updates
 
 void CacheTree::directory_remove(CoherencePoint& point, Address granule, int number) {
-  defer({DeferredUpdate::What::removed, variants_.current_run().leader(), granule, nullptr, &point, number});
+  defer({DeferredUpdate::Kind::removed, variants_.current_run().leader(), granule, nullptr, &point, number});
 }
 
 void CacheTree::defer(const DeferredUpdate& update) {
@@ -278,13 +284,13 @@ void CacheTree::defer(const DeferredUpdate& update) {
 void CacheTree::apply_deferred_updates(const Variants::GroupLeaders& leaders) {
   for (const auto& update : deferred_updates_) {
     const auto group = variants_.group_of(update.leader, leaders);
-    if (update.what == DeferredUpdate::What::removed) {
-      if (group == variants_.all())
-        update.point->directory->entry(granule_number(update.granule)).remove(update.number);
+    if (update.kind == DeferredUpdate::Kind::removed) {
+      if (group == variants_.all_variants())
+        update.point->directory->sharers_of(granule_number(update.granule)).remove(update.number);
       continue;
     }
     auto& displaced_lines = update.node->displaced_lines;
-    if (update.what == DeferredUpdate::What::displaced) {
+    if (update.kind == DeferredUpdate::Kind::displaced) {
       displaced_lines.add(granule_number(update.granule), group);
       continue;
     }

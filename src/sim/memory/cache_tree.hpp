@@ -1,6 +1,6 @@
-// The line state of all caches of a node. The caches form a tree whose root is the memory. This file knows how a line
-// is filled, where an evicted line goes (memory.hpp, point 1), and the DRAM traffic that this causes. It does not know
-// who requests a line, who else has it and how long that takes.
+// All caches of a node, as a tree whose root is the memory. CacheTree fills lines, moves evicted lines to the next
+// outer level (memory.hpp, point 1) and counts the resulting DRAM traffic. Requests of cores are in hierarchy.hpp,
+// coherence in coherence.hpp, and timing in timing.hpp.
 #pragma once
 
 #include <array>
@@ -17,12 +17,13 @@ namespace nearfield::sim {
 
 struct CacheNode;
 
-// A point where the paths of several cores meet (a snoop domain): a cache that they share, or the memory.
+// A point where the paths of several cores to memory meet (a snoop domain): a cache that the cores share, or the
+// memory.
 struct CoherencePoint {
-  std::vector<CacheNode*> caches;  // the next inner level
-  TagLookups tag_lookups{};        // in all inner levels
-  // In a large machine, a directory of the caches of the next inner level that may have a granule. It is allocated
-  // when a second one of these caches (`only_user` is the first) gets a line.
+  std::vector<CacheNode*> caches;  // of the next inner level
+  TagLookups tag_lookups{};        // tag lookups by level if all inner caches are snooped
+  // In a large machine, a directory lists which caches of the next inner level may hold a granule. The directory is
+  // allocated when a second of these caches gets a line; `only_user` is the first one.
   bool has_directory = false;
   const CacheNode* only_user = nullptr;
   std::unique_ptr<Directory> directory;
@@ -39,31 +40,33 @@ struct CacheNode {
   int level;
   Inclusion inclusion;
   bool writes_through;
-  bool is_coherence_point = false;   // several caches are inside it
-  bool is_inclusive_filter = false;  // no inner cache has a part of a granule that it misses (a snoop filter)
+  bool is_coherence_point = false;  // several caches of the next inner level share this cache
+  // A granule that misses here is in no inner cache, not even in part (a snoop filter).
+  bool is_inclusive_filter = false;
   bool tracks_sharers = false;
-  bool is_simple = false;       // no cache is inside it, and its lines are as long as its parent's
-  bool used = false;            // it has ever held a line
-  CacheNode* parent = nullptr;  // nullptr: the memory
-  int number = 0;               // among the caches at the same coherence point
-  CoherencePoint inner;         // the next inner level
-  TagLookups tag_lookups{};     // in this cache and those inside it
+  bool is_simple = false;       // an innermost cache whose lines are as long as its parent's
+  bool used = false;            // the cache has ever held a line
+  CacheNode* parent = nullptr;  // the next outer cache; nullptr: the memory
+  int number = 0;               // index among the caches at the same coherence point
+  CoherencePoint inner;         // the caches of the next inner level
+  TagLookups tag_lookups{};     // tag lookups by level if this cache and all caches inside it are snooped
   InjectionVictims displaced_lines;
 
-  // Returns this cache's bit in the sharers of its parent's lines.
-  std::uint16_t bit() const { return static_cast<std::uint16_t>(1U << (number & 15)); }
+  // Returns this cache's bit in the sharer mask of its parent's lines.
+  std::uint16_t sharer_bit() const { return static_cast<std::uint16_t>(1U << (number & 15)); }
 };
 
 class CacheTree {
  public:
-  using Caches = std::array<CacheNode*, max_cache_levels>;  // of one core, innermost first
+  using Caches = std::array<CacheNode*, max_cache_levels>;  // the caches of one core, innermost first
 
   // Throws std::invalid_argument, which names the cache, for an impossible geometry. `ways_matter`: a device may be
-  // restricted to some of the ways.
+  // restricted to some ways of a set.
   explicit CacheTree(const Machine& machine, int variants = 1, bool ways_matter = false);
 
   // ---- variants
-  // Cache contents that may differ between variants are changed inside run() only: Variants::run.
+  // Runs `action` once per group of variants with the same outcome (Variants::run), then applies the deferred updates.
+  // Contents that may differ between variants may be changed inside run() only.
   template <class Action>
   NEARFIELD_ALWAYS_INLINE Variants::GroupLeaders run(const Variants::EquivalenceClasses& classes, Action&& action) {
     const auto leaders = variants_.run(classes, action);
@@ -71,14 +74,14 @@ class CacheTree {
       apply_deferred_updates(leaders);
     return leaders;
   }
-  // The same for an action that is identical in all variants.
+  // Same as run() above, for an action that is identical in all variants.
   template <class Action>
   NEARFIELD_ALWAYS_INLINE Variants::GroupLeaders run(Action&& action) {
     return run(variants_.single_class(), action);
   }
-  // For an action that accesses only sets that are the same in all variants.
+  // Runs `action` once for all variants. The action may access only sets that are the same in all variants.
   template <class Action>
-  NEARFIELD_ALWAYS_INLINE void run_common(Action&& action) {
+  NEARFIELD_ALWAYS_INLINE void run_on_common_sets(Action&& action) {
     action();
     if (!deferred_updates_.empty()) [[unlikely]]
       apply_deferred_updates({});
@@ -86,7 +89,7 @@ class CacheTree {
   Variants& variants() { return variants_; }
   const Variants& variants() const { return variants_; }
 
-  int levels() const { return levels_; }
+  int num_levels() const { return levels_; }
   std::uint64_t granule_bytes() const { return granule_bytes_; }
   std::uint64_t l1_line_bytes() const { return l1_line_bytes_; }
   Address granule_of(Address address) const { return address & ~(granule_bytes_ - 1); }
@@ -95,28 +98,31 @@ class CacheTree {
     return *caches_of_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
   }
   // Returns how many caches of that level have ever held a line.
-  std::size_t used_at(int level) const { return used_at_[static_cast<std::size_t>(level)]; }
-  CoherencePoint& memory_point() { return memory_point_; }  // of the last level's caches
+  std::size_t num_used_caches(int level) const { return num_used_caches_[static_cast<std::size_t>(level)]; }
+  CoherencePoint& memory_point() { return memory_point_; }  // the coherence point of the last-level caches
   const CoherencePoint& memory_point() const { return memory_point_; }
 
   // ---- directories of coherence points
-  // Must be called before the granule enters `own` from outside the coherence point, if that has a directory. Returns
-  // the granule's sharers, with `own` among them; nothing if no cache but `own` can have any granule.
+  // Adds `own` to the granule's sharers in the directory of `point`. Must be called before a granule from outside the
+  // point is filled into `own`, if the point has a directory. Returns the granule's sharers, including `own`; nothing
+  // if only `own` has ever held a granule.
   std::optional<Directory::Sharers> directory_add(CoherencePoint& point, const CacheNode& own, Address address);
-  // Does the same, and returns whether no other cache inside the coherence point can have the granule.
+  // Does the same as directory_add(), if there is a directory. Returns whether no other cache inside the coherence
+  // point can hold the granule.
   bool directory_add_exclusive(CoherencePoint& point, const CacheNode& own, Address address) {
     if (!point.has_directory) return point.caches.size() <= 1;
     const auto sharers = directory_add(point, own, address);
-    return !sharers || sharers->is_only(own.number);
+    return !sharers || sharers->is_only_sharer(own.number);
   }
   // Prefetches the directory entry of the address's granule into the host's caches.
   NEARFIELD_ALWAYS_INLINE void host_prefetch_directory(const CoherencePoint& point, Address address) const {
     if (point.directory) point.directory->host_prefetch(granule_number(address));
   }
-  // Calls `function` with each cache of the next inner level that may have the granule.
+  // Calls `function` with each cache of the next inner level that may hold the granule.
   template <class Function>
   void for_each_sharer(const CoherencePoint& point, Address granule, Function&& function);
-  // Records that this cache no longer has the granule, in the variants of the acting group.
+  // Records that cache `number` no longer holds the granule under the acting group of variants. The sharer is removed
+  // only if that group is all variants.
   void directory_remove(CoherencePoint& point, Address granule, int number);
   void count_tag_lookups(const TagLookups& more, const TagLookups& less) {
     auto& tag_lookups = variants_.counters().tag_lookups;
@@ -124,31 +130,31 @@ class CacheTree {
   }
 
   // ---- hits and misses in one cache
-  NEARFIELD_ALWAYS_INLINE void hit(CacheNode& node, const CacheArray::Way& way, Address address) {
+  NEARFIELD_ALWAYS_INLINE void record_hit(CacheNode& node, const CacheArray::Way& way, Address address) {
     ++counts_of(node).hits;
     node.array.touch(way);
     if (node.array.state(way, address) & (injected | prefetched)) [[unlikely]]
       node.array.drop_state(way, address, injected | prefetched);
   }
-  void miss(CacheNode& node, Address address) {
+  void record_miss(CacheNode& node, Address address) {
     ++counts_of(node).misses;
-    if (tracks_displaced_lines_ && displaced_by_injection(node, address)) [[unlikely]]
-      defer({DeferredUpdate::What::miss, variants_.current_run().leader(), granule_of(address), &node});
+    if (tracks_displaced_lines_ && was_displaced_by_injection(node, address)) [[unlikely]]
+      defer({DeferredUpdate::Kind::miss, variants_.current_run().leader(), granule_of(address), &node});
   }
 
-  // Returns whether any line may have been displaced by an injected one.
+  // Returns whether injected lines have displaced any line from any cache.
   bool tracks_displaced_lines() const { return tracks_displaced_lines_; }
-  // Returns whether the line was displaced from this cache by an injected one, under any variant.
-  bool displaced_by_injection(const CacheNode& node, Address address) const {
+  // Returns whether an injected line has displaced this line from this cache, under any variant.
+  bool was_displaced_by_injection(const CacheNode& node, Address address) const {
     return node.displaced_lines.variants_of(granule_number(address)) != 0;
   }
 
   // ---- fills
-  // Puts an absent line into a cache that is not exclusive.
+  // Fills an absent line into a cache that is not exclusive. `sharer`: the sharer bit of the next inner cache, or 0.
   NEARFIELD_ALWAYS_INLINE void put(CacheNode& node, const CacheArray::SetAndTag& where, Address address,
                                    std::uint8_t state, unsigned sharer);
-  // Puts a line that may be present already into a cache. If `state` has the flag injected, a device injects it, into
-  // the first `limit` ways.
+  // Fills a line that may already be present. If `state` has the flag `injected`, a device injects the line into one of
+  // the first `limit` ways (0: any way).
   void insert(CacheNode& node, Address address, std::uint8_t state) {
     insert(node, node.array.locate(address), address, state, 0);
   }
@@ -156,30 +162,31 @@ class CacheTree {
 
   // ---- evictions and removals (evictions.hpp)
   NEARFIELD_ALWAYS_INLINE void evict(CacheNode& node, Address address, std::uint8_t state);
-  // Evicts all sub-blocks of a line at once; for a last-level cache that is not inclusive.
+  // Evicts all sub-blocks of a line to memory at once. Only for a last-level cache that is not inclusive.
   NEARFIELD_ALWAYS_INLINE void evict_to_memory(CacheNode& node, const CacheArray::Way& way);
-  // Removes a line that an inclusive cache evicts from its inner caches; returns whether one held it modified.
+  // Removes a line that the inclusive cache `node` evicts from all caches inside `node`. Returns whether one of these
+  // copies was modified.
   bool back_invalidate(CacheNode& node, const CacheArray::Way& way, Address address);
-  // Removes a granule from all caches, each of which counts it in `counter` unless that is null; returns whether a
-  // copy was modified.
+  // Removes a granule from all caches. Increments `counter` (nullptr: none) of the level of each removed copy;
+  // write_backs for modified copies only. Returns whether a copy was modified.
   bool invalidate_all_copies(Address granule, Count LevelCounts::* counter);
   void flush(Address address);       // removes the granule, and writes it to memory if it is modified
   void invalidate(Address address);  // removes the granule, and counts nothing
   void invalidate_all();
-  // Returns whether the caches keep all their state in their sets, so that it can be copied.
+  // Returns whether all replacement state is in the sets, so that copy_variant() can copy the state of one variant.
   bool keeps_state_in_sets() const;
-  // Copies the state that another CacheTree of the same machine has under a variant. This one must be empty, and for
-  // one variant.
+  // Copies the state that another CacheTree of the same machine has under one variant. This tree must be empty and
+  // simulate a single variant.
   void copy_variant(const CacheTree& other, int variant);
-  // Calls `function` with each cache that holds a part of the granule, its way and the address, once per part.
+  // Calls `function` with the cache, the way and the address of each cached line or sub-block of the granule.
   template <class Function>
   void for_each_copy(Address granule, Function&& function) {
     for_each_copy_inside(memory_point_, granule, function);
   }
   // Must be called before a line is filled into this cache.
-  void use(CacheNode& node) {
+  void mark_used(CacheNode& node) {
     if (!node.used) [[unlikely]]
-      first_use(node);
+      mark_first_use(node);
   }
 
   CopyState copy_in(int variant, int core, int level, Address address) const;
@@ -197,16 +204,16 @@ class CacheTree {
     writes_ += static_cast<unsigned>(stores);
   }
   // Returns how many granules were written to DRAM since the last call.
-  unsigned take_writes() { return std::exchange(writes_, 0U); }
+  unsigned take_write_count() { return std::exchange(writes_, 0U); }
   void count_transfers(Count lines) { variants_.counters().transfers += lines; }
   DramCounts& dram_counts() { return variants_.counters().dram; }
   Counts counts(int variant) const;  // without TLBs and page faults
   void reset_counts() { variants_.reset_counts(); }
 
  private:
-  // Bookkeeping deferred until the group of variants that performed the action is known.
+  // An update that is deferred until the group of variants that performed the action is known.
   struct DeferredUpdate {
-    enum class What { miss, displaced, removed } what;
+    enum class Kind { miss, displaced, removed } kind;
     int leader;
     Address granule;
     CacheNode* node = nullptr;
@@ -217,7 +224,7 @@ class CacheTree {
   void apply_deferred_updates(const Variants::GroupLeaders& leaders);
   void build(const Machine& machine, bool ways_matter);
   void recount_tag_lookups();
-  void first_use(CacheNode& node);
+  void mark_first_use(CacheNode& node);
   void add_lines(CoherencePoint& point, int number, const CacheNode& node);
   void copy_directory(CoherencePoint& point, const CoherencePoint& other);
   template <class Function>
@@ -236,11 +243,11 @@ class CacheTree {
   std::uint64_t l1_line_bytes_ = 0;
   std::vector<std::unique_ptr<CacheNode>> nodes_;
   std::vector<Caches> caches_of_core_;
-  std::array<std::size_t, max_cache_levels> used_at_{};
+  std::array<std::size_t, max_cache_levels> num_used_caches_{};
   CoherencePoint memory_point_;
   unsigned writes_ = 0;
   std::vector<DeferredUpdate> deferred_updates_;
-  bool tracks_displaced_lines_ = false;  // a device has evicted a line by an injection
+  bool tracks_displaced_lines_ = false;  // an injection has evicted a line
 };
 
 template <class Function>

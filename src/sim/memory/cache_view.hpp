@@ -1,5 +1,5 @@
-// The sets of one cache as the fast path (fast_path.hpp) needs them: several sets of one way group each, in a recency
-// order that needs no call, common to all variants.
+// A view of one cache for the fast path (fast_path.hpp): several sets of one way group each, whose recency order needs
+// no virtual call. The view accesses only the sets that all variants share.
 #pragma once
 
 #include <bit>
@@ -8,8 +8,8 @@
 
 namespace nearfield::sim {
 
-// Tree pseudo-LRU: which bits of the tree a use of a way sets and clears (replacements/tree_plru.cpp). Bit n is node
-// n.
+// Tree pseudo-LRU (replacements/tree_plru.cpp): for each way, the tree bits on the path to the way, and those of them
+// that a use of the way sets. Bit n is node n.
 struct PlruTree {
   std::uint16_t path[ways_per_group]{}, away[ways_per_group]{};
   constexpr explicit PlruTree(int ways) {
@@ -24,7 +24,7 @@ struct PlruTree {
 };
 inline constexpr PlruTree plru_trees[]{PlruTree(1), PlruTree(2), PlruTree(4), PlruTree(8), PlruTree(16)};
 
-// The recency order of the ways of a set of one group: lru, or tree-plru.
+// The recency order of the ways of a set of one way group: lru or tree-plru.
 struct RecencyOrder {
   NEARFIELD_ALWAYS_INLINE void touch(WayGroup& set, unsigned way) const {
     if (!plru) [[likely]]
@@ -33,7 +33,7 @@ struct RecencyOrder {
     bits = static_cast<std::uint16_t>((bits & ~plru->path[way]) | plru->away[way]);
     std::memcpy(set.age, &bits, sizeof bits);
   }
-  // Returns the way to fill next. It may hold a line, which must be evicted first.
+  // Returns the way to fill next. If the way holds a line, the caller must evict the line first.
   NEARFIELD_ALWAYS_INLINE unsigned way_to_fill(WayGroup& set) const {
     if (!plru) [[likely]] {
       const auto oldest = lru_way(set, ways);
@@ -50,7 +50,7 @@ struct RecencyOrder {
     while (node < static_cast<unsigned>(ways)) node = 2 * node + (bits >> node & 1);
     return node - static_cast<unsigned>(ways);
   }
-  // Removes the line.
+  // Empties a way. With lru, that way is the next one to fill.
   NEARFIELD_ALWAYS_INLINE void remove(WayGroup& set, unsigned way) const {
     set.tag[way] = no_tag;
     if (!plru) demote_to_lru(set, way, ways);
@@ -58,7 +58,7 @@ struct RecencyOrder {
 
   const PlruTree* plru = nullptr;  // nullptr: the order is lru
   int ways = 0;
-  std::uint8_t first_ages[ways_per_group]{};  // of a set that has never been used
+  std::uint8_t first_ages[ways_per_group]{};  // the initial ages of a set
 
  private:
   static std::uint16_t tree_bits(const WayGroup& set) {
@@ -68,9 +68,9 @@ struct RecencyOrder {
   }
 };
 
-// Where the sets of one cache are, how lines are found in them, and their recency order.
+// The sets of one cache, how to find a line in them, and their recency order.
 struct CacheView : RecencyOrder {
-  // The set of an address, its number, and the tag of its line there, from 1.
+  // The set of an address, the number of the set, and the tag of the address's line in it, counted from 1.
   struct Location {
     WayGroup* set;
     std::uint32_t tag, number;
@@ -82,16 +82,16 @@ struct CacheView : RecencyOrder {
     const auto number = line - above * sets;
     return {way_groups + number, above + 1, number};
   }
-  // Returns whether the set is the same in all variants, if there are several.
-  NEARFIELD_ALWAYS_INLINE bool is_common(const Location& location) const { return owners[location.number] == 0; }
-  // Returns the way that holds the line, as a bit.
+  // Returns whether the set is the same in all variants. Only if several variants are simulated.
+  NEARFIELD_ALWAYS_INLINE bool is_common_set(const Location& location) const { return owners[location.number] == 0; }
+  // Returns the way that holds the line, as a bit mask; 0 if no way does.
   NEARFIELD_ALWAYS_INLINE std::uint32_t find(const Location& location) const {
     return is_narrow ? narrow_ways_with_tag(*location.set, location.tag) : ways_with_tag(*location.set, location.tag);
   }
   NEARFIELD_ALWAYS_INLINE Address address_of(const Location& location, unsigned way) const {
     return (static_cast<Address>(location.set->tag[way] - 1) * sets + location.number) << line_shift;
   }
-  // Fills a line. The caller sets its sharers.
+  // Fills a line into a way. The caller sets the line's sharers.
   NEARFIELD_ALWAYS_INLINE void fill(const Location& location, unsigned way, std::uint8_t state) const {
     location.set->tag[way] = location.tag;
     if (location.set->flags[way] != state) location.set->flags[way] = state;
@@ -101,7 +101,8 @@ struct CacheView : RecencyOrder {
 
   WayGroup* way_groups = nullptr;
   std::uint64_t reciprocal = 0;
-  const Variants::Mask* owners = nullptr;  // per set, if there are several variants
+  // Per set: the variants that have a clone of the set; nullptr for a single variant.
+  const Variants::Mask* owners = nullptr;
   std::uint32_t sets = 0;
   std::uint8_t line_shift = 0, sub_block_shift = 0, sub_blocks = 1;
   bool is_narrow = false;

@@ -13,15 +13,15 @@ Snooping::SnoopResult Snooping::snoop_sharers(CacheNode& node, const CacheNode& 
   const auto way = node.array.find_tag(node.array.locate(address));
   if (!way) return snoop_point(node.inner, &node, own, address, request);
   for (auto* cache : node.inner.caches) {
-    if (cache == &own || !(way.sharers() & cache->bit())) continue;
+    if (cache == &own || !(way.sharers() & cache->sharer_bit())) continue;
     snoop_subtree(*cache, &node, address, request, found);
-    if (request == SnoopRequest::invalidate) way.sharers() &= static_cast<std::uint16_t>(~cache->bit());
+    if (request == SnoopRequest::invalidate) way.sharers() &= static_cast<std::uint16_t>(~cache->sharer_bit());
   }
   return found;
 }
 
-// Snoops the caches of a coherence point, or those that its directory names. `at` is the cache there, if it is not the
-// memory.
+// Snoops the caches of a coherence point, or only those that the point's directory lists. `at` is the shared cache at
+// that point; nullptr if the point is the memory.
 Snooping::SnoopResult Snooping::snoop_point(CoherencePoint& point, CacheNode* at, const CacheNode& own, Address address,
                                             SnoopRequest request) {
   SnoopResult found;
@@ -47,9 +47,10 @@ Snooping::SnoopResult Snooping::snoop_point(CoherencePoint& point, CacheNode* at
   return found;
 }
 
-// Snoops for a whole granule, which may be several lines of an inner cache, and returns whether any cache in this
-// subtree had a part of it. `at` is the cache where the requesting core's path meets that of these caches. A machine
-// has many caches that a run never uses: a lookup in such an outer cache is counted, but not made.
+// Snoops `node` and all caches inside it for a whole granule, which may be several lines of an inner cache. Returns
+// whether one of these caches held a part of the granule. `at` is the cache where the requesting core's path and that
+// of `node` meet; nullptr: the memory. Outside L1, a lookup in a cache that the run has never used is counted but not
+// made, since a large machine has many such caches.
 bool Snooping::snoop_subtree(CacheNode& node, CacheNode* at, Address address, SnoopRequest request,
                              SnoopResult& found) {
   if (!node.used && node.level == 0) return false;
@@ -98,11 +99,11 @@ bool Snooping::snoop_cache(CacheNode& node, CacheNode* at, Address address, Snoo
 }
 
 void Snooping::invalidate_remote_copies(int core, int level, Address address) {
-  for (int k = level + 1; k < tree_.levels(); ++k) {
+  for (int k = level + 1; k < tree_.num_levels(); ++k) {
     auto& node = tree_.cache_at(core, k);
     const auto way = node.array.lookup(address);
     const auto& own = tree_.cache_at(core, k - 1);
-    if (way ? others_may_have(node, way, own) : !node.is_inclusive_filter && node.is_coherence_point)
+    if (way ? other_caches_may_have(node, way, own) : !node.is_inclusive_filter && node.is_coherence_point)
       snoop(node, own, address, SnoopRequest::invalidate);
     if (!way) continue;
     const auto state = node.array.state(way, address);

@@ -15,7 +15,7 @@
 
 namespace nearfield::sim {
 
-// The end of physical addresses; also stands for no line.
+// One past the last physical address of a node. The same value stands for no line.
 inline constexpr Address end_of_memory = Address{1} << 37;
 inline constexpr Address no_line = end_of_memory;
 
@@ -26,11 +26,12 @@ struct MemoryModel::Caches {
       : hierarchy(machine, variants, limits_ways), devices(tree, machine) {}
   Hierarchy hierarchy;
   CacheTree& tree = hierarchy.tree();
-  Devices devices;
+  DeviceAccesses devices;
 };
 
 // The fast path is compiled for each configuration of a core's caches: whether there is a victim cache, whether its
-// lines have sub-blocks, and whether there are several variants. Caches that it cannot serve have SlowPathConfig.
+// lines have sub-blocks, and whether several variants are simulated. SlowPathConfig stands for caches that the fast
+// path cannot serve.
 template <bool victim_cache_, bool sub_blocks_, bool variants_>
 struct FastPathConfig {
   static constexpr bool fast = true, has_victim_cache = victim_cache_, has_sub_blocks = sub_blocks_,
@@ -41,13 +42,13 @@ struct SlowPathConfig {
 };
 
 struct MemoryModel::CoreContext {
-  // Calls `function` with the configuration of this core's caches.
+  // Calls `function` with the FastPathConfig (or SlowPathConfig) of this core's caches.
   template <class Function>
   NEARFIELD_ALWAYS_INLINE void dispatch_fast_path(Function&& function) const {
-    has_variants() ? dispatch_fast_path_of<true>(function) : dispatch_fast_path_of<false>(function);
+    has_variants() ? dispatch_fast_path_for<true>(function) : dispatch_fast_path_for<false>(function);
   }
   template <bool variants_, class Function>
-  NEARFIELD_ALWAYS_INLINE void dispatch_fast_path_of(Function&& function) const {
+  NEARFIELD_ALWAYS_INLINE void dispatch_fast_path_for(Function&& function) const {
     if (!path.is_fast) return function(SlowPathConfig{});
     if (!path.has_victim_cache) return function(FastPathConfig<false, false, variants_>{});
     if (path.l3.sub_blocks > 1) return function(FastPathConfig<true, true, variants_>{});
@@ -59,30 +60,30 @@ struct MemoryModel::CoreContext {
   Hierarchy& hierarchy;
   CacheTree& tree;
   Translation* translation;  // nullptr if translation is free
-  const Frames& frames;
+  const PageFrames& frames;
   const Hierarchy::Path& path;
   StreamPrefetcher* prefetcher;  // nullptr if there is none
-  Timing& timing;                // of the first variant, as is `clock`
+  Timing& timing;                // of the first variant, like `clock`
   Timing::CoreClock& clock;
-  // The timing model and this core's clock of each variant.
-  struct Time {
+  // One variant's timing model, and this core's clock in that model.
+  struct VariantClock {
     Timing& timing;
     Timing::CoreClock& clock;
   };
-  std::vector<Time> times;
+  std::vector<VariantClock> times;
   bool has_variants() const { return times.size() > 1; }
 
   // ---- timing events
-  NEARFIELD_ALWAYS_INLINE void add(const TimingEvent& event) const {
-    if (events.full()) [[unlikely]]
+  NEARFIELD_ALWAYS_INLINE void add_event(const TimingEvent& event) const {
+    if (events.is_full()) [[unlikely]]
       flush_timing_events();
     events.add(event);
   }
   NEARFIELD_ALWAYS_INLINE void add_hits(Access kind, unsigned bytes, Count count, Ps work) const {
     if (kind == Access::store && timing.writes_through()) [[unlikely]]
-      return add(
-          {.what = TimingEvent::What::write_through, .kind = kind, .bytes = bytes, .time = work, .count = count});
-    if (events.full()) [[unlikely]]
+      return add_event(
+          {.type = TimingEvent::Type::write_through, .kind = kind, .bytes = bytes, .time = work, .count = count});
+    if (events.is_full()) [[unlikely]]
       flush_timing_events();
     events.add_hits(count, timing.hit_time(kind, work));
   }
@@ -90,30 +91,30 @@ struct MemoryModel::CoreContext {
     if (!events.empty()) apply_buffered_events();
   }
   [[gnu::noinline]] void apply_buffered_events() const {
-    for (auto& time : times) time.timing.apply(time.clock, events.all());
+    for (auto& time : times) time.timing.apply_events(time.clock, events.events());
     events.clear();
   }
-  // Applies an event to the clocks of one variant only; buffered events must have been flushed.
+  // Applies an event to the clock of one variant only. Buffered events must have been flushed.
   void apply_event(std::size_t variant, const TimingEvent& event) const {
     auto& time = times[variant];
-    time.timing.apply(time.clock, {&event, 1});
+    time.timing.apply_events(time.clock, {&event, 1});
   }
 
-  // Adds, for each variant, the event that `event_of` returns for the leader of its group.
+  // Adds one event per variant: the event that `event_of` returns for the leader of the variant's group.
   template <class EventOf>
-  void add_per_group(const Variants::GroupLeaders& leaders, EventOf&& event_of) const {
-    if (!leaders.has_several()) return add(event_of(0));
+  void add_event_per_group(const Variants::GroupLeaders& leaders, EventOf&& event_of) const {
+    if (!leaders.has_several()) return add_event(event_of(0));
     flush_timing_events();
     for (std::size_t v = 0; v < times.size(); ++v) apply_event(v, event_of(leaders[v]));
   }
 
-  // ---- in-flight lines under any variant, by hash; a line that has arrived may still be marked
-  void mark_in_flight(Address line) const { in_flight[InFlightLines::hash(line)] = true; }
+  // ---- lines that may be in flight under any variant, by hash; a line that has arrived may still be marked
+  void mark_in_flight(Address line) const { in_flight[InFlightLines::bucket_of(line)] = true; }
   // Returns whether the address's line may be in flight under any variant.
   NEARFIELD_ALWAYS_INLINE bool is_in_flight(Address address) const {
     if (!prefetcher) return false;
     const auto granule = tree.granule_of(address);
-    auto& marked = in_flight[InFlightLines::hash(granule)];
+    auto& marked = in_flight[InFlightLines::bucket_of(granule)];
     if (!marked) [[likely]]
       return false;
     flush_timing_events();
@@ -133,7 +134,7 @@ inline const MemoryModel::CoreContext& MemoryModel::core_context(int core) const
   return context;
 }
 
-// Inline, since a caller may make one access at a time.
+// Inline, since callers may make one access per call.
 NEARFIELD_ALWAYS_INLINE void MemoryModel::access(int core, Access kind, Address address, unsigned bytes) {
   const auto line = caches_->tree.l1_line_bytes();
   if (kind < Access::load_nontemporal && ((address ^ (address + bytes - 1)) & ~(line - 1)) == 0 &&
@@ -148,7 +149,7 @@ void MemoryModel::for_each_granule(Address address, std::uint64_t bytes, Functio
   const Address end = address + bytes;
   for (Address next; address < end; address = next) {
     next = std::min((address & ~(granule - 1)) + granule, end);
-    function(frames_->physical(address), next - address);
+    function(frames_->physical_address(address), next - address);
   }
 }
 

@@ -11,25 +11,25 @@
 
 namespace nearfield::sim {
 
-// The counts of all caches of one level together.
+// Counters of one cache level, summed over all caches of that level.
 struct LevelCounts {
   Count hits = 0;
   Count misses = 0;
   Count evictions = 0;           // valid lines (sub-blocks) that were replaced
-  Count write_backs = 0;         // modified lines among these and among flushes
-  Count back_invalidations = 0;  // invalidated because an inclusive outer level evicted them
+  Count write_backs = 0;         // evicted or flushed lines that were modified
+  Count back_invalidations = 0;  // lines invalidated because an inclusive outer level evicted them
   Count snoops = 0;              // lookups on behalf of another core or a device
   Count invalidations = 0;       // lines lost to a store of another core, or to a device
   Count prefetches = 0;          // lines filled by the prefetcher
   Count injections = 0;          // lines that a device wrote into the cache
-  Count injected_unused = 0;     // of these, evicted or overwritten before any use
-  Count injected_victims = 0;    // lines that they evicted
-  Count victims_missed = 0;      // of these, those that missed later
+  Count injected_unused = 0;     // injected lines that were evicted or overwritten before any use
+  Count injected_victims = 0;    // lines that injected lines evicted
+  Count victims_missed = 0;      // lines that injected lines evicted and that missed later
   Count device_hits = 0;         // granules that caches gave to a device, at the outermost level that had them
 
   bool operator==(const LevelCounts&) const = default;
   LevelCounts& operator+=(const LevelCounts& other) { return add(other, 1); }
-  // `times` may be negative, which gives differences of snapshots.
+  // Adds `times` times the other counters. A negative `times` gives differences of snapshots.
   LevelCounts& add(const LevelCounts& other, std::int64_t times) {
     for (auto field : {&LevelCounts::hits, &LevelCounts::misses, &LevelCounts::evictions, &LevelCounts::write_backs,
                        &LevelCounts::back_invalidations, &LevelCounts::snoops, &LevelCounts::invalidations,
@@ -48,7 +48,7 @@ struct DramCounts {
   Count bypass_writes = 0;
   Count dma_reads = 0;   // lines
   Count dma_writes = 0;  // lines, whole or in part
-  Count bytes = 0;       // of all these
+  Count bytes = 0;       // bytes of all DRAM accesses
 
   bool operator==(const DramCounts&) const = default;
   DramCounts& add(const DramCounts& other, std::int64_t times) {

@@ -4,30 +4,30 @@
 
 namespace nearfield::sim {
 
-void Devices::write_whole(Address granule, const InjectionTarget& target) {
+void DeviceAccesses::write_whole_granule(Address granule, const InjectionTarget& target) {
   ++tree_.dram_counts().dma_writes;
   if (target.level == InjectionTarget::memory) {
     tree_.invalidate_all_copies(granule, &LevelCounts::invalidations);
     return;
   }
   auto& target_node = tree_.cache_at(target.core, target.level);
-  // Inclusive outer caches must have it, too; outermost first.
+  // Inclusive caches outside the target must hold the granule, too. `holders` is outermost first; the target is last.
   std::array<CacheNode*, max_cache_levels> nodes{};
   auto first = nodes.end();
   *--first = &target_node;
   for (auto* node = target_node.parent; node != nullptr; node = node->parent)
     if (node->inclusion == Inclusion::inclusive) *--first = node;
   const std::span<CacheNode* const> holders(first, nodes.end());
-  remove_but(holders, granule);
+  remove_other_copies(holders, granule);
   for (const auto* node = &target_node; node != nullptr; node = node->parent) {
     auto& point = node->parent ? node->parent->inner : tree_.memory_point();
     if (point.has_directory) tree_.directory_add(point, *node, granule);
   }
-  put(holders, granule, target);
+  put_granule(holders, granule, target);
 }
 
-// Removes all copies, except that caches which are about to get the granule keep theirs, clean and exclusive.
-void Devices::remove_but(std::span<CacheNode* const> holders, Address granule) {
+// Removes all copies of a granule, except those in `holders`, which become clean and exclusive.
+void DeviceAccesses::remove_other_copies(std::span<CacheNode* const> holders, Address granule) {
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     if (node.array.state(way, at) & injected) ++tree_.counts_of(node).injected_unused;
     node.array.set_state(way, at, 0);
@@ -40,8 +40,9 @@ void Devices::remove_but(std::span<CacheNode* const> holders, Address granule) {
   });
 }
 
-// Line by line, since an inclusive cache may hold fewer lines than the granule has.
-void Devices::put(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target) {
+// Injects a granule into `holders` line by line, since an inclusive cache may have room for fewer lines than a granule
+// has.
+void DeviceAccesses::put_granule(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target) {
   auto& target_node = *holders.back();
   for (auto at = granule; at < granule + tree_.granule_bytes(); at += target_node.array.sub_block_bytes()) {
     for (auto* node : holders) {
@@ -54,14 +55,14 @@ void Devices::put(std::span<CacheNode* const> holders, Address granule, const In
         node->array.set_state(way, at, node == &target_node ? injected : 0);
       }
       if (!node->tracks_sharers || node == &target_node) continue;
-      node->array.find_tag(where).sharers() |= tree_.cache_at(target.core, node->level - 1).bit();
+      node->array.find_tag(where).sharers() |= tree_.cache_at(target.core, node->level - 1).sharer_bit();
     }
     ++tree_.counts_of(target_node).injections;
   }
 }
 
-// Writes modified copies to memory first, because data outside the written part must survive.
-void Devices::write_part(Address granule) {
+// Writes modified copies to memory before the partial write, because data outside the written part must survive.
+void DeviceAccesses::write_partial_granule(Address granule) {
   bool was_modified = false;
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     if (!(node.array.state(way, at) & modified)) return;
@@ -73,17 +74,17 @@ void Devices::write_part(Address granule) {
   ++tree_.dram_counts().dma_writes;
 }
 
-bool Devices::read(Address granule) {
-  bool was_modified = false, was_whole = false;  // in one cache
+bool DeviceAccesses::read_granule(Address granule) {
+  bool was_modified = false, was_whole = false;  // was_whole: one cache holds the whole granule
   const CacheNode *last = nullptr, *outermost = nullptr;
-  std::uint64_t held = 0;  // bytes of the granule in that cache
+  std::uint64_t held = 0;  // bytes of the granule in cache `last`
   tree_.for_each_copy(granule, [&](CacheNode& node, const CacheArray::Way& way, Address at) {
     held = &node == last ? held + node.array.sub_block_bytes() : node.array.sub_block_bytes();
     last = &node;
     if (!outermost || node.level > outermost->level) outermost = &node;
     was_whole = was_whole || held == tree_.granule_bytes();
     const auto old_state = node.array.state(way, at);
-    auto state = static_cast<std::uint8_t>(old_state & ~injected);  // it has been used
+    auto state = static_cast<std::uint8_t>(old_state & ~injected);  // a read by a device is a use
     if (old_state & modified) {
       was_modified = true;
       if (read_of_modified_ != DmaRead::keep) {

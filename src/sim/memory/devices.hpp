@@ -1,4 +1,4 @@
-// Reads and writes memory on behalf of a device, and updates the copies in caches accordingly, one granule at a time.
+// Accesses of devices (DMA) to a node's memory, one granule at a time. Updates or invalidates the copies in caches.
 #pragma once
 
 #include <span>
@@ -7,19 +7,19 @@
 
 namespace nearfield::sim {
 
-class Devices {
+class DeviceAccesses {
  public:
   // `tree` must outlive this object.
-  Devices(CacheTree& tree, const Machine& machine)
+  DeviceAccesses(CacheTree& tree, const Machine& machine)
       : tree_(tree), read_of_modified_(machine.nic ? machine.nic->read_of_modified : DmaRead::keep) {}
 
-  void write_whole(Address granule, const InjectionTarget& target);
-  void write_part(Address granule);
-  bool read(Address granule);  // returns whether DRAM supplied it
+  void write_whole_granule(Address granule, const InjectionTarget& target);
+  void write_partial_granule(Address granule);
+  bool read_granule(Address granule);  // returns whether DRAM supplied the granule
 
  private:
-  void remove_but(std::span<CacheNode* const> holders, Address granule);
-  void put(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target);
+  void remove_other_copies(std::span<CacheNode* const> holders, Address granule);
+  void put_granule(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target);
 
   CacheTree& tree_;
   DmaRead read_of_modified_;

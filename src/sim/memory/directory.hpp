@@ -1,5 +1,6 @@
-// A directory for the caches of a coherence point: which of them may have a granule. A core's miss then snoops these
-// caches and not all of them. A sharer may have lost the granule since; a cache that is no sharer does not have it.
+// The directory of a coherence point: for each granule, its sharers, the caches that may hold the granule. A core's
+// miss then snoops only the sharers. A sharer may have lost the granule since; a cache that is not a sharer does not
+// hold the granule.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +17,18 @@ class Directory {
  public:
   static constexpr std::size_t max_caches = 128;
 
-  // Caches, by their numbers at the coherence point.
+  // The sharers of one granule, by the caches' numbers at the coherence point: a bit set inside the table.
   class Sharers {
    public:
     Sharers(std::uint32_t* words, int count) : words_(words), count_(count) {}
-    void add(int cache) { words_[cache >> 5] |= bit(cache); }
-    void remove(int cache) { words_[cache >> 5] &= ~bit(cache); }
-    bool is_only(int cache) const {
+    void add(int cache) { words_[cache >> 5] |= bit_of_cache(cache); }
+    void remove(int cache) { words_[cache >> 5] &= ~bit_of_cache(cache); }
+    bool is_only_sharer(int cache) const {
       std::uint32_t others = 0;
-      for (int w = 0; w < count_; ++w) others |= words_[w] & ~(w == cache >> 5 ? bit(cache) : 0U);
+      for (int w = 0; w < count_; ++w) others |= words_[w] & ~(w == cache >> 5 ? bit_of_cache(cache) : 0U);
       return others == 0;
     }
-    // Calls `function` with each number, in ascending order. The function may remove that number.
+    // Calls `function` with the number of each sharer, in ascending order. `function` may remove that sharer.
     template <class Function>
     void for_each(Function&& function) const {
       for (int w = 0; w < count_; ++w)
@@ -35,7 +36,7 @@ class Directory {
     }
 
    private:
-    static std::uint32_t bit(int cache) { return std::uint32_t{1} << (cache & 31); }
+    static std::uint32_t bit_of_cache(int cache) { return std::uint32_t{1} << (cache & 31); }
     std::uint32_t* words_;
     int count_;
   };
@@ -46,16 +47,17 @@ class Directory {
     resize(min_slots);
   }
 
-  // Returns whether another granule needs a larger table, or one with fewer granules.
+  // Returns whether the hash table is half full. Before another granule is added, the table must then grow or be
+  // rebuilt.
   bool is_full() const { return 2 * granules_ >= slots_; }
-  // Returns the sharers of a granule, to be changed. The caller must leave at least one; the result is valid until the
-  // next call.
-  Sharers entry(std::uint64_t number) {
+  // Returns the sharers of a granule for modification; adds an entry if the granule has none. The caller must leave at
+  // least one sharer. The result is valid until the next call.
+  Sharers sharers_of(std::uint64_t number) {
     if (is_full()) [[unlikely]]
       grow();
-    auto* const slot = find(number);
+    auto* const slot = find_slot(number);
     if (slot[0] == 0) {
-      slot[0] = key(number);
+      slot[0] = key_of(number);
       ++granules_;
     }
     return sharers_in(slot);
@@ -63,10 +65,10 @@ class Directory {
   // Calls `function` with each sharer of a granule.
   template <class Function>
   void for_each(std::uint64_t number, Function&& function) {
-    if (auto* const slot = find(number); slot[0] != 0) sharers_in(slot).for_each(function);
+    if (auto* const slot = find_slot(number); slot[0] != 0) sharers_in(slot).for_each(function);
   }
-  // Drops all granules, and calls `add`, which must add those that have sharers. Afterwards there is room for as many
-  // again.
+  // Removes all granules, then calls `add`, which must add the granules that caches hold. Grows the table if these fill
+  // more than a quarter of it.
   template <class Add>
   void rebuild(Add&& add) {
     std::fill_n(table_.get(), slots_ << stride_shift_, 0U);
@@ -74,22 +76,22 @@ class Directory {
     add();
     if (4 * granules_ > slots_) grow();
   }
-  // Prefetches this granule's entry into the host's caches.
+  // Prefetches a granule's entry into the host's caches.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(std::uint64_t number) const {
-    __builtin_prefetch(slot_at(hash(number)), 1);
+    __builtin_prefetch(slot_at(first_slot_index(number)), 1);
   }
 
  private:
   static constexpr std::size_t min_slots = 1 << 10;
 
-  // A slot holds the key of a granule, or 0 if it is free, followed by the words of its sharers. Its length is a power
-  // of two, so that it does not cross host cache lines.
+  // A slot of the hash table has the key of a granule, or 0 if the slot is free, then the bit set of the sharers. The
+  // length of a slot is a power of two, so that no slot crosses a host cache line.
   std::uint32_t* slot_at(std::size_t at) const { return table_.get() + (at << stride_shift_); }
   Sharers sharers_in(std::uint32_t* slot) const { return {slot + 1, words_}; }
-  // Returns the number plus one, since 0 marks a free slot. It fits: a node has 2^37 bytes, and a granule at least 32.
-  // Only the very last granule of a node with granules of 32 bytes gets 0, so that it may seem to have sharers that it
-  // does not have.
-  static std::uint32_t key(std::uint64_t number) { return static_cast<std::uint32_t>(number + 1); }
+  // Returns the granule number plus one, since 0 marks a free slot. The key fits into 32 bits: a node has 2^37 bytes,
+  // and a granule at least 32. With granules of 32 bytes, the very last granule of a node gets key 0, and may seem to
+  // have sharers that it does not have.
+  static std::uint32_t key_of(std::uint64_t number) { return static_cast<std::uint32_t>(number + 1); }
 
   void resize(std::size_t slots) {
     slots_ = slots;
@@ -102,19 +104,19 @@ class Directory {
     const auto stride = std::size_t{1} << stride_shift_;
     resize(2 * slots_);
     for (const auto* slot = before.get(); slot != end; slot += stride)
-      if (slot[0] != 0) std::copy_n(slot, stride, find(std::uint64_t{slot[0]} - 1));
+      if (slot[0] != 0) std::copy_n(slot, stride, find_slot(std::uint64_t{slot[0]} - 1));
   }
-  std::size_t hash(std::uint64_t number) const {
+  std::size_t first_slot_index(std::uint64_t number) const {
     return static_cast<std::size_t>((number + 1) * 0x9E3779B97F4A7C15ULL >> shift_);
   }
-  // Returns the slot of a granule, or the free slot for it.
-  std::uint32_t* find(std::uint64_t number) const {
-    auto at = hash(number);
-    while (slot_at(at)[0] != 0 && slot_at(at)[0] != key(number)) at = (at + 1) & (slots_ - 1);
+  // Returns the slot of a granule, or the free slot in which to add the granule.
+  std::uint32_t* find_slot(std::uint64_t number) const {
+    auto at = first_slot_index(number);
+    while (slot_at(at)[0] != 0 && slot_at(at)[0] != key_of(number)) at = (at + 1) & (slots_ - 1);
     return slot_at(at);
   }
 
-  int words_;  // 32 caches each
+  int words_;  // words of 32 caches each in the bit set of a slot
   int stride_shift_, shift_ = 0;
   std::size_t slots_ = 0, granules_ = 0;
   LazyZeroArray<std::uint32_t> table_;

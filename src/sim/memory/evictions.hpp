@@ -9,7 +9,7 @@ namespace nearfield::sim {
 inline void CacheTree::put(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
                            unsigned sharer) {
   auto& array = node.array;
-  use(node);
+  mark_used(node);
   auto way = array.has_sub_blocks() ? array.find_tag(where) : CacheArray::Way{};
   if (!way) {
     way = array.way_to_fill(where);
@@ -25,7 +25,7 @@ inline void CacheTree::evict_for_fill(CacheNode& node, const CacheArray::Way& wa
     if (node.inclusion == Inclusion::inclusive && back_invalidate(node, way, address)) state |= modified;
     if (injecting) [[unlikely]] {
       ++counts_of(node).injected_victims;
-      defer({DeferredUpdate::What::displaced, variants_.current_run().leader(), granule_of(address), &node});
+      defer({DeferredUpdate::Kind::displaced, variants_.current_run().leader(), granule_of(address), &node});
       tracks_displaced_lines_ = true;
     }
     evict(node, address, state);
@@ -50,10 +50,10 @@ inline void CacheTree::evict(CacheNode& node, Address address, std::uint8_t stat
   next->array.add_state(way, address, modified);
 }
 
-// Does what insert() does, for a line that the cache inside an exclusive one evicted.
+// Inserts a line that the next inner cache evicted into `node`, an exclusive (victim) cache.
 inline void CacheTree::insert_into_victim_cache(CacheNode& node, Address address, std::uint8_t state) {
   auto& array = node.array;
-  use(node);
+  mark_used(node);
   const auto where = array.locate(address);
   auto way = array.find_tag(where);
   if (!way) {
@@ -67,7 +67,7 @@ inline void CacheTree::insert_into_victim_cache(CacheNode& node, Address address
 }
 
 inline void CacheTree::evict_to_memory(CacheNode& node, const CacheArray::Way& way) {
-  const auto held = node.array.held(way);
+  const auto held = node.array.count_sub_blocks(way);
   counts_of(node).evictions += held.sub_blocks;
   counts_of(node).injected_unused += held.injected;
   counts_of(node).write_backs += held.modified;

@@ -1,8 +1,8 @@
-// The fast path of a core's access: through two caches of the most common kinds and an optional victim cache beyond
-// them, for lines that no other core holds. It has the same effect on states and counts as Hierarchy::load() and
-// store(), step by step in the same order, but without snooping. All preconditions are checked before the first
-// change; if one fails, or a set differs between variants, it returns `slow` without side effects. Builds for
-// development simulate every access on the slow path, too, and compare the results (memory.cpp).
+// The fast path of a core's access: through L1 and L2 caches of the most common kinds and an optional victim cache as
+// L3, for lines that no other core holds. Changes states and counters exactly as Hierarchy::load() and store() do, in
+// the same order, but without snooping. All preconditions are checked before the first change. If one fails, or a set
+// differs between variants, functions return `slow` without side effects, and the caller takes the slow path.
+// Development builds also simulate every access on the slow path and compare the results (memory.cpp).
 #pragma once
 
 #include "sim/memory/evictions.hpp"
@@ -13,24 +13,24 @@ namespace nearfield::sim {
 template <class Config>
 class FastPath {
  public:
-  using Use = Hierarchy::Use;
+  using AccessType = Hierarchy::AccessType;
   using Location = CacheView::Location;
   static constexpr int slow = -1;
 
   NEARFIELD_ALWAYS_INLINE FastPath(Hierarchy& hierarchy, const Hierarchy::Path& path)
       : tree_(hierarchy.tree_), path_(path), counters_(tree_.variants().common_counters()) {}
 
-  // Makes one access inside one L1 line. Returns the level that had the line.
+  // Makes one access within one L1 line. Returns the level that supplied the line, or `slow`.
   NEARFIELD_ALWAYS_INLINE int access(bool store, Address address) {
     if constexpr (!Config::fast) return slow;
     const auto in_l1 = path_.l1.locate(address);
-    if (Config::has_variants && !path_.l1.is_common(in_l1)) return slow;
+    if (Config::has_variants && !path_.l1.is_common_set(in_l1)) return slow;
     auto& set = *in_l1.set;
     const auto found = path_.l1.find(in_l1);
     const auto way = static_cast<unsigned>(std::countr_zero(found));
     if (!store) {
-      if (!found) return miss<Use::load>(address, in_l1);
-      hit_l1(set, way);
+      if (!found) return access_beyond_l1<AccessType::load>(address, in_l1);
+      record_l1_hit(set, way);
       if (set.flags[way] & (injected | prefetched)) [[unlikely]] {
         is_first_use_ = set.flags[way] & prefetched;
         set.flags[way] &= static_cast<std::uint8_t>(~(injected | prefetched));
@@ -38,9 +38,9 @@ class FastPath {
       return 0;
     }
     if (path_.l1_writes_through) return store_through(address, in_l1, found);
-    if (!found) return miss<Use::store>(address, in_l1);
+    if (!found) return access_beyond_l1<AccessType::store>(address, in_l1);
     if (set.flags[way] & shared) return slow;
-    hit_l1(set, way);
+    record_l1_hit(set, way);
     if (set.flags[way] != modified) {
       is_first_use_ = set.flags[way] & prefetched;
       set.flags[way] = modified;
@@ -49,9 +49,9 @@ class FastPath {
   }
   // Returns whether the last access was the first use of a line that was prefetched into L1.
   bool is_first_use() const { return is_first_use_; }
-  // Counts `count` more accesses to the line of the last access, which took the fast path: hits, or stores that L1
-  // writes through.
-  NEARFIELD_ALWAYS_INLINE void repeat(bool store, Count count) {
+  // Counts `count` more accesses to the line of the last access, which the fast path has handled. They are L1 hits, or
+  // stores that L1 writes through.
+  NEARFIELD_ALWAYS_INLINE void count_repeats(bool store, Count count) {
     if (!store || !path_.l1_writes_through) {
       counters_.levels[0].hits += count;
       return;
@@ -59,24 +59,24 @@ class FastPath {
     (stored_in_l1_ ? counters_.levels[0].hits : counters_.levels[0].misses) += count;
     counters_.levels[1].hits += count;
   }
-  // Prefetches a line into L2. Returns the level that it came from, 0 if L2 has it already.
+  // Prefetches a line into L2. Returns the level that supplied the line, 0 if L2 already holds it, or `slow`.
   int prefetch(Address address) {
     if constexpr (!Config::has_victim_cache) return slow;
     const auto in_l2 = path_.l2.locate(address);
-    if (Config::has_variants && !path_.l2.is_common(in_l2)) return slow;
+    if (Config::has_variants && !path_.l2.is_common_set(in_l2)) return slow;
     if (path_.l2.find(in_l2)) return 0;
-    return fetch<Use::prefetch>(address, {}, in_l2);
+    return fetch_into_l2<AccessType::prefetch>(address, {}, in_l2);
   }
 
  private:
-  NEARFIELD_ALWAYS_INLINE void hit_l1(WayGroup& set, unsigned way) {
+  NEARFIELD_ALWAYS_INLINE void record_l1_hit(WayGroup& set, unsigned way) {
     ++counters_.levels[0].hits;
     path_.l1.touch(set, way);
   }
 
   NEARFIELD_ALWAYS_INLINE int store_through(Address address, const Location& in_l1, std::uint32_t found) {
-    if (!found && was_displaced(0, address)) return slow;
-    const int level = miss<Use::store_through>(address, in_l1);
+    if (!found && was_displaced_by_injection(0, address)) return slow;
+    const int level = access_beyond_l1<AccessType::store_through>(address, in_l1);
     if (level == slow) return slow;
     stored_in_l1_ = found != 0;
     if (!found) {
@@ -84,50 +84,53 @@ class FastPath {
       return level;
     }
     const auto way = static_cast<unsigned>(std::countr_zero(found));
-    hit_l1(*in_l1.set, way);
+    record_l1_hit(*in_l1.set, way);
     if (in_l1.set->flags[way] != 0) in_l1.set->flags[way] = 0;
     return level;
   }
 
-  // Makes an access that missed L1, or a store that L1 writes through.
-  template <Use use>
-  NEARFIELD_ALWAYS_INLINE int miss(Address address, const Location& in_l1) {
+  // Makes an access that missed L1, or a store that L1 writes through. Returns the level that supplied the line, or
+  // `slow`.
+  template <AccessType use>
+  NEARFIELD_ALWAYS_INLINE int access_beyond_l1(Address address, const Location& in_l1) {
     const auto in_l2 = path_.l2.locate(address);
-    if (Config::has_variants && !path_.l2.is_common(in_l2)) return slow;
+    if (Config::has_variants && !path_.l2.is_common_set(in_l2)) return slow;
     const auto found = path_.l2.find(in_l2);
-    if (!found) return fetch<use>(address, in_l1, in_l2);
+    if (!found) return fetch_into_l2<use>(address, in_l1, in_l2);
     const auto way = static_cast<unsigned>(std::countr_zero(found));
     auto& set = *in_l2.set;
     if ((set.flags[way] & shared) | (set.sharers[way] & ~path_.own_bit)) [[unlikely]]
       return slow;
-    if (use != Use::store_through && !(has_room(in_l1, in_l2, ways_per_group) && !was_displaced(0, address)))
+    if (use != AccessType::store_through &&
+        !(can_fill_l1(in_l1, in_l2, ways_per_group) && !was_displaced_by_injection(0, address)))
       return slow;
     ++counters_.levels[1].hits;
     path_.l2.touch(set, way);
-    if (use == Use::store_through) {
+    if (use == AccessType::store_through) {
       if (set.flags[way] != modified) set.flags[way] = modified;
       return 1;
     }
     if (set.flags[way] & ~modified) set.flags[way] &= modified;
     if (set.sharers[way] != path_.own_bit) set.sharers[way] = path_.own_bit;
-    fill_l1(in_l1, use == Use::store ? modified : 0);
+    fill_l1(in_l1, use == AccessType::store ? modified : 0);
     return 1;
   }
 
-  // Fetches a line that L2 misses from the victim cache or from memory.
-  template <Use use>
-  NEARFIELD_ALWAYS_INLINE int fetch(Address address, const Location& in_l1, const Location& in_l2) {
+  // Fetches a line that missed L2 from the victim cache or from memory. Returns the level that supplied the line (3:
+  // memory), or `slow`.
+  template <AccessType use>
+  NEARFIELD_ALWAYS_INLINE int fetch_into_l2(Address address, const Location& in_l1, const Location& in_l2) {
     if constexpr (!Config::has_victim_cache) return slow;
-    constexpr bool counts = use != Use::prefetch;  // hits and misses
-    constexpr bool fills_l1 = use == Use::load || use == Use::store;
+    constexpr bool counts = use != AccessType::prefetch;  // whether hits and misses are counted
+    constexpr bool fills_l1 = use == AccessType::load || use == AccessType::store;
     const auto &l2 = path_.l2, &l3 = path_.l3;
     // ---- preconditions
     const auto in_l3 = l3.locate(address);
-    if (Config::has_variants && !l3.is_common(in_l3)) return slow;
+    if (Config::has_variants && !l3.is_common_set(in_l3)) return slow;
     const auto found = l3.find(in_l3);
     const auto way = static_cast<unsigned>(std::countr_zero(found));
     const bool hits = found && has_sub_block(in_l3, way, address);
-    const unsigned state = hits ? state_of(in_l3, way, address) : 0;
+    const unsigned state = hits ? victim_cache_state(in_l3, way, address) : 0;
     auto& set = *in_l2.set;
     const auto way_of_fill = l2.way_to_fill(set);
     const bool is_full = set.tag[way_of_fill] != no_tag;
@@ -138,8 +141,9 @@ class FastPath {
       evicted_in_l3 = l3.locate(evicted);
       if (Config::has_variants && !eviction_is_common(in_l2, way_of_fill, evicted, evicted_in_l3)) return slow;
     }
-    if (fills_l1 && !(has_room(in_l1, in_l2, way_of_fill) && !was_displaced(0, address))) return slow;
-    if (counts && (was_displaced(1, address) || (!hits && was_displaced(2, address)))) return slow;
+    if (fills_l1 && !(can_fill_l1(in_l1, in_l2, way_of_fill) && !was_displaced_by_injection(0, address))) return slow;
+    if (counts && (was_displaced_by_injection(1, address) || (!hits && was_displaced_by_injection(2, address))))
+      return slow;
     if (path_.has_coherence_point && !add_to_directories(address, hits)) return slow;
 
     // ---- changes
@@ -151,22 +155,22 @@ class FastPath {
       counters_.levels[2].misses += counts;
       ++(counts ? counters_.dram.reads : counters_.dram.prefetches);
     }
-    tree_.use(*path_.l2_node);
+    tree_.mark_used(*path_.l2_node);
     if (is_full) insert_into_victim_cache(in_l2, way_of_fill, evicted, evicted_in_l3);
-    const bool is_modified = use == Use::store_through || (state & modified);
-    const unsigned marks = is_modified * unsigned{modified} + (use == Use::prefetch) * unsigned{prefetched};
+    const bool is_modified = use == AccessType::store_through || (state & modified);
+    const unsigned marks = is_modified * unsigned{modified} + (use == AccessType::prefetch) * unsigned{prefetched};
     l2.fill(in_l2, way_of_fill, static_cast<std::uint8_t>(marks));
     set.sharers[way_of_fill] = path_.l2_node->tracks_sharers ? path_.own_bit : 0;
-    counters_.levels[1].prefetches += use == Use::prefetch;
-    if (fills_l1) fill_l1(in_l1, use == Use::store ? modified : 0);
+    counters_.levels[1].prefetches += use == AccessType::prefetch;
+    if (fills_l1) fill_l1(in_l1, use == AccessType::store ? modified : 0);
     return hits ? 2 : 3;
   }
 
   // ---- preconditions
 
-  // Returns whether L1 can be filled without snooping: the evicted line is dropped, or L2 has it in another way than
-  // `emptied_way`, which is about to be emptied.
-  NEARFIELD_ALWAYS_INLINE bool has_room(const Location& in_l1, const Location& in_l2, unsigned emptied_way) const {
+  // Returns whether L1 can be filled without snooping: the line that L1 evicts is clean, or L2 holds that line in a way
+  // other than `emptied_way`, which L2 is about to evict.
+  NEARFIELD_ALWAYS_INLINE bool can_fill_l1(const Location& in_l1, const Location& in_l2, unsigned emptied_way) const {
     const auto& l1 = path_.l1;
     const auto way_of_fill = l1.way_to_fill(*in_l1.set);
     const unsigned flags = in_l1.set->flags[way_of_fill];
@@ -174,24 +178,24 @@ class FastPath {
       return path_.l1_node->used;
     if (flags & injected) return false;
     const auto victim_in_l2 = path_.l2.locate(l1.address_of(in_l1, way_of_fill));
-    if (Config::has_variants && !path_.l2.is_common(victim_in_l2)) return false;
+    if (Config::has_variants && !path_.l2.is_common_set(victim_in_l2)) return false;
     const auto found = path_.l2.find(victim_in_l2);
     return found && (victim_in_l2.set != in_l2.set || path_.l2_includes_l1 || !(found >> emptied_way & 1));
   }
-  // Returns whether the line was displaced from this level's cache by an injected one, and a miss of it is to be
-  // counted.
-  NEARFIELD_ALWAYS_INLINE bool was_displaced(std::size_t level, Address address) const {
-    return tree_.tracks_displaced_lines() && tree_.displaced_by_injection(path_.node(level), address);
+  // Returns whether an injected line has displaced this line from the core's cache of this level, so that a miss of the
+  // line must be counted.
+  NEARFIELD_ALWAYS_INLINE bool was_displaced_by_injection(std::size_t level, Address address) const {
+    return tree_.tracks_displaced_lines() && tree_.was_displaced_by_injection(path_.cache_at(level), address);
   }
   // Returns whether evicting this line from L2 touches only sets that are the same in all variants.
   bool eviction_is_common(const Location& in_l2, unsigned way_of_fill, Address evicted,
                           const Location& evicted_in_l3) const {
-    if (!path_.l3.is_common(evicted_in_l3)) return false;
+    if (!path_.l3.is_common_set(evicted_in_l3)) return false;
     if (!path_.l2_includes_l1) return true;
-    return !(in_l2.set->sharers[way_of_fill] & ~path_.own_bit) && path_.l1.is_common(path_.l1.locate(evicted));
+    return !(in_l2.set->sharers[way_of_fill] & ~path_.own_bit) && path_.l1.is_common_set(path_.l1.locate(evicted));
   }
-  // Adds the line to the directories of the coherence points that it passes, from the victim cache or, if that does
-  // not have it, from memory. Returns whether no other cache can have it.
+  // Adds the line to the directories of the coherence points that it passes on the way from the victim cache (or from
+  // memory, if the victim cache does not hold the line) to L2. Returns whether no other cache can hold the line.
   bool add_to_directories(Address address, bool is_in_victim_cache) {
     auto &l3_point = path_.l3_node->inner, &memory_point = tree_.memory_point();
     if (!tree_.directory_add_exclusive(l3_point, *path_.l2_node, address)) return false;
@@ -207,7 +211,7 @@ class FastPath {
   NEARFIELD_ALWAYS_INLINE bool has_sub_block(const Location& in_l3, unsigned way, Address address) const {
     return !Config::has_sub_blocks || (in_l3.set->sub_blocks[way][0] & path_.l3.sub_block_bit(address));
   }
-  NEARFIELD_ALWAYS_INLINE unsigned state_of(const Location& in_l3, unsigned way, Address address) const {
+  NEARFIELD_ALWAYS_INLINE unsigned victim_cache_state(const Location& in_l3, unsigned way, Address address) const {
     if (!Config::has_sub_blocks) return in_l3.set->flags[way];
     const unsigned bit = path_.l3.sub_block_bit(address), high = bit << 4;
     const unsigned valid_bits = in_l3.set->sub_blocks[way][0], modified_bits = in_l3.set->sub_blocks[way][1];
@@ -234,16 +238,16 @@ class FastPath {
     if (path_.l2_includes_l1) is_modified |= back_invalidate(in_l2, way_of_fill, evicted);
     ++counters_.levels[1].evictions;
     counters_.levels[1].write_backs += is_modified;
-    tree_.use(*path_.l3_node);
+    tree_.mark_used(*path_.l3_node);
     const auto found = path_.l3.find(evicted_in_l3);
     auto way = static_cast<unsigned>(std::countr_zero(found));
     if (!found) {
       way = path_.l3.way_to_fill(*evicted_in_l3.set);
       if (evicted_in_l3.set->tag[way] != no_tag) evict_to_memory(evicted_in_l3, way);
     }
-    add(evicted_in_l3, way, evicted, is_modified);
+    add_to_victim_cache(evicted_in_l3, way, evicted, is_modified);
   }
-  // Removes a line that L2 evicts from the inner caches; returns whether one held it modified.
+  // Removes a line that L2 evicts from the L1 caches. Returns whether one of these copies was modified.
   NEARFIELD_ALWAYS_INLINE bool back_invalidate(const Location& in_l2, unsigned way_of_fill, Address evicted) {
     const unsigned sharers = in_l2.set->sharers[way_of_fill];
     if (sharers & ~path_.own_bit) return tree_.back_invalidate(*path_.l2_node, {in_l2.set, way_of_fill}, evicted);
@@ -259,15 +263,15 @@ class FastPath {
     counters_.levels[0].injected_unused += (state & injected) != 0;
     return (state & modified) != 0;
   }
-  // Evicts the victim cache's line in this way to memory.
+  // Evicts the line in this way of the victim cache to memory.
   NEARFIELD_ALWAYS_INLINE void evict_to_memory(const Location& location, unsigned way) {
     unsigned sub_blocks = 1, modified_bits = location.set->flags[way] & modified,
              injected_bits = location.set->flags[way] & injected;
     if (Config::has_sub_blocks) {
       const unsigned valid_bits = location.set->sub_blocks[way][0] & 0x0FU, both = location.set->sub_blocks[way][1];
-      sub_blocks = ones(valid_bits);
-      modified_bits = ones(both & valid_bits);
-      injected_bits = ones(both >> 4 & valid_bits);
+      sub_blocks = count_ones(valid_bits);
+      modified_bits = count_ones(both & valid_bits);
+      injected_bits = count_ones(both >> 4 & valid_bits);
     } else {
       injected_bits = injected_bits != 0;
     }
@@ -276,9 +280,11 @@ class FastPath {
     counters_.levels[2].write_backs += modified_bits;
     if (modified_bits) tree_.write_to_memory(modified_bits);
   }
-  static unsigned ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
-  // Adds a line, modified or exclusive; if the victim cache has it modified already, it stays modified.
-  NEARFIELD_ALWAYS_INLINE void add(const Location& location, unsigned way, Address address, bool is_modified) const {
+  static unsigned count_ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
+  // Adds a line to the victim cache, as modified or exclusive. If the victim cache already has a modified copy, the
+  // line stays modified.
+  NEARFIELD_ALWAYS_INLINE void add_to_victim_cache(const Location& location, unsigned way, Address address,
+                                                   bool is_modified) const {
     auto& set = *location.set;
     const bool is_new = set.tag[way] != location.tag;
     set.tag[way] = location.tag;
@@ -296,7 +302,7 @@ class FastPath {
     path_.l3.touch(set, way);
   }
 
-  // Fills L1; has_room() has returned true.
+  // Fills the line into L1. Requires can_fill_l1().
   NEARFIELD_ALWAYS_INLINE void fill_l1(const Location& in_l1, std::uint8_t state) {
     const auto& l1 = path_.l1;
     ++counters_.levels[0].misses;

@@ -7,7 +7,7 @@
 namespace nearfield::sim {
 namespace {
 
-// State of a level that usually stays in the host's inner caches.
+// Simulated state of up to this size usually stays in the host's inner caches.
 constexpr std::size_t host_cache_bytes = 1 << 18;
 
 }  // namespace
@@ -15,7 +15,7 @@ constexpr std::size_t host_cache_bytes = 1 << 18;
 Hierarchy::Hierarchy(const Machine& machine, int variants, bool ways_matter)
     : tree_(machine, variants, ways_matter),
       snooping_(tree_, machine.coherence),
-      levels_(tree_.levels()),
+      levels_(tree_.num_levels()),
       home_supplies_clean_lines_(machine.links.has_value()) {
   paths_.resize(static_cast<std::size_t>(machine.cores));
   find_paths();
@@ -37,14 +37,16 @@ void Hierarchy::invalidate_all() {
 
 int Hierarchy::first_level_beyond_host_cache() const {
   int level = levels_;
-  while (level > 0 && tree_.used_at(level - 1) * tree_.cache_at(0, level - 1).array.host_bytes() > host_cache_bytes)
+  while (level > 0 &&
+         tree_.num_used_caches(level - 1) * tree_.cache_at(0, level - 1).array.host_bytes() > host_cache_bytes)
     --level;
   return level;
 }
 
-// A path is fast if L1 and L2 have no sub-blocks and one way group per set, in a recency order that needs no call, if
-// L2 knows which inner caches have a line, and if either only this core's caches can have a line that L2 misses or a
-// directory knows whether others may.
+// Returns the caches of one core, and whether the fast path can serve them. For that, L1 and L2 must have no sub-blocks
+// and one way group per set, with a recency order that needs no virtual call, and L2 must know which L1 caches have a
+// line. The fast path serves an exclusive L3, too, if at each coherence point on the way to memory there is only one
+// cache or a directory.
 Hierarchy::Path Hierarchy::path_of(int core) const {
   Path path;
   path.core = core;
@@ -56,7 +58,7 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
   path.is_fast = is_plain(l1) && is_plain(l2) && l2.inclusion != Inclusion::exclusive && !l2.writes_through &&
                  (l2.tracks_sharers || !l2.is_coherence_point) && l2.array.line_bytes() >= l1.array.line_bytes();
   if (!path.is_fast) return path;
-  path.own_bit = l1.bit();
+  path.own_bit = l1.sharer_bit();
   path.l1_writes_through = l1.writes_through;
   path.l2_includes_l1 = l2.inclusion == Inclusion::inclusive;
   path.l1 = l1.array.view();
@@ -75,18 +77,20 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
 
 // ---- accesses of cores
 
-// An access hits beyond L1; returns the state with which the line moves inwards.
+// Handles a hit beyond L1. An exclusive cache gives up the line; other caches keep a copy. Returns the state with which
+// the line is filled into the inner caches.
 std::uint8_t Hierarchy::hit_or_move(CacheNode& node, const CacheArray::Way& way, Address address) {
   if (node.inclusion == Inclusion::exclusive) {
     ++tree_.counts_of(node).hits;
-    node.array.touch(way);  // for the sub-blocks that stay
+    node.array.touch(way);  // refreshes the age of the sub-blocks that stay
     return node.array.remove(way, address) & (modified | shared);
   }
-  tree_.hit(node, way, address);
+  tree_.record_hit(node, way, address);
   return node.array.state(way, address) & shared;
 }
 
-// The same for a prefetched line: it counts as no hit, and sub-blocks that stay in an exclusive cache keep their age.
+// Same as hit_or_move() for a prefetch, which counts no hit, and does not refresh the age of sub-blocks that stay in an
+// exclusive cache.
 std::uint8_t Hierarchy::move_out(CacheNode& node, const CacheArray::Way& way, Address address) {
   if (node.inclusion == Inclusion::exclusive) return node.array.remove(way, address) & (modified | shared);
   node.array.touch(way);
@@ -94,19 +98,20 @@ std::uint8_t Hierarchy::move_out(CacheNode& node, const CacheArray::Way& way, Ad
 }
 
 LookupResult Hierarchy::load_miss(int core, Address address, CacheArray::SetAndTag in_l1) {
-  tree_.miss(tree_.cache_at(core, 0), address);
+  tree_.record_miss(tree_.cache_at(core, 0), address);
   Located located;
   located[0] = in_l1;
   return fetch<true>(core, 0, address, located);
 }
 
-// Brings a line for reading into the caches of `core` from level `first` outwards, which does not have it. `counts`:
-// hits, misses and reads count as those of a core.
+// Fetches a line for reading into the caches of `core` from level `first` outwards; the cache of level `first` does not
+// hold the line. `counts`: counts hits, misses and DRAM reads as a core's access, otherwise as a prefetch. Returns what
+// supplied the line.
 template <bool counts>
 LookupResult Hierarchy::fetch(int core, int first, Address address, Located& located) {
   LookupResult found{levels_, false};
   std::uint8_t state = 0;
-  int shared_before = 0;  // others inside the core's cache of this level have some of the granule, though not this line
+  int shared_before = 0;  // outermost level at which other inner caches hold a part of the granule, but not this line
   for (int k = std::max(first, 1); k < levels_; ++k) {
     auto& node = tree_.cache_at(core, k);
     const auto& own = tree_.cache_at(core, k - 1);
@@ -114,7 +119,7 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
     const auto way = node.array.find(where, address);
     Snooping::SnoopResult snooped;
     if (!way) {
-      if (counts) tree_.miss(node, address);
+      if (counts) tree_.record_miss(node, address);
       if (node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, own, address);
       if (!node.is_coherence_point || node.is_inclusive_filter) continue;
       snooped = snooping_.snoop(node, own, address, SnoopRequest::read_shared);
@@ -126,12 +131,12 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
       found = {k, true};
       break;
     }
-    if (Snooping::others_may_have(node, way, own)) [[unlikely]]
+    if (Snooping::other_caches_may_have(node, way, own)) [[unlikely]]
       snooped = snooping_.snoop(node, own, address, SnoopRequest::read_shared);
     state = counts ? hit_or_move(node, way, address) : move_out(node, way, address);
     if (snooped.has_part) [[unlikely]]
       state = snooping_.shared_state(snooped, state);
-    if (node.tracks_sharers) way.sharers() |= own.bit();
+    if (node.tracks_sharers) way.sharers() |= own.sharer_bit();
     found = {k, snooped.modified};
     break;
   }
@@ -146,7 +151,8 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
     (counts ? dram.reads : dram.prefetches) += !found.transferred;
     if (snooped.has_part) state = shared;
   }
-  // If others inside the cache of level `first` itself had it, that cache is filled, too.
+  // If another cache inside the core's cache of level `first` supplied the line, the cache of level `first` is filled,
+  // too.
   fill(core, first, std::max(found.level, first + 1), address, located, state, false, shared_before);
   return found;
 }
@@ -158,7 +164,7 @@ LookupResult Hierarchy::load(int core, Address address) {
   if (!way) return load_miss(core, address, where);
   LookupResult found;
   found.first_use = l1.array.state(way, address) & prefetched;
-  tree_.hit(l1, way, address);
+  tree_.record_hit(l1, way, address);
   return found;
 }
 
@@ -180,19 +186,20 @@ bool Hierarchy::is_present_in_all_variants(int core, int level, Address address)
   return where.set && array.find(where, address);
 }
 
-// The inner caches write through: a line that they hold is updated, and the first write-back cache takes the store.
+// Stores through the write-through caches of a core: each updates its copy of the line, if any, and the first
+// write-back cache takes the store.
 LookupResult Hierarchy::store_through(int core, Address address) {
   int level = 0;
   for (; level < levels_ && tree_.cache_at(core, level).writes_through; ++level) {
     auto& node = tree_.cache_at(core, level);
     const auto way = node.array.find(node.array.locate(address), address);
     if (way) {
-      tree_.hit(node, way, address);
+      tree_.record_hit(node, way, address);
       node.array.set_state(way, address, 0);
     } else {
-      tree_.miss(node, address);
+      tree_.record_miss(node, address);
     }
-    if (way ? level > 0 && Snooping::others_may_have(node, way, tree_.cache_at(core, level - 1))
+    if (way ? level > 0 && Snooping::other_caches_may_have(node, way, tree_.cache_at(core, level - 1))
             : node.is_coherence_point && !node.is_inclusive_filter)
       snooping_.snoop(node, tree_.cache_at(core, level - 1), address, SnoopRequest::invalidate);
   }
@@ -204,7 +211,7 @@ LookupResult Hierarchy::store_through(int core, Address address) {
   return store_at(core, level, address);
 }
 
-// Stores in the first write-back cache.
+// Stores into the core's cache of level `level`, its first write-back cache.
 LookupResult Hierarchy::store_at(int core, int level, Address address) {
   auto& node = tree_.cache_at(core, level);
   const auto where = node.array.locate(address);
@@ -216,16 +223,16 @@ LookupResult Hierarchy::store_at(int core, int level, Address address) {
   return found;
 }
 
-// Returns whether others had the line, too.
+// Stores to a line that the cache holds, and invalidates all other copies. Returns whether other caches held the line.
 bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address) {
   const auto state = node.array.state(way, address);
-  tree_.hit(node, way, address);
+  tree_.record_hit(node, way, address);
   if (state == modified && node.level == 0) [[likely]]
     return false;
   bool is_shared = state & shared;
   if (node.level > 0) {
     const auto& own = tree_.cache_at(core, node.level - 1);
-    if (Snooping::others_may_have(node, way, own))
+    if (Snooping::other_caches_may_have(node, way, own))
       is_shared |= snooping_.snoop(node, own, address, SnoopRequest::invalidate).has_part;
   }
   if (state & shared) snooping_.invalidate_remote_copies(core, node.level, address);
@@ -234,7 +241,7 @@ bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way,
 }
 
 LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheArray::SetAndTag first) {
-  tree_.miss(tree_.cache_at(core, level), address);
+  tree_.record_miss(tree_.cache_at(core, level), address);
   Located located;
   located[static_cast<std::size_t>(level)] = first;
   LookupResult found{levels_, false};
@@ -248,17 +255,17 @@ LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheAr
       const auto way = node.array.find(where, address);
       if (way) {
         Snooping::SnoopResult snooped;
-        if (Snooping::others_may_have(node, way, *own))
+        if (Snooping::other_caches_may_have(node, way, *own))
           snooped = snooping_.snoop(node, *own, address, SnoopRequest::invalidate);
         state = hit_or_move(node, way, address);
-        if (node.tracks_sharers) way.sharers() |= own->bit();
+        if (node.tracks_sharers) way.sharers() |= own->sharer_bit();
         exclusive = !(state & shared);
         if (!exclusive && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
         found = {k, snooped.modified};
         found.upgraded = !snooped.modified && (snooped.has_part || !exclusive);
         break;
       }
-      tree_.miss(node, address);
+      tree_.record_miss(node, address);
     }
     if (own && node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, *own, address);
     if (node.is_inclusive_filter || !node.is_coherence_point) continue;
@@ -276,7 +283,8 @@ LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheAr
     snooping_.invalidate_remote_copies(core, found.level, address);
   }
   tree_.count_transfers(found.transferred);
-  // If others inside that very cache had the line, the cache is filled, too, to take the store.
+  // If another cache inside the core's cache of level `level` supplied the line, the cache of level `level` is filled,
+  // too, to take the store.
   fill(core, level, std::max(found.level, level + 1), address, located, state & modified, true);
   return found;
 }
@@ -289,7 +297,7 @@ void Hierarchy::repeat(int core, bool store, Address address, Count count) {
   }
   for (int level = 0; level < levels_; ++level) {
     auto& node = tree_.cache_at(core, level);
-    (node.array.has(address) ? tree_.counts_of(node).hits : tree_.counts_of(node).misses) += count;
+    (node.array.has_line(address) ? tree_.counts_of(node).hits : tree_.counts_of(node).misses) += count;
     if (!node.writes_through) return;
   }
   tree_.write_to_memory(count);
@@ -297,11 +305,12 @@ void Hierarchy::repeat(int core, bool store, Address address, Count count) {
 
 // ---- fills
 
-// Puts the line into the caches [first, end) of a core, outermost first, so that inclusive ones have it before those
-// that they include. Those inside level `shared_before` become shared in any case.
+// Fills the line into the core's caches of levels [first, end), outermost first, so that an inclusive cache holds the
+// line before the caches inside it. At levels below `shared_before` the line becomes shared in any case.
 void Hierarchy::fill(int core, int first, int end, Address address, const Located& located, std::uint8_t state,
                      bool stored, int shared_before) {
-  bool to_keep = state & modified;  // modified data that the outermost cache keeps
+  // The line has modified data, which the outermost of the filled write-back caches must keep.
+  bool to_keep = state & modified;
   for (int k = end - 1; k >= first; --k) {
     auto& node = tree_.cache_at(core, k);
     if (node.inclusion == Inclusion::exclusive) continue;
@@ -309,7 +318,7 @@ void Hierarchy::fill(int core, int first, int end, Address address, const Locate
     if (!node.writes_through && (to_keep || (stored && k == first))) fill_state |= modified;
     to_keep = to_keep && node.writes_through;
     tree_.put(node, located[static_cast<std::size_t>(k)], address, fill_state,
-              node.tracks_sharers && k > 0 ? tree_.cache_at(core, k - 1).bit() : 0U);
+              node.tracks_sharers && k > 0 ? tree_.cache_at(core, k - 1).sharer_bit() : 0U);
   }
   if (to_keep && !stored) tree_.write_to_memory();
 }

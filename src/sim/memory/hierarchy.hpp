@@ -1,5 +1,5 @@
-// A core's loads and stores in the caches of its node: looks up its own caches, innermost first, snoops other cores'
-// caches, and fills the line. Clocks are in timing.hpp. memory.hpp describes the steps.
+// Loads and stores of cores in the caches of a node: looks up the core's own caches, innermost first, snoops other
+// cores' caches, and fills the line. memory.hpp describes the steps. Clocks are in timing.hpp.
 #pragma once
 
 #include <optional>
@@ -22,35 +22,37 @@ class Hierarchy {
   void disable_fast_path();
 
   // ---- accesses that the fast path (fast_path.hpp) does not handle
-  // Makes one access inside one L1 line; returns which level or core supplied the line.
+  // Makes one access within one L1 line. Returns which level or core supplied the line.
   LookupResult load(int core, Address address);
   LookupResult store(int core, Address address);
-  // Counts `count` more accesses to the line of the last access: hits, or stores that L1 writes through.
+  // Counts `count` more accesses to the line of the last access: L1 hits, or stores that L1 writes through.
   void repeat(int core, bool store, Address address, Count count);
-  // Returns whether L1 has the line in all variants, in a state that the access does not change.
+  // Returns whether the access hits L1 in all variants and involves no other cache: a store must not hit a shared line,
+  // and L1 must not write it through.
   bool hits_l1_in_all_variants(int core, bool store, Address address);
-  // Returns whether the core's cache of that level has the line in all variants.
+  // Returns whether the core's cache of that level holds the line in all variants.
   bool is_present_in_all_variants(int core, int level, Address address) const;
-  // Brings the line into the caches of `core` from `level` outwards. Returns what supplied it; nothing if it is
-  // present already.
+  // Prefetches a line into the core's caches from level `level` outwards. Returns what supplied the line; nothing if
+  // the cache of level `level` already holds it.
   std::optional<LookupResult> prefetch(int core, int level, Address address);
 
-  void invalidate_all();  // in all caches
+  void invalidate_all();  // drops all lines of all caches without writing them back
 
   CacheTree& tree() { return tree_; }
 
   // ---- prefetching into the host's caches while other accesses are simulated
-  // Returns the first level whose caches in use have more state than the host's inner caches can keep.
+  // Returns the innermost level from which on the simulated state of the caches in use exceeds the host's inner caches.
   int first_level_beyond_host_cache() const;
   // Returns how many accesses have reached that level.
-  Count accesses_reaching(int far_level) const {
-    if (far_level == tree_.levels()) return 0;
+  Count num_accesses_reaching(int far_level) const {
+    if (far_level == tree_.num_levels()) return 0;
     const auto& counts = tree_.variants().common_counters().levels[static_cast<std::size_t>(far_level)];
     return counts.hits + counts.misses;
   }
-  // Prefetches the sets that an access will need from that level on.
+  // Prefetches the cache sets and directory entries that an access needs at level `far_level` and beyond into the
+  // host's caches.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(int core, Address address, int far_level) const {
-    for (int k = far_level; k < tree_.levels(); ++k) {
+    for (int k = far_level; k < tree_.num_levels(); ++k) {
       const auto& node = tree_.cache_at(core, k);
       node.array.host_prefetch(address);
       tree_.host_prefetch_directory(node.inner, address);
@@ -66,7 +68,8 @@ class Hierarchy {
   // The set and tag of one access's line at every level.
   using Located = std::array<CacheArray::SetAndTag, max_cache_levels>;
 
-  enum class Use { load, store, store_through, prefetch };  // of the fast path; prefetch: into L2
+  // Kinds of accesses on the fast path; prefetch: into L2.
+  enum class AccessType { load, store, store_through, prefetch };
   Path path_of(int core) const;
   void find_paths();
 
@@ -85,14 +88,14 @@ class Hierarchy {
   CacheTree tree_;
   Snooping snooping_;  // of other cores' caches
   int levels_;
-  bool home_supplies_clean_lines_;  // DRAM supplies a line that others have, but did not modify
+  bool home_supplies_clean_lines_;  // DRAM supplies a line that other caches hold unmodified
   bool may_be_fast_ = true;
   std::vector<Path> paths_;  // per core
 };
 
 struct Hierarchy::Path {
   int core = 0;
-  bool is_fast = false;              // for L1 and L2
+  bool is_fast = false;              // the fast path can serve L1 and L2
   bool has_victim_cache = false;     // L3 is the last level and exclusive, and the fast path handles it
   bool has_coherence_point = false;  // other cores share L3 or the memory
   bool l1_writes_through = false;
@@ -100,7 +103,9 @@ struct Hierarchy::Path {
   std::uint16_t own_bit = 0;  // L1's bit in the sharers of L2's lines
   CacheView l1, l2, l3;
   CacheNode *l1_node = nullptr, *l2_node = nullptr, *l3_node = nullptr;
-  const CacheNode& node(std::size_t level) const { return *(level == 0 ? l1_node : level == 1 ? l2_node : l3_node); }
+  const CacheNode& cache_at(std::size_t level) const {
+    return *(level == 0 ? l1_node : level == 1 ? l2_node : l3_node);
+  }
 };
 
 NEARFIELD_ALWAYS_INLINE void Hierarchy::host_prefetch_victim(const Path& path, Address address) const {

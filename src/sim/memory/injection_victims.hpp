@@ -1,6 +1,6 @@
-// The lines that injected ones displaced from a cache and that were not missed since. Each granule of the node's
-// memory has a byte, a mask of the variants under which it is such a line. The bytes are allocated in pages, each with
-// its first victim.
+// Injection victims: the granules that injected lines have displaced from one cache and that have not missed since.
+// Each granule of the node's memory has a byte: the mask of the variants under which the granule is a victim. The bytes
+// are allocated in pages, each at its first victim.
 #pragma once
 
 #include <array>
@@ -29,14 +29,14 @@ class InjectionVictims {
     if (!pages_[number]) pages_[number] = std::make_unique<Page>();
     (*pages_[number])[granule % granules_per_page] |= variants;
   }
-  // `granule` is a victim under at least one variant.
+  // Removes `variants` from the granule's mask. The granule must be a victim under at least one variant.
   void remove(std::uint64_t granule, Mask variants) {
     (*pages_[granule / granules_per_page])[granule % granules_per_page] &= static_cast<Mask>(~variants);
   }
   void clear() { pages_.clear(); }
-  // Calls `function` with each victim and its variants.
+  // Calls `function` with the number of each victim granule and the mask of the variants under which it is a victim.
   template <class Function>
-  void for_each(Function&& function) const {
+  void for_each_victim(Function&& function) const {
     for (std::size_t number = 0; number < pages_.size(); ++number)
       for (std::size_t i = 0; pages_[number] && i < granules_per_page; ++i)
         if (const Mask variants = (*pages_[number])[i]) function(number * granules_per_page + i, variants);

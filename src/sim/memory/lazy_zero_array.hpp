@@ -1,5 +1,5 @@
-// Zero-initialised arrays for which the host allocates memory only for the pages that are used. calloc() does the same
-// only until the first large array was freed: from then on it reuses such memory, and clears all of an array at once.
+// Zero-initialised arrays whose host pages are allocated at their first use, by mmap. calloc() does the same only until
+// a large array has been freed: from then on calloc() reuses that memory, and clears a whole array at once.
 #pragma once
 
 #include <sys/mman.h>
@@ -11,8 +11,8 @@
 
 namespace nearfield::sim {
 
-struct Unmap {
-  std::size_t mapped = 0;  // bytes; 0: from aligned_alloc()
+struct UnmapDeleter {
+  std::size_t mapped = 0;  // mapped bytes; 0: the array is from aligned_alloc()
   void operator()(void* start) const {
     if (mapped > 0)
       munmap(start, mapped);
@@ -22,12 +22,13 @@ struct Unmap {
 };
 
 template <class Element>
-using LazyZeroArray = std::unique_ptr<Element[], Unmap>;
+using LazyZeroArray = std::unique_ptr<Element[], UnmapDeleter>;
 
-// The host pages of an array. Large ones suit a long array that is used throughout, and waste memory otherwise.
+// The size of an array's host pages. Huge pages suit a long array that is accessed throughout; they waste memory
+// otherwise.
 enum class HostPages { normal, large };
 
-// Returns `count` elements, all bytes zero.
+// Returns an array of `count` elements, all bytes zero. Throws std::bad_alloc if the host has no memory.
 template <class Element>
 LazyZeroArray<Element> make_lazy_zero_array(std::size_t count, HostPages pages = HostPages::normal) {
   constexpr std::size_t small = 1 << 14, alignment = 64, long_enough = 1 << 22;
@@ -37,11 +38,11 @@ LazyZeroArray<Element> make_lazy_zero_array(std::size_t count, HostPages pages =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) throw std::bad_alloc();
     if (pages == HostPages::large && bytes >= long_enough) madvise(start, bytes, MADV_HUGEPAGE);  // best effort
-    return {static_cast<Element*>(start), Unmap{bytes}};
+    return {static_cast<Element*>(start), UnmapDeleter{bytes}};
   }
   void* const start = std::aligned_alloc(alignment, bytes);
   if (start == nullptr) throw std::bad_alloc();
-  return {static_cast<Element*>(std::memset(start, 0, bytes)), Unmap{}};
+  return {static_cast<Element*>(std::memset(start, 0, bytes)), UnmapDeleter{}};
 }
 
 }  // namespace nearfield::sim

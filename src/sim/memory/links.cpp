@@ -9,14 +9,14 @@ int cores_per_hub(const Machine& machine) {
   return machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores;
 }
 
-int hubs_of(const Machine& machine) { return (machine.cores + cores_per_hub(machine) - 1) / cores_per_hub(machine); }
+int num_hubs(const Machine& machine) { return (machine.cores + cores_per_hub(machine) - 1) / cores_per_hub(machine); }
 
-std::unique_ptr<Topology> routers_of(const Machine& machine) {
+std::unique_ptr<Topology> make_hub_topology(const Machine& machine) {
   nearfield::Network between_hubs;
   between_hubs.topology = machine.links->topology;
   between_hubs.shape = machine.links->shape;
   between_hubs.nodes_per_router = machine.links->hubs_per_router;
-  return make_topology(between_hubs, hubs_of(machine));
+  return make_topology(between_hubs, num_hubs(machine));
 }
 
 }  // namespace
@@ -24,15 +24,15 @@ std::unique_ptr<Topology> routers_of(const Machine& machine) {
 std::vector<int> hops_of_hubs(const Machine& machine) {
   std::vector<int> hops;
   if (!machine.links) return hops;
-  const auto routers = routers_of(machine);
-  for (int hub = 0; hub < hubs_of(machine); ++hub) hops.push_back(routers->hops(0, hub));
+  const auto routers = make_hub_topology(machine);
+  for (int hub = 0; hub < num_hubs(machine); ++hub) hops.push_back(routers->hops(0, hub));
   return hops;
 }
 
 HubLinks::HubLinks(const Machine& machine) {
   if (!machine.links) return;
-  const auto routers = routers_of(machine);
-  const int hubs = hubs_of(machine), between = routers->links();
+  const auto routers = make_hub_topology(machine);
+  const int hubs = num_hubs(machine), between = routers->num_links();
   cores_per_hub_ = cores_per_hub(machine);
   hubs_ = static_cast<std::size_t>(hubs);
   first_router_ = ps_from_ns(machine.dram.remote_ns);

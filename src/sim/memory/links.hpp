@@ -1,8 +1,8 @@
-// Transfers of lines between the hubs of a node: how much longer memory and other cores' caches take because they are
-// several routers away, and how long lines queue. A line crosses its hub's link, the links between routers and the
-// other hub's link, and occupies each for the transfer time of its bytes. Left out: requests and acknowledgements,
-// which are short; the time from one link of a route to the next, so that a line occupies all of them when it arrives;
-// that the holder of an unmodified line is snooped, too.
+// Transfers of lines between the hubs of a node (NUMA): the extra latency of memories and caches that are several
+// routers away, and the queueing of lines on links. A line crosses the link out of one hub, the links between routers
+// and the link into the other hub, and occupies each link for the transfer time of the line's bytes. Left out: requests
+// and acknowledgements, which are short; the time from one link of a route to the next, so that a line occupies all
+// links of its route at its arrival; the snoop of the holder of an unmodified line.
 #pragma once
 
 #include <vector>
@@ -12,35 +12,36 @@
 
 namespace nearfield::sim {
 
-// Returns the number of links between routers from the hub of core 0 to each hub; nothing if a machine has no hubs.
-// Throws std::invalid_argument if its routers have no room for them.
+// Returns, for each hub, the number of links between routers on the route from the hub of core 0; empty if the machine
+// has no hubs. Throws std::invalid_argument if the topology has no room for all hubs.
 std::vector<int> hops_of_hubs(const Machine& machine);
 
-// Hubs are identified by one of their cores.
+// The links between the hubs of a node. Functions identify a hub by any of its cores.
 class HubLinks {
  public:
   explicit HubLinks(const Machine& machine);
 
-  bool any() const { return !links_.empty(); }
-  // Returns the latency beyond that of the closest remote memory.
-  Ps beyond_first_router(int core, int core_at_home) const { return route(core, core_at_home).beyond_first; }
-  // Returns how much longer it takes to get a line from another core's cache than if that core, the line's home and
-  // the requesting core had one hub: the request goes to the home, from there to the holder, and the line comes from
-  // there.
-  Ps via_home(int core, int core_at_home, int holder) const {
+  bool has_links() const { return !links_.empty(); }
+  // Returns the extra latency of a remote memory over that of the closest remote memory.
+  Ps latency_beyond_first_router(int core, int core_at_home) const { return route(core, core_at_home).beyond_first; }
+  // Returns the extra latency of a line from another core's cache that arises because requester, home and holder are on
+  // different hubs: the request goes to the home hub and from there to the holder, and the holder sends the line to the
+  // requester.
+  Ps extra_latency_via_home(int core, int core_at_home, int holder) const {
     return std::nearbyint(
         (round_trip(core, core_at_home) + round_trip(core_at_home, holder) + round_trip(holder, core)) / 2);
   }
-  // Returns when a line arrives that would arrive at `arrival` on idle links.
-  TimeVector cross(int from, int to, std::uint64_t bytes, TimeVector arrival) {
+  // Reserves all links of the route for a line. Returns the time at which the line arrives; on idle links that is
+  // `arrival`.
+  TimeVector cross_route(int from, int to, std::uint64_t bytes, TimeVector arrival) {
     const Ps time = transfer_time(bytes);
     for (const int link : route(from, to).links)
-      arrival = link_of(link).reserve(arrival + -time, TimeVector(time)) + time;
+      arrival = link_bus(link).reserve(arrival + -time, TimeVector(time)) + time;
     return arrival;
   }
-  // Queues a line that is written to memory behind all others; nobody waits for it.
-  void post(int from, int to, std::uint64_t bytes) {
-    for (const int link : route(from, to).links) link_of(link).append(TimeVector(transfer_time(bytes)));
+  // Appends a write-back to memory after all other traffic of the links on the route. No core waits for it.
+  void post_write_back(int from, int to, std::uint64_t bytes) {
+    for (const int link : route(from, to).links) link_bus(link).append_reservation(TimeVector(transfer_time(bytes)));
   }
 
  private:
@@ -54,14 +55,14 @@ class HubLinks {
   Ps round_trip(int from, int to) const {
     return hub_of(from) == hub_of(to) ? 0 : first_router_ + route(from, to).beyond_first;
   }
-  Bus& link_of(int number) { return links_[static_cast<std::size_t>(number)]; }
+  Bus& link_bus(int number) { return links_[static_cast<std::size_t>(number)]; }
   Ps transfer_time(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
 
   int cores_per_hub_ = 1;
   std::size_t hubs_ = 0;
   Ps first_router_ = 0;
   double ps_per_byte_ = 0;
-  std::vector<Bus> links_;     // between routers; out of each hub; into each hub
+  std::vector<Bus> links_;     // first those between routers, then those out of each hub, then those into each hub
   std::vector<Route> routes_;  // from each hub to each hub
 };
 

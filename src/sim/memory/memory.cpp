@@ -8,8 +8,8 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr Count split_check_period = 1 << 14;  // differing accesses between two decisions whether to split
-constexpr Count one_in = 4;                    // if one access in four differs, separate models are faster
+constexpr Count split_check_period = 1 << 14;  // diverging accesses between two decisions on a split
+constexpr Count one_in = 4;                    // if more than one access in four diverges, separate models are faster
 
 // Builds for development also simulate each access in a model without the fast path, whose results must be the same.
 #ifdef NEARFIELD_CHECK_FAST_PATH
@@ -57,7 +57,7 @@ std::pair<MemoryModel&, int> NodeMemory::find_model(int variant) const {
                     : std::pair<MemoryModel&, int>{*models_.front(), variant};
 }
 
-// Calls `function` with each model, after a split if that is due.
+// Calls `function` with each model. Splits the variants into separate models first, if that is due.
 template <class Function>
 NEARFIELD_ALWAYS_INLINE void NodeMemory::simulate(Function&& function) {
   split_if_faster();
@@ -105,15 +105,15 @@ void NodeMemory::replay(int core, std::span<const Address> addresses, Access kin
 
 // ---- accesses of devices
 
-// Calls `function` with each model, its first variant, and its part of the instant at which a transfer starts. Returns
-// when the transfer is complete.
+// Calls `function` with each model, the number of the model's first variant, and the start of the transfer under the
+// model's variants. Returns the completion time under all variants.
 template <class Function>
 ConfigClock NodeMemory::transfer(const ConfigClock& start, Function&& function) {
   if constexpr (checks_fast_path) function(*slow_model_, 0, start);
   if (!is_split()) return function(*models_.front(), 0, start);
   ConfigClock done(start.variants());
   for (int v = 0; v < start.variants(); ++v)
-    done[v] = function(*models_[static_cast<std::size_t>(v)], static_cast<std::size_t>(v), start.of(v))[0];
+    done[v] = function(*models_[static_cast<std::size_t>(v)], static_cast<std::size_t>(v), start.of_variant(v))[0];
   return done;
 }
 
@@ -130,7 +130,7 @@ ConfigClock NodeMemory::dma_read(Address address, std::uint64_t bytes, const Con
   });
 }
 
-// ---- scenarios
+// ---- set-up of scenarios
 
 void NodeMemory::invalidate_range(Address address, std::uint64_t bytes) {
   simulate([&](MemoryModel& model) { model.invalidate_range(address, bytes); });
@@ -160,7 +160,8 @@ void NodeMemory::advance(int core, Ps duration) {
 void NodeMemory::wait_until(int core, const ConfigClock& instant) {
   if constexpr (checks_fast_path) slow_model_->wait_until(core, instant);
   if (!is_split()) return models_.front()->wait_until(core, instant);
-  for (std::size_t v = 0; v < models_.size(); ++v) models_[v]->wait_until(core, instant.of(static_cast<int>(v)));
+  for (std::size_t v = 0; v < models_.size(); ++v)
+    models_[v]->wait_until(core, instant.of_variant(static_cast<int>(v)));
 }
 
 void NodeMemory::drain(int core) {

@@ -1,12 +1,13 @@
 // The memory of one simulated node: the caches of its cores, coherence between them, TLBs, DRAM, and the interface
-// through which a NIC reads, writes and injects. It keeps no data, only where lines are and in which state.
+// through which a NIC reads, writes and injects. NodeMemory stores no data, only which caches hold which lines, and the
+// state of these lines.
 //
-// One thread calls it, for cores in the order in which they act. NodeMemory does not know where accesses come from.
+// All calls come from one thread, in the order in which the cores act.
 //
-// It can simulate several variants at once: NIC policies, under each of which a device writes to another place. All
+// NodeMemory can simulate several variants at once: NIC policies, which differ in where a device's writes go. All
 // variants execute the same accesses; cache contents and times differ. The results are those of a separate memory per
-// variant. One MemoryModel simulates all variants as a group as long as most of its work is common to them; then each
-// variant gets a model of its own.
+// variant. One MemoryModel simulates all variants as a group as long as most accesses have the same outcome in all
+// variants; after that, each variant has a model of its own.
 //
 // An access of core c to a line is simulated as follows (the oracle in the tests follows these words):
 //
@@ -72,13 +73,13 @@ class NodeMemory {
   // Copies in pieces of one L1 line. Each piece is loaded, then stored, in words of 8 bytes; the remainder is copied
   // in single bytes. If the machine has Core::copy_bytes_per_cycle, a piece is one load and one store, by vectors.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
-  // Makes the accesses of a recorded trace; or accesses of one kind, to `bytes` each.
+  // Makes the accesses of a recorded trace; or, for a trace of addresses only, accesses of one kind to `bytes` each.
   void replay(int core, std::span<const Reference> trace);
   void replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes);
 
-  // ---- accesses of devices. Both return when the transfer, which begins at `start`, is complete. A read takes
-  // granules that a cache holds whole or modified from that cache, and the rest from DRAM, whose latency it pays once,
-  // because the lines are pipelined. `targets` has one entry per variant.
+  // ---- accesses of devices. dma_write() and dma_read() return the completion time of a transfer that begins at
+  // `start`. A read takes granules that a cache holds whole or modified from that cache, and the rest from DRAM. A read
+  // pays the DRAM latency once, because its lines are pipelined. `targets` has one entry per variant.
   ConfigClock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                         const ConfigClock& start);
   ConfigClock dma_read(Address address, std::uint64_t bytes, const ConfigClock& start);
@@ -87,19 +88,19 @@ class NodeMemory {
   void invalidate_range(Address address, std::uint64_t bytes);  // in all caches; modified lines reach memory
   void invalidate_all();
 
-  // Simulates every access once per variant from now on, in a model per variant. Counts and times stay what they
-  // would have been. This is faster if many accesses differ between variants, so NodeMemory also splits by itself once
-  // more than one access in four does. Does nothing if a cache replaces lines at random, since one generator serves
-  // all variants.
+  // From now on, simulates each variant in a model of its own. Counts and times are the same as without a split. A
+  // split is faster if many accesses have different outcomes under different variants, so NodeMemory also splits
+  // automatically once more than one access in four diverges. Does nothing if a cache has random replacement, since all
+  // variants share one generator.
   void split_variants();
   bool is_split() const { return models_.size() > 1; }
 
   // ---- clocks
   const TimeVector& now(int core, int variant = 0) const;
-  ConfigClock clock(int core) const;  // under all variants
+  ConfigClock clock(int core) const;  // the clock under all variants
   void advance(int core, Ps duration);
   void wait_until(int core, const ConfigClock& instant);
-  void drain(int core);  // until nothing is in flight
+  void drain(int core);  // waits until nothing is in flight
 
   Counts counts(int variant = 0) const;
   void reset_counts();
@@ -109,7 +110,7 @@ class NodeMemory {
 
  private:
   void split_if_faster();
-  // Returns the model that simulates a variant, and the variant's number there.
+  // Returns the model that simulates a variant, and the number of the variant in that model.
   std::pair<MemoryModel&, int> find_model(int variant) const;
   template <class Function>
   void simulate(Function&& function);
@@ -118,11 +119,12 @@ class NodeMemory {
   void check_fast_path() const;
 
   int cores_, variants_;
-  std::unique_ptr<const Machine> machine_;            // if there are several variants
-  std::vector<std::unique_ptr<MemoryModel>> models_;  // one of the group of all variants, or one of each variant
-  std::unique_ptr<MemoryModel> slow_model_;           // in builds for development, to check the others
-  Count next_check_;                  // the number of differing accesses that makes the next decision due
-  Count accesses_at_last_check_ = 0;  // of all cores
+  std::unique_ptr<const Machine> machine_;  // if there are several variants
+  // One model of all variants or, after a split, one model per variant.
+  std::vector<std::unique_ptr<MemoryModel>> models_;
+  std::unique_ptr<MemoryModel> slow_model_;  // in development builds: checks the results of the other models
+  Count next_check_;                  // the number of diverging accesses at which the next decision on a split is due
+  Count accesses_at_last_check_ = 0;  // accesses of all cores
 };
 
 }  // namespace nearfield::sim

@@ -4,80 +4,81 @@
 namespace nearfield::sim {
 namespace {
 
-// A transfer as the DRAM of each variant sees it. Consecutive granules are collected into runs, each of which passes
-// the DRAM in one call.
-class Transfer {
+// The DRAM traffic of one DMA transfer, under each variant. Consecutive granules are collected into runs, each of which
+// is timed by one call of DramTiming.
+class DramTransfer {
  public:
-  Transfer(std::span<const std::unique_ptr<Timing>> timings, std::uint64_t granule, const ConfigClock& start)
+  DramTransfer(std::span<const std::unique_ptr<Timing>> timings, std::uint64_t granule, const ConfigClock& start)
       : timings_(timings), granule_bytes_(granule), done_(start) {}
 
-  void pass(std::size_t variant, Address address, std::uint64_t bytes) {
+  void pass_granule(std::size_t variant, Address address, std::uint64_t bytes) {
     auto& run = runs_[variant];
     if (address != run.begin + run.granules * granule_bytes_ || bytes != granule_bytes_) flush_run(variant);
     if (bytes != granule_bytes_) {
-      time(variant) = dram(variant).pass(address, bytes, time(variant));
+      time_of(variant) = dram_of(variant).serve_device_access(address, bytes, time_of(variant));
       return;
     }
     if (run.granules == 0) run.begin = address;
     ++run.granules;
   }
-  // Granules that caches write before the next one passes.
-  void write(std::size_t variant, Address address, unsigned granules) {
+  // Posts the write-backs of `granules` granules, which caches make before the next granule of the transfer passes.
+  void write_back(std::size_t variant, Address address, unsigned granules) {
     if (granules == 0) return;
     flush_run(variant);
-    dram(variant).post(address, granules * granule_bytes_);
+    dram_of(variant).post_write_back(address, granules * granule_bytes_);
   }
-  const ConfigClock& done() {
+  const ConfigClock& completion_time() {
     for (std::size_t variant = 0; variant < timings_.size(); ++variant) flush_run(variant);
     return done_;
   }
 
  private:
-  struct Run {
+  struct GranuleRun {
     Address begin = 0;
     Count granules = 0;
   };
-  DramTiming& dram(std::size_t variant) { return timings_[variant]->dram(); }
-  TimeVector& time(std::size_t variant) { return done_[static_cast<int>(variant)]; }
+  DramTiming& dram_of(std::size_t variant) { return timings_[variant]->dram(); }
+  TimeVector& time_of(std::size_t variant) { return done_[static_cast<int>(variant)]; }
   void flush_run(std::size_t variant) {
     auto& run = runs_[variant];
     if (run.granules == 0) return;
-    time(variant) = dram(variant).pass_granules(run.begin, run.granules, time(variant));
+    time_of(variant) = dram_of(variant).serve_device_granules(run.begin, run.granules, time_of(variant));
     run.granules = 0;
   }
 
   std::span<const std::unique_ptr<Timing>> timings_;
   std::uint64_t granule_bytes_;
   ConfigClock done_;
-  std::array<Run, max_variants> runs_;
+  std::array<GranuleRun, max_variants> runs_;
 };
 
-// The granules of a transfer that form one action, and its outcome for each, per variant.
-struct Granules {
+// A batch of granules of a transfer, which are simulated as one action (variants.hpp), and the outcome of each granule
+// under each variant.
+struct GranuleBatch {
   static constexpr std::size_t capacity = 32;
   struct Outcome {
-    bool passes;  // through DRAM
+    bool passes;  // the granule is read from or written to DRAM
     unsigned writes;
   };
   struct Granule {
     Address address;
     std::uint64_t bytes;
   };
-  Granules() {}
+  GranuleBatch() {}
 
   std::size_t count = 0;
   union {
     std::array<Granule, capacity> granules;
   };
   union {
-    std::array<std::array<Outcome, capacity>, max_variants> outcomes;  // by leader
+    std::array<std::array<Outcome, capacity>, max_variants> outcomes;  // indexed by the leader of a group of variants
   };
 };
 
 }  // namespace
 
-// Runs `action` for each granule of a range, many granules per run. Returns when the transfer is complete, and the
-// variants under which DRAM takes part in it.
+// Runs `action` for each granule of a range, in batches. Returns the completion time, and the mask of the variants
+// under which DRAM takes part in the transfer.
 template <class Action>
 std::pair<ConfigClock, unsigned char> MemoryModel::transfer(Address address, std::uint64_t bytes,
                                                             const ConfigClock& start,
@@ -85,36 +86,36 @@ std::pair<ConfigClock, unsigned char> MemoryModel::transfer(Address address, std
                                                             Action&& action) {
   flush_timing_events();
   auto& tree = caches_->tree;
-  Transfer transfer(timings_, tree.granule_bytes(), start);
+  DramTransfer transfer(timings_, tree.granule_bytes(), start);
   Variants::Mask passes = 0;
-  Granules granules;
+  GranuleBatch granules;
   const auto run_action = [&] {
     const bool whole = granules.granules[0].bytes == tree.granule_bytes();
     const auto leaders = tree.run(whole ? classes : tree.variants().single_class(), [&](int variant) {
       auto& outcomes = granules.outcomes[static_cast<std::size_t>(variant)];
       for (std::size_t i = 0; i < granules.count; ++i) {
         const bool passes_dram = action(variant, tree.granule_of(granules.granules[i].address), whole);
-        outcomes[i] = {passes_dram, tree.take_writes()};
+        outcomes[i] = {passes_dram, tree.take_write_count()};
       }
     });
     for (std::size_t v = 0; v < timings_.size(); ++v)
       for (std::size_t i = 0; i < granules.count; ++i) {
         const auto& outcome = granules.outcomes[leaders[v]][i];
-        transfer.write(v, granules.granules[i].address, outcome.writes);
+        transfer.write_back(v, granules.granules[i].address, outcome.writes);
         if (!outcome.passes) continue;
         passes |= static_cast<Variants::Mask>(1U << v);
-        transfer.pass(v, granules.granules[i].address, granules.granules[i].bytes);
+        transfer.pass_granule(v, granules.granules[i].address, granules.granules[i].bytes);
       }
     granules.count = 0;
   };
   for_each_granule(address, bytes, [&](Address at, std::uint64_t piece) {
-    const bool joins = granules.count < Granules::capacity &&
+    const bool joins = granules.count < GranuleBatch::capacity &&
                        (granules.count == 0 || granules.granules[granules.count - 1].bytes == piece);
     if (!joins) run_action();
     granules.granules[granules.count++] = {at, piece};
   });
   if (granules.count > 0) run_action();
-  return {transfer.done(), passes};
+  return {transfer.completion_time(), passes};
 }
 
 ConfigClock MemoryModel::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
@@ -124,9 +125,9 @@ ConfigClock MemoryModel::dma_write(Address address, std::uint64_t bytes, std::sp
   return transfer(address, bytes, start, classes,
                   [&](int variant, Address granule, bool whole) {
                     if (whole)
-                      caches_->devices.write_whole(granule, targets[static_cast<std::size_t>(variant)]);
+                      caches_->devices.write_whole_granule(granule, targets[static_cast<std::size_t>(variant)]);
                     else
-                      caches_->devices.write_part(granule);
+                      caches_->devices.write_partial_granule(granule);
                     return true;
                   })
       .first;
@@ -134,7 +135,7 @@ ConfigClock MemoryModel::dma_write(Address address, std::uint64_t bytes, std::sp
 
 ConfigClock MemoryModel::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
   auto [done, waits] = transfer(address, bytes, start, caches_->tree.variants().single_class(),
-                                [&](int, Address granule, bool) { return caches_->devices.read(granule); });
+                                [&](int, Address granule, bool) { return caches_->devices.read_granule(granule); });
   for (int v = 0; v < start.variants(); ++v)
     if (waits >> v & 1) done[v] += timings_[static_cast<std::size_t>(v)]->dram().device_latency();
   return done;

@@ -8,20 +8,21 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::uint64_t word_bytes = 8;
-// How many references ahead of a trace the host prefetches the sets of its lines, and of the lines that these evict.
+// How many references ahead replay() prefetches into the host's caches: the sets of accessed lines, and the sets of the
+// lines that these evict.
 constexpr std::size_t host_prefetch_distance = 12, host_prefetch_victim_distance = 6;
 constexpr std::size_t batch_references = 256;
 
 bool is_nontemporal(Access kind) { return kind == Access::load_nontemporal || kind == Access::store_nontemporal; }
 
-std::vector<std::unique_ptr<Timing>> timings_of(const Machine& machine,
-                                                const std::array<double, num_memory_speeds>& slowdown, int variants) {
+std::vector<std::unique_ptr<Timing>> make_timings(const Machine& machine,
+                                                  const std::array<double, num_memory_speeds>& slowdown, int variants) {
   std::vector<std::unique_ptr<Timing>> timings;
   for (int v = 0; v < variants; ++v) timings.push_back(std::make_unique<Timing>(machine, slowdown));
   return timings;
 }
 
-const Machine& checked(const Machine& machine) {
+const Machine& require_core_and_clock(const Machine& machine) {
   if (machine.cores < 1) throw std::invalid_argument("a machine needs a core");
   if (machine.core.clock_ghz <= 0) throw std::invalid_argument("core.clock_ghz must be positive");
   return machine;
@@ -31,12 +32,12 @@ const Machine& checked(const Machine& machine) {
 
 MemoryModel::MemoryModel(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown,
                          int variants, bool limits_ways)
-    : MemoryModel(machine, timings_of(checked(machine), memory_slowdown, variants), limits_ways) {}
+    : MemoryModel(machine, make_timings(require_core_and_clock(machine), memory_slowdown, variants), limits_ways) {}
 
 MemoryModel::MemoryModel(const Machine& machine, Timings timings, bool limits_ways)
     : counts_of_tlbs_(std::make_unique<Counts>()),
       caches_(std::make_unique<Caches>(machine, static_cast<int>(timings.size()), limits_ways)),
-      frames_(std::make_unique<Frames>(machine.pages)),
+      frames_(std::make_unique<PageFrames>(machine.pages)),
       timings_(std::move(timings)),
       translation_(std::make_unique<Translation>(machine, counts_of_tlbs_->tlbs, counts_of_tlbs_->page_faults)),
       events_(std::make_unique<TimingEventBuffer>()),
@@ -70,7 +71,7 @@ void MemoryModel::add_prefetchers(const Machine& machine) {
     throw std::invalid_argument("prefetcher.level must name a cache that is not exclusive");
   const auto page_bytes = static_cast<std::uint64_t>(machine.pages.page_bytes);
   const auto granules_ahead =
-      static_cast<std::uint64_t>(machine.prefetcher->distance_lines) + 1;  // with the fetched one
+      static_cast<std::uint64_t>(machine.prefetcher->distance_lines) + 1;  // counting the prefetched line itself
   prefetch_may_evict_trigger_ = std::ranges::any_of(machine.caches, [&](const Cache& cache) {
     return cache.size_bytes / static_cast<std::uint64_t>(cache.ways) < granules_ahead * caches_->tree.granule_bytes();
   });
@@ -112,12 +113,12 @@ void MemoryModel::flush_timing_events() const {
 
 // ---- accesses of cores
 
-// `times` accesses to one L1 line.
+// Makes `times` accesses to one L1 line.
 template <class Config>
 NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context, Access kind, Address address,
                                                       unsigned bytes, Count times, Ps work) {
   translate(context, kind, address, times);
-  address = context.frames.physical(address);
+  address = context.frames.physical_address(address);
   const bool store = is_store(kind);
   FastPath<Config> fast(context.hierarchy, context.path);
   const int level = fast.access(store, address);
@@ -126,23 +127,24 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
   Count hits = times - 1;
   bool prefetched_line = false;
   if (level > 0) {
-    const Count grouped = context.prefetcher ? 1 : times;  // otherwise a prefetch comes between them
-    context.add({.what = TimingEvent::What::miss,
-                 .kind = kind,
-                 .found = {level},
-                 .bytes = bytes,
-                 .writes = context.tree.take_writes(),
-                 .address = address,
-                 .time = work,
-                 .count = grouped});
+    // A prefetcher may act between the first access and the others.
+    const Count grouped = context.prefetcher ? 1 : times;
+    context.add_event({.type = TimingEvent::Type::miss,
+                       .kind = kind,
+                       .found = {level},
+                       .bytes = bytes,
+                       .writes = context.tree.take_write_count(),
+                       .address = address,
+                       .time = work,
+                       .count = grouped});
     hits = times - grouped;
     if (context.prefetcher) prefetched_line = run_prefetcher<Config>(context, address);
   } else if (context.is_in_flight(address)) [[unlikely]] {
-    context.add(
-        {.what = TimingEvent::What::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
-    if (fast.is_first_use() && context.prefetcher->uses_advance())
+    context.add_event(
+        {.type = TimingEvent::Type::hit_under_fill, .kind = kind, .bytes = bytes, .address = address, .time = work});
+    if (fast.is_first_use() && context.prefetcher->advances_on_use())
       prefetched_line = run_prefetcher<Config>(context, address);
-  } else if (fast.is_first_use() && context.prefetcher->uses_advance()) [[unlikely]] {
+  } else if (fast.is_first_use() && context.prefetcher->advances_on_use()) [[unlikely]] {
     context.add_hits(kind, bytes, 1, work);
     prefetched_line = run_prefetcher<Config>(context, address);
   } else {
@@ -151,7 +153,7 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
   if (times > 1) {
     if (Config::has_variants && prefetched_line)  // the line's sets may differ between variants now
       return repeat_slow(context, kind, address, bytes, times - 1, work);
-    fast.repeat(store, times - 1);
+    fast.count_repeats(store, times - 1);
   }
   if (hits > 0) context.add_hits(kind, bytes, hits, work);
 }
@@ -165,17 +167,17 @@ void MemoryModel::dispatch_access_line(const CoreContext& context, Access kind, 
 NEARFIELD_ALWAYS_INLINE void MemoryModel::translate(const CoreContext& context, Access kind, Address address,
                                                     Count times) {
   if (!context.translation) return;
-  if (const Ps cost = context.translation->cost(context.core, address); cost > 0) {
+  if (const Ps cost = context.translation->access_cost(context.core, address); cost > 0) {
     const bool overlaps =
         context.timing.overlaps_walks() && kind != Access::chase && !context.translation->last_miss_was_fault();
-    context.add({.what = overlaps ? TimingEvent::What::walk : TimingEvent::What::stall, .time = cost});
+    context.add_event({.type = overlaps ? TimingEvent::Type::walk : TimingEvent::Type::stall, .time = cost});
   }
-  context.translation->repeat(times - 1);
+  context.translation->count_repeats(times - 1);
 }
 
 void MemoryModel::access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                      Ps work) {
-  address = frames_->physical(address);
+  address = frames_->physical_address(address);
   auto& tree = context.tree;
   std::array<unsigned, max_variants> writes;
   const auto leaders = tree.run([&](int variant) {
@@ -183,10 +185,10 @@ void MemoryModel::access_nontemporal(const CoreContext& context, Access kind, Ad
     auto& dram = tree.dram_counts();
     ++(kind == Access::load_nontemporal ? dram.bypass_reads : dram.bypass_writes);
     dram.bytes += bytes;
-    writes[static_cast<std::size_t>(variant)] = tree.take_writes();
+    writes[static_cast<std::size_t>(variant)] = tree.take_write_count();
   });
-  context.add_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
-    return {.what = TimingEvent::What::nontemporal,
+  context.add_event_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
+    return {.type = TimingEvent::Type::nontemporal,
             .kind = kind,
             .bytes = bytes,
             .writes = writes[leader],
@@ -195,7 +197,7 @@ void MemoryModel::access_nontemporal(const CoreContext& context, Access kind, Ad
   });
 }
 
-// One access, possibly to several lines.
+// Makes one access, which may span several lines. Throws std::out_of_range if it goes beyond the node's 128 GiB.
 void MemoryModel::access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                         Ps work) {
   if (address + bytes > end_of_memory || bytes == 0) throw std::out_of_range("a simulated node has 128 GiB");
@@ -237,12 +239,13 @@ void MemoryModel::sweep_lines(const CoreContext& context, Access kind, Address a
   const auto line = context.tree.l1_line_bytes();
   const std::uint64_t distance = downward ? -stride : stride;
   const auto shift = std::has_single_bit(distance) ? std::countr_zero(distance) : -1;
-  // The first access to a line may prefetch another line, which is then more recently used than the first one until
-  // the second access that reaches that cache. So the first access is made separately.
+  // The first access to a line may prefetch another line. The prefetched line is then more recently used than the
+  // accessed one, until the next access that reaches the cache of the prefetcher. So the first access is simulated
+  // separately.
   const bool touches_after_prefetch = context.prefetcher && (context.prefetcher->level() == 0 ||
                                                              (is_store(kind) && context.path.l1_node->writes_through));
   while (count > 0) {
-    // Bytes of this line past the first accessed one.
+    // Bytes from `address` to the end of its line, in the direction of the sweep.
     const auto rest = downward ? address & (line - 1) : (address | (line - 1)) - address;
     auto piece = std::min(count, (shift >= 0 ? rest >> shift : rest / distance) + 1);
     if (touches_after_prefetch) {
@@ -273,8 +276,9 @@ void MemoryModel::copy(int core, Address to, Address from, std::uint64_t bytes) 
   }
 }
 
-// A copy by vector instructions, whose rate is known: a load and a store for each L1 line, or for what of it is copied.
-// They take as long as the described rate says, but at least as long as an access that is no longer than a word.
+// Copies by vector instructions at the rate Core::copy_bytes_per_cycle: one load and one store per L1 line or part of a
+// line. Each takes the time that the rate gives, but no less than an access to a word (or than a full line at that
+// rate, if that is shorter).
 void MemoryModel::copy_by_lines(const CoreContext& context, Address to, Address from, std::uint64_t bytes) {
   const auto line = caches_->tree.l1_line_bytes();
   const Ps min_time = std::min(per_access_, copy_ps_per_byte_ * static_cast<double>(line));
@@ -296,7 +300,7 @@ void MemoryModel::copy_by_lines(const CoreContext& context, Address to, Address 
 void MemoryModel::replay(int core, std::span<const Reference> trace) { replay_all(core, trace); }
 
 // A trace of accesses that differ only in their addresses.
-struct MemoryModel::OfOneKind {
+struct MemoryModel::SameKindTrace {
   std::span<const Address> addresses;
   Access kind;
   unsigned bytes;
@@ -306,22 +310,22 @@ struct MemoryModel::OfOneKind {
 };
 
 void MemoryModel::replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes) {
-  replay_all(core, OfOneKind{addresses, kind, bytes});
+  replay_all(core, SameKindTrace{addresses, kind, bytes});
 }
 
 template <class Trace>
 void MemoryModel::replay_all(int core, const Trace& trace) {
   const auto& context = core_context(core);
-  bool prefetches_on_host = true;  // whether enough recent accesses would have gained by it
+  bool prefetches_on_host = true;  // whether enough recent accesses would have gained by host prefetches
   const int far_level = context.hierarchy.first_level_beyond_host_cache();
-  Count far = context.hierarchy.accesses_reaching(far_level);
+  Count far = context.hierarchy.num_accesses_reaching(far_level);
   for (std::size_t begin = 0; begin < trace.size(); begin += batch_references) {
     const auto end = std::min(begin + batch_references, trace.size());
     const auto prefetch_end =
         prefetches_on_host ? std::min(end, trace.size() - std::min(trace.size(), host_prefetch_distance)) : 0;
     context.dispatch_fast_path(
         [&]<class Config>(Config) { replay_batch<Config>(context, trace, begin, end, prefetch_end, far_level); });
-    const Count reached = context.hierarchy.accesses_reaching(far_level);
+    const Count reached = context.hierarchy.num_accesses_reaching(far_level);
     prefetches_on_host = reached - far > batch_references / 8;
     far = reached;
   }
@@ -333,10 +337,10 @@ void MemoryModel::replay_batch(const CoreContext& context, const Trace& trace, s
   const auto beyond_line = ~(context.tree.l1_line_bytes() - 1);
   for (std::size_t i = begin; i < end; ++i) {
     if (i < prefetch_end) {
-      context.hierarchy.host_prefetch(context.core, context.frames.physical(trace[i + host_prefetch_distance].address),
-                                      far_level);
-      context.hierarchy.host_prefetch_victim(context.path,
-                                             context.frames.physical(trace[i + host_prefetch_victim_distance].address));
+      context.hierarchy.host_prefetch(
+          context.core, context.frames.physical_address(trace[i + host_prefetch_distance].address), far_level);
+      context.hierarchy.host_prefetch_victim(
+          context.path, context.frames.physical_address(trace[i + host_prefetch_victim_distance].address));
     }
     const auto [address, bytes, kind] = trace[i];
     if (kind < Access::load_nontemporal && ((address ^ (address + bytes - 1)) & beyond_line) == 0 &&
@@ -347,7 +351,7 @@ void MemoryModel::replay_batch(const CoreContext& context, const Trace& trace, s
   }
 }
 
-// ---- scenarios
+// ---- set-up of scenarios
 
 void MemoryModel::invalidate_range(Address address, std::uint64_t bytes) {
   auto& tree = caches_->tree;
@@ -396,7 +400,7 @@ void MemoryModel::reset_counts() {
 }
 
 CopyState MemoryModel::copy_in(int core, int level, Address address, int variant) const {
-  return caches_->tree.copy_in(variant, core, level, frames_->physical(address));
+  return caches_->tree.copy_in(variant, core, level, frames_->physical_address(address));
 }
 
 }  // namespace nearfield::sim

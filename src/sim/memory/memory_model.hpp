@@ -1,6 +1,7 @@
 // The caches of a node's cores, coherence between them, TLBs, DRAM and clocks (memory.hpp says what an access does),
-// under one variant or under a group of variants. Work that is common to all variants of a group is done once
-// (variants.hpp), then the clocks of each variant advance. NodeMemory calls it, and states what its functions do.
+// under one variant or a group of variants. Work that is common to all variants of a group is done once (variants.hpp),
+// then the clocks of each variant advance. NodeMemory (memory.hpp) calls MemoryModel and documents the functions of the
+// same names.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct Machine;
 namespace nearfield::sim {
 
 struct Counts;
-class Frames;             // maps pages to frames
+class PageFrames;         // maps pages to frames
 class TimingEventBuffer;  // cache outcomes that the timing model has not consumed yet
 class Timing;             // the clocks of cores
 class Translation;        // TLBs
@@ -29,7 +30,8 @@ class MemoryModel {
  public:
   MemoryModel(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown, int variants,
               bool limits_ways);
-  // Takes one variant out of the model of a group for the same machine, whose clocks of that variant are then gone.
+  // Moves one variant out of `group`, a model of several variants of the same machine. `group` loses the clocks of that
+  // variant.
   MemoryModel(const Machine& machine, MemoryModel& group, int variant);
   ~MemoryModel();
 
@@ -55,7 +57,7 @@ class MemoryModel {
   CopyState copy_in(int core, int level, Address address, int variant) const;
 
   void disable_fast_path();
-  // Returns the number of variants if each can be taken out of the group; otherwise 1.
+  // Returns the number of variants if each can be moved into a model of its own; otherwise 1.
   int separable_variants() const;
   // Returns how many accesses had different outcomes under different variants.
   Count diverging_accesses() const { return diverging_accesses_; }
@@ -73,20 +75,21 @@ class MemoryModel {
   void access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
   void copy_by_lines(const CoreContext& context, Address to, Address from, std::uint64_t bytes);
   void add_prefetchers(const Machine& machine);
-  // Accesses inside one L1 line, on the fast path for this configuration of caches (core_context.hpp) if possible.
+  // Makes accesses within one L1 line, on the fast path for this configuration of caches (core_context.hpp) if
+  // possible.
   void dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
   template <class Config>
   void access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
   template <class Config>
   void sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
                    bool downward, unsigned bytes, Ps work);
-  struct OfOneKind;
+  struct SameKindTrace;
   template <class Trace>
   void replay_all(int core, const Trace& trace);
   template <class Config, class Trace>
   void replay_batch(const CoreContext& context, const Trace& trace, std::size_t begin, std::size_t end,
                     std::size_t prefetch_end, int far_level);
-  // The slow path, and the prefetcher (memory_slow_path.cpp).
+  // Functions of the slow path and of the prefetcher (memory_slow_path.cpp).
   struct Outcomes;
   void access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
   void repeat_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count, Ps work);
@@ -105,18 +108,18 @@ class MemoryModel {
   template <class Function>
   void for_each_granule(Address address, std::uint64_t bytes, Function&& function);
 
-  std::unique_ptr<Counts> counts_of_tlbs_;  // of TLBs, and page faults
+  std::unique_ptr<Counts> counts_of_tlbs_;  // only the counts of TLBs and page faults are used
   std::unique_ptr<Caches> caches_;
-  std::unique_ptr<Frames> frames_;
+  std::unique_ptr<PageFrames> frames_;
   Timings timings_;
   std::unique_ptr<Translation> translation_;
   std::vector<StreamPrefetcher> prefetchers_;  // one per core
   std::unique_ptr<TimingEventBuffer> events_;
   std::vector<CoreContext> contexts_;                     // one per core
-  mutable const CoreContext* current_context_ = nullptr;  // whose events are buffered
+  mutable const CoreContext* current_context_ = nullptr;  // the core whose events are buffered
   Count diverging_accesses_ = 0;
   bool translates_ = false;
-  Ps copy_ps_per_byte_ = 0;  // of either the load or the store; 0: copies make accesses of words
+  Ps copy_ps_per_byte_ = 0;  // time of a load or of a store per copied byte; 0: copies access words
   Ps per_access_;
   bool prefetch_may_evict_trigger_ = false;  // a prefetched line may evict the line whose access triggered the prefetch
 };

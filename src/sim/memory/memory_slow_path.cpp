@@ -4,7 +4,7 @@
 
 namespace nearfield::sim {
 
-// The outcomes of an access in the caches.
+// The outcomes of one access in the caches, one per group of variants.
 struct MemoryModel::Outcomes {
   struct Outcome {
     Outcome() {}
@@ -12,33 +12,33 @@ struct MemoryModel::Outcomes {
       LookupResult found;
     };
     unsigned writes;  // granules written to memory
-    std::optional<StreamPrefetcher::Request> prefetch;
+    std::optional<StreamPrefetcher::PrefetchRequest> prefetch;
   };
-  const Outcome& of(std::size_t variant) const { return by[leaders[variant]]; }
+  const Outcome& outcome_of(std::size_t variant) const { return by[leaders[variant]]; }
 
-  std::array<Outcome, max_variants> by;  // by leader
+  std::array<Outcome, max_variants> by;  // indexed by the leader of a group
   Variants::GroupLeaders leaders;
 };
 
-// `times` accesses to one L1 line.
+// Makes `times` accesses to one L1 line on the slow path.
 void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                    Count times, Ps work) {
   auto& hierarchy = context.hierarchy;
   auto& tree = context.tree;
   const bool store = is_store(kind);
-  // The first use of a prefetched line concerns streams, which may differ between variants.
-  const bool uses_advance = context.prefetcher && context.prefetcher->uses_advance();
+  // The first use of a prefetched line advances a stream, and streams may differ between variants.
+  const bool advances_on_use = context.prefetcher && context.prefetcher->advances_on_use();
   Outcomes outcomes;
   const auto access = [&](int variant) {
     auto& outcome = outcomes.by[static_cast<std::size_t>(variant)];
     outcome.found = store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
-    outcome.writes = tree.take_writes();
+    outcome.writes = tree.take_write_count();
     outcome.prefetch.reset();
-    if (context.prefetcher && (outcome.found.level > 0 || (outcome.found.first_use && uses_advance)))
+    if (context.prefetcher && (outcome.found.level > 0 || (outcome.found.first_use && advances_on_use)))
       outcome.prefetch = context.prefetcher->on_miss(address);
   };
-  if (context.has_variants() && !uses_advance && hierarchy.hits_l1_in_all_variants(context.core, store, address))
-    tree.run_common([&] { access(0); });
+  if (context.has_variants() && !advances_on_use && hierarchy.hits_l1_in_all_variants(context.core, store, address))
+    tree.run_on_common_sets([&] { access(0); });
   else
     outcomes.leaders = tree.run(access);
   // A store that takes its line from other caches occupies the core longer.
@@ -50,10 +50,10 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
   if (!diverged && outcomes.by[0].found.level == 0 && !context.is_in_flight(address))
     context.add_hits(kind, bytes, 1, time_of(outcomes.by[0]));
   else
-    context.add_per_group(outcomes.leaders, [&](std::size_t leader) -> TimingEvent {
+    context.add_event_per_group(outcomes.leaders, [&](std::size_t leader) -> TimingEvent {
       const auto& outcome = outcomes.by[leader];
-      const auto what = outcome.found.level > 0 ? TimingEvent::What::miss : TimingEvent::What::hit_under_fill;
-      return {.what = what,
+      const auto type = outcome.found.level > 0 ? TimingEvent::Type::miss : TimingEvent::Type::hit_under_fill;
+      return {.type = type,
               .kind = kind,
               .found = outcome.found,
               .bytes = bytes,
@@ -65,28 +65,28 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
   if (times > 1) repeat_slow(context, kind, address, bytes, times - 1, work);
 }
 
-// The accesses to a line after the first one.
+// Makes `count` further accesses to the line of the last access.
 void MemoryModel::repeat_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
                               Ps work) {
   auto& tree = context.tree;
   std::array<unsigned, max_variants> writes;
   const auto repeat = [&](int variant) {
     context.hierarchy.repeat(context.core, is_store(kind), address, count);
-    writes[static_cast<std::size_t>(variant)] = tree.take_writes();
+    writes[static_cast<std::size_t>(variant)] = tree.take_write_count();
   };
   Variants::GroupLeaders leaders;
   if (is_store(kind) && context.path.l1_node->writes_through)
     leaders = tree.run(repeat);
   else
-    tree.run_common([&] { repeat(0); });
+    tree.run_on_common_sets([&] { repeat(0); });
   if (leaders.has_several() || writes[0] > 0)
-    context.add_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
-      return {.what = TimingEvent::What::memory_writes, .writes = writes[leader], .address = address};
+    context.add_event_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
+      return {.type = TimingEvent::Type::memory_writes, .writes = writes[leader], .address = address};
     });
   context.add_hits(kind, bytes, count, work);
 }
 
-// Prefetches a line under the only variant, if there is a slot. Returns whether it was fetched.
+// Prefetches a line in a model of one variant, if a slot is free. Returns whether the line was fetched.
 template <class Config>
 bool MemoryModel::prefetch(const CoreContext& context, Address line) {
   context.flush_timing_events();
@@ -100,46 +100,50 @@ bool MemoryModel::prefetch(const CoreContext& context, Address line) {
   else if (fast_level > 0)
     from = {fast_level};
   if (!from) return false;
-  context.add(
-      {.what = TimingEvent::What::prefetch, .found = *from, .writes = context.tree.take_writes(), .address = line});
+  context.add_event({.type = TimingEvent::Type::prefetch,
+                     .found = *from,
+                     .writes = context.tree.take_write_count(),
+                     .address = line});
   context.mark_in_flight(line);
   return true;
 }
 
-// The core's prefetcher sees an L1 miss that happened in all variants. Returns whether any line was fetched.
+// Notifies the core's prefetcher of an L1 miss (or of the first use of a prefetched line) in all variants, and fetches
+// the lines that it requests. Returns whether any line was fetched.
 template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
   if constexpr (!Config::has_variants) {
     const auto request = context.prefetcher->on_miss(address);
     bool fetched = false;
     for (int n = 0; request && n <= request->before; ++n)
-      fetched |= request->nth(n) < end_of_memory && prefetch<Config>(context, request->nth(n));
+      fetched |= request->nth_line(n) < end_of_memory && prefetch<Config>(context, request->nth_line(n));
     return fetched;
   }
   Outcomes outcomes;
   const auto choose_line = [&](int variant) {
     outcomes.by[static_cast<std::size_t>(variant)].prefetch = context.prefetcher->on_miss(address);
   };
-  if (context.prefetcher->is_common())
+  if (context.prefetcher->is_common_to_all_variants())
     choose_line(0);
   else
     outcomes.leaders = context.tree.run(choose_line);
   return run_prefetcher<Config>(context, outcomes);
 }
 
-// Prefetches, in each variant, the lines that the prefetcher chose. Returns whether any line was fetched.
+// Fetches the lines that the prefetcher requested, under each variant. Returns whether any line was fetched.
 template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, const Outcomes& outcomes) {
   if (!outcomes.leaders.has_several() && !outcomes.by[0].prefetch) return false;
   int last = 0;
   for (std::size_t v = 0; v < context.times.size(); ++v)
-    if (const auto& request = outcomes.of(v).prefetch) last = std::max(last, request->before);
+    if (const auto& request = outcomes.outcome_of(v).prefetch) last = std::max(last, request->before);
   bool fetched = false;
   for (int n = 0; n <= last; ++n) fetched |= prefetch_nth<Config>(context, outcomes, n);
   return fetched;
 }
 
-// Prefetches, in each variant, one of the lines that the prefetcher chose if there is a slot.
+// Fetches line `n` of the prefetch request of each variant, if that variant has a free slot. Returns whether any line
+// may have been fetched.
 template <class Config>
 bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outcomes, int n) {
   context.flush_timing_events();
@@ -147,8 +151,8 @@ bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outco
   bool all_equal = true;
   for (std::size_t v = 0; v < context.times.size(); ++v) {
     auto& [timing, clock] = context.times[v];
-    const auto& request = outcomes.of(v).prefetch;
-    const Address prefetch_line = request && n <= request->before ? request->nth(n) : no_line;
+    const auto& request = outcomes.outcome_of(v).prefetch;
+    const Address prefetch_line = request && n <= request->before ? request->nth_line(n) : no_line;
     lines[v] = prefetch_line < end_of_memory && timing.has_prefetch_slot(clock) ? prefetch_line : no_line;
     all_equal &= lines[v] == lines[0];
   }
@@ -161,8 +165,10 @@ bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outco
     if (from == 0 || (from == fast.slow && context.hierarchy.is_present_in_all_variants(context.core, level, lines[0])))
       return false;
     if (from != fast.slow) {
-      context.add(
-          {.what = TimingEvent::What::prefetch, .found = {from}, .writes = tree.take_writes(), .address = lines[0]});
+      context.add_event({.type = TimingEvent::Type::prefetch,
+                         .found = {from},
+                         .writes = tree.take_write_count(),
+                         .address = lines[0]});
       context.mark_in_flight(lines[0]);
       return true;
     }
@@ -176,12 +182,12 @@ bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outco
   const auto leaders = tree.run(classes, [&](int variant) {
     const auto v = static_cast<std::size_t>(variant);
     if (lines[v] != no_line) from[v] = context.hierarchy.prefetch(context.core, level, lines[v]);
-    writes[v] = tree.take_writes();
+    writes[v] = tree.take_write_count();
   });
   for (std::size_t v = 0; v < context.times.size(); ++v) {
     const auto leader = leaders[v];
     if (!from[leader]) continue;
-    context.apply_event(v, {.what = TimingEvent::What::prefetch,
+    context.apply_event(v, {.type = TimingEvent::Type::prefetch,
                             .found = *from[leader],
                             .writes = writes[leader],
                             .address = lines[leader]});

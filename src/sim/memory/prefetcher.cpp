@@ -3,8 +3,9 @@
 namespace nearfield::sim {
 namespace {
 
-// Every first access starts an upward and a downward stream.
-Cache set_of_streams(const Prefetcher& prefetcher, std::uint64_t line_bytes) {
+// Returns the geometry of the table of streams: one set with two ways per stream, since every first access starts an
+// upward and a downward stream.
+Cache stream_table_geometry(const Prefetcher& prefetcher, std::uint64_t line_bytes) {
   Cache cache;
   cache.line_bytes = static_cast<int>(line_bytes);
   cache.ways = 2 * prefetcher.streams;
@@ -14,13 +15,13 @@ Cache set_of_streams(const Prefetcher& prefetcher, std::uint64_t line_bytes) {
 
 using Way = CacheArray::Way;
 
-bool is_before(const Way& a, const Way& b) { return a.group != b.group ? a.group < b.group : a.index < b.index; }
+bool is_lower_way(const Way& a, const Way& b) { return a.group != b.group ? a.group < b.group : a.index < b.index; }
 
 }  // namespace
 
 StreamPrefetcher::StreamPrefetcher(const Prefetcher& prefetcher, std::uint64_t line_bytes, std::uint64_t page_bytes,
                                    Variants* variants)
-    : streams_(set_of_streams(prefetcher, line_bytes), variants, true),
+    : streams_(stream_table_geometry(prefetcher, line_bytes), variants, true),
       line_shift_(std::countr_zero(line_bytes)),
       ways_(2 * prefetcher.streams),
       way_groups_((ways_ + ways_per_group - 1) / ways_per_group),
@@ -29,7 +30,7 @@ StreamPrefetcher::StreamPrefetcher(const Prefetcher& prefetcher, std::uint64_t l
       level_(prefetcher.level),
       starts_with_all_(prefetcher.start == StreamStart::all) {}
 
-std::optional<StreamPrefetcher::Request> StreamPrefetcher::on_miss(Address address) {
+std::optional<StreamPrefetcher::PrefetchRequest> StreamPrefetcher::on_miss(Address address) {
   const auto line = streams_.locate(address);  // one set: the tag is the line's number, from 1
   Way above, below;
   for (auto* group = line.set; group < line.set + way_groups_; ++group) {
@@ -43,34 +44,35 @@ std::optional<StreamPrefetcher::Request> StreamPrefetcher::on_miss(Address addre
     first_with(line.tag + 1, above);
     first_with(line.tag - 1, below);
   }
-  // The last line of a stream may be accessed again, as by consecutive stores to it.
+  // Another access to the last line of a stream, as by consecutive stores, starts no further stream.
   const bool is_followed =
       (above && (above.flags() & up)) || (below && (below.flags() & down) && line.tag - 1 != no_tag);
   if (!is_followed) start(line);
   return std::nullopt;
 }
 
-// If two streams meet at a line, one of them continues.
-std::optional<StreamPrefetcher::Request> StreamPrefetcher::advance(const CacheArray::SetAndTag& line,
-                                                                   const CacheArray::Way& stream) {
+// Advances a stream to the accessed line. Returns the lines to prefetch, if any. If two streams meet at a line, only
+// one of them continues.
+std::optional<StreamPrefetcher::PrefetchRequest> StreamPrefetcher::advance(const CacheArray::SetAndTag& line,
+                                                                           const CacheArray::Way& stream) {
   const std::int64_t step = stream.flags() & up ? 1 : -1, number = line.tag - 1;
   const bool starts = starts_with_all_ && !(stream.flags() & started);
   const auto flags = static_cast<std::uint8_t>(stream.flags() | (starts ? started : 0));
-  if (in_one_page(number, number + step))
+  if (are_in_one_page(number, number + step))
     streams_.fill({line.set, line.tag + static_cast<std::uint32_t>(step)}, stream, 0, flags);
   else
     streams_.remove(stream, 0);
   while (const auto met = streams_.find_tag(line)) streams_.remove(met, 0);
   std::int64_t ahead = distance_;
-  while (starts && ahead > 1 && !in_one_page(number, number + step * ahead)) --ahead;
+  while (starts && ahead > 1 && !are_in_one_page(number, number + step * ahead)) --ahead;
   const std::int64_t target = number + step * ahead;
-  if (target < 0 || !in_one_page(number, target)) return std::nullopt;
-  return Request{static_cast<Address>(target) << line_shift_, starts ? static_cast<int>(ahead) - 1 : 0,
-                 step * (std::int64_t{1} << line_shift_)};
+  if (target < 0 || !are_in_one_page(number, target)) return std::nullopt;
+  return PrefetchRequest{static_cast<Address>(target) << line_shift_, starts ? static_cast<int>(ahead) - 1 : 0,
+                         step * (std::int64_t{1} << line_shift_)};
 }
 
-// Replaces the oldest stream by an upward one, and the second oldest by a downward one. Of these two the one in the
-// lower way counts as older.
+// Starts an upward and a downward stream at a line, in the entries of the oldest and the second oldest stream. Of the
+// two new streams, the one in the lower way counts as older.
 void StreamPrefetcher::start(const CacheArray::SetAndTag& line) {
   const auto upward = streams_.way_to_fill(line);
   Way downward;
@@ -84,8 +86,8 @@ void StreamPrefetcher::start(const CacheArray::SetAndTag& line) {
     way.flags() = direction;
     way.group->age[way.index] = is_older;
   };
-  put(upward, line.tag + 1, up, is_before(upward, downward));
-  put(downward, line.tag - 1, down, is_before(downward, upward));
+  put(upward, line.tag + 1, up, is_lower_way(upward, downward));
+  put(downward, line.tag - 1, down, is_lower_way(downward, upward));
 }
 
 }  // namespace nearfield::sim

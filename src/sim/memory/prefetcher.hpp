@@ -17,28 +17,28 @@ class StreamPrefetcher {
                    Variants* variants = nullptr);
 
   // The line to prefetch, and how many lines before it, `step_bytes` apart, are to be prefetched first.
-  struct Request {
+  struct PrefetchRequest {
     Address line;
     int before;
     std::int64_t step_bytes;
 
-    Address nth(int n) const { return line + static_cast<Address>(step_bytes * (n - before)); }
+    Address nth_line(int n) const { return line + static_cast<Address>(step_bytes * (n - before)); }
   };
-  // Must be called for each access that misses L1 and, if uses_advance(), for the first use of a prefetched line.
-  std::optional<Request> on_miss(Address address);
-  bool uses_advance() const { return starts_with_all_; }
+  // Must be called for each access that misses L1 and, if advances_on_use(), for the first use of a prefetched line.
+  std::optional<PrefetchRequest> on_miss(Address address);
+  bool advances_on_use() const { return starts_with_all_; }
   int level() const { return level_; }
-  // Copies the streams that another one of the same machine has under a variant.
+  // Copies the streams that another prefetcher of the same machine has under one variant.
   void copy_variant(const StreamPrefetcher& other, int variant) { streams_.copy_variant(other.streams_, variant); }
-  bool is_common() const { return streams_.locate_common(0).set != nullptr; }  // to all variants
+  bool is_common_to_all_variants() const { return streams_.locate_common(0).set != nullptr; }
 
  private:
-  // A stream's direction, stored in the flags of the line that the stream expects, with whether it has prefetched all
-  // lines up to its distance.
+  // A stream's direction. The flags of the line that a stream expects next hold the direction and, as `started`,
+  // whether the stream has prefetched all lines up to its distance.
   enum Direction : std::uint8_t { up = 1, down = 2 };
   static constexpr std::uint8_t started = 4;
-  std::optional<Request> advance(const CacheArray::SetAndTag& line, const CacheArray::Way& stream);
-  bool in_one_page(std::int64_t line, std::int64_t other) const {
+  std::optional<PrefetchRequest> advance(const CacheArray::SetAndTag& line, const CacheArray::Way& stream);
+  bool are_in_one_page(std::int64_t line, std::int64_t other) const {
     return ((line ^ other) & ~(lines_per_page_ - 1)) == 0;
   }
   void start(const CacheArray::SetAndTag& line);

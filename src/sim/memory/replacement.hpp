@@ -1,10 +1,11 @@
-// Chooses the line of a full set that is evicted. A replacement is an object that its cache calls; it keeps its state
-// in the ages of the set's way groups (16 bytes per 16 ways), or says that it does not. Empty ways are always filled
+// Replacement policies: the choice of the line to evict from a full set. A policy keeps its state in the ages of the
+// set's way groups (16 bytes per 16 ways); if not, keeps_state_in_sets() returns false. Empty ways are always filled
 // first.
 //
-// A set begins with zeros; if a recency order needs other values, the cache calls prepare() before the first fill.
-// Then, for a way that holds a line: touch() when it is used or filled; and invalidate() when its line is removed.
-// victim() is called only if no way is empty.
+// A set begins with zeros. Only for lru, whose ages must differ, the cache calls prepare_set() before the first fill.
+// For a way that holds a line, the cache calls touch() when the line is used or filled, and invalidate() when the line
+// is removed. choose_victim() is called if no way is empty; with lru also otherwise, since its oldest way is an empty
+// one if there is any.
 #pragma once
 
 #include <memory>
@@ -18,12 +19,12 @@ namespace nearfield::sim {
 class Replacement {
  public:
   virtual ~Replacement() = default;
-  virtual void prepare(WayGroup* set, int ways) = 0;
+  virtual void prepare_set(WayGroup* set, int ways) = 0;
   virtual void touch(WayGroup* set, int ways, int way) = 0;
   virtual void invalidate(WayGroup* set, int ways, int way) = 0;
-  virtual int victim(WayGroup* set, int ways) = 0;
-  // Chooses among the first `limit` ways only.
-  virtual int victim_among(WayGroup* set, int ways, int limit) = 0;
+  virtual int choose_victim(WayGroup* set, int ways) = 0;
+  // Same as choose_victim(), among the first `limit` ways only.
+  virtual int choose_victim_among_first(WayGroup* set, int ways, int limit) = 0;
   virtual bool keeps_state_in_sets() const { return true; }
 };
 
@@ -36,7 +37,7 @@ struct ReplacementSpec {
 
 extern const ReplacementSpec lru_replacement, tree_plru_replacement;
 
-// The first one, lru, is the default, and the cache calls it inline.
+// Returns all replacement policies. The first one, lru, is the default; caches call it inline.
 const std::vector<const ReplacementSpec*>& all_replacements();
 
 }  // namespace nearfield::sim

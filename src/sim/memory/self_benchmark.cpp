@@ -17,15 +17,15 @@ Machine without_translation(Machine machine) {
   return machine;
 }
 
-// Returns the machine for a chase. In a chain of few lines, neighbours follow one another by chance, and a prefetcher
-// that fetches far ahead then hides up to 5 % of the latency.
+// Returns the machine without prefetcher, for a pointer chase. In a random chain of few lines, adjacent lines follow
+// one another by chance, and a prefetcher that fetches far ahead then hides up to 5 % of the latency.
 Machine without_prefetcher(Machine machine) {
   machine.prefetcher.reset();
   return machine;
 }
 
-// Returns the machine with caches of few sets. Accesses that stream past the caches behave the same, and the caches
-// are soon full of modified lines.
+// Returns the machine with caches of few sets. Accesses that stream past the caches behave the same, and small caches
+// soon fill with modified lines.
 Machine with_small_caches(Machine machine) {
   std::uint64_t min_sets = 16;
   for (auto& cache : machine.caches) {
@@ -37,8 +37,8 @@ Machine with_small_caches(Machine machine) {
   return machine;
 }
 
-// Returns the bytes that one core's caches up to `level` hold.
-std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
+// Returns the number of bytes that one core's caches up to `level` can hold together.
+std::uint64_t capacity_up_to_level(const Machine& machine, std::size_t level) {
   std::uint64_t reach = 0;
   for (std::size_t k = 0; k <= level; ++k) {
     const auto& cache = machine.caches[k];
@@ -47,8 +47,8 @@ std::uint64_t reach_bytes(const Machine& machine, std::size_t level) {
   return reach;
 }
 
-// Returns a chain through `lines` lines in random order, from `begin` on.
-std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes, Address begin = 0) {
+// Returns the addresses of a pointer chase through `lines` lines in random order, from `begin` on.
+std::vector<Address> make_chain(std::uint64_t lines, std::uint64_t line_bytes, Address begin = 0) {
   std::vector<Address> chain(lines);
   for (std::uint64_t i = 0; i < lines; ++i) chain[i] = begin + i * line_bytes;
   std::mt19937_64 random(1);
@@ -56,7 +56,7 @@ std::vector<Address> chain_of(std::uint64_t lines, std::uint64_t line_bytes, Add
   return chain;
 }
 
-double follow_ns(NodeMemory& memory, const std::vector<Address>& chain) {
+double ns_per_load(NodeMemory& memory, const std::vector<Address>& chain) {
   const Ps start = memory.now(0)[0];
   for (const auto address : chain) memory.access(0, Access::chase, address, 8);
   return (memory.now(0)[0] - start) / 1e3 / static_cast<double>(chain.size());
@@ -67,12 +67,12 @@ double follow_ns(NodeMemory& memory, const std::vector<Address>& chain) {
 double chase_ns(const Machine& machine, std::size_t level) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
   NodeMemory memory(machine);
-  if (level == machine.caches.size()) return follow_ns(memory, chain_of(cold_lines, line));
-  const std::uint64_t inner_bytes = level > 0 ? reach_bytes(machine, level - 1) : 0;
-  const auto bytes = (inner_bytes + reach_bytes(machine, level)) / 2;
-  const auto chain = chain_of((level > 0 ? std::min(bytes, 4 * inner_bytes) : bytes) / line, line);
-  follow_ns(memory, chain);
-  return follow_ns(memory, chain);
+  if (level == machine.caches.size()) return ns_per_load(memory, make_chain(cold_lines, line));
+  const std::uint64_t inner_bytes = level > 0 ? capacity_up_to_level(machine, level - 1) : 0;
+  const auto bytes = (inner_bytes + capacity_up_to_level(machine, level)) / 2;
+  const auto chain = make_chain((level > 0 ? std::min(bytes, 4 * inner_bytes) : bytes) / line, line);
+  ns_per_load(memory, chain);
+  return ns_per_load(memory, chain);
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ std::vector<double> chase_latencies_ns(const Machine& machine) {
 double chase_latency_from_ns(const Machine& machine, int hub) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
   NodeMemory memory(without_prefetcher(without_translation(machine)));
-  return follow_ns(memory, chain_of(cold_lines, line, static_cast<Address>(hub) << home_shift));
+  return ns_per_load(memory, make_chain(cold_lines, line, static_cast<Address>(hub) << home_shift));
 }
 
 double copy_traffic_gb_per_s(const Machine& machine) {
@@ -96,7 +96,7 @@ double copy_traffic_gb_per_s(const Machine& machine) {
   const auto line = static_cast<std::uint64_t>(measured.caches.back().line_bytes);
   const std::uint64_t bytes = cold_lines / static_cast<std::uint64_t>(cores) * line;
   NodeMemory memory(measured);
-  // The core whose clock is behind continues.
+  // In each step, the core with the earliest clock copies one line.
   const auto copy_to_the_end = [&](std::vector<std::uint64_t> done) {
     for (;;) {
       int core = -1;

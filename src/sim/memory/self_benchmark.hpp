@@ -1,5 +1,5 @@
-// lmbench and STREAM inside the simulator: what they would measure on a described machine. If that differs from the
-// description, the machine is not simulated.
+// The measurements of lmbench and STREAM on the simulated machine. If their results differ from the machine's
+// description, the simulator does not reproduce the machine.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace nearfield::sim {
 
-// Returns the ns per load of a pointer chase whose loads all hit one level: every cache, innermost first, then memory.
-// The chase has no streams, so that nothing is prefetched, and no translation, which the description has separately.
+// Returns, for each cache level (innermost first) and for memory, the ns per load of a pointer chase whose loads all
+// hit that level. Without prefetcher and without TLBs, whose costs are described separately.
 std::vector<double> chase_latencies_ns(const Machine& machine);
 
-// Returns the ns per load of such a chase in the memory of another hub (0: core 0's own), which no cache has.
+// Returns the ns per load of a pointer chase by core 0 through uncached lines in the memory of a hub (0: core 0's own).
 double chase_latency_from_ns(const Machine& machine, int hub);
 
 // Returns the traffic of one memory's bus in 10^9 bytes per second while all its cores copy arrays that no cache

@@ -1,6 +1,5 @@
-// How long lines wait for the connection of a socket to the rest of its node: a front-side bus, which everything that
-// enters or leaves the socket crosses, or links, which carry the lines that the socket gets from other sockets and
-// their memories.
+// The bandwidth between a socket and the rest of its node: either a front-side bus, which all lines into and out of the
+// socket cross, or links, which only lines from other sockets and their memories cross.
 #pragma once
 
 #include <vector>
@@ -20,27 +19,28 @@ class Sockets {
     if (ps_per_byte_ > 0) connections_.resize(static_cast<std::size_t>((machine.cores + cores_ - 1) / cores_));
   }
 
-  bool are_limited() const { return !connections_.empty(); }
-  // Both return when a line arrives that would arrive at `arrival` on an idle connection: from the memory that is
-  // local to `core_at_home`, or from one of the last-level caches.
-  TimeVector from_memory(int core, int core_at_home, std::uint64_t bytes, const TimeVector& arrival) {
-    return has_bus_ || socket_of(core) != socket_of(core_at_home) ? cross(core, bytes, arrival) : arrival;
+  bool have_limited_bandwidth() const { return !connections_.empty(); }
+  // arrival_from_memory() and arrival_from_cache() return the time at which a line arrives at `core`; on an idle
+  // connection that is `arrival`. The line comes from the memory that is local to `core_at_home`, or from the
+  // last-level cache `number`.
+  TimeVector arrival_from_memory(int core, int core_at_home, std::uint64_t bytes, const TimeVector& arrival) {
+    return has_bus_ || socket_of(core) != socket_of(core_at_home) ? cross_connection(core, bytes, arrival) : arrival;
   }
-  TimeVector from_cache(int core, int number, std::uint64_t bytes, const TimeVector& arrival) {
+  TimeVector arrival_from_cache(int core, int number, std::uint64_t bytes, const TimeVector& arrival) {
     const int holder = number * cores_per_cache_;
-    if (socket_of(core) == socket_of(holder)) return has_bus_ ? cross(core, bytes, arrival) : arrival;
-    return cross(core, bytes, has_bus_ ? cross(holder, bytes, arrival) : arrival);
+    if (socket_of(core) == socket_of(holder)) return has_bus_ ? cross_connection(core, bytes, arrival) : arrival;
+    return cross_connection(core, bytes, has_bus_ ? cross_connection(holder, bytes, arrival) : arrival);
   }
-  // Queues a line that a core writes to memory behind all others; nobody waits for it.
-  void post(int core, int core_at_home, std::uint64_t bytes) {
+  // Appends a write-back of a core to memory after all other traffic of the connection. No core waits for it.
+  void post_write_back(int core, int core_at_home, std::uint64_t bytes) {
     if (!has_bus_ && socket_of(core) == socket_of(core_at_home)) return;
-    connections_[socket_of(has_bus_ ? core : core_at_home)].append(TimeVector(transfer_time(bytes)));
+    connections_[socket_of(has_bus_ ? core : core_at_home)].append_reservation(TimeVector(transfer_time(bytes)));
   }
 
  private:
   std::size_t socket_of(int core) const { return static_cast<std::size_t>(core / cores_); }
   Ps transfer_time(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
-  TimeVector cross(int core, std::uint64_t bytes, const TimeVector& arrival) {
+  TimeVector cross_connection(int core, std::uint64_t bytes, const TimeVector& arrival) {
     const Ps time = transfer_time(bytes);
     return connections_[socket_of(core)].reserve(arrival + -time, TimeVector(time)) + time;
   }

@@ -24,7 +24,7 @@ NEARFIELD_ALWAYS_INLINE void store(const TimeVector& from, TimeVector& to) { to 
 #pragma GCC target("avx2")
 namespace wide {
 #include "sim/memory/wide_times.hpp"
-// After what it needs:
+// Included after wide_times.hpp, which defines SimdTimes.
 #include "sim/memory/timing_kernel.hpp"
 }  // namespace wide
 #pragma GCC pop_options
@@ -38,9 +38,9 @@ auto select_kernel() {
 #if defined(__x86_64__)
   const char* const requested = std::getenv("NEARFIELD_INSTRUCTIONS");
   if (__builtin_cpu_supports("avx2") && !(requested && std::strcmp(requested, "plain") == 0))
-    return wide::TimingKernel::run;
+    return wide::TimingKernel::apply_events;
 #endif
-  return plain::TimingKernel::run;
+  return plain::TimingKernel::apply_events;
 }
 
 }  // namespace
@@ -52,8 +52,8 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
       dram_(machine, slowdown),
       sockets_(machine),
       links_(machine),
-      has_limited_links_(sockets_.are_limited() || links_.any()),
-      has_plain_memory_(!has_limited_links_ && dram_.is_plain()),
+      has_limited_links_(sockets_.have_limited_bandwidth() || links_.has_links()),
+      has_plain_memory_(!has_limited_links_ && dram_.has_one_memory_without_banks()),
       cores_per_last_cache_(machine.caches.back().shared_by),
       granule_bytes_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)) {
   const auto ps = [&](double cycles) { return ps_from_ns(cycles / machine.core.clock_ghz); };
@@ -62,7 +62,8 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
   upgrade_ = ps(machine.transfers.upgrade_cycles);
   overlaps_walks_ = machine.pages.walkers > 0;
   limits_transfers_ = machine.transfers.outstanding > 0;
-  Ps min_latency = per_access_;  // between two instructions; a chase takes at least the latency of its level
+  // Lower bound of the time from one instruction to the next; a chase takes at least the latency of its level.
+  Ps min_latency = per_access_;
   for (const auto& cache : machine.caches) min_latency = std::min(min_latency, ps(cache.latency_cycles));
   if (const double rate = machine.core.copy_bytes_per_cycle; rate > 0)
     min_latency = std::min(min_latency, ps(machine.caches.front().line_bytes / 2.0 / rate));
@@ -98,7 +99,7 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
   }
 }
 
-// Returns when a line from another core's cache arrives.
+// Returns the time at which a line from another core's cache arrives, if the request starts at `start`.
 TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address,
                                        const TimeVector& start) {
   const bool below_last = found.level < num_caches_;
@@ -106,39 +107,45 @@ TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& fou
   TimeVector arrival =
       start + std::max(transfer, below_last ? levels_[static_cast<std::size_t>(found.level)].latency : 0);
   if (below_last || !has_limited_links_) return arrival;
-  if (links_.any()) {
+  if (links_.has_links()) {
     const int holder = found.holder * cores_per_last_cache_;
-    arrival = links_.cross(holder, clock.core, granule_bytes_,
-                           arrival + links_.via_home(clock.core, dram_.core_at(address), holder));
-  }
-  return sockets_.are_limited() ? sockets_.from_cache(clock.core, found.holder, granule_bytes_, arrival) : arrival;
-}
-
-// Returns when data from a memory arrives that would arrive at `arrival` on idle links.
-TimeVector Timing::cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival) {
-  if (links_.any())
     arrival =
-        links_.cross(core_at_home, clock.core, bytes, arrival + links_.beyond_first_router(clock.core, core_at_home));
-  return sockets_.are_limited() ? sockets_.from_memory(clock.core, core_at_home, bytes, arrival) : arrival;
+        links_.cross_route(holder, clock.core, granule_bytes_,
+                           arrival + links_.extra_latency_via_home(clock.core, dram_.local_core_of(address), holder));
+  }
+  return sockets_.have_limited_bandwidth()
+             ? sockets_.arrival_from_cache(clock.core, found.holder, granule_bytes_, arrival)
+             : arrival;
 }
 
-// Between hubs, a granule that its holder wrote back so that others can share it travels from the holder to its home.
+// Returns the time at which data from a memory arrives. `arrival` is the time on idle links, without routers beyond the
+// first.
+TimeVector Timing::cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival) {
+  if (links_.has_links())
+    arrival = links_.cross_route(core_at_home, clock.core, bytes,
+                                 arrival + links_.latency_beyond_first_router(clock.core, core_at_home));
+  return sockets_.have_limited_bandwidth() ? sockets_.arrival_from_memory(clock.core, core_at_home, bytes, arrival)
+                                           : arrival;
+}
+
+// Appends write-backs to the traffic of links and sockets. If the holder of a line wrote the line back so that others
+// can share it, that granule travels from the holder's hub to the line's home.
 void Timing::post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& found) {
-  const int core_at_home = dram_.core_at(address);
-  if (links_.any()) {
+  const int core_at_home = dram_.local_core_of(address);
+  if (links_.has_links()) {
     if (found.written) {
-      links_.post(found.holder * cores_per_last_cache_, core_at_home, granule_bytes_);
+      links_.post_write_back(found.holder * cores_per_last_cache_, core_at_home, granule_bytes_);
       --writes;
     }
-    links_.post(clock.core, core_at_home, writes * granule_bytes_);
+    links_.post_write_back(clock.core, core_at_home, writes * granule_bytes_);
   }
-  if (sockets_.are_limited()) sockets_.post(clock.core, core_at_home, writes * granule_bytes_);
+  if (sockets_.have_limited_bandwidth()) sockets_.post_write_back(clock.core, core_at_home, writes * granule_bytes_);
 }
 
 void Timing::drain(int core) {
   auto& clock = clock_of(core);
-  for (const auto& done : clock.miss_slots.all()) clock.now = later(clock.now, done);
-  for (const auto& done : clock.walk_slots.all()) clock.now = later(clock.now, done);
+  for (const auto& done : clock.miss_slots.completion_times()) clock.now = later(clock.now, done);
+  for (const auto& done : clock.walk_slots.completion_times()) clock.now = later(clock.now, done);
   clock.now = later(clock.now, clock.nontemporal_done);
 }
 

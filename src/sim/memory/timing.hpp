@@ -1,10 +1,11 @@
 // The clocks of a node's cores: the time of an access, given which level supplied its line. A core issues one access
 // per Core::cycles_per_access. Loads and stores that miss proceed in the background, at most Core::outstanding_misses
-// at a time, non-temporal ones at most Core::outstanding_bypass at a time. Prefetches do, too: they occupy miss slots,
-// unless the prefetcher has slots of its own, and an access to such a line occupies no further slot. No instruction is
-// issued Core::window instructions after a load whose data has not arrived. A chase waits for its data, a gather for
-// the data of the index load before it. A TLB miss stops the core. With Pages::walkers, this number of them is in
-// flight at a time, together with the accesses that need them; only a chase then waits.
+// at a time; non-temporal accesses likewise, at most Core::outstanding_bypass at a time. Prefetches also proceed in the
+// background: they occupy miss slots, unless the prefetcher has slots of its own, and an access to a line that is being
+// prefetched occupies no further slot. No instruction is issued Core::window instructions after a load whose data has
+// not arrived. A chase waits for its data, a gather for the data of the index load before it. A TLB miss stops the
+// core. With Pages::walkers, up to that number of TLB misses are in flight together with the accesses that need them,
+// and only a chase waits.
 #pragma once
 
 #include <algorithm>
@@ -35,16 +36,16 @@ class InFlightLines {
     if (valid_ >> oldest_ & 1) unlink(oldest_);
     valid_ |= std::uint64_t{1} << oldest_;
     entries_[oldest_] = {arrival, line};
-    auto& first = first_[hash(line)];
+    auto& first = first_[bucket_of(line)];
     next_[oldest_] = first;
     first = oldest_;
     oldest_ = (oldest_ + 1) % capacity;
   }
-  static std::size_t hash(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
-  bool may_contain(Address line) const { return first_[hash(line)] != none; }
+  static std::size_t bucket_of(Address line) { return line * 0x9E3779B97F4A7C15ULL >> 56; }
+  bool may_contain(Address line) const { return first_[bucket_of(line)] != none; }
   // Returns the later of `now` and the line's arrival, and removes the line.
   NEARFIELD_ALWAYS_INLINE TimeVector consume(Address line, TimeVector now) {
-    for (auto* link = &first_[hash(line)]; *link != none;) {
+    for (auto* link = &first_[bucket_of(line)]; *link != none;) {
       const auto entry = *link;
       if (entries_[entry].line != line) {
         link = &next_[entry];
@@ -65,15 +66,15 @@ class InFlightLines {
   };
 
   NEARFIELD_ALWAYS_INLINE void unlink(std::uint8_t entry) {
-    auto* link = &first_[hash(entries_[entry].line)];
+    auto* link = &first_[bucket_of(entries_[entry].line)];
     while (*link != entry) link = &next_[*link];
     *link = next_[entry];
   }
 
   std::vector<Entry> entries_;                   // ring buffer
-  std::uint64_t valid_ = 0;                      // a bit for each entry that was not used yet
-  std::array<std::uint8_t, capacity> next_{};    // entry with the same hash
-  std::array<std::uint8_t, num_buckets> first_;  // first entry of each hash
+  std::uint64_t valid_ = 0;                      // a bit for each entry whose line was not used yet
+  std::array<std::uint8_t, capacity> next_{};    // the next entry in the same bucket
+  std::array<std::uint8_t, num_buckets> first_;  // the first entry of each bucket
   std::uint8_t oldest_ = 0;
 };
 
@@ -87,19 +88,21 @@ class MissSlots {
     first_ = 0;
   }
   // Returns when the next slot becomes free.
-  const TimeVector& next_free() const { return done_[first_]; }
-  // Returns the last completion time.
-  const TimeVector& last_done() const { return done_[first_ == 0 ? last_ : first_ - 1]; }
-  // Occupies the next slot, for an access that completes last; returns its completion time, which the caller sets.
-  TimeVector& take_next() {
+  const TimeVector& next_free_time() const { return done_[first_]; }
+  // Returns the latest completion time.
+  const TimeVector& last_completion_time() const { return done_[first_ == 0 ? last_ : first_ - 1]; }
+  // Occupies the next slot for an access that completes after all others. Returns a reference to the slot's completion
+  // time, which the caller must set.
+  TimeVector& take_next_slot() {
     auto& slot = done_[first_];
     first_ = first_ == last_ ? 0 : first_ + 1;
     return slot;
   }
-  // Occupies the next slot, and sorts the completion time into the ring, separately for each memory speed.
+  // Occupies the next slot for an access that completes at `done`. Keeps the ring sorted by completion time, separately
+  // for each memory speed.
   void insert(TimeVector done) {
     std::size_t at = first_;
-    take_next();
+    take_next_slot();
     for (std::size_t left = last_; left > 0; --left) {
       auto& before = done_[at == 0 ? last_ : at - 1];
       const TimeVector last = later(before, done);
@@ -110,15 +113,15 @@ class MissSlots {
     }
     done_[at] = done;
   }
-  const std::vector<TimeVector>& all() const { return done_; }
+  const std::vector<TimeVector>& completion_times() const { return done_; }
 
  private:
   std::vector<TimeVector> done_;  // ring buffer
   std::size_t first_ = 0, last_ = 0;
 };
 
-// The loads that the instruction window (ROB) waits for: those that missed, oldest first, each with the index of the
-// first instruction that cannot be issued before its data arrives.
+// The outstanding loads that may fill the instruction window (ROB), oldest first. The stall index of a load is the
+// number of the first instruction that cannot be issued before the load's data arrives.
 class ReorderWindow {
  public:
   static constexpr Count never = ~Count{0};
@@ -130,7 +133,8 @@ class ReorderWindow {
   }
   Count stall_index() const { return stall_index_; }
   bool is_full() const { return next_ - first_ == capacity_; }  // then grow() must be called before the next add()
-  // Makes room for a load. The ring is as long as has been needed so far.
+  // Makes room for another load: lengthens the ring buffer or, if the ring has room for `max_loads` loads already,
+  // drops the oldest load.
   void grow() {
     if (capacity_ == max_loads_) {
       pop();
@@ -142,14 +146,14 @@ class ReorderWindow {
     loads_.swap(longer);
     capacity_ = std::min(loads_.size(), max_loads_);
   }
-  // Returns the arrival time of the load's data, which the caller sets.
+  // Adds a load. Returns a reference to the arrival time of the load's data, which the caller must set.
   NEARFIELD_ALWAYS_INLINE TimeVector& add(Count stall_index) {
     if (next_ == first_) stall_index_ = stall_index;
     auto& load = loads_[next_++ & (loads_.size() - 1)];
     load.stall_index = stall_index;
     return load.arrival;
   }
-  // Returns when the oldest load's data arrives, and removes the load.
+  // Removes the oldest load. Returns the time at which its data arrives.
   const TimeVector& pop() {
     const TimeVector& arrival = loads_[first_ & (loads_.size() - 1)].arrival;
     ++first_;
@@ -165,7 +169,7 @@ class ReorderWindow {
 
   std::vector<Load> loads_;  // ring buffer
   std::size_t max_loads_ = 1, capacity_ = 1;
-  std::size_t first_ = 0, next_ = 0;  // counted over all loads so far
+  std::size_t first_ = 0, next_ = 0;  // positions, counted over all loads so far
   Count stall_index_ = never;         // of the oldest load
 };
 
@@ -175,14 +179,14 @@ class Timing {
   struct CoreClock {
     int core = 0;
     TimeVector now;
-    Count issued = 0;  // instructions
+    Count issued = 0;  // instructions issued so far
     MissSlots miss_slots, nontemporal_slots;
     MissSlots prefetch_slots;  // if the prefetcher has slots of its own
     MissSlots walk_slots;      // if TLB misses overlap
-    MissSlots transfer_slots;  // if there are fewer for lines from other caches
+    MissSlots transfer_slots;  // if lines from other caches have a limit of their own
     ReorderWindow window;
-    TimeVector index;             // when the data of the last index load that missed arrives
-    TimeVector nontemporal_done;  // when all non-temporal accesses are complete
+    TimeVector index;             // arrival of the data of the last index load that missed
+    TimeVector nontemporal_done;  // completion of all non-temporal accesses
     std::array<TimeVector, max_cache_levels + 1> port_free;
     InFlightLines in_flight;
   };
@@ -190,9 +194,9 @@ class Timing {
   Timing(const Machine& machine, const std::array<double, num_memory_speeds>& slowdown);
 
   CoreClock& clock_of(int core) { return cores_[static_cast<std::size_t>(core)]; }
-  // Advances the core's clock over these events, in order.
-  void apply(CoreClock& clock, std::span<const TimingEvent> events) { kernel_(*this, clock, events); }
-  // Returns the time of an L1 hit; not for stores that L1 writes through.
+  // Advances the core's clock over the events, in order.
+  void apply_events(CoreClock& clock, std::span<const TimingEvent> events) { kernel_(*this, clock, events); }
+  // Returns the time of an L1 hit. Not for stores that L1 writes through.
   Ps hit_time(Access kind, Ps work) const {
     return (kind == Access::chase ? levels_.front().latency : per_access_) + work;
   }
@@ -201,10 +205,10 @@ class Timing {
   Ps upgrade_time() const { return upgrade_; }
   // Returns whether the core continues while TLB misses are resolved.
   bool overlaps_walks() const { return overlaps_walks_; }
-  // Returns whether a line can be prefetched now: it is not if it had to wait for a slot. The first memory speed
-  // decides for all, since all speeds share the caches.
+  // Returns whether a prefetch has a free slot now; a prefetch that would have to wait is dropped. The first memory
+  // speed decides for all, since all speeds share the cache contents.
   bool has_prefetch_slot(CoreClock& clock) {
-    return (has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots).next_free()[0] <= clock.now[0];
+    return (has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots).next_free_time()[0] <= clock.now[0];
   }
   void advance(int core, Ps duration) { clock_of(core).now += duration; }
   void wait_until(int core, const TimeVector& instant) { clock_of(core).now = later(clock_of(core).now, instant); }
@@ -222,16 +226,16 @@ class Timing {
   friend struct plain::TimingKernel;
   friend struct wide::TimingKernel;
   TimeVector transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address, const TimeVector& start);
-  TimeVector from_memory(CoreClock& clock, Address address, std::uint64_t bytes, const TimeVector& start) {
-    const TimeVector arrival = dram_.serve(clock.core, address, bytes, start);
+  TimeVector arrival_from_memory(CoreClock& clock, Address address, std::uint64_t bytes, const TimeVector& start) {
+    const TimeVector arrival = dram_.serve_core_access(clock.core, address, bytes, start);
     if (!has_limited_links_) [[likely]]
       return arrival;
-    return cross_links(clock, dram_.core_at(address), bytes, arrival);
+    return cross_links(clock, dram_.local_core_of(address), bytes, arrival);
   }
   TimeVector cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival);
   void post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& found);
 
-  void (*kernel_)(Timing&, CoreClock&, std::span<const TimingEvent>);  // for this host's instruction set
+  void (*kernel_)(Timing&, CoreClock&, std::span<const TimingEvent>);  // the kernel for this host's instruction set
   std::vector<CoreClock> cores_;
   std::array<Level, max_cache_levels + 1> levels_;
   int num_caches_;
@@ -242,7 +246,7 @@ class Timing {
   Sockets sockets_;
   HubLinks links_;
   bool has_limited_links_;  // sockets or links limit the bandwidth
-  bool has_plain_memory_;   // no such limit, and one memory without banks
+  bool has_plain_memory_;   // links and sockets have no limit, and there is one memory without banks
   int cores_per_last_cache_;
   Ps per_access_;
   Count window_;

@@ -1,5 +1,5 @@
 // Buffers the cache outcomes of one core's accesses until the timing model consumes them. The cache part of several
-// accesses is simulated first, which needs no clock; then the clocks of each variant consume all of them at once.
+// accesses is simulated first, without clocks; then the clocks of each variant consume all of these outcomes at once.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 namespace nearfield::sim {
 
 struct TimingEvent {
-  enum class What : std::uint8_t {
+  enum class Type : std::uint8_t {
     hits,            // `count` accesses that hit L1, each of which takes `time`
     hit_under_fill,  // an L1 hit of a line that may still be in flight (a secondary miss)
     miss,            // an access that missed L1, and hits of the same line after it: `count` in all
     prefetch,        // a line was prefetched
     write_through,   // `count` stores that L1 writes through to an outer cache that has the line
     nontemporal,     // a non-temporal access
-    memory_writes,   // only granules that were written to memory
+    memory_writes,   // write-backs to memory without an access
     stall,           // the core issues nothing for `time`
     walk,            // a TLB miss that takes `time`, while the core continues
   };
-  What what = What::hits;
+  Type type = Type::hits;
   Access kind = Access::load;
   LookupResult found{};  // which level or core supplied the line of a miss
   unsigned bytes = 0;    // of each access
@@ -37,17 +37,17 @@ class TimingEventBuffer {
  public:
   static constexpr std::size_t capacity = 64;
 
-  bool full() const { return count_ == capacity; }
+  bool is_full() const { return count_ == capacity; }
   bool empty() const { return count_ == 0; }
   void add(const TimingEvent& event) { events_[count_++] = event; }
-  // Consecutive hits that take equally long are merged into one event.
+  // Adds `count` hits that take `each`. Merges consecutive hits that take equally long into one event.
   void add_hits(Count count, Ps each) {
-    if (count_ > 0 && events_[count_ - 1].what == TimingEvent::What::hits && events_[count_ - 1].time == each)
+    if (count_ > 0 && events_[count_ - 1].type == TimingEvent::Type::hits && events_[count_ - 1].time == each)
       events_[count_ - 1].count += count;
     else
-      add({.what = TimingEvent::What::hits, .time = each, .count = count});
+      add({.type = TimingEvent::Type::hits, .time = each, .count = count});
   }
-  std::span<const TimingEvent> all() const { return {events_.data(), count_}; }
+  std::span<const TimingEvent> events() const { return {events_.data(), count_}; }
   void clear() { count_ = 0; }
 
  private:

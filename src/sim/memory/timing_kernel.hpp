@@ -1,10 +1,10 @@
-// How the clocks of one core advance over timing events. timing.cpp includes this file once per instruction set of the
+// Advances the clock of one core over timing events. timing.cpp includes this file once per instruction set of the
 // host, in a namespace of its own that defines
 //   SimdTimes                the times at all memory speeds in registers; with +, ==, later() and all_at_least()
 //   load_halves, load_whole  from memory; `load_whole` for what store() wrote
 //   store                    to memory
-//   to_times                 conversion to Times
-// Rare events are handled in timing.cpp, on Times. There is no #pragma once, since the file is included twice.
+//   to_times                 conversion to TimeVector
+// Rare events are handled in timing.cpp, on TimeVector. There is no #pragma once, since the file is included twice.
 
 struct TimingKernel {
   Timing& timing;
@@ -15,60 +15,63 @@ struct TimingKernel {
   TimingKernel(Timing& node_timing, Timing::CoreClock& core_clock)
       : timing(node_timing), clock(core_clock), now(load_halves(core_clock.now)), issued(core_clock.issued) {}
 
-  static void run(Timing& timing, Timing::CoreClock& clock, std::span<const TimingEvent> events) {
+  static void apply_events(Timing& timing, Timing::CoreClock& clock, std::span<const TimingEvent> events) {
     TimingKernel kernel(timing, clock);
     for (const auto& event : events) {
-      if (kernel.apply<false>(event)) [[likely]]
+      if (kernel.apply_event<false>(event)) [[likely]]
         continue;
-      kernel.save();
-      apply_with_calls(timing, clock, event);
+      kernel.save_to_clock();
+      apply_event_with_calls(timing, clock, event);
       kernel.now = load_whole(clock.now);
       kernel.issued = clock.issued;
     }
-    kernel.save();
+    kernel.save_to_clock();
   }
-  [[gnu::noinline]] static void apply_with_calls(Timing& timing, Timing::CoreClock& clock, const TimingEvent& event) {
+  [[gnu::noinline]] static void apply_event_with_calls(Timing& timing, Timing::CoreClock& clock,
+                                                       const TimingEvent& event) {
     TimingKernel kernel(timing, clock);
-    kernel.apply<true>(event);
-    kernel.save();
+    kernel.apply_event<true>(event);
+    kernel.save_to_clock();
   }
-  void save() const {
+  void save_to_clock() const {
     store(now, clock.now);
     clock.issued = issued;
   }
 
-  // Applies an event. Out-of-line calls would spill the SIMD time register, so the common events are handled inline.
-  // Without `calls`, returns false for an event that needs a call, and has then only waited for the window.
+  // Applies an event. Out-of-line calls would spill the SIMD register of times, so common events are handled inline.
+  // Without `calls`, returns false for an event that needs an out-of-line call; the kernel has then at most waited for
+  // the window.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool apply(const TimingEvent& event) {
-    switch (event.what) {
-      case TimingEvent::What::miss:
-        return miss<calls>(event);
-      case TimingEvent::What::hits:
-        issue(event.count, event.time);
+  NEARFIELD_ALWAYS_INLINE bool apply_event(const TimingEvent& event) {
+    switch (event.type) {
+      case TimingEvent::Type::miss:
+        return apply_miss<calls>(event);
+      case TimingEvent::Type::hits:
+        issue_instructions(event.count, event.time);
         return true;
-      case TimingEvent::What::write_through:
-        write_through(event.bytes, event.count, event.time);
+      case TimingEvent::Type::write_through:
+        apply_write_through(event.bytes, event.count, event.time);
         return true;
-      case TimingEvent::What::hit_under_fill:
-        return hit_under_fill<calls>(event);
-      case TimingEvent::What::prefetch:
-        return prefetch<calls>(event);
-      case TimingEvent::What::nontemporal:
-        if constexpr (calls) nontemporal(event);
+      case TimingEvent::Type::hit_under_fill:
+        return apply_hit_under_fill<calls>(event);
+      case TimingEvent::Type::prefetch:
+        return apply_prefetch<calls>(event);
+      case TimingEvent::Type::nontemporal:
+        if constexpr (calls) apply_nontemporal(event);
         return calls;
-      case TimingEvent::What::memory_writes:
+      case TimingEvent::Type::memory_writes:
         if (!calls && timing.has_limited_links_) return false;
-        write_back<calls>(event);
+        post_write_backs<calls>(event);
         return true;
-      case TimingEvent::What::walk:
-        return walk<calls>(event);
-      case TimingEvent::What::stall:
+      case TimingEvent::Type::walk:
+        return apply_walk<calls>(event);
+      case TimingEvent::Type::stall:
         now = now + event.time;
     }
     return true;
   }
-  // Returns whether the transfer of an event's line, which begins at `start`, or its entry in the window needs a call.
+  // Returns whether an out-of-line call is needed to fetch the event's line from `start` on or to add the event to the
+  // window.
   NEARFIELD_ALWAYS_INLINE bool needs_call(const TimingEvent& event, SimdTimes start) const {
     if (event.found.transferred || clock.window.is_full()) [[unlikely]]
       return true;
@@ -77,9 +80,9 @@ struct TimingKernel {
                             all_at_least(start, load_whole(timing.dram_.memories_.front().bus.last_free_end_)));
   }
 
-  // Issues instructions. The result does not depend on how they are grouped: those before the window stalls are issued
-  // first, then the rest.
-  NEARFIELD_ALWAYS_INLINE void issue(Count count, Ps each) {
+  // Issues `count` instructions that take `each`. If the window stalls, issues the instructions before the stall, waits
+  // for the oldest load, then issues the rest. So the result does not depend on how instructions are grouped.
+  NEARFIELD_ALWAYS_INLINE void issue_instructions(Count count, Ps each) {
     while (issued + count > clock.window.stall_index()) [[unlikely]] {
       const Count before = clock.window.stall_index() - issued;
       issued += before;
@@ -95,40 +98,41 @@ struct TimingKernel {
       now = later(now, load_whole(clock.window.pop()));
   }
 
-  // A core's caches write granules to memory; for a line that another core's cache supplied, its holder does.
+  // Posts the write-backs of an event to memory. If another core's cache supplied the line, its holder wrote the line
+  // back; other granules come from the core's own caches.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE void write_back(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE void post_write_backs(const TimingEvent& event) {
     if (event.writes == 0) return;
-    timing.dram_.post(event.address, event.writes * timing.granule_bytes_);
+    timing.dram_.post_write_back(event.address, event.writes * timing.granule_bytes_);
     if (calls && timing.has_limited_links_) timing.post_writes(clock, event.address, event.writes, event.found);
   }
 
-  // Accesses to one line, of which the first missed L1 and the others hit kernel.
+  // Applies accesses to one line, of which the first missed L1 and the others hit.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool miss(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_miss(const TimingEvent& event) {
     if (event.kind == Access::store && event.found.level == timing.write_back_level_ && !event.found.transferred) {
       if (!calls && timing.has_limited_links_) return false;
-      write_back<calls>(event);
-      write_through(event.bytes, event.count, event.time);
+      post_write_backs<calls>(event);
+      apply_write_through(event.bytes, event.count, event.time);
       return true;
     }
-    if (!first_miss<calls>(event)) return false;
-    if (event.count > 1) hit(event, event.count - 1);
+    if (!apply_first_miss<calls>(event)) return false;
+    if (event.count > 1) apply_hits(event, event.count - 1);
     return true;
   }
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool first_miss(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_first_miss(const TimingEvent& event) {
     wait_for_window();
-    const SimdTimes with_slot = later(now, load_whole(clock.miss_slots.next_free()));
+    const SimdTimes with_slot = later(now, load_whole(clock.miss_slots.next_free_time()));
     if (!calls && (event.kind == Access::chase || needs_call(event, with_slot))) [[unlikely]]
       return false;
-    write_back<calls>(event);
+    post_write_backs<calls>(event);
     SimdTimes arrived = now;
-    bool is_new = true;  // a line in flight has its slot already
+    bool is_new = true;  // whether the access needs a miss slot; a line in flight already has one
     if (const Address granule = event.address & ~(timing.granule_bytes_ - 1);
         timing.has_prefetcher_ && clock.in_flight.may_contain(granule)) [[unlikely]] {
       const SimdTimes arrival = load_halves(clock.in_flight.consume(granule, to_times(now)));
-      // Otherwise it was lost before its use, to a store of another core or to other lines.
+      // Otherwise the line was lost before its first use: invalidated by a store of another core, or evicted.
       if (!event.found.transferred && event.found.level < timing.num_caches_) {
         arrived = arrival;
         is_new = arrived == now;
@@ -141,7 +145,7 @@ struct TimingKernel {
     }
     const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
     const SimdTimes slot = is_new ? with_slot : now;
-    const SimdTimes start = takes_transfer_slot ? later(slot, next_transfer()) : slot;
+    const SimdTimes start = takes_transfer_slot ? later(slot, next_free_transfer_slot()) : slot;
     const SimdTimes known =
         event.kind == Access::gather ? later(start, load_whole(clock.index)) : start;  // when the address is known
     const SimdTimes done = data_arrival<calls>(event, is_new ? known : later(known, arrived));
@@ -151,8 +155,8 @@ struct TimingKernel {
     return true;
   }
 
-  // The core may issue instructions for a while without what arrives at `done`. The window never waits for data that
-  // arrives before its last instruction can be issued.
+  // Adds an access that is in flight from `start` to `done` to the window. If its data arrives before the last
+  // instruction of the window can be issued, the window never waits for it, and nothing is added.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE void add_to_window(SimdTimes start, SimdTimes done) {
     if (all_at_least(start + timing.min_window_time_, done)) [[likely]]
@@ -161,7 +165,7 @@ struct TimingKernel {
     store(done, clock.window.add(issued + timing.window_));
   }
 
-  // The core continues while an access is in flight until `done`.
+  // Issues an access that is in flight from `start` to `done`. The core does not wait for its completion.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE void continue_past(const TimingEvent& event, SimdTimes start, SimdTimes done) {
     if (event.kind != Access::store) add_to_window<calls>(start, done);
@@ -170,23 +174,23 @@ struct TimingKernel {
     now = start + (timing.per_access_ + event.time);
   }
 
-  SimdTimes next_transfer() const { return load_whole(clock.transfer_slots.next_free()); }
+  SimdTimes next_free_transfer_slot() const { return load_whole(clock.transfer_slots.next_free_time()); }
 
   NEARFIELD_ALWAYS_INLINE static void occupy_slot(MissSlots& slots, SimdTimes done) {
-    // Usually the latest one is done last.
-    if (all_at_least(done, load_whole(slots.last_done()))) [[likely]]
-      store(done, slots.take_next());
+    // Usually the latest access completes last.
+    if (all_at_least(done, load_whole(slots.last_completion_time()))) [[likely]]
+      store(done, slots.take_next_slot());
     else
       slots.insert(to_times(done));
   }
 
-  // Returns when the data arrives.
+  // Returns the time at which the data of an event's line arrives, if the request starts at `start`.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE SimdTimes data_arrival(const TimingEvent& event, SimdTimes start) {
     if (calls && event.found.transferred)
       return load_halves(timing.transfer_from_cache(clock, event.found, event.address, to_times(start)));
     if (event.found.level == timing.num_caches_)
-      return from_memory<calls>(event.address & ~(timing.granule_bytes_ - 1), start);
+      return arrival_from_memory<calls>(event.address & ~(timing.granule_bytes_ - 1), start);
     const auto level = static_cast<std::size_t>(event.found.level);
     const auto& level_timing = timing.levels_[level];
     if (level_timing.per_line == 0) [[unlikely]]
@@ -198,8 +202,9 @@ struct TimingKernel {
   }
 
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE SimdTimes from_memory(Address granule, SimdTimes start) {
-    if constexpr (calls) return load_halves(timing.from_memory(clock, granule, timing.granule_bytes_, to_times(start)));
+  NEARFIELD_ALWAYS_INLINE SimdTimes arrival_from_memory(Address granule, SimdTimes start) {
+    if constexpr (calls)
+      return load_halves(timing.arrival_from_memory(clock, granule, timing.granule_bytes_, to_times(start)));
     auto& dram = timing.dram_;
     auto& bus = dram.memories_.front().bus;
     const SimdTimes free = load_whole(bus.free_), begun = later(start, free);
@@ -208,16 +213,16 @@ struct TimingKernel {
     return begun + load_whole(dram.latency_);
   }
 
-  // An L1 hit of a line that may be in flight to L2.
+  // Applies an L1 hit on a line that may still be in flight.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool hit_under_fill(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_hit_under_fill(const TimingEvent& event) {
     if (!calls && clock.window.is_full()) [[unlikely]]
       return false;
     const Address granule = event.address & ~(timing.granule_bytes_ - 1);
     const SimdTimes arrival =
         clock.in_flight.may_contain(granule) ? load_halves(clock.in_flight.consume(granule, to_times(now))) : now;
     if (arrival == now) {
-      hit(event, 1);
+      apply_hits(event, 1);
       return true;
     }
     wait_for_window();
@@ -229,23 +234,24 @@ struct TimingKernel {
     continue_past<calls>(event, now, arrival);
     return true;
   }
-  // Accesses that hit L1.
-  NEARFIELD_ALWAYS_INLINE void hit(const TimingEvent& event, Count count) {
+  // Applies `count` L1 hits.
+  NEARFIELD_ALWAYS_INLINE void apply_hits(const TimingEvent& event, Count count) {
     if (event.kind == Access::store && timing.write_back_level_ > 0)
-      return write_through(event.bytes, count, event.time);
-    issue(count, timing.hit_time(event.kind, event.time));
+      return apply_write_through(event.bytes, count, event.time);
+    issue_instructions(count, timing.hit_time(event.kind, event.time));
   }
 
-  // A line is prefetched.
+  // Applies the prefetch of a line.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool prefetch(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_prefetch(const TimingEvent& event) {
     auto& slots = timing.has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots;
-    const SimdTimes start = later(now, load_whole(slots.next_free()));
+    const SimdTimes start = later(now, load_whole(slots.next_free_time()));
     if (!calls && (clock.in_flight.is_unallocated() || needs_call(event, start))) [[unlikely]]
       return false;
-    write_back<calls>(event);
+    post_write_backs<calls>(event);
     const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
-    const SimdTimes arrival = data_arrival<calls>(event, takes_transfer_slot ? later(start, next_transfer()) : start);
+    const SimdTimes arrival =
+        data_arrival<calls>(event, takes_transfer_slot ? later(start, next_free_transfer_slot()) : start);
     if (takes_transfer_slot) occupy_slot(clock.transfer_slots, arrival);
     if (calls && clock.in_flight.is_unallocated()) clock.in_flight.allocate();
     clock.in_flight.add(event.address, to_times(arrival));
@@ -253,25 +259,25 @@ struct TimingKernel {
     return true;
   }
 
-  // A TLB miss that the core does not wait for, unless all walkers are busy.
+  // Applies a TLB miss. The core waits only if all page walkers are busy.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE bool walk(const TimingEvent& event) {
+  NEARFIELD_ALWAYS_INLINE bool apply_walk(const TimingEvent& event) {
     wait_for_window();
     if (!calls && clock.window.is_full()) [[unlikely]]
       return false;
-    const SimdTimes start = later(now, load_whole(clock.walk_slots.next_free())), done = start + event.time;
+    const SimdTimes start = later(now, load_whole(clock.walk_slots.next_free_time())), done = start + event.time;
     occupy_slot(clock.walk_slots, done);
     add_to_window<calls>(start, done);
     now = start;
     return true;
   }
 
-  // A non-temporal access.
-  NEARFIELD_ALWAYS_INLINE void nontemporal(const TimingEvent& event) {
+  // Applies a non-temporal access.
+  NEARFIELD_ALWAYS_INLINE void apply_nontemporal(const TimingEvent& event) {
     wait_for_window();
-    write_back<true>(event);
-    const SimdTimes start = later(now, load_halves(clock.nontemporal_slots.next_free()));
-    const SimdTimes done = load_halves(timing.from_memory(clock, event.address, event.bytes, to_times(start)));
+    post_write_backs<true>(event);
+    const SimdTimes start = later(now, load_halves(clock.nontemporal_slots.next_free_time()));
+    const SimdTimes done = load_halves(timing.arrival_from_memory(clock, event.address, event.bytes, to_times(start)));
     store(later(load_halves(clock.nontemporal_done), done), clock.nontemporal_done);
     occupy_slot(clock.nontemporal_slots, done);
     ++issued;
@@ -279,9 +285,10 @@ struct TimingKernel {
           std::max(timing.per_access_ + event.time, std::nearbyint(event.bytes * timing.nontemporal_ps_per_byte_));
   }
 
-  // Stores that are written through to the first write-back cache, which has the line (without such a cache: to
-  // memory, which is not waited for). Each occupies that cache's port for its own bytes.
-  NEARFIELD_ALWAYS_INLINE void write_through(unsigned bytes, Count count, Ps work) {
+  // Applies `count` stores that are written through to the first write-back cache, which holds the line. Without such a
+  // cache, they go to memory, and the core does not wait. Each store occupies the port of that cache for the transfer
+  // time of its own bytes.
+  NEARFIELD_ALWAYS_INLINE void apply_write_through(unsigned bytes, Count count, Ps work) {
     const auto level = static_cast<std::size_t>(timing.write_back_level_);
     const Ps each = std::nearbyint(bytes * timing.levels_[level].per_byte), cost = timing.per_access_ + work;
     SimdTimes free = load_whole(clock.port_free[level]);
@@ -289,10 +296,10 @@ struct TimingKernel {
       wait_for_window();
       now = later(now, free);
       free = now + each;
-      issue(1, cost);
+      issue_instructions(1, cost);
       if (each > cost || count == 1) continue;
       // From now on the port is free before each store.
-      issue(count - 1, cost);
+      issue_instructions(count - 1, cost);
       free = now + (each - cost);
       break;
     }

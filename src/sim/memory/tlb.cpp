@@ -46,8 +46,8 @@ void TlbArray::clear() {
 
 void TlbArray::unlink(std::uint32_t entry) {
   auto* link = &bucket_of(entries_[entry].page);
-  while (*link != entry) link = &entries_[*link].next_of_hash;
-  *link = entries_[entry].next_of_hash;
+  while (*link != entry) link = &entries_[*link].next_in_bucket;
+  *link = entries_[entry].next_in_bucket;
 }
 
 // ---- pages
@@ -93,14 +93,14 @@ Ps Translation::look_up(int core, Address address) {
   Ps cost = 0;
   last_miss_was_fault_ = false;
   for (std::size_t k = 0; k < tlbs.size(); ++k) {
-    if (tlbs[k].use(static_cast<std::uint32_t>(page))) {
+    if (tlbs[k].access_page(static_cast<std::uint32_t>(page))) {
       ++counts_[k].hits;
       return cost;
     }
     ++counts_[k].misses;
     cost += miss_ps_[k];
   }
-  // A page that was never touched is in no TLB.
+  // A page that has never been touched is in no TLB.
   if (touched_.insert(page)) {
     last_miss_was_fault_ = true;
     ++page_faults_;

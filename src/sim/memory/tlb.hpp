@@ -1,5 +1,5 @@
-// The time that a core needs for address translation: TLBs, innermost first, and the first touch of a page. Pages are
-// identity-mapped.
+// The cost of address translation: TLB lookups, innermost TLB first, and page faults at the first touch of a page. TLBs
+// work on virtual page numbers; frames.hpp maps pages to frames.
 #pragma once
 
 #include <bit>
@@ -13,18 +13,18 @@
 
 namespace nearfield::sim {
 
-// One TLB: sets of pages, each in recency order; the least recently used page is evicted. Pages are found by hashing
-// and the order is a list, so that a lookup costs the same for any number of ways.
+// One set-associative TLB with LRU replacement. Entries are found by hashing, and the recency order of a set is a
+// linked list, so a lookup costs the same for any number of ways.
 class TlbArray {
  public:
   explicit TlbArray(const Tlb& spec);
 
-  // Returns whether it has the page. The page becomes the most recently used one of its set; a new page takes the
-  // entry of the least recently used one.
-  bool use(std::uint32_t page) {
+  // Looks up a page and makes it the most recently used one of its set. On a miss, the page replaces the least recently
+  // used one of the set. Returns whether the lookup hit.
+  bool access_page(std::uint32_t page) {
     auto& bucket = bucket_of(page);
-    const std::uint32_t head = sets_ * ways_ + set_of(page);
-    for (auto entry = bucket; entry != none; entry = entries_[entry].next_of_hash)
+    const std::uint32_t head = sets_ * ways_ + set_of_page(page);
+    for (auto entry = bucket; entry != none; entry = entries_[entry].next_in_bucket)
       if (entries_[entry].page == page) {
         promote_to_mru(entry, head);
         return true;
@@ -32,7 +32,7 @@ class TlbArray {
     const auto oldest = entries_[head].younger;
     if (entries_[oldest].page != none) unlink(oldest);
     entries_[oldest].page = page;
-    entries_[oldest].next_of_hash = bucket;
+    entries_[oldest].next_in_bucket = bucket;
     bucket = oldest;
     promote_to_mru(oldest, head);
     return false;
@@ -43,12 +43,12 @@ class TlbArray {
   static constexpr std::uint32_t none = 0xFFFFFFFF;
   struct Entry {
     std::uint32_t page = none;
-    std::uint32_t older, younger;  // in the ring of its set, which the set's head closes
-    std::uint32_t next_of_hash = none;
+    std::uint32_t older, younger;  // neighbours in the recency ring of the set, which the set's head closes
+    std::uint32_t next_in_bucket = none;
   };
 
   std::uint32_t& bucket_of(std::uint32_t page) { return buckets_[page * 0x9E3779B9U >> hash_shift_]; }
-  std::uint32_t set_of(std::uint32_t page) const {
+  std::uint32_t set_of_page(std::uint32_t page) const {
     return std::has_single_bit(sets_) ? page & (sets_ - 1) : page % sets_;
   }
   void unlink(std::uint32_t entry);
@@ -63,12 +63,14 @@ class TlbArray {
   }
 
   std::uint32_t sets_, ways_;
-  std::vector<Entry> entries_;  // then a head per set: its `older` is the youngest entry, its `younger` the oldest
+  // All entries, then a head per set, whose `older` is the youngest entry and whose `younger` is the oldest.
+  std::vector<Entry> entries_;
   std::vector<std::uint32_t> buckets_;
   int hash_shift_;
 };
 
-// The pages that were ever touched: one bit each, in chunks that are allocated with the first of their pages.
+// The set of pages that have been touched: one bit per page, in chunks that are allocated at the first touch of one of
+// their pages.
 class TouchedPages {
  public:
   explicit TouchedPages(int page_shift);
@@ -86,7 +88,7 @@ class Translation {
   Translation(const Machine& machine, std::vector<TlbCounts>& counts, Count& page_faults);
 
   // Returns the time that translation adds to an access of this core.
-  Ps cost(int core, Address address) {
+  Ps access_cost(int core, Address address) {
     if (cores_.empty()) return 0;
     auto& last_page = cores_[static_cast<std::size_t>(core)].last_page;
     if (address >> page_shift_ == last_page) [[likely]] {
@@ -97,13 +99,13 @@ class Translation {
     return look_up(core, address);
   }
   // Counts `count` more accesses to the page of the last access.
-  void repeat(Count count) {
+  void count_repeats(Count count) {
     if (!cores_.empty()) counts_[0].hits += count;
   }
   // Returns whether the last TLB miss was the first touch of a page.
   bool last_miss_was_fault() const { return last_miss_was_fault_; }
   void invalidate_all();
-  // Copies the state of another one of the same machine; not its counts.
+  // Copies TLB contents and touched pages of another Translation of the same machine, without its counts.
   void copy_from(const Translation& other);
 
  private:
@@ -114,7 +116,7 @@ class Translation {
   Ps look_up(int core, Address address);
 
   std::vector<CoreTlbs> cores_;
-  // The TLBs of a core before its first access. They are copied then, since most cores of a machine do nothing.
+  // Empty TLBs, which are copied for a core at its first access, since most cores of a large machine are never used.
   std::vector<TlbArray> initial_tlbs_;
   std::vector<Ps> miss_ps_;
   TouchedPages touched_;

@@ -8,7 +8,7 @@
 namespace nearfield::sim {
 namespace {
 
-// Most sets are one way group, which a call would take longer to copy.
+// Copies a set. A set of one way group is copied inline, since most sets are such and a call would take longer.
 void copy_set(const WayGroup* from, std::uint32_t way_groups, WayGroup* to) {
   if (way_groups == 1) [[likely]]
     *to = *from;
@@ -20,10 +20,10 @@ void copy_set(const WayGroup* from, std::uint32_t way_groups, WayGroup* to) {
 
 CounterBlock Variants::counters_of(int variant) const {
   CounterBlock sum;
-  const auto numbers = sum.numbers(levels_);
+  const auto numbers = sum.all_counts(levels_);
   for (std::size_t group = 0; group < counters_by_group_.size(); ++group) {
     if (!(group >> variant & 1) || !counters_by_group_[group]) continue;
-    const auto added = counters_by_group_[group]->numbers(levels_);
+    const auto added = counters_by_group_[group]->all_counts(levels_);
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += added[i];
   }
   return sum;
@@ -38,24 +38,26 @@ void Variants::begin_run(int leader, const EquivalenceClasses& classes, Mask pen
   const Mask members = classes[static_cast<std::size_t>(leader)] & pending;
   counted_group_ = predicted_group_[static_cast<std::size_t>(leader)] & members;
   auto& counters = counters_of_group(counted_group_);
-  run_.begin(leader, members, counters, true);
-  if (!GroupRun::is_one(members)) std::memcpy(&counters_before_, &counters, counters.numbers(levels_).size_bytes());
+  run_.begin_group(leader, members, counters, true);
+  if (!GroupRun::has_one_member(members))
+    std::memcpy(&counters_before_, &counters, counters.all_counts(levels_).size_bytes());
 }
 
-// Moves the run's counts if the group is not the predicted one.
+// Ends the run of a group: stores its leader for each member. If the group is not the predicted one, moves the counts
+// of the run to the group's own counters.
 void Variants::end_run(GroupLeaders& leaders) {
   const Mask group = run_.members();
   for (unsigned left = group; left != 0; left &= left - 1)
     leaders.of[static_cast<std::size_t>(std::countr_zero(left))] = static_cast<std::uint8_t>(run_.leader());
   if (group == counted_group_) return;
-  const auto now = run_.counters().numbers(levels_), before = counters_before_.numbers(levels_),
-             actual = counters_of_group(group).numbers(levels_);
+  const auto now = run_.counters().all_counts(levels_), before = counters_before_.all_counts(levels_),
+             actual = counters_of_group(group).all_counts(levels_);
   for (std::size_t i = 0; i < now.size(); ++i) actual[i] += std::exchange(now[i], before[i]) - before[i];
   predicted_group_[static_cast<std::size_t>(run_.leader())] = group;
 }
 
 void Variants::end_action() {
-  run_.begin(0, all_, common_counters(), false);
+  run_.begin_group(0, all_, common_counters(), false);
   for (const auto& [sets, set] : sets_to_merge_) sets->merge_equal_sets(set);
   sets_to_merge_.clear();
 }
@@ -72,37 +74,38 @@ void GroupRun::take_snapshot(CopyOnWriteSets& sets, std::uint32_t set, const Way
 void GroupRun::split_off(VariantMask leaving) {
   members_ &= static_cast<VariantMask>(~leaving);
   for (const auto& snapshot : snapshots_)
-    if (const VariantMask users = leaving & snapshot.sets->users_with(leader_, snapshot.set))
+    if (const VariantMask users = leaving & snapshot.sets->variants_sharing_copy(leader_, snapshot.set))
       snapshot.sets->clone_set(users, snapshot.set, &snapshot_storage_[snapshot.offset]);
 }
 
 WayGroup* CopyOnWriteSets::writable_set(std::uint32_t set) {
-  if (owners_[set] == 0 && run_.members() == variants_.all()) [[likely]] {
-    run_.save(*this, set, common(set), groups_per_set_);
-    return common(set);
+  if (owners_[set] == 0 && run_.members() == variants_.all_variants()) [[likely]] {
+    run_.save_set(*this, set, common_set(set), groups_per_set_);
+    return common_set(set);
   }
   return writable_set_of_group(set);
 }
 
-// Gives the group that acts a copy of its own.
+// Returns a copy of the set that only the acting group uses. Clones the set if variants outside the group share it.
 WayGroup* CopyOnWriteSets::writable_set_of_group(std::uint32_t set) {
-  const Mask users = users_with(run_.leader(), set);
-  run_.restrict_to(users);
+  const Mask users = variants_sharing_copy(run_.leader(), set);
+  run_.restrict_members(users);
   const Mask group = run_.members();
   if (const Mask others = users & static_cast<Mask>(~group))  // variant 0 always has the common set
     clone_set(others & 1 ? group : others, set, copy_of(run_.leader(), set));
   else
-    variants_.merge_later(*this, set);
+    variants_.schedule_merge(*this, set);
   WayGroup* const way_groups = copy_of(run_.leader(), set);
-  run_.save(*this, set, way_groups, groups_per_set_);
+  run_.save_set(*this, set, way_groups, groups_per_set_);
   return way_groups;
 }
 
-// `users`: some, but not all, of the variants that share one copy.
+// Makes a clone of a set with the contents of `source` for `users`: some, but not all, of the variants that share one
+// copy.
 void CopyOnWriteSets::clone_set(Mask users, std::uint32_t set, const WayGroup* source) {
   if (!slots_)
     slots_ = make_lazy_zero_array<std::uint32_t>(static_cast<std::size_t>(sets_) *
-                                                 static_cast<std::size_t>(variants_.count()));
+                                                 static_cast<std::size_t>(variants_.num_variants()));
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(set_of_slot_.size()));
     set_of_slot_.push_back(0);
@@ -112,37 +115,37 @@ void CopyOnWriteSets::clone_set(Mask users, std::uint32_t set, const WayGroup* s
   free_.pop_back();
   set_of_slot_[number] = set;
   for (unsigned left = users & owners_[set]; left != 0; left &= left - 1)
-    users_[slot(std::countr_zero(left), set)] &= static_cast<Mask>(~users);
+    users_[slot_of(std::countr_zero(left), set)] &= static_cast<Mask>(~users);
   assign_slot(users, set, number);
   owners_[set] |= users;
-  variants_.count_clones(1);
-  copy_set(source, groups_per_set_, common(sets_ + number));
-  variants_.merge_later(*this, set);
+  variants_.adjust_clone_count(1);
+  copy_set(source, groups_per_set_, common_set(sets_ + number));
+  variants_.schedule_merge(*this, set);
 }
 
 void CopyOnWriteSets::free_clone(std::uint32_t number) {
-  WayGroup* const way_groups = common(sets_ + number);
+  WayGroup* const way_groups = common_set(sets_ + number);
   for (auto* way_group = way_groups; way_group < way_groups + groups_per_set_; ++way_group)
     std::fill_n(way_group->tag, ways_per_group, no_tag);
   free_.push_back(number);
   users_[number] = 0;
-  variants_.count_clones(-1);
+  variants_.adjust_clone_count(-1);
 }
 
 void CopyOnWriteSets::merge_equal_sets(std::uint32_t set) {
   for (Mask left = owners_[set]; left != 0;) {
     const int variant = std::countr_zero(left);
-    const auto number = slot(variant, set);
-    const Mask users = users_with(variant, set);
+    const auto number = slot_of(variant, set);
+    const Mask users = variants_sharing_copy(variant, set);
     left &= static_cast<Mask>(~users);
-    if (is_equal(common(sets_ + number), common(set))) {
+    if (is_equal(common_set(sets_ + number), common_set(set))) {
       owners_[set] &= static_cast<Mask>(~users);
       free_clone(number);
       continue;
     }
     for (unsigned others = left; others != 0; others &= others - 1) {
-      const auto other = slot(std::countr_zero(others), set);
-      if (!is_equal(common(sets_ + number), common(sets_ + other))) continue;
+      const auto other = slot_of(std::countr_zero(others), set);
+      if (!is_equal(common_set(sets_ + number), common_set(sets_ + other))) continue;
       assign_slot(users, set, other);
       free_clone(number);
       break;
@@ -151,7 +154,7 @@ void CopyOnWriteSets::merge_equal_sets(std::uint32_t set) {
 }
 
 bool CopyOnWriteSets::is_equal(const WayGroup* a, const WayGroup* b) const {
-  if (compare_ == Compare::bytes) return std::memcmp(a, b, sizeof(WayGroup) * groups_per_set_) == 0;
+  if (compare_ == SetComparison::bytes) return std::memcmp(a, b, sizeof(WayGroup) * groups_per_set_) == 0;
   if (sum_of_tags(*a) != sum_of_tags(*b)) return false;  // differs for most sets with other lines
   if (std::memcmp(a, b, sizeof(WayGroup)) == 0) return true;
   int lines = 0;
@@ -169,7 +172,8 @@ bool CopyOnWriteSets::is_equal(const WayGroup* a, const WayGroup* b) const {
 }
 
 void CopyOnWriteSets::clear(WayGroup* way_groups) {
-  variants_.count_clones(static_cast<std::ptrdiff_t>(free_.size()) - static_cast<std::ptrdiff_t>(set_of_slot_.size()));
+  variants_.adjust_clone_count(static_cast<std::ptrdiff_t>(free_.size()) -
+                               static_cast<std::ptrdiff_t>(set_of_slot_.size()));
   std::fill(owners_.begin(), owners_.end(), Mask{0});
   set_of_slot_.clear();
   users_.clear();

@@ -3,12 +3,12 @@
 // is equal in all variants is stored once, as the common set. Variants in which it differs have a clone of the set;
 // variants whose clones are equal share one (CopyOnWriteSets).
 //
-// An action is one access of a core, or one granule that a device reads or writes. Variants::run() runs it once for
-// each group of variants that do the same with the same sets. Which variants these are turns out during the run
-// (GroupRun): it begins as the first variant that has not acted yet, on behalf of all that have not. If the leader's
-// copy of a set is not that of another member, the member leaves the group, and the sets changed so far are restored
-// for it from snapshots. A set shared with a variant outside the group is cloned before it is written. Copies that are
-// equal afterwards are merged.
+// An action is one access of a core, or a batch of granules that a device reads or writes. Variants::run() runs an
+// action once for each group of variants that do the same with the same sets. Which variants form a group turns out
+// during the run (GroupRun). The first variant that has not acted yet leads the run, on behalf of all variants that
+// have not acted. If the leader accesses a set of which another member has a different copy, that member leaves the
+// group, and the sets that the run has changed are restored for that member from snapshots. A set that is shared with a
+// variant outside the group is cloned before it is written. Copies that are equal after the action are merged.
 //
 // For example, variants 0 to 3 have everything in common except for a set of L2, of which variant 2 has a clone, since
 // its device has put a line there. A load misses L1 and looks up that set:
@@ -41,18 +41,18 @@
 
 namespace nearfield::sim {
 
-// The number of caches of each level in which a granule is looked up that none of them has.
+// By cache level, the number of tag lookups that a snoop makes for a granule that no cache holds.
 using TagLookups = std::array<Count, max_cache_levels>;
 
-// The counts of all caches of a node. They are added and copied in every second action, as one array of numbers.
+// The counters of all caches of a node. Every second action adds or copies them, as one array of numbers.
 struct CounterBlock {
   DramCounts dram;
   Count transfers = 0;
-  TagLookups tag_lookups{};  // that a directory saves; counted as if they had been made
+  TagLookups tag_lookups{};  // lookups that a directory saves; counted as if they had been made
   std::array<LevelCounts, max_cache_levels> levels{};
 
-  // Returns all numbers that `used_levels` levels of caches have.
-  std::span<Count> numbers(int used_levels) {
+  // Returns all counters of a node with `used_levels` cache levels, as one array.
+  std::span<Count> all_counts(int used_levels) {
     return {&dram.reads, (sizeof(CounterBlock) - sizeof(levels)) / sizeof(Count) +
                              static_cast<std::size_t>(used_levels) * sizeof(LevelCounts) / sizeof(Count)};
   }
@@ -63,8 +63,8 @@ class CopyOnWriteSets;
 using VariantMask = std::uint8_t;  // one bit per variant
 static_assert(max_variants <= 8);
 
-// The run of an action as one variant, on behalf of its group. Between actions, it stands for all variants, which have
-// everything in common that is accessed there.
+// One run of an action, as one variant (the leader) on behalf of a group of variants. Between actions, the group is all
+// variants, and only state that is common to all of them is accessed.
 class GroupRun {
  public:
   GroupRun(VariantMask all, CounterBlock& common) : members_(all), counters_(&common) {}
@@ -72,20 +72,22 @@ class GroupRun {
   GroupRun& operator=(const GroupRun&) = delete;
 
   int leader() const { return leader_; }
-  VariantMask members() const { return members_; }  // with the leader
+  VariantMask members() const { return members_; }  // including the leader
   CounterBlock& counters() { return *counters_; }   // of the group
 
   // ---- for the sets that the action accesses
-  // The leader accesses a copy of a set that `users` share. All other members leave the group.
-  void restrict_to(VariantMask users) {
+  // Must be called when the leader accesses a copy of a set that `users` share. Members that are not among `users`
+  // leave the group.
+  void restrict_members(VariantMask users) {
     if (members_ & ~users) [[unlikely]]
       split_off(static_cast<VariantMask>(members_ & ~users));
   }
-  // The group is about to change its copy of the set.
-  void save(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups, std::uint32_t count) {
-    if (may_split_ && !is_one(members_)) take_snapshot(sets, set, way_groups, count);
+  // Must be called before the group changes its copy of a set. Takes a snapshot of the set for members that leave
+  // later.
+  void save_set(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups, std::uint32_t count) {
+    if (may_split_ && !has_one_member(members_)) take_snapshot(sets, set, way_groups, count);
   }
-  // Calls `function` with each of these sets that the run may have changed, and its contents from before.
+  // Calls `function` with the number and the previous contents of each set of `sets` that the run may have changed.
   template <class Function>
   void for_each_snapshot(const CopyOnWriteSets& sets, Function&& function) {
     for (const auto& snapshot : snapshots_)
@@ -93,8 +95,8 @@ class GroupRun {
   }
 
   // ---- for Variants
-  // `may_split`: there are clones, or another group acts, too.
-  void begin(int leader, VariantMask members, CounterBlock& counters, bool may_split) {
+  // Begins a run. `may_split`: members may leave the group, since there are clones or several groups act.
+  void begin_group(int leader, VariantMask members, CounterBlock& counters, bool may_split) {
     leader_ = leader;
     members_ = members;
     counters_ = &counters;
@@ -102,13 +104,13 @@ class GroupRun {
     snapshots_.clear();
     snapshot_used_ = 0;
   }
-  static bool is_one(VariantMask group) { return (group & (group - 1)) == 0; }
+  static bool has_one_member(VariantMask group) { return (group & (group - 1)) == 0; }
 
  private:
   struct Snapshot {
     CopyOnWriteSets* sets;
     std::uint32_t set;
-    std::size_t offset;  // where the copy begins
+    std::size_t offset;  // where the copy begins in snapshot_storage_
   };
   void take_snapshot(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups, std::uint32_t count);
   void split_off(VariantMask leaving);
@@ -117,7 +119,7 @@ class GroupRun {
   VariantMask members_;
   CounterBlock* counters_;
   bool may_split_ = false;
-  std::vector<Snapshot> snapshots_;  // of the sets that the group may change
+  std::vector<Snapshot> snapshots_;  // copies of the sets that the group may have changed
   std::vector<WayGroup> snapshot_storage_;
   std::size_t snapshot_used_ = 0;
 };
@@ -125,9 +127,9 @@ class GroupRun {
 class Variants {
  public:
   using Mask = VariantMask;
-  // For each variant, the variants that do the same, including itself.
+  // For each variant, the variants that perform the same action, including the variant itself.
   using EquivalenceClasses = std::array<Mask, max_variants>;
-  // For each variant, the one that led its group.
+  // For each variant, the variant that led its group.
   struct GroupLeaders {
     std::array<std::uint8_t, max_variants> of{};
     std::size_t operator[](std::size_t variant) const { return of[variant]; }
@@ -144,11 +146,11 @@ class Variants {
     predicted_group_.fill(all_);
   }
 
-  int count() const { return count_; }
+  int num_variants() const { return count_; }
   bool has_several() const { return count_ > 1; }
-  Mask all() const { return all_; }
+  Mask all_variants() const { return all_; }
   const EquivalenceClasses& single_class() const { return single_class_; }
-  // Returns which variants do the same, where `same` compares any two of them.
+  // Returns the classes of variants that perform the same action. `same` compares two variants.
   template <class Same>
   EquivalenceClasses equivalence_classes(Same&& same) const {
     EquivalenceClasses result{};
@@ -158,8 +160,8 @@ class Variants {
     return result;
   }
 
-  // Calls `action` with 0, then with the first variant of each group that does something else, or does it with other
-  // sets. Returns the leader of each variant.
+  // Calls `action` with variant 0, then with the first variant of each further group, whose members perform another
+  // action or have other sets. Returns the leader of each variant.
   template <class Action>
   NEARFIELD_ALWAYS_INLINE GroupLeaders run(const EquivalenceClasses& classes, Action&& action) {
     GroupLeaders leaders;
@@ -176,7 +178,7 @@ class Variants {
     return leaders;
   }
   GroupRun& current_run() { return run_; }
-  // Returns the group that a variant led.
+  // Returns the mask of the variants that `leader` led.
   Mask group_of(int leader, const GroupLeaders& leaders) const {
     Mask result = 0;
     for (std::size_t v = 0; v < static_cast<std::size_t>(count_); ++v)
@@ -185,16 +187,16 @@ class Variants {
   }
 
   // ---- for CopyOnWriteSets
-  void count_clones(std::ptrdiff_t more) { num_clones_ += static_cast<std::size_t>(more); }
-  // Copies of this set may be equal when the action ends.
-  void merge_later(CopyOnWriteSets& sets, std::uint32_t set) {
+  void adjust_clone_count(std::ptrdiff_t more) { num_clones_ += static_cast<std::size_t>(more); }
+  // Must be called if copies of a set may be equal when the action ends. They are compared and merged then.
+  void schedule_merge(CopyOnWriteSets& sets, std::uint32_t set) {
     if (sets_to_merge_.empty() || sets_to_merge_.back() != std::pair{&sets, set})
       sets_to_merge_.emplace_back(&sets, set);
   }
 
   // ---- counts
   CounterBlock& counters() { return run_.counters(); }
-  // Returns the counters of a group, which are part of the counts of each variant in it.
+  // Returns the counters of a group, which count for each variant in the group.
   CounterBlock& counters_of_group(Mask group) {
     auto& counters = counters_by_group_[group];
     if (!counters) [[unlikely]]
@@ -214,11 +216,11 @@ class Variants {
   int count_, levels_;
   Mask all_;
   EquivalenceClasses single_class_{};
-  std::vector<std::unique_ptr<CounterBlock>> counters_by_group_;  // of each group that ever existed
+  std::vector<std::unique_ptr<CounterBlock>> counters_by_group_;  // one block for each group that ever existed
   std::array<Mask, max_variants> predicted_group_{};              // the last group that each variant led
   Mask counted_group_ = 0;                                        // the group that the current run counts for
-  CounterBlock counters_before_;                                  // of that group
-  std::size_t num_clones_ = 0;                                    // without any, nothing differs between variants
+  CounterBlock counters_before_;                                  // the counters of that group before the run
+  std::size_t num_clones_ = 0;                                    // without clones, nothing differs between variants
   std::vector<std::pair<CopyOnWriteSets*, std::uint32_t>> sets_to_merge_;  // sets whose copies may have become equal
   GroupRun run_;
 };
@@ -229,9 +231,9 @@ class CopyOnWriteSets {
  public:
   using Mask = VariantMask;
   // Sets are compared by their lines in recency order or, if it may matter which way holds a line, byte by byte.
-  enum class Compare { order, bytes };
+  enum class SetComparison { order, bytes };
 
-  CopyOnWriteSets(Variants& variants, std::uint32_t sets, std::uint32_t groups_per_set, Compare compare)
+  CopyOnWriteSets(Variants& variants, std::uint32_t sets, std::uint32_t groups_per_set, SetComparison compare)
       : variants_(variants),
         run_(variants.current_run()),
         sets_(sets),
@@ -239,61 +241,65 @@ class CopyOnWriteSets {
         compare_(compare),
         owners_(sets) {}
 
-  // Returns the acting group's copy of the set, which it may then change.
+  // Returns the acting group's copy of a set for writing. Clones the set first if variants outside the group share it.
   [[gnu::noinline]] WayGroup* writable_set(std::uint32_t set);
-  // The same, for read access.
+  // Returns the acting group's copy of a set for reading. Members with another copy leave the group.
   WayGroup* readable_set(std::uint32_t set) const {
-    if (owners_[set] != 0) run_.restrict_to(users_with(run_.leader(), set));
+    if (owners_[set] != 0) run_.restrict_members(variants_sharing_copy(run_.leader(), set));
     return copy_of(run_.leader(), set);
   }
   WayGroup* copy_of(int variant, std::uint32_t set) const {
-    return has_clone(variant, set) ? clone(variant, set) : common(set);
+    return has_clone(variant, set) ? clone_of(variant, set) : common_set(set);
   }
-  bool is_common(std::uint32_t set) const { return owners_[set] == 0; }
-  const Mask* owners() const { return owners_.data(); }  // per set: 0 if it is common
-  // Calls `function` with each set that this run may have changed, and its contents from before.
+  bool is_common_set(std::uint32_t set) const { return owners_[set] == 0; }
+  const Mask* clone_owners() const { return owners_.data(); }  // per set: 0 if it is common
+  // Calls `function` with the number and the previous contents of each set of this cache that the current run may have
+  // changed.
   template <class Function>
   void for_each_snapshot(Function&& function) const {
     run_.for_each_snapshot(*this, function);
   }
   // Returns the set whose clone is in this slot behind the common sets.
-  std::uint32_t set_of_clone(std::uint32_t slot) const { return set_of_slot_[slot]; }
-  std::size_t clone_slots() const { return set_of_slot_.size(); }  // some may be free
-  // Called with new storage, all zeros, for the common sets and the clones behind them.
+  std::uint32_t set_of_clone_slot(std::uint32_t slot) const { return set_of_slot_[slot]; }
+  std::size_t num_clone_slots() const { return set_of_slot_.size(); }  // including free slots
+  // Drops all clones. `way_groups` is new storage, all zeros, for the common sets and the clones behind them.
   void clear(WayGroup* way_groups);
 
   // ---- for GroupRun and Variants
   // Returns the variants that share this variant's copy of the set.
-  Mask users_with(int variant, std::uint32_t set) const {
-    return has_clone(variant, set) ? users_[slot(variant, set)] : variants_.all() & static_cast<Mask>(~owners_[set]);
+  Mask variants_sharing_copy(int variant, std::uint32_t set) const {
+    return has_clone(variant, set) ? users_[slot_of(variant, set)]
+                                   : variants_.all_variants() & static_cast<Mask>(~owners_[set]);
   }
   void clone_set(Mask users, std::uint32_t set, const WayGroup* source);
   void merge_equal_sets(std::uint32_t set);
 
  private:
   bool has_clone(int variant, std::uint32_t set) const { return owners_[set] >> variant & 1; }
-  WayGroup* common(std::uint32_t set) const { return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_; }
-  std::uint32_t& slot(int variant, std::uint32_t set) const {
-    return slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.count()) +
+  WayGroup* common_set(std::uint32_t set) const {
+    return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_;
+  }
+  std::uint32_t& slot_of(int variant, std::uint32_t set) const {
+    return slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.num_variants()) +
                   static_cast<std::size_t>(variant)];
   }
-  WayGroup* clone(int variant, std::uint32_t set) const { return common(sets_ + slot(variant, set)); }
+  WayGroup* clone_of(int variant, std::uint32_t set) const { return common_set(sets_ + slot_of(variant, set)); }
   WayGroup* writable_set_of_group(std::uint32_t set);
   void assign_slot(Mask users, std::uint32_t set, std::uint32_t number) {
     users_[number] |= users;
-    for (unsigned left = users; left != 0; left &= left - 1) slot(std::countr_zero(left), set) = number;
+    for (unsigned left = users; left != 0; left &= left - 1) slot_of(std::countr_zero(left), set) = number;
   }
   void free_clone(std::uint32_t number);
   bool is_equal(const WayGroup* a, const WayGroup* b) const;
 
   Variants& variants_;
-  GroupRun& run_;  // of the action that is executed
+  GroupRun& run_;  // the current run of an action
   std::uint32_t sets_, groups_per_set_;
-  Compare compare_;
+  SetComparison compare_;
   WayGroup* way_groups_ = nullptr;
   std::vector<Mask> owners_;            // per set: the variants that have a clone, alone or shared
-  LazyZeroArray<std::uint32_t> slots_;  // per set and variant
-  std::vector<Mask> users_;             // per slot
+  LazyZeroArray<std::uint32_t> slots_;  // per set and variant: the slot of the clone
+  std::vector<Mask> users_;             // per slot: the variants that use the clone
   std::vector<std::uint32_t> set_of_slot_, free_;
 };
 

@@ -26,11 +26,11 @@ inline constexpr std::uint8_t no_way = 0x7F;  // age of a slot that is not a way
 struct alignas(64) WayGroup {
   std::uint32_t tag[ways_per_group];
   std::uint8_t age[ways_per_group];    // lru: 0 is the most recently used; other replacements keep their own state here
-  std::uint8_t flags[ways_per_group];  // Flag
+  std::uint8_t flags[ways_per_group];  // bits of Flag
   union {
     // Which caches of the next inner level may have the line, if this cache is inclusive.
     std::uint16_t sharers[ways_per_group];
-    std::uint8_t sub_blocks[ways_per_group][2];  // of CacheArray, if its lines have sub-blocks
+    std::uint8_t sub_blocks[ways_per_group][2];  // sub-block bits of CacheArray, if lines have sub-blocks
   };
 };
 static_assert(sizeof(WayGroup) == 128);
@@ -38,11 +38,11 @@ static_assert(sizeof(WayGroup) == 128);
 enum Flag : std::uint8_t {
   modified = 1,
   shared = 2,      // caches that are not inside this one may have the line
-  injected = 4,    // by a device, and not used yet
-  prefetched = 8,  // and not used yet
+  injected = 4,    // injected by a device and not used yet
+  prefetched = 8,  // prefetched and not used yet
 };
 
-// Returns the ways that hold the tag, as bits.
+// Returns the ways that hold the tag, as a bit mask.
 inline std::uint32_t ways_with_tag(const WayGroup& group, std::uint32_t tag) {
 #if defined(__AVX512F__)
   return _mm512_cmpeq_epi32_mask(_mm512_load_si512(group.tag), _mm512_set1_epi32(static_cast<int>(tag)));
@@ -65,7 +65,7 @@ inline std::uint32_t ways_with_tag(const WayGroup& group, std::uint32_t tag) {
 #endif
 }
 
-// The same for a set of at most `narrow_ways` ways.
+// Same as ways_with_tag(), for a set of at most `narrow_ways` ways.
 inline constexpr int narrow_ways = 4;
 inline std::uint32_t narrow_ways_with_tag(const WayGroup& group, std::uint32_t tag) {
 #if defined(__SSE2__)
@@ -77,7 +77,7 @@ inline std::uint32_t narrow_ways_with_tag(const WayGroup& group, std::uint32_t t
 #endif
 }
 
-// Returns a checksum, which usually differs between groups with different lines.
+// Returns the sum of all tags: a checksum that usually differs between groups with different lines.
 inline std::uint32_t sum_of_tags(const WayGroup& group) {
 #if defined(__SSE2__)
   const auto* tags = reinterpret_cast<const __m128i*>(group.tag);
@@ -102,7 +102,7 @@ inline std::uint32_t ways_of_age(const WayGroup& group, std::uint8_t age) {
 #endif
 }
 
-// Makes ways younger than `age` one older.
+// Adds 1 to the age of each way that is younger than `age`.
 inline void age_younger_ways(WayGroup& group, std::uint8_t age) {
 #if defined(__SSE2__)
   auto* ages = reinterpret_cast<__m128i*>(group.age);
@@ -114,7 +114,7 @@ inline void age_younger_ways(WayGroup& group, std::uint8_t age) {
 #endif
 }
 
-// Makes all ways but the two oldest of `ways` two older.
+// Adds 2 to the age of each way, except for the two oldest ones of `ways`.
 inline void age_younger_ways_by_two(WayGroup& group, int ways) {
 #if defined(__SSE2__)
   auto* ages = reinterpret_cast<__m128i*>(group.age);
@@ -127,8 +127,8 @@ inline void age_younger_ways_by_two(WayGroup& group, int ways) {
 }
 
 #if defined(__SSE2__)
-// Sixteen bytes that are all `value`, below 16, or all ones in byte `value` only; from tables, since spreading a byte
-// takes four SSE2 instructions.
+// Tables of vectors of 16 bytes, by a value below 16: `all` has the value in every byte; `only` has 0xFF in the byte of
+// that number, and 0 elsewhere. To broadcast a byte would take four SSE2 instructions.
 struct alignas(16) SpreadBytes {
   std::uint8_t all[ways_per_group][ways_per_group]{};
   std::uint8_t only[ways_per_group][ways_per_group]{};
@@ -142,8 +142,9 @@ struct alignas(16) SpreadBytes {
 constexpr SpreadBytes spread;  // not inline: each translation unit has its own, without an indirection
 #endif
 
-// Makes `way` the youngest and those younger than it one older, in a set of one group, whose ages are below 16; in one
-// store, since a byte store would stall the next load of all ages.
+// Makes `way` the most recently used one of a set of one way group: sets its age to 0 and adds 1 to the ages below its
+// previous age. Ages must be below 16. All ages are written by one store, since a store of one byte would stall the
+// next load of all ages.
 inline void promote_to_mru(WayGroup& group, unsigned way) {
 #if defined(__SSE2__)
   auto* ages = reinterpret_cast<__m128i*>(group.age);
@@ -157,7 +158,7 @@ inline void promote_to_mru(WayGroup& group, unsigned way) {
 #endif
 }
 
-// Returns the oldest way of a set of one group, as a bit; none for a group of zeros.
+// Returns the least recently used way of a set of one way group, as a bit mask; 0 for a set of zeros.
 inline std::uint32_t lru_way(const WayGroup& group, int ways) {
 #if defined(__SSE2__)
   const __m128i ages = _mm_load_si128(reinterpret_cast<const __m128i*>(group.age));
@@ -168,8 +169,8 @@ inline std::uint32_t lru_way(const WayGroup& group, int ways) {
 #endif
 }
 
-// Makes `way` the oldest of `ways` and those older than it one younger, except for slots that are no ways; again for a
-// set of one group.
+// Makes `way` the least recently used one of `ways` in a set of one way group: sets its age to `ways` - 1 and subtracts
+// 1 from the ages above its previous age. Slots that are not ways of the set are unchanged.
 inline void demote_to_lru(WayGroup& group, unsigned way, int ways) {
 #if defined(__SSE2__)
   auto* ages = reinterpret_cast<__m128i*>(group.age);
@@ -186,7 +187,7 @@ inline void demote_to_lru(WayGroup& group, unsigned way, int ways) {
 #endif
 }
 
-// Makes ways older than `age` one younger, except for slots that are no ways.
+// Subtracts 1 from the age of each way that is older than `age`. Slots that are not ways of the set are unchanged.
 inline void rejuvenate_older_ways(WayGroup& group, std::uint8_t age) {
   for (auto& a : group.age) a = static_cast<std::uint8_t>(a - (a > age && a != no_way));
 }

@@ -17,7 +17,8 @@ NEARFIELD_ALWAYS_INLINE SimdTimes later(SimdTimes a, SimdTimes b) { return {_mm2
 NEARFIELD_ALWAYS_INLINE bool all_at_least(SimdTimes a, SimdTimes b) {
   return _mm256_movemask_pd(_mm256_cmp_pd(a.lanes, b.lanes, _CMP_GE_OQ)) == 0xF;
 }
-// Loads halves, as all other code stores them: a full-width load right after its halves were stored waits for both.
+// Loads two halves of 128 bits, as all other code stores them. A load of 256 bits right after two stores of 128 bits
+// would defeat store forwarding.
 NEARFIELD_ALWAYS_INLINE SimdTimes load_halves(const TimeVector& times) {
   const __m128d low = _mm_load_pd(times.at.data()), high = _mm_load_pd(times.at.data() + 2);
   return {_mm256_insertf128_pd(_mm256_castpd128_pd256(low), high, 1)};

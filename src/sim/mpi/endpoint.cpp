@@ -255,7 +255,7 @@ void Endpoint::deliver(ProtocolPacket* packet) {
     auto* const packet = static_cast<ProtocolPacket*>(what);
     packet->owner->push(packet);
   };
-  node_state_.engine.at(std::max(packet->visible.first(), node_state_.engine.now()), act, packet);
+  node_state_.engine.schedule(std::max(packet->visible.first(), node_state_.engine.now()), act, packet);
 }
 
 void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line) {
@@ -312,7 +312,7 @@ Task<> Endpoint::copy(const Buffer& to, std::uint64_t to_offset, const Buffer& f
 }
 
 Address Endpoint::pack_buffer(Message& message) {
-  if (message.data.contiguous() || message.bytes == 0) return message.data.address;
+  if (message.data.is_contiguous() || message.bytes == 0) return message.data.address;
   message.staged_out = scratch_.acquire(message.bytes);
   copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
   return message.staged_out;
@@ -323,7 +323,7 @@ void Endpoint::release_pack_buffer(Message& message) {
 }
 
 Address Endpoint::landing_buffer(RequestState& receive, std::uint64_t bytes) {
-  if (receive.buffer.contiguous() || bytes == 0) return receive.buffer.address;
+  if (receive.buffer.is_contiguous() || bytes == 0) return receive.buffer.address;
   receive.landing_buffer = scratch_.acquire(bytes);
   return receive.landing_buffer;
 }

@@ -53,7 +53,7 @@ class Endpoint {
   Ps first() const { return node_.first(core_); }
   void advance(Ps duration) { node_.advance(core_, duration); }
   // Returns an awaitable that resumes when the engine has reached this rank's clock.
-  Engine::Until sync_with_engine() { return node_state_.engine.until(first()); }
+  Engine::AwaitableUntil sync_with_engine() { return node_state_.engine.until(first()); }
 
   // ---- for programs (rank.hpp). Sends, receives and computation run immediately if no earlier event is pending;
   // otherwise they are queued until the next wait (flush_calls) or until their order matters (flush_calls_now).

@@ -36,14 +36,14 @@ class MatchQueues {
 
  private:
   struct Peer {
-    List<RequestState> posted;  // receives that name this peer
-    List<Message> unexpected;
+    FifoList<RequestState> posted;  // receives that name this peer
+    FifoList<Message> unexpected;
     std::uint64_t arrived = 0;  // messages from it
   };
-  List<RequestState>& posted_list(int peer) { return peer == any_rank ? posted_to_any_ : peers_[peer].posted; }
+  FifoList<RequestState>& posted_list(int peer) { return peer == any_rank ? posted_to_any_ : peers_[peer].posted; }
 
   std::unordered_map<int, Peer> peers_;
-  List<RequestState> posted_to_any_;  // receives that name no peer
+  FifoList<RequestState> posted_to_any_;  // receives that name no peer
   std::uint64_t posted_ = 0, arrived_ = 0;
 };
 

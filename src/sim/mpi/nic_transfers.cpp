@@ -57,7 +57,7 @@ void NicTransfers::perform(void* pointer) {
 
 template <void (NicTransfers::*phase)(NicTransfer&)>
 void NicTransfers::at(const ConfigClock& when, NicTransfer& transfer) {
-  node_state_.engine.at(std::max(when.first(), node_state_.engine.now()), &perform<phase>, &transfer);
+  node_state_.engine.schedule(std::max(when.first(), node_state_.engine.now()), &perform<phase>, &transfer);
 }
 
 void NicTransfers::send(const NicTransfer& transfer) {
@@ -77,7 +77,8 @@ void NicTransfers::inject(NicTransfer& transfer) {
     transfer.start = reading.first;
     feed = reading.last - reading.first;
   }
-  const Passage passage = node_state_.cluster.network->leave(node_state_.number, transfer.bytes, transfer.start, feed);
+  const Passage passage =
+      node_state_.cluster.network->inject_message(node_state_.number, transfer.bytes, transfer.start, feed);
   const Message& message = *transfer.message;
   departed_.push_back({node_state_.engine.now(), passage, message, message.peer_message, transfer});
   transfer.left = passage.left;

@@ -80,7 +80,7 @@ class NicTransfers {
   void notify_receiver(NicTransfer& transfer);
 
   NodeState& node_state_;
-  Pool<NicTransfer> pool_;
+  ObjectPool<NicTransfer> pool_;
   std::vector<DepartedTransfer> departed_;
 };
 

@@ -23,9 +23,9 @@ struct NodeState {
   int number;  // the node's
   Engine engine;
   std::unique_ptr<Protocol> node_small, node_large, node_pieces, network_small, network_large;  // node_pieces: or none
-  Pool<Message> messages;
-  Pool<RequestState> requests;
-  Pool<ProtocolPacket> packets;
+  ObjectPool<Message> messages;
+  ObjectPool<RequestState> requests;
+  ObjectPool<ProtocolPacket> packets;
   NicTransfers transfers{*this};
   std::vector<std::pair<Endpoint*, std::coroutine_handle<>>> in_barrier;  // ranks that wait in barrier()
   CoroutineFrames frames;
@@ -39,7 +39,7 @@ struct NodeState {
   }
   Protocol& protocol_within_node(const Buffer& data, bool synchronous) {
     if (data.bytes() <= cluster.machine.messaging.node_eager_bytes && !synchronous) return *node_small;
-    const bool in_pieces = node_pieces && has_pieces(data, cluster.machine.messaging.min_pieces);
+    const bool in_pieces = node_pieces && has_min_pieces(data, cluster.machine.messaging.min_pieces);
     return in_pieces ? *node_pieces : *node_large;
   }
   // Drops one side's reference to the message; the last drop frees it.
@@ -48,11 +48,11 @@ struct NodeState {
   }
   // Runs the events before `end`. An exception is stored (Engine::failure).
   void run_until(Ps end) {
-    const CoroutineFrames::Use use(frames);
+    const CoroutineFrames::UseOnThisThread use(frames);
     try {
       engine.run_until(end);
     } catch (...) {
-      engine.fail(std::current_exception());
+      engine.record_failure(std::current_exception());
     }
   }
 };

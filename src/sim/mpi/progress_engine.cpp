@@ -5,7 +5,7 @@ namespace nearfield::sim {
 void ProgressEngine::notify_unexpected() {
   if (!sleeper_ || (wait_ != Wait::message && wait_ != Wait::any_event)) return;
   const auto act = [](void* me) { static_cast<ProgressEngine*>(me)->wake(); };
-  engine_.at(engine_.now(), act, this);
+  engine_.schedule(engine_.now(), act, this);
 }
 
 void ProgressEngine::wake_idle(Ps when) {

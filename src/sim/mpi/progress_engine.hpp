@@ -57,7 +57,7 @@ class ProgressEngine {
 
   Engine& engine_;
   int rank_;
-  List<ProtocolPacket> packets_;
+  FifoList<ProtocolPacket> packets_;
   std::coroutine_handle<> sleeper_;
   Wait wait_ = Wait::none;
   const Pattern* pattern_ = nullptr;

@@ -3,8 +3,8 @@
 // of its route from the arrival of its first byte, for the time that its bytes take there. Left out: packets, finite
 // router buffers (a waiting message does not block the links behind it), errors.
 //
-// One run computes all variants and memory speeds: the order of the calls decides the order of messages, and each clock
-// their times. Without contention, a message's last byte arrives at
+// One run computes the times of all variants and memory speeds. The order of the calls is the order of messages for all
+// of them. Without contention, a message's last byte arrives at
 //   start + latency + (hops - 1) * hop + bytes / min(bandwidth of NIC and links),  in whole picoseconds.
 #pragma once
 
@@ -18,6 +18,7 @@
 
 namespace nearfield::sim {
 
+// The times of one message on its way through the network.
 struct Passage {
   ConfigClock left;         // departure of the last byte from the sender's NIC
   ConfigClock first, last;  // arrival of the first and last byte at the receiver's NIC
@@ -28,28 +29,29 @@ class Network {
   // Throws std::invalid_argument for a machine without network or NIC, or whose network is too small.
   Network(const Machine& machine, int nodes, int variants);
 
-  // Injects a message. Must be called in the order of `start` for each node; different nodes may call it concurrently.
-  // `feed` is the time in which the NIC reads the message from memory; no byte departs before it has been read. Returns
-  // the times without serialisation on the links.
-  Passage leave(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed);
-  // Routes an injected message to its destination. Must be called in the order of `start` of all messages.
-  void carry(int from, int to, std::uint64_t bytes, Passage& passage);
-  // Returns a lower bound of every message's time from `start` to its destination: the lookahead.
+  // Injects a message into the network. Must be called in the order of `start` for each node; different nodes may call
+  // it concurrently. `feed` is the time that the NIC takes to read the message from memory; no byte departs before it
+  // has been read. Returns the message's times without waiting and serialisation on the links.
+  Passage inject_message(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed);
+  // Routes an injected message to its destination: adds waiting and serialisation on the links and at the receiving NIC
+  // to the times in `passage`. Must be called in the order of `start` of all messages.
+  void route_message(int from, int to, std::uint64_t bytes, Passage& passage);
+  // Returns a lower bound of the time from `start` to the arrival of any message: the lookahead.
   Ps min_latency() const { return latency_; }
 
   const Topology& topology() const { return *topology_; }
-  std::uint64_t messages() const { return messages_; }
-  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t num_messages() const { return messages_; }
+  std::uint64_t total_bytes() const { return bytes_; }
   // Returns the serialisation time of `bytes` at a bandwidth; 0 GB/s: no limit.
-  static Ps serial(std::uint64_t bytes, double gb_per_s);
+  static Ps serialisation_time(std::uint64_t bytes, double gb_per_s);
 
  private:
-  // The times at which links become free, per variant. Blocks of times are allocated at the first use, since most links
-  // of a large network are never used.
-  class Links {
+  // The times at which links become free, per link and variant. Times are allocated in blocks at their first use, since
+  // most links of a large network are never used.
+  class LinkTimes {
    public:
-    Links(int links, int variants);
-    TimeVector* free(int link);
+    LinkTimes(int links, int variants);
+    TimeVector* free_times(int link);
 
    private:
     static constexpr int block = 64;
@@ -57,7 +59,7 @@ class Network {
     std::vector<std::unique_ptr<TimeVector[]>> blocks_;
   };
 
-  TimeVector* of(std::vector<TimeVector>& nics, int node) const {
+  TimeVector* nic_free_times(std::vector<TimeVector>& nics, int node) const {
     return &nics[static_cast<std::size_t>(node * variants_)];
   }
   void pass(TimeVector* free, ConfigClock& first, ConfigClock& last, Ps serial, Ps gap) const;
@@ -68,7 +70,7 @@ class Network {
   Ps latency_, hop_, gap_;
   std::unique_ptr<Topology> topology_;
   std::vector<TimeVector> sending_, receiving_;  // times at which NICs become free, per node and variant
-  Links links_;
+  LinkTimes links_;
   std::vector<int> route_;
   std::uint64_t messages_ = 0, bytes_ = 0;
 };

@@ -23,11 +23,11 @@ class Topology {
  public:
   explicit Topology(int nodes_per_router) : per_router_(nodes_per_router) {}
   virtual ~Topology() = default;
-  virtual int nodes() const = 0;  // the maximum number of nodes
+  virtual int max_nodes() const = 0;
   int router_of(int node) const { return node / per_router_; }
-  virtual int links() const = 0;  // numbered from 0
+  virtual int num_links() const = 0;  // the number of links; links are numbered from 0
   virtual Link link(int number) const = 0;
-  // Returns the number of links on the route; 0 between nodes of one router. It is the same in both directions.
+  // Returns the number of links on the route; 0 between nodes of one router. Both directions have the same number.
   virtual int hops(int from, int to) const = 0;
   // Replaces `links` by the numbers of the links on the route, in order.
   virtual void route(int from, int to, std::vector<int>& links) const = 0;
@@ -39,7 +39,7 @@ class Topology {
 struct TopologySpec {
   const char* name;
   const char* summary;
-  const char* shape;  // the meaning of the numbers of Network::shape
+  const char* shape;  // for people: the meaning of the numbers in Network::shape
   // Makes the topology for `nodes` nodes, of a shape that has been checked. Throws std::invalid_argument for an
   // impossible one; make_topology() names the nearest valid choice if the nodes do not fit.
   std::unique_ptr<Topology> (*make)(const nearfield::Network& network, int nodes);
@@ -47,7 +47,8 @@ struct TopologySpec {
 };
 
 const std::vector<const TopologySpec*>& all_topologies();
-// Returns the topology that the network names. Throws std::invalid_argument that names the nearest one.
+// Makes the topology that a network description names, for `nodes` nodes. If the name, the shape or the number of nodes
+// is not valid, throws std::invalid_argument, whose text names the nearest valid choice.
 std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int nodes);
 
 // ---- for the files in topologies/

@@ -7,13 +7,13 @@ namespace nearfield::sim {
 namespace {
 
 constexpr unsigned word = 8;
-constexpr std::uint64_t head_bytes = 128;    // the NIC reads these before the first byte can depart
-constexpr std::uint64_t command_bytes = 64;  // a core writes at most these into an entry
+constexpr std::uint64_t head_bytes = 128;    // the NIC reads this part of a message before the first byte can depart
+constexpr std::uint64_t command_bytes = 64;  // a core writes at most this part of an entry
 constexpr Count polls_per_sample = 64;       // since a sample of the counts takes host time
 
-class NodeEvidence final : public Evidence {
+class NodeCounterReader final : public CounterReader {
  public:
-  NodeEvidence(const Node& node, int variant) : node_(node), variant_(variant) {}
+  NodeCounterReader(const Node& node, int variant) : node_(node), variant_(variant) {}
   Counts counts() const override { return node_.counts(variant_); }
 
  private:
@@ -36,13 +36,13 @@ Nic::Nic(Node& node, const Machine& machine, const std::vector<PolicyChoice>& po
       empty_poll_counts_(counts_.size()) {
   if (parameters_.event_bytes < 1 || parameters_.event_entries < 1)
     throw std::invalid_argument("machine '" + machine.name + "': event_bytes and event_entries: at least 1");
-  for (const auto& policy : policies) policies_.push_back(policy.make(machine));
+  for (const auto& policy : policies) policies_.push_back(policy.make_policy(machine));
 }
 
 Address Nic::next_entry(int core) {
   const auto entry_bytes = static_cast<std::uint64_t>(parameters_.event_bytes);
   const auto entries = static_cast<std::uint64_t>(parameters_.event_entries);
-  EventQueue& mine = queue(core);
+  EventQueue& mine = event_queue_of(core);
   if (mine.begin == 0) {
     mine.begin = node_.allocate(core, entry_bytes * entries);
     mine.pace = ConfigClock(node_.variants());
@@ -50,7 +50,7 @@ Address Nic::next_entry(int core) {
   return mine.begin + mine.next++ % entries * entry_bytes;
 }
 
-// ---- cores
+// ---- actions of a core
 
 Address Nic::post(int core) {
   const Address entry = next_entry(core);
@@ -66,7 +66,7 @@ void Nic::read_entry(int core, Address entry) {
   node_.access(core, Access::chase, entry, std::min(word, static_cast<unsigned>(parameters_.event_bytes)));
 }
 
-// Polls by a command, and reads its answer.
+// Polls by a command: posts the command, waits for the NIC's answer and reads it.
 void Nic::poll_by_command(int core) {
   const Address entry = post(core);
   const ConfigClock known = fetch(entry, node_.now(core));
@@ -74,7 +74,8 @@ void Nic::poll_by_command(int core) {
   read_entry(core, entry);
 }
 
-// Polls by a command. Every polls_per_sample-th time, its counts become those of all empty polls until the next sample.
+// Polls by a command. Every polls_per_sample-th poll is a sample: its cache counts stand for those of each empty poll
+// until the next sample.
 void Nic::poll_by_sampled_command(int core) {
   const bool samples = commands_polled_++ % polls_per_sample == 0;
   std::vector<Counts> before;
@@ -94,7 +95,7 @@ void Nic::poll(int core, Address entry, const ConfigClock& visible) {
   const ConfigClock before = node_.now(core);
   node_.wait_until(core, visible);
   const ConfigClock begun = node_.now(core);
-  ConfigClock& pace = queue(core).pace;
+  ConfigClock& pace = event_queue_of(core).pace;
   if (entry)
     read_entry(core, entry);
   else
@@ -119,23 +120,23 @@ Counts Nic::empty_poll_counts(int variant, std::size_t speed) const {
   return all.add(counts_per_poll_[v], static_cast<std::int64_t>(empty_polls_since_[v][speed]));
 }
 
-// ---- the NIC
+// ---- actions of the NIC
 
 ConfigClock Nic::fetch(Address entry, const ConfigClock& start) {
   return node_.dma_read(entry, static_cast<std::uint64_t>(parameters_.event_bytes), start);
 }
 
-Nic::Reading Nic::read(Address address, std::uint64_t bytes, const ConfigClock& start) {
+Nic::ReadTimes Nic::read(Address address, std::uint64_t bytes, const ConfigClock& start) {
   const std::uint64_t head = std::min(bytes, head_bytes - address % head_bytes);
   for (auto& counts : counts_) counts.read_bytes += bytes;
   const ConfigClock first = node_.dma_read(address, head, start);
   return {first, later(first, node_.dma_read(address + head, bytes - head, start))};
 }
 
-ConfigClock Nic::place(const Incoming& incoming, const ConfigClock& start) {
+ConfigClock Nic::write_to_chosen_target(const IncomingWrite& incoming, const ConfigClock& start) {
   std::array<InjectionTarget, max_variants> where;
   for (std::size_t v = 0; v < policies_.size(); ++v)
-    where[v] = policies_[v]->place(incoming, NodeEvidence(node_, static_cast<int>(v)));
+    where[v] = policies_[v]->choose_target(incoming, NodeCounterReader(node_, static_cast<int>(v)));
   return node_.dma_write(incoming.address, incoming.bytes, {where.data(), policies_.size()}, start);
 }
 
@@ -144,7 +145,8 @@ ConfigClock Nic::write(int core, Address address, std::uint64_t bytes, std::uint
   written_ = later(written_, first);
   if (bytes > 0) {
     for (auto& counts : counts_) counts.written_bytes += bytes;
-    written_ = place({Incoming::What::payload, address, bytes, message_bytes, core, steered(address)}, written_);
+    written_ = write_to_chosen_target(
+        {IncomingWrite::Kind::payload, address, bytes, message_bytes, core, steered_level_of(address)}, written_);
   }
   written_ = later(written_, last);
   return written_;
@@ -159,15 +161,15 @@ Nic::Event Nic::notify(int core, const ConfigClock& start) {
 Nic::Event Nic::answer(int core, Address entry, const ConfigClock& start) {
   for (auto& counts : counts_) ++counts.events;
   const auto bytes = static_cast<std::uint64_t>(parameters_.event_bytes);
-  const Incoming incoming{Incoming::What::header, entry, bytes, bytes, core, {}};
-  return {entry, place(incoming, start) + dma_};
+  const IncomingWrite incoming{IncomingWrite::Kind::header, entry, bytes, bytes, core, {}};
+  return {entry, write_to_chosen_target(incoming, start) + dma_};
 }
 
 void Nic::steer(Address address, std::uint64_t bytes, int level) {
   steered_.push_back({address, address + bytes, level});
 }
 
-std::optional<int> Nic::steered(Address address) const {
+std::optional<int> Nic::steered_level_of(Address address) const {
   for (auto range = steered_.rbegin(); range != steered_.rend(); ++range)
     if (range->begin <= address && address < range->end) return range->level;
   return {};

@@ -1,4 +1,4 @@
-// The NICs' counters.
+// The counters of one or several NICs under one variant.
 #pragma once
 
 #include <array>

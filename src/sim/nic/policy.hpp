@@ -1,7 +1,7 @@
 // A policy decides where a NIC writes incoming bytes. Each file in policies/ exports one PolicySpec. There is one
-// object per node and variant; the NIC calls it once per event (header) and once per piece of a payload. The memory
-// follows its decision for whole coherence granules (memory.hpp); partial granules at the ends of a payload always go
-// to memory only.
+// Policy object per node and variant; the NIC calls it once per event (header) and once per piece of a payload. The
+// memory follows the policy's decision for whole coherence granules (memory.hpp); partial granules at the ends of a
+// payload always go to memory only.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ namespace nearfield::sim {
 
 struct Counts;  // counts.hpp
 
-struct Incoming {
-  enum class What { header, payload };
-  What what = What::payload;
+struct IncomingWrite {
+  enum class Kind { header, payload };
+  Kind kind = Kind::payload;
   Address address = 0;
   std::uint64_t bytes = 0;          // of this piece
   std::uint64_t message_bytes = 0;  // of the whole message
@@ -31,17 +31,17 @@ struct Incoming {
   std::optional<int> steered = {};  // the level that Nic::steer() set for this buffer (tph)
 };
 
-// The node's counters, which a policy may read.
-class Evidence {
+// Reads the counters of a node for its policies.
+class CounterReader {
  public:
-  virtual ~Evidence() = default;
+  virtual ~CounterReader() = default;
   virtual Counts counts() const = 0;
 };
 
 class Policy {
  public:
   virtual ~Policy() = default;
-  virtual InjectionTarget place(const Incoming& incoming, const Evidence& evidence) = 0;
+  virtual InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader& counters) = 0;
 };
 
 struct PolicyParameter {
@@ -51,7 +51,7 @@ struct PolicyParameter {
   const char* summary;
 };
 
-// The values of a policy's parameters, in their order.
+// The values of a policy's parameters, in the order of PolicySpec::parameters.
 using PolicyValues = std::vector<std::int64_t>;
 
 struct PolicySpec {
@@ -60,19 +60,19 @@ struct PolicySpec {
   std::vector<PolicyParameter> parameters;
   int levels;  // minimum number of cache levels
   std::unique_ptr<Policy> (*make)(const Machine& machine, const PolicyValues& values);
-  bool limits_ways = false;  // its targets restrict the ways (InjectionTarget::ways)
+  bool limits_ways = false;  // the policy restricts the ways of a set (InjectionTarget::ways)
 };
 
-// Returns all policies: the baseline, then the papers', then the others.
+// Returns all policies: the baseline, then those of the papers, then the others.
 const std::vector<const PolicySpec*>& all_policies();
 
 // A policy as the user names it: "memory", "ddio", "ddio:ways=4".
 class PolicyChoice {
  public:
-  // Throws std::invalid_argument that names the nearest policy or parameter, or the policies that this machine
-  // supports.
+  // Parses `text`. Throws std::invalid_argument if the policy, a parameter or a value is not valid or the machine has
+  // too few cache levels; its text names the nearest policy or parameter, or the policies that the machine supports.
   PolicyChoice(const std::string& text, const Machine& machine);
-  std::unique_ptr<Policy> make(const Machine& machine) const { return spec_->make(machine, values_); }
+  std::unique_ptr<Policy> make_policy(const Machine& machine) const { return spec_->make(machine, values_); }
   const PolicySpec& spec() const { return *spec_; }
   const std::string& text() const { return text_; }
 
@@ -84,8 +84,8 @@ class PolicyChoice {
   PolicyValues values_;
 };
 
-// Returns the placement into the receiving core's cache of this level, counted from 0.
-inline InjectionTarget into_level(int level, const Incoming& incoming, int ways = 0) {
+// Returns the injection target for a write: the receiving core's cache of this level, counted from 0.
+inline InjectionTarget target_in_level(int level, const IncomingWrite& incoming, int ways = 0) {
   return {level, incoming.core, ways};
 }
 

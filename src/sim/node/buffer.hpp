@@ -1,5 +1,5 @@
 // A message buffer: bytes in a node's memory, contiguous, in equal blocks at a stride as MPI_Type_vector describes
-// them, or at the addresses that a Scattered returns. Contents are not simulated.
+// them, or at the addresses that a ScatteredLayout returns. Contents are not simulated.
 #pragma once
 
 #include <cstdint>
@@ -9,44 +9,44 @@
 namespace nearfield::sim {
 
 // A contiguous range of bytes.
-struct Run {
+struct AddressRange {
   Address address = 0;
   std::uint64_t bytes = 0;
 };
 
-// The layout of a buffer that does not consist of equal blocks. It must outlive the buffer's messages.
-class Scattered {
+// The layout of a buffer that does not consist of equal blocks. The object must outlive the buffer's messages.
+class ScatteredLayout {
  public:
   // Returns the contiguous range of the buffer's data that begins at `offset`. `begin` is the buffer's address, which
   // only this object interprets.
-  virtual Run run_at(std::uint64_t begin, std::uint64_t offset) const = 0;
+  virtual AddressRange run_at(std::uint64_t begin, std::uint64_t offset) const = 0;
 
  protected:
-  ~Scattered() = default;
+  ~ScatteredLayout() = default;
 };
 
 struct Buffer {
   Address address = 0;
   std::uint64_t block_bytes = 0;
-  std::uint64_t count = 1;         // blocks
+  std::uint64_t count = 1;         // number of blocks
   std::uint64_t stride_bytes = 0;  // from the start of one block to that of the next
-  const Scattered* scattered = nullptr;
+  const ScatteredLayout* scattered = nullptr;
 
   Buffer() = default;
   Buffer(Address begin, std::uint64_t bytes) : address(begin), block_bytes(bytes), stride_bytes(bytes) {}
   Buffer(Address begin, std::uint64_t blocks, std::uint64_t bytes_of_block, std::uint64_t stride)
       : address(begin), block_bytes(bytes_of_block), count(blocks), stride_bytes(stride) {}
-  Buffer(std::uint64_t begin, std::uint64_t bytes, const Scattered& where) : Buffer(begin, bytes) {
+  Buffer(std::uint64_t begin, std::uint64_t bytes, const ScatteredLayout& where) : Buffer(begin, bytes) {
     scattered = &where;
   }
 
   std::uint64_t bytes() const { return block_bytes * count; }
-  // Returns the bytes from the first to the end of the last one, unless the buffer is scattered.
+  // Returns the bytes from the beginning of the first block to the end of the last one. Not for a scattered buffer.
   std::uint64_t extent_bytes() const { return bytes() == 0 ? 0 : (count - 1) * stride_bytes + block_bytes; }
-  bool contiguous() const { return !scattered && (count <= 1 || stride_bytes == block_bytes); }
+  bool is_contiguous() const { return !scattered && (count <= 1 || stride_bytes == block_bytes); }
 };
 
-// Returns whether the buffer has at least `count` contiguous pieces, at least two.
-bool has_pieces(const Buffer& buffer, std::uint64_t count);
+// Returns whether the buffer has at least max(`count`, 2) contiguous pieces.
+bool has_min_pieces(const Buffer& buffer, std::uint64_t count);
 
 }  // namespace nearfield::sim

@@ -11,16 +11,17 @@ namespace nearfield::sim {
 namespace {
 
 constexpr std::uint64_t word = 8;
-// The memories of a node are interleaved in turns of 8 GiB, below 128 GiB (memory.hpp).
+// The memories of a node alternate every 8 GiB of addresses (one turn), below 128 GiB (access.hpp).
 constexpr Address turn = Address{1} << 33;
 constexpr Address end_of_memory = Address{1} << 37;
-// Allocation begins at a different page in each memory, or their data would conflict in the same cache sets.
+// The offset in pages between the first allocations in two successive memories. At equal offsets, data of different
+// memories would conflict in the same cache sets.
 constexpr std::uint64_t page_distance = 1031;
 
 }  // namespace
 
-bool has_pieces(const Buffer& buffer, std::uint64_t count) {
-  if (buffer.contiguous()) return false;
+bool has_min_pieces(const Buffer& buffer, std::uint64_t count) {
+  if (buffer.is_contiguous()) return false;
   if (!buffer.scattered) return buffer.count >= count;
   std::uint64_t pieces = 0;
   for (std::uint64_t offset = 0; offset < buffer.bytes() && pieces < count; ++pieces)
@@ -28,9 +29,9 @@ bool has_pieces(const Buffer& buffer, std::uint64_t count) {
   return pieces >= std::max<std::uint64_t>(count, 2);
 }
 
-Run run_at(const Buffer& buffer, std::uint64_t offset) {
+AddressRange run_at(const Buffer& buffer, std::uint64_t offset) {
   if (buffer.scattered) return buffer.scattered->run_at(buffer.address, offset);
-  if (buffer.contiguous()) return {buffer.address + offset, buffer.bytes() - offset};
+  if (buffer.is_contiguous()) return {buffer.address + offset, buffer.bytes() - offset};
   const std::uint64_t block = offset / buffer.block_bytes, inside = offset % buffer.block_bytes;
   return {buffer.address + block * buffer.stride_bytes + inside, buffer.block_bytes - inside};
 }
@@ -45,7 +46,7 @@ Node::Node(const Machine& machine, const Options& options)
   if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
   // Page 0 is not allocated: address 0 means none.
   const auto memories = static_cast<Address>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_);
-  // With huge pages, too, a memory begins in its own turn.
+  // Even with huge pages, the first page of a memory must lie in the memory's own turn.
   const Address max_first_page = turn / 8 * 7 / page_bytes_;
   for (Address m = 0; m < memories; ++m)
     next_.push_back(m * turn + (1 + m * page_distance % max_first_page) * page_bytes_);
@@ -73,22 +74,22 @@ Node::~Node() = default;
 
 Counts Node::counts(int variant) const { return has_memory() ? memory_->counts(variant) : Counts{}; }
 
-Ps Node::first(int core) const { return has_memory() ? memory_->now(core)[0] : clock(core).first(); }
+Ps Node::first(int core) const { return has_memory() ? memory_->now(core)[0] : clock_of(core).first(); }
 
-ConfigClock Node::now(int core) const { return has_memory() ? memory_->clock(core) : clock(core); }
+ConfigClock Node::now(int core) const { return has_memory() ? memory_->clock(core) : clock_of(core); }
 
 void Node::advance(int core, Ps duration) {
   if (has_memory())
     memory_->advance(core, duration);
   else
-    clock(core) += duration;
+    clock_of(core) += duration;
 }
 
 void Node::wait_until(int core, const ConfigClock& instant) {
   if (has_memory())
     memory_->wait_until(core, instant);
   else
-    clock(core) = later(clock(core), instant);
+    clock_of(core) = later(clock_of(core), instant);
 }
 
 void Node::drain(int core) {
@@ -96,19 +97,19 @@ void Node::drain(int core) {
 }
 
 void Node::access(int core, Access kind, Address address, unsigned bytes) {
-  count_for(core);
+  attribute_counts_to(core);
   if (has_memory()) memory_->access(core, kind, address, bytes);
 }
 
 void Node::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
                  unsigned bytes) {
-  count_for(core);
+  attribute_counts_to(core);
   if (has_memory()) memory_->sweep(core, kind, address, count, stride_bytes, bytes);
 }
 
 void Node::sweep(int core, std::span<const Sweep> sweeps) {
   if (!has_memory()) return;
-  count_for(core);
+  attribute_counts_to(core);
   for (const Sweep& one : sweeps) {
     if (one.count == 1 && one.work_cycles == 0)
       memory_->access(core, one.kind, one.address, one.bytes);
@@ -119,13 +120,13 @@ void Node::sweep(int core, std::span<const Sweep> sweeps) {
 }
 
 void Node::replay(int core, std::span<const Reference> references) {
-  count_for(core);
+  attribute_counts_to(core);
   if (has_memory()) memory_->replay(core, references);
 }
 
 void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
   if (!has_memory()) return;
-  count_for(core);
+  attribute_counts_to(core);
   const std::uint64_t words = bytes / word, rest = bytes % word;
   if (words > 0) memory_->sweep(core, kind, address, words, word, word);
   if (rest > 0) memory_->access(core, kind, address + words * word, static_cast<unsigned>(rest));
@@ -133,17 +134,17 @@ void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
 
 void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
   if (bytes == 0 || !has_memory()) return;
-  count_for(core);
+  attribute_counts_to(core);
   memory_->copy(core, to, from, bytes);
 }
 
 void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
                 std::uint64_t bytes) {
   if (!has_memory()) return;
-  const bool has_pieces = per_piece_ > 0 && !(to.contiguous() && from.contiguous());
+  const bool has_pieces = per_piece_ > 0 && !(to.is_contiguous() && from.is_contiguous());
   while (bytes > 0) {
     if (has_pieces) memory_->advance(core, per_piece_);
-    const Run target = run_at(to, to_offset), source = run_at(from, from_offset);
+    const AddressRange target = run_at(to, to_offset), source = run_at(from, from_offset);
     const std::uint64_t piece = std::min({bytes, target.bytes, source.bytes});
     copy(core, target.address, source.address, piece);
     to_offset += piece;
@@ -152,17 +153,17 @@ void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffe
   }
 }
 
-// Blocks of one word are accessed in one sweep; others block by block.
+// Blocks of one word are accessed by one sweep, other blocks one after the other.
 void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes) {
   if (!has_memory()) return;
-  if (!buffer.contiguous() && !buffer.scattered && buffer.block_bytes == word && offset % word == 0 &&
+  if (!buffer.is_contiguous() && !buffer.scattered && buffer.block_bytes == word && offset % word == 0 &&
       bytes % word == 0) {
     sweep(core, kind, run_at(buffer, offset).address, bytes / word, static_cast<std::int64_t>(buffer.stride_bytes),
           word);
     return;
   }
   while (bytes > 0) {
-    const Run run = run_at(buffer, offset);
+    const AddressRange run = run_at(buffer, offset);
     const std::uint64_t piece = std::min(bytes, run.bytes);
     touch(core, kind, run.address, piece);
     offset += piece;
@@ -172,12 +173,12 @@ void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offs
 
 ConfigClock Node::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                             const ConfigClock& start) {
-  count_for(no_core);
+  attribute_counts_to(no_core);
   return has_memory() && bytes > 0 ? memory_->dma_write(address, bytes, targets, start) : start;
 }
 
 ConfigClock Node::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
-  count_for(no_core);
+  attribute_counts_to(no_core);
   return has_memory() && bytes > 0 ? memory_->dma_read(address, bytes, start) : start;
 }
 
@@ -207,7 +208,7 @@ void Node::switch_counting_core(int core) {
 }
 
 PerfCounters Node::counters_of(int core) {
-  count_for(no_core);
+  attribute_counts_to(no_core);
   const auto number = static_cast<std::size_t>(core);
   PerfCounters mine = number < own_.size() ? own_[number] : PerfCounters{};
   const PerfCounters others = PerfCounters(counts(0)) - mine;

@@ -1,5 +1,6 @@
-// One simulated node: its memory, for all variants at once, and the allocation of addresses. Without memory effects it
-// has clocks only: loads, stores and DMA take no time, so that the network's and the library's times remain.
+// One simulated node: its memory, for all variants at once, and the allocation of addresses. Without memory effects, a
+// node has clocks only: loads, stores and DMA take no time, so that only the times of the network and of the MPI
+// library remain.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,7 @@ struct Sweep {
   Address address = 0;
   std::uint64_t count = 1;
   std::int64_t stride_bytes = 0;
-  double work_cycles = 0;  // of computation per access beyond the access's issue
+  double work_cycles = 0;  // computation per access, in addition to the issue of the access
 };
 
 class Node {
@@ -46,8 +47,8 @@ class Node {
   NodeMemory& memory() { return *memory_; }
   const NodeMemory& memory() const { return *memory_; }
 
-  // Returns new whole pages of the memory nearest to the core. Allocations in one memory follow each other in the order
-  // of the calls.
+  // Allocates whole pages in the memory nearest to the core. Returns their address. Allocations in one memory follow
+  // each other in the order of the calls. Throws std::length_error if the node's memory is full.
   Address allocate(int core, std::uint64_t bytes);
   std::uint64_t page_bytes() const { return page_bytes_; }
 
@@ -62,19 +63,19 @@ class Node {
   void access(int core, Access kind, Address address, unsigned bytes);
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   void sweep(int core, std::span<const Sweep> sweeps);
-  // Replays the accesses of a recorded program.
+  // Makes the accesses of a recorded trace.
   void replay(int core, std::span<const Reference> references);
   // Accesses every byte of a range, in words of 8 bytes and a remainder.
   void touch(int core, Access kind, Address address, std::uint64_t bytes);
   void copy(int core, Address to, Address from, std::uint64_t bytes);
-  // Copies `bytes` of one buffer's data, which begin at `from_offset`, to `to_offset` in another buffer, block by
-  // block. If one of them is not contiguous, each block takes Messaging::piece_ns more.
+  // Copies `bytes` of data from `from_offset` of one buffer to `to_offset` of another, one contiguous piece after the
+  // other. If one of the buffers is not contiguous, each piece takes Messaging::piece_ns more.
   void copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
             std::uint64_t bytes);
-  // Accesses a part of a buffer's data.
+  // Accesses `bytes` of a buffer's data, from `offset` on.
   void touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
 
-  // ---- DMA from the time `start`. They return the time of completion. `targets`: one per variant
+  // ---- DMA that begins at `start`. dma_write() and dma_read() return the completion time. `targets`: one per variant
   ConfigClock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                         const ConfigClock& start);
   ConfigClock dma_read(Address address, std::uint64_t bytes, const ConfigClock& start);
@@ -83,38 +84,40 @@ class Node {
   void invalidate_all();
   Counts counts(int variant) const;
   void reset_counts();
-  // Counts the accesses of variant 0 for each core separately from now on.
-  void count_per_core() { counts_per_core_ = true; }
-  // Returns a core's counters since the last reset, without those that devices cause.
+  // From now on, counts the accesses of variant 0 for each core separately.
+  void enable_per_core_counts() { counts_per_core_ = true; }
+  // Returns a core's counters since the last reset. Snoops and invalidations are those that other cores and devices
+  // caused; all other counts are those of the core's own accesses.
   PerfCounters counters_of(int core);
 
  private:
-  // Is called before any access of `core` (no_core: a device): earlier counts belong to the core that acted last.
-  void count_for(int core) {
+  // Must be called before any access of `core` (no_core: a device). Attributes the counts since the last switch to the
+  // core that acted until now.
+  void attribute_counts_to(int core) {
     if (counts_per_core_ && core != counting_core_) [[unlikely]]
       switch_counting_core(core);
   }
   void switch_counting_core(int core);
 
-  ConfigClock& clock(int core) { return clocks_[static_cast<std::size_t>(core)]; }
-  const ConfigClock& clock(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
+  ConfigClock& clock_of(int core) { return clocks_[static_cast<std::size_t>(core)]; }
+  const ConfigClock& clock_of(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
 
   int variants_;
   std::uint64_t page_bytes_;
   double ps_per_cycle_;
-  Ps per_piece_;  // of a datatype that is copied
+  Ps per_piece_;  // extra time for each contiguous piece of a copied datatype
   int cores_per_memory_;
-  std::vector<Address> next_;  // per memory
+  std::vector<Address> next_;  // next free address in each memory
   std::unique_ptr<NodeMemory> memory_;
-  std::vector<ConfigClock> clocks_;  // without memory effects
+  std::vector<ConfigClock> clocks_;  // the clocks of cores, used without memory effects
   static constexpr int no_core = -1;
   bool counts_per_core_ = false;
   int counting_core_ = no_core;
   PerfCounters counts_at_switch_;
-  std::vector<PerfCounters> own_;  // by core
+  std::vector<PerfCounters> own_;  // counts of own accesses, by core
 };
 
-// Returns the address of a buffer's data at `offset`, and the contiguous bytes from there on.
-Run run_at(const Buffer& buffer, std::uint64_t offset);
+// Returns the address of a buffer's data at `offset`, and the length of the contiguous piece from there on.
+AddressRange run_at(const Buffer& buffer, std::uint64_t offset);
 
 }  // namespace nearfield::sim

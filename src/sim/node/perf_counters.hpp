@@ -1,7 +1,7 @@
 // A snapshot of one core's performance counters: the numbers that hardware counters provide, too. Counts are attributed
-// to the actor: misses are those of the core's own loads and stores; snoops and invalidations in the core's caches are
-// those that other cores and devices caused. Per-core counting is optional (Node::count_per_core), since it costs host
-// time whenever another core acts.
+// to the actor: hits, misses and prefetches are those of the core's own loads and stores; snoops and invalidations are
+// those that other cores and devices caused. Per-core counting is optional (Node::enable_per_core_counts), since it
+// costs host time whenever another core acts.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ struct Counts;  // counts.hpp
 
 struct PerfCounters {
   std::array<Count, max_cache_levels> hits{}, misses{};  // by level, L1 first
-  Count prefetches = 0;                                  // all levels
-  Count prefetched_from_memory = 0;                      // those filled from memory
-  Count snoops = 0;                                      // all levels
+  Count prefetches = 0;                                  // sum over all levels
+  Count prefetched_from_memory = 0;                      // prefetches that memory supplied
+  Count snoops = 0;                                      // sum over all levels
   Count invalidations = 0;
   Count tlb_misses = 0;  // last-level TLB misses: page walks
   Count page_faults = 0;

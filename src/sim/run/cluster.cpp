@@ -17,7 +17,7 @@ Task<> run_guarded(const Program& program, Endpoint& endpoint) {
     co_await program(endpoint.facade());
     co_await endpoint.flush_calls();
   } catch (...) {
-    endpoint.node_state().engine.fail(std::current_exception());
+    endpoint.node_state().engine.record_failure(std::current_exception());
   }
 }
 
@@ -46,7 +46,7 @@ Cluster::Cluster(const Machine& machine, const ClusterOptions& options)
       machine, Node::Options{state_->variants, false, options.memory_slowdown, /*memory_effects=*/false});
   for (int n = 0; n < options.nodes; ++n) {
     NodeState& node_state = *state_->node_states.emplace_back(std::make_unique<NodeState>(*state_, n));
-    if (state_->local_nodes.has(n))
+    if (state_->local_nodes.contains(n))
       add_node(node_state, options);
     else
       add_ranks(node_state, *remote_node_, nullptr, options);
@@ -62,7 +62,7 @@ void Cluster::add_node(NodeState& node_state, const ClusterOptions& options) {
   Node& node = *nodes_.back();
   node_state.engine.set_progress_callback([cluster = state_.get()] { cluster->run_progress_callback(); });
   make_protocols(node_state);
-  if (options.count_sides && options.memory_effects) node.count_per_core();
+  if (options.count_sides && options.memory_effects) node.enable_per_core_counts();
   if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(node, machine, policies_));
   add_ranks(node_state, node, options.nodes > 1 ? nics_.back().get() : nullptr, options);
 }
@@ -82,7 +82,7 @@ void Cluster::check(const ClusterOptions& options) const {
   const Machine& machine = state_->machine;
   check_range("nodes", options.nodes, 1, machine.max_nodes, machine.name);
   check_range("ranks_per_node", options.ranks_per_node, 1, machine.cores, machine.name);
-  check_range("shards", state_->shards->count(), 1, options.nodes, machine.name);
+  check_range("shards", state_->shards->num_shards(), 1, options.nodes, machine.name);
   check_range("policies", static_cast<long>(options.policies.size()), 1, max_variants, machine.name);
   if (!options.cores.empty() && options.cores.size() != static_cast<std::size_t>(options.ranks_per_node))
     throw std::invalid_argument("cores: as many as ranks_per_node, or none");
@@ -124,7 +124,7 @@ Outcome Cluster::run(const std::vector<Program>& programs) {
     rank->marks().clear();
     rank->reset_in_calls();
   }
-  for (auto& node_state : state_->node_states) node_state->engine.restart();
+  for (auto& node_state : state_->node_states) node_state->engine.reset_time();
   std::vector<Task<>> tasks;
   for (const auto& rank : state_->local_ranks()) {
     tasks.push_back(run_guarded(programs[static_cast<std::size_t>(rank->rank())], *rank));
@@ -176,11 +176,11 @@ Outcome Cluster::outcome() {
     outcome.variants.push_back(std::move(variant));
   }
   std::uint64_t events = 0;
-  for (const auto& node_state : state_->node_states) events += node_state->engine.events();
+  for (const auto& node_state : state_->node_states) events += node_state->engine.num_events_run();
   outcome.events = events - std::exchange(events_, events);
   if (const Network* network = state_->network.get()) {
-    outcome.messages = network->messages() - std::exchange(messages_, network->messages());
-    outcome.bytes = network->bytes() - std::exchange(bytes_, network->bytes());
+    outcome.messages = network->num_messages() - std::exchange(messages_, network->num_messages());
+    outcome.bytes = network->total_bytes() - std::exchange(bytes_, network->total_bytes());
   }
   return outcome;
 }

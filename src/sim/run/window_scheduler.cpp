@@ -14,7 +14,7 @@ WindowScheduler::WindowScheduler(ClusterState& cluster, int threads, double min_
 
 void WindowScheduler::run() {
   exchange();
-  while (open() || (cluster_.shards->count() == 1 && wake_idle_rank() && open())) {
+  while (open() || (cluster_.shards->num_shards() == 1 && wake_idle_rank() && open())) {
     run_window();
     check();
     run_progress_callback();
@@ -26,11 +26,11 @@ void WindowScheduler::run() {
 // Sets the next window. Returns false if no event is left.
 bool WindowScheduler::open() {
   Ps begin = next_remote_event_;
-  for (const auto& node_state : cluster_.node_states) begin = std::min(begin, node_state->engine.next());
+  for (const auto& node_state : cluster_.node_states) begin = std::min(begin, node_state->engine.next_event_time());
   end_ = cluster_.network ? begin + cluster_.network->min_latency() : never;
   active_nodes_.clear();
   for (const auto& node_state : cluster_.node_states)
-    if (node_state->engine.next() < end_) active_nodes_.push_back(node_state.get());
+    if (node_state->engine.next_event_time() < end_) active_nodes_.push_back(node_state.get());
   return begin < never;
 }
 
@@ -42,7 +42,7 @@ bool WindowScheduler::wake_idle_rank() {
   for (const auto& rank : cluster_.ranks)
     if (rank->can_be_woken() && (!first || rank->first() < first->first())) first = rank.get();
   for (const auto& node_state : cluster_.node_states)
-    when = std::max({when, node_state->engine.now(), cluster_.network ? node_state->engine.end() : 0});
+    when = std::max({when, node_state->engine.now(), cluster_.network ? node_state->engine.window_end() : 0});
   if (first) first->wake_idle(when);
   return first;
 }
@@ -74,8 +74,8 @@ void WindowScheduler::check() const {
 // too.
 void WindowScheduler::run_progress_callback() {
   std::uint64_t events = 0;
-  for (const auto& node_state : cluster_.node_states) events += node_state->engine.events();
-  if (events - events_at_call_ < Engine::events_per_callback && cluster_.shards->count() == 1) return;
+  for (const auto& node_state : cluster_.node_states) events += node_state->engine.num_events_run();
+  if (events - events_at_call_ < Engine::events_per_callback && cluster_.shards->num_shards() == 1) return;
   events_at_call_ = events;
   cluster_.run_progress_callback();
 }
@@ -100,12 +100,12 @@ void WindowScheduler::collect_departures() {
 void WindowScheduler::receive_remote_departures() {
   Packing mine;
   Ps next = never;
-  for (const auto& node_state : cluster_.node_states) next = std::min(next, node_state->engine.next());
+  for (const auto& node_state : cluster_.node_states) next = std::min(next, node_state->engine.next_event_time());
   mine(next, barrier_.ranks, barrier_.latest);
   for (NodeState* const node_state : active_nodes_)
     for (DepartedTransfer& departed : node_state->transfers.departed()) fields(mine, departed, cluster_);
   const std::vector<std::string> all = cluster_.shards->exchange(mine.bytes());
-  const auto me = static_cast<std::size_t>(cluster_.shards->number());
+  const auto me = static_cast<std::size_t>(cluster_.shards->own_number());
   remote_departures_.clear();
   std::size_t before = 0;  // departures of shards with lower numbers
   for (std::size_t shard = 0; shard < all.size(); ++shard) {
@@ -133,7 +133,7 @@ void WindowScheduler::exchange() {
   departures_.clear();
   next_remote_event_ = never;
   barrier_ = local_barrier_state();
-  if (cluster_.shards->count() > 1)
+  if (cluster_.shards->num_shards() > 1)
     receive_remote_departures();
   else
     collect_departures();
@@ -142,9 +142,9 @@ void WindowScheduler::exchange() {
     const NicTransfer& transfer = one.departed->transfer;
     Passage passage = one.departed->passage;
     const int to = transfer.to->node_number();
-    cluster_.network->carry(transfer.from->node_number(), to, transfer.bytes, passage);
+    cluster_.network->route_message(transfer.from->node_number(), to, transfer.bytes, passage);
     const Ps when = std::max(passage.first.first(), one.since + cluster_.network->min_latency());
-    if (cluster_.local_nodes.has(to))
+    if (cluster_.local_nodes.contains(to))
       transfer.to->node_state().transfers.schedule_arrival(*one.departed, passage, when);
     else
       next_remote_event_ = std::min(next_remote_event_, when);
@@ -165,7 +165,7 @@ void WindowScheduler::release_barrier() {
     }
     node_state->in_barrier.clear();
   }
-  if (cluster_.shards->count() > 1) next_remote_event_ = std::min(next_remote_event_, when.first());
+  if (cluster_.shards->num_shards() > 1) next_remote_event_ = std::min(next_remote_event_, when.first());
 }
 
 }  // namespace nearfield::sim

@@ -5,35 +5,35 @@
 namespace nearfield::sim {
 namespace {
 
-int groups_of(int ways) { return (ways + ways_per_group - 1) / ways_per_group; }
+int num_way_groups(int ways) { return (ways + ways_per_group - 1) / ways_per_group; }
 std::uint8_t& age_of(WayGroup* set, int way) { return set[way / ways_per_group].age[way % ways_per_group]; }
 
 class Lru final : public Replacement {
  public:
-  void prepare(WayGroup* set, int ways) override {
-    for (int way = 0; way < groups_of(ways) * ways_per_group; ++way)
+  void prepare_set(WayGroup* set, int ways) override {
+    for (int way = 0; way < num_way_groups(ways) * ways_per_group; ++way)
       age_of(set, way) = way < ways ? static_cast<std::uint8_t>(ways - 1 - way) : no_way;
   }
 
   void touch(WayGroup* set, int ways, int way) override {
     const auto age = age_of(set, way);
-    for (int b = 0; b < groups_of(ways); ++b) age_younger_ways(set[b], age);
+    for (int b = 0; b < num_way_groups(ways); ++b) age_younger_ways(set[b], age);
     age_of(set, way) = 0;
   }
 
   void invalidate(WayGroup* set, int ways, int way) override {
     const auto age = age_of(set, way);
-    for (int b = 0; b < groups_of(ways); ++b) rejuvenate_older_ways(set[b], age);
+    for (int b = 0; b < num_way_groups(ways); ++b) rejuvenate_older_ways(set[b], age);
     age_of(set, way) = static_cast<std::uint8_t>(ways - 1);
   }
 
-  int victim(WayGroup* set, int ways) override {
+  int choose_victim(WayGroup* set, int ways) override {
     for (int b = 0;; ++b)
       if (const auto found = ways_of_age(set[b], static_cast<std::uint8_t>(ways - 1)))
         return b * ways_per_group + __builtin_ctz(found);
   }
 
-  int victim_among(WayGroup* set, int, int limit) override {
+  int choose_victim_among_first(WayGroup* set, int, int limit) override {
     int oldest = 0;
     for (int way = 1; way < limit; ++way)
       if (age_of(set, way) > age_of(set, oldest)) oldest = way;

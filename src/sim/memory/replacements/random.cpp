@@ -6,17 +6,19 @@ namespace {
 
 class Random final : public Replacement {
  public:
-  void prepare(WayGroup*, int) override {}
+  void prepare_set(WayGroup*, int) override {}
   void touch(WayGroup*, int, int) override {}
   void invalidate(WayGroup*, int, int) override {}
-  int victim(WayGroup*, int ways) override { return static_cast<int>(next() % static_cast<unsigned>(ways)); }
-  int victim_among(WayGroup*, int, int limit) override {
-    return static_cast<int>(next() % static_cast<unsigned>(limit));
+  int choose_victim(WayGroup*, int ways) override {
+    return static_cast<int>(next_random() % static_cast<unsigned>(ways));
+  }
+  int choose_victim_among_first(WayGroup*, int, int limit) override {
+    return static_cast<int>(next_random() % static_cast<unsigned>(limit));
   }
   bool keeps_state_in_sets() const override { return false; }
 
  private:
-  std::uint32_t next() {
+  std::uint32_t next_random() {
     state_ ^= state_ << 13;
     state_ ^= state_ >> 17;
     return state_ ^= state_ << 5;

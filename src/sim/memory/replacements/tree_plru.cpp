@@ -8,7 +8,7 @@ namespace {
 
 class TreePlru final : public Replacement {
  public:
-  void prepare(WayGroup* set, int ways) override {
+  void prepare_set(WayGroup* set, int ways) override {
     for (int b = 0; b * ways_per_group < ways; ++b) std::memset(set[b].age, 0, sizeof set[b].age);
   }
 
@@ -16,37 +16,37 @@ class TreePlru final : public Replacement {
     int node = 1;
     for (int half = ways / 2; half > 0; half /= 2) {
       const bool right = (way & half) != 0;
-      put(set, node, !right);
+      set_bit_of_node(set, node, !right);
       node = 2 * node + right;
     }
   }
 
   void invalidate(WayGroup*, int, int) override {}
 
-  int victim(WayGroup* set, int ways) override {
+  int choose_victim(WayGroup* set, int ways) override {
     int node = 1;
-    while (node < ways) node = 2 * node + bit(set, node);
+    while (node < ways) node = 2 * node + bit_of_node(set, node);
     return node - ways;
   }
 
-  // Descends to the subtree of the first `limit` ways, then follows the bits; between two powers of two, the result is
-  // clamped to the limit.
-  int victim_among(WayGroup* set, int ways, int limit) override {
+  // Descends to the smallest subtree that contains the first `limit` ways, then follows the bits. If `limit` is not a
+  // power of two and the way is not among the first `limit`, returns the last allowed way.
+  int choose_victim_among_first(WayGroup* set, int ways, int limit) override {
     int node = 1;
     for (int half = ways / 2; half >= limit && half > 0; half /= 2) node = 2 * node;
-    while (node < ways) node = 2 * node + bit(set, node);
+    while (node < ways) node = 2 * node + bit_of_node(set, node);
     const int way = node - ways;
     return way < limit ? way : limit - 1;
   }
 
  private:
-  static std::uint8_t& byte(WayGroup* set, int node) {
+  static std::uint8_t& byte_of_node(WayGroup* set, int node) {
     const int at = node / 8;
     return set[at / ways_per_group].age[at % ways_per_group];
   }
-  static bool bit(WayGroup* set, int node) { return (byte(set, node) >> (node % 8) & 1) != 0; }
-  static void put(WayGroup* set, int node, bool right) {
-    auto& b = byte(set, node);
+  static bool bit_of_node(WayGroup* set, int node) { return (byte_of_node(set, node) >> (node % 8) & 1) != 0; }
+  static void set_bit_of_node(WayGroup* set, int node, bool right) {
+    auto& b = byte_of_node(set, node);
     b = static_cast<std::uint8_t>(right ? b | 1U << (node % 8) : b & ~(1U << (node % 8)));
   }
 };

@@ -9,7 +9,7 @@ namespace {
 std::uint64_t count_pages(const Buffer& buffer, std::uint64_t page_bytes) {
   std::uint64_t pages = 0;
   for (std::uint64_t offset = 0; offset < buffer.bytes();) {
-    const Run run = run_at(buffer, offset);
+    const AddressRange run = run_at(buffer, offset);
     pages += (run.address + run.bytes - 1) / page_bytes - run.address / page_bytes + 1;
     offset += run.bytes;
   }

@@ -58,7 +58,7 @@ class ZeroCopy final : public Protocol {
       message.to->node_state().transfers.write_held(
           *message.held, message.to->landing_buffer(*message.receive, message.bytes), message.receive->posted);
     };
-    receiver.node_state().engine.at(message.receive->posted.first(), act, &message);
+    receiver.node_state().engine.schedule(message.receive->posted.first(), act, &message);
   }
 };
 

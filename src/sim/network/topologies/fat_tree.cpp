@@ -1,7 +1,7 @@
-// Switches in levels, with full bisection bandwidth: a switch has as many uplinks as there are nodes below it. Up-down
-// routing: up to the first common switch, on the links that the destination's number selects, and down again. On the
-// way down every destination has links of its own; on the way up messages to one destination share links. A switch here
-// stands for all switches of a real tree that reach the same nodes.
+// A fat tree: switches in levels, with full bisection bandwidth: a switch has as many uplinks as there are nodes below
+// it. Up-down routing: up to the first common switch, on the links that the destination's number selects, and down
+// again. On the way down every destination has links of its own; on the way up messages to one destination share links.
+// A switch here stands for all switches of a real tree that reach the same nodes.
 #include "machine/machine.hpp"
 #include "sim/network/topology.hpp"
 
@@ -22,34 +22,36 @@ class FatTree final : public Topology {
     }
   }
 
-  int nodes() const override { return nodes_; }
+  int max_nodes() const override { return nodes_; }
   // Between two levels there are one uplink and one downlink per node.
-  int links() const override { return (levels() - 1) * 2 * nodes_; }
+  int num_links() const override { return (num_levels() - 1) * 2 * nodes_; }
   Link link(int number) const override {
     const int level = number / (2 * nodes_);
     const bool up = number % (2 * nodes_) < nodes_;
     const int place = number % nodes_;
-    const int lower = vertex(level, place), upper = vertex(level + 1, place);
+    const int lower = switch_above(level, place), upper = switch_above(level + 1, place);
     return up ? Link{lower, upper} : Link{upper, lower};
   }
-  int hops(int from, int to) const override { return 2 * meeting_level(from, to); }
+  int hops(int from, int to) const override { return 2 * lowest_common_level(from, to); }
   void route(int from, int to, std::vector<int>& links) const override {
     links.clear();
-    const int top = meeting_level(from, to);
+    const int top = lowest_common_level(from, to);
     for (int level = 0; level < top; ++level) {
-      const int width = below(level);
+      const int width = nodes_below(level);
       links.push_back(level * 2 * nodes_ + from / width * width + to % width);
     }
     for (int level = top - 1; level >= 0; --level) links.push_back(level * 2 * nodes_ + nodes_ + to);
   }
 
  private:
-  int levels() const { return static_cast<int>(below_.size()); }
-  int below(int level) const { return below_[static_cast<std::size_t>(level)]; }
-  int vertex(int level, int node) const { return first_switch_[static_cast<std::size_t>(level)] + node / below(level); }
-  int meeting_level(int a, int b) const {
+  int num_levels() const { return static_cast<int>(below_.size()); }
+  int nodes_below(int level) const { return below_[static_cast<std::size_t>(level)]; }
+  int switch_above(int level, int node) const {
+    return first_switch_[static_cast<std::size_t>(level)] + node / nodes_below(level);
+  }
+  int lowest_common_level(int a, int b) const {
     int level = 0;
-    while (a / below(level) != b / below(level)) ++level;
+    while (a / nodes_below(level) != b / nodes_below(level)) ++level;
     return level;
   }
 

@@ -1,5 +1,5 @@
-// 2^d routers, each with links to those whose number differs in one bit (S3: the Origin 2000, two nodes per router).
-// E-cube routing: the lowest differing bit is crossed first. Left out: the Origin's optional diagonals.
+// A hypercube: 2^d routers, each with links to those whose number differs in one bit (S3: the Origin 2000, two nodes
+// per router). E-cube routing: the lowest differing bit is crossed first. Left out: the Origin's optional diagonals.
 #include <bit>
 #include <stdexcept>
 
@@ -13,8 +13,8 @@ class Hypercube final : public Topology {
  public:
   Hypercube(int dimensions, int nodes_per_router) : Topology(nodes_per_router), dimensions_(dimensions) {}
 
-  int nodes() const override { return (1 << dimensions_) * per_router_; }
-  int links() const override { return (1 << dimensions_) * dimensions_; }
+  int max_nodes() const override { return (1 << dimensions_) * per_router_; }
+  int num_links() const override { return (1 << dimensions_) * dimensions_; }
   Link link(int number) const override {
     const int router = number / dimensions_;
     return {router, router ^ (1 << number % dimensions_)};
@@ -45,7 +45,7 @@ int dimensions_for(int nodes, int nodes_per_router) {
   return dimensions;
 }
 
-std::unique_ptr<Topology> make(const nearfield::Network& network, int nodes) {
+std::unique_ptr<Topology> make_hypercube(const nearfield::Network& network, int nodes) {
   if (!network.shape.empty() && network.shape.front() > max_dimensions)
     throw std::invalid_argument("shape: a hypercube of at most " + std::to_string(max_dimensions) + " dimensions");
   const int needed = dimensions_for(nodes, network.nodes_per_router);
@@ -61,7 +61,7 @@ extern const TopologySpec hypercube_topology;
 const TopologySpec hypercube_topology{"hypercube",
                                       "2^d routers, linked where one bit of their numbers differs",
                                       "the number of dimensions, or nothing for as many as it takes",
-                                      make,
+                                      make_hypercube,
                                       0,
                                       1};
 

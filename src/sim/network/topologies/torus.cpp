@@ -15,18 +15,18 @@ class Torus final : public Topology {
     for (const int extent : shape_) routers_ *= extent;
   }
 
-  int nodes() const override { return routers_ * per_router_; }
+  int max_nodes() const override { return routers_ * per_router_; }
   // Every router has two links in every dimension: up and down.
-  int links() const override { return routers_ * dimensions() * 2; }
+  int num_links() const override { return routers_ * num_dimensions() * 2; }
   Link link(int number) const override {
-    const int router = number / 2 / dimensions();
-    return {router, neighbour(router, number / 2 % dimensions(), number % 2 == 0 ? 1 : -1)};
+    const int router = number / 2 / num_dimensions();
+    return {router, neighbour_of(router, number / 2 % num_dimensions(), number % 2 == 0 ? 1 : -1)};
   }
 
   int hops(int from, int to) const override {
     int sum = 0, a = router_of(from), b = router_of(to);
     for (const int extent : shape_) {
-      sum += std::abs(steps(a % extent, b % extent, extent));
+      sum += std::abs(signed_distance(a % extent, b % extent, extent));
       a /= extent;
       b /= extent;
     }
@@ -36,12 +36,12 @@ class Torus final : public Topology {
   void route(int from, int to, std::vector<int>& links) const override {
     links.clear();
     int router = router_of(from), a = router, b = router_of(to);
-    for (int d = 0; d < dimensions(); ++d) {
+    for (int d = 0; d < num_dimensions(); ++d) {
       const int extent = shape_[static_cast<std::size_t>(d)];
-      int left = steps(a % extent, b % extent, extent);
+      int left = signed_distance(a % extent, b % extent, extent);
       for (const int way = left > 0 ? 1 : -1; left != 0; left -= way) {
-        links.push_back((router * dimensions() + d) * 2 + (way > 0 ? 0 : 1));
-        router = neighbour(router, d, way);
+        links.push_back((router * num_dimensions() + d) * 2 + (way > 0 ? 0 : 1));
+        router = neighbour_of(router, d, way);
       }
       a /= extent;
       b /= extent;
@@ -49,13 +49,13 @@ class Torus final : public Topology {
   }
 
  private:
-  int dimensions() const { return static_cast<int>(shape_.size()); }
-  // Returns the signed distance in the shorter direction.
-  static int steps(int a, int b, int extent) {
+  int num_dimensions() const { return static_cast<int>(shape_.size()); }
+  // Returns the signed number of hops from `a` to `b` in the shorter direction of a ring of `extent` routers.
+  static int signed_distance(int a, int b, int extent) {
     const int up = (b - a + extent) % extent;
     return up <= extent - up ? up : up - extent;
   }
-  int neighbour(int router, int dimension, int way) const {
+  int neighbour_of(int router, int dimension, int way) const {
     int stride = 1;
     for (int d = 0; d < dimension; ++d) stride *= shape_[static_cast<std::size_t>(d)];
     const int extent = shape_[static_cast<std::size_t>(dimension)];

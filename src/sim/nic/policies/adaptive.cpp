@@ -1,7 +1,7 @@
-// Places lines by message size and by counters, which S4 leaves as future work (section 6). Small messages and events
-// go near the core (the L2), medium ones to the last level, long ones to memory. After every window of injected lines
-// the NIC checks how many were evicted unused. If these exceed a threshold, it writes to memory for as many lines as
-// `pause` windows have, then tries again.
+// Chooses targets by message size and by counters, which S4 leaves as future work (section 6). Small messages and
+// events go near the core (the L2), medium messages to the last level, long messages to memory. After every window of
+// injected lines, the policy checks how many of these lines were evicted unused. If too many were, the policy writes to
+// memory for as many lines as `pause` windows have, then injects again.
 #include <algorithm>
 
 #include "machine/machine.hpp"
@@ -23,28 +23,28 @@ class Adaptive final : public Policy {
       line_ = std::max(line_, static_cast<std::uint64_t>(cache.line_bytes / std::max(1, cache.sub_blocks)));
   }
 
-  InjectionTarget place(const Incoming& incoming, const Evidence& evidence) override {
-    const bool header = incoming.what == Incoming::What::header;
+  InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader& counters) override {
+    const bool header = incoming.kind == IncomingWrite::Kind::header;
     const std::uint64_t lines = header ? 1 : incoming.bytes / line_;
     if (paused_ > 0) {
       paused_ -= std::min(paused_, lines);
-      if (paused_ == 0) look_back(evidence);  // evictions during the pause belong to the window before it
+      if (paused_ == 0) end_window(counters);  // evictions during the pause belong to the window before it
       return {};
     }
     if (!header && incoming.message_bytes > max_bytes_) return {};
     injected_ += lines;
-    if (injected_ >= limits_.window && look_back(evidence)) {
+    if (injected_ >= limits_.window && end_window(counters)) {
       paused_ = limits_.window * limits_.pause;
       return {};
     }
-    return into_level(header || incoming.message_bytes <= limits_.small_bytes ? near_ : last_, incoming);
+    return target_in_level(header || incoming.message_bytes <= limits_.small_bytes ? near_ : last_, incoming);
   }
 
  private:
-  // Ends the window. Returns whether too many of its lines were evicted unused.
-  bool look_back(const Evidence& evidence) {
+  // Ends the current window of injected lines. Returns whether too many of its lines were evicted unused.
+  bool end_window(const CounterReader& counters) {
     Count injections = 0, unused = 0;
-    for (const auto& level : evidence.counts().levels) {
+    for (const auto& level : counters.counts().levels) {
       injections += level.injections;
       unused += level.injected_unused;
     }
@@ -62,7 +62,7 @@ class Adaptive final : public Policy {
   std::uint64_t max_bytes_;
   std::uint64_t line_ = 1;
   std::uint64_t injected_ = 0, paused_ = 0;  // lines
-  Count injections_ = 0, unused_ = 0;        // before the window
+  Count injections_ = 0, unused_ = 0;        // the counters when the current window began
 };
 
 }  // namespace

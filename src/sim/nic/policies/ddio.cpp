@@ -1,6 +1,7 @@
-// Intel's Data Direct I/O: all device writes, of any size, go to the LLC, but only into a few ways (two by default; the
-// IIO LLC WAYS register of a processor gives the number). Left out: lines that are in the cache outside these ways are
-// updated in place, and memory is written only on eviction; here memory is written at once, as with every policy.
+// Intel's Data Direct I/O: all device writes, of any size, go to the LLC, but only into a few ways of a set (two by
+// default; the IIO LLC WAYS register of a processor gives the number). Left out: real DDIO updates a line in place if
+// the LLC holds it outside these ways, and writes memory only on eviction. Here memory is written at once, as with
+// every policy.
 #include <stdexcept>
 #include <string>
 
@@ -20,8 +21,8 @@ class Ddio final : public Policy {
                                   "': the last-level cache of machine '" + machine.name + "' has " +
                                   std::to_string(llc_ways));
   }
-  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
-    return into_level(level_, incoming, ways_);
+  InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader&) override {
+    return target_in_level(level_, incoming, ways_);
   }
 
  private:

@@ -7,8 +7,8 @@ namespace {
 
 class HeaderL2 final : public Policy {
  public:
-  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
-    return incoming.what == Incoming::What::header ? into_level(1, incoming) : InjectionTarget{};
+  InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader&) override {
+    return incoming.kind == IncomingWrite::Kind::header ? target_in_level(1, incoming) : InjectionTarget{};
   }
 };
 

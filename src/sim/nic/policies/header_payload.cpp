@@ -11,8 +11,8 @@ class HeaderPayload final : public Policy {
  public:
   HeaderPayload(const Machine& machine, const PolicyValues&)
       : header_(header_l2_policy.make(machine, {})), payload_(payload_l3_policy.make(machine, {})) {}
-  InjectionTarget place(const Incoming& incoming, const Evidence& evidence) override {
-    return (incoming.what == Incoming::What::header ? header_ : payload_)->place(incoming, evidence);
+  InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader& counters) override {
+    return (incoming.kind == IncomingWrite::Kind::header ? header_ : payload_)->choose_target(incoming, counters);
   }
 
  private:

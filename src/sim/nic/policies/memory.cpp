@@ -6,7 +6,7 @@ namespace {
 
 class ToMemory final : public Policy {
  public:
-  InjectionTarget place(const Incoming&, const Evidence&) override { return {}; }
+  InjectionTarget choose_target(const IncomingWrite&, const CounterReader&) override { return {}; }
 };
 
 }  // namespace

@@ -8,9 +8,9 @@ namespace {
 class PayloadL3 final : public Policy {
  public:
   PayloadL3(const Machine& machine, const PolicyValues&) : max_bytes_(machine.caches[2].size_bytes / 2) {}
-  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
-    const bool inject = incoming.what == Incoming::What::payload && incoming.message_bytes <= max_bytes_;
-    return inject ? into_level(2, incoming) : InjectionTarget{};
+  InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader&) override {
+    const bool inject = incoming.kind == IncomingWrite::Kind::payload && incoming.message_bytes <= max_bytes_;
+    return inject ? target_in_level(2, incoming) : InjectionTarget{};
   }
 
  private:

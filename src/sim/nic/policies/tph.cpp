@@ -1,6 +1,6 @@
-// PCIe's TLP processing hints, as AMD's SDCI and RDMA libraries use them: a target per buffer. Steered buffers
-// (Rank::steer) go to their cache level, everything else to memory. The event queue is a buffer, too, steered to the L2
-// unless the parameter `header` says otherwise.
+// PCIe's TLP processing hints, as AMD's SDCI and RDMA libraries use them: each buffer has a target. Payload for steered
+// buffers (Rank::steer) goes to their cache level, all other payload to memory. The event queue is also such a buffer,
+// steered to the L2 unless the parameter `header` names another level.
 #include <algorithm>
 
 #include "sim/nic/policy.hpp"
@@ -12,9 +12,9 @@ class Tph final : public Policy {
  public:
   Tph(const Machine& machine, const PolicyValues& values)
       : levels_(static_cast<int>(machine.caches.size())), header_level_(static_cast<int>(values[0])) {}
-  InjectionTarget place(const Incoming& incoming, const Evidence&) override {
-    const int level = incoming.what == Incoming::What::header ? header_level_ - 1 : incoming.steered.value_or(-1);
-    return level < 0 ? InjectionTarget{} : into_level(std::min(level, levels_ - 1), incoming);
+  InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader&) override {
+    const int level = incoming.kind == IncomingWrite::Kind::header ? header_level_ - 1 : incoming.steered.value_or(-1);
+    return level < 0 ? InjectionTarget{} : target_in_level(std::min(level, levels_ - 1), incoming);
   }
 
  private:

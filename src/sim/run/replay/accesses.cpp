@@ -55,13 +55,13 @@ void Accesses::add(const stream::Reference& access) {
   const Access kind = access.store ? Access::store : Access::load;
   std::uint64_t address = access.address;
   std::uint32_t bytes = access.bytes;
-  while (bytes > space_.left_in_region(address)) [[unlikely]] {
-    const auto part = static_cast<std::uint32_t>(space_.left_in_region(address));
-    folded_.push_back({space_.fold(address), part, kind});
+  while (bytes > space_.bytes_to_region_end(address)) [[unlikely]] {
+    const auto part = static_cast<std::uint32_t>(space_.bytes_to_region_end(address));
+    folded_.push_back({space_.to_node_address(address), part, kind});
     address += part;
     bytes -= part;
   }
-  folded_.push_back({space_.fold(address), bytes, kind});
+  folded_.push_back({space_.to_node_address(address), bytes, kind});
 }
 
 }  // namespace nearfield::sim::replay

@@ -16,7 +16,7 @@ using Kind = stream::CollectiveKind;
 class InOnePiece {
  public:
   InOnePiece(Communicator& all, const Buffer& buffer) : buffer_(buffer) {
-    if (!buffer.contiguous() && buffer.bytes() > 0) packed_.emplace(all, buffer.bytes());
+    if (!buffer.is_contiguous() && buffer.bytes() > 0) packed_.emplace(all, buffer.bytes());
   }
   Address begin() const { return packed_ ? packed_->begin() : buffer_.address; }
   Task<> pack(Communicator& all) { return all.copy(packed(), packed_ ? buffer_ : Buffer()); }

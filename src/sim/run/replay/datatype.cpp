@@ -51,12 +51,13 @@ Buffer Datatype::buffer(std::uint64_t address, std::uint64_t count) const {
   const std::uint64_t begin = address + static_cast<std::uint64_t>(all.offset_bytes);
   const auto stride = static_cast<std::uint64_t>(all.stride_bytes);
   const bool forward = all.bytes > 0 && (all.count == 1 || all.stride_bytes >= whole(all.bytes));
-  if (!forward || (all.count - 1) * stride + all.bytes > space_.left_in_region(begin)) return {address, bytes, *this};
-  if (all.count == 1) return {space_.fold(begin), all.bytes};
-  return {space_.fold(begin), all.count, all.bytes, stride};
+  if (!forward || (all.count - 1) * stride + all.bytes > space_.bytes_to_region_end(begin))
+    return {address, bytes, *this};
+  if (all.count == 1) return {space_.to_node_address(begin), all.bytes};
+  return {space_.to_node_address(begin), all.count, all.bytes, stride};
 }
 
-Run Datatype::run_at(std::uint64_t begin, std::uint64_t offset) const {
+AddressRange Datatype::run_at(std::uint64_t begin, std::uint64_t offset) const {
   const std::uint64_t element = offset / size_bytes_, inside = offset % size_bytes_;
   const auto after = std::ranges::upper_bound(blocks_, inside, {}, &Blocks::packed_offset);
   const Blocks& blocks = *std::prev(after);
@@ -64,9 +65,9 @@ Run Datatype::run_at(std::uint64_t begin, std::uint64_t offset) const {
   const std::uint64_t done = (inside - blocks.packed_offset) % blocks.bytes;
   const std::int64_t at =
       whole(element) * extent_bytes_ + blocks.offset_bytes + whole(block) * blocks.stride_bytes + whole(done);
-  const std::uint64_t address = begin + static_cast<std::uint64_t>(at), left = space_.left_in_region(address);
+  const std::uint64_t address = begin + static_cast<std::uint64_t>(at), left = space_.bytes_to_region_end(address);
   const bool dense = blocks_.size() == 1 && blocks.count == 1 && whole(blocks.bytes) == extent_bytes_;
-  return {space_.fold(address), dense ? left : std::min(blocks.bytes - done, left)};
+  return {space_.to_node_address(address), dense ? left : std::min(blocks.bytes - done, left)};
 }
 
 }  // namespace nearfield::sim::replay

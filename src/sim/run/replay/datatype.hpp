@@ -13,7 +13,7 @@
 
 namespace nearfield::sim::replay {
 
-class Datatype final : public Scattered {
+class Datatype final : public ScatteredLayout {
  public:
   // `space` is the process's; it must outlive the datatype, which must outlive its buffers.
   Datatype(const stream::Layout& layout, AddressSpace& space);
@@ -22,7 +22,7 @@ class Datatype final : public Scattered {
   std::int64_t extent_bytes() const { return extent_bytes_; }
   // Returns the buffer of `count` elements that begins at an address of the process.
   Buffer buffer(std::uint64_t address, std::uint64_t count) const;
-  Run run_at(std::uint64_t begin, std::uint64_t offset) const override;
+  AddressRange run_at(std::uint64_t begin, std::uint64_t offset) const override;
 
  private:
   struct Blocks {

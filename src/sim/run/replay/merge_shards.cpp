@@ -93,11 +93,11 @@ void append(Outcome& all, Outcome& more) {
 }  // namespace
 
 Replayed merge_shards(Replayed mine, Shards& shards) {
-  if (shards.count() == 1) return mine;
+  if (shards.num_shards() == 1) return mine;
   Packing packing;
-  if (shards.number() > 0) packing(mine);
+  if (shards.own_number() > 0) packing(mine);
   const auto all = shards.exchange(packing.bytes());
-  for (std::size_t shard = 1; shards.number() == 0 && shard < all.size(); ++shard) {
+  for (std::size_t shard = 1; shards.own_number() == 0 && shard < all.size(); ++shard) {
     Replayed value;
     Unpacking{all[shard]}(value);
     append(mine.cluster, value.cluster);
