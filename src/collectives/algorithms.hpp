@@ -1,14 +1,14 @@
-// The flat collectives of one node, on contiguous data, for every Port of an Exchange: each rank reads from all others
-// that have data for it. All ranks of the communicator call
-// the same function with the same root, and with lengths that fit each other, as MPI requires.
+// The flat collectives of the ranks of one node, on contiguous data, for every Port of an Exchange: each rank reads
+// directly from all ranks that have data for it. All ranks of the communicator call the same function with the same
+// root, and with lengths that match each other, as MPI requires.
 //
-// A rank that has returned may reuse its buffers. Buffers that one rank sends and receives with may be the same where a
-// function says so ("in place").
+// When a function returns, the calling rank may reuse its buffers. A function whose comment says "in place" accepts the
+// same buffer for sending and receiving.
 //
-// A rank chooses its steps by its own arguments alone. A sender records in its line whether its data lie in the line,
-// in a slot or in its memory, and readers follow that. Only reductions choose between algorithms; they do so by the
-// total length, which MPI makes equal on all ranks. Results are combined in the order of the ranks: ((r0 + r1) + r2) +
-// ..., whoever combines them, so all ranks get the same bits in every run.
+// The steps of a rank depend only on its own arguments. A sender records in its line whether its data lie in the line,
+// in a slot or in private memory, and readers follow that record. Only reductions choose between algorithms, by the
+// total length, which MPI makes equal on all ranks. Vectors are combined in the order of the ranks, ((r0 + r1) + r2) +
+// ..., whichever rank combines them, so all ranks get the same bits in every run.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace nearfield::collectives {
 struct Free {
   void operator()(void* block) const { std::free(block); }
 };
-// Memory of the C library's heap, which readers copy from without a system call where the shared heap is loaded.
+// A block of the C library's heap. If the shared heap is preloaded, peers copy from such a block without a system call.
 using Buffer = std::unique_ptr<Bytes, Free>;
 inline Buffer make_buffer(std::size_t bytes) {
   Buffer buffer(static_cast<Bytes*>(std::malloc(std::max<std::size_t>(bytes, 1))));
@@ -30,17 +30,17 @@ inline Buffer make_buffer(std::size_t bytes) {
   return buffer;
 }
 
-// A rank's piece of the data that another rank offers.
+// The piece, for one rank, of the data that another rank offers.
 struct Piece {
   const Bytes* data;
   std::size_t bytes;
 };
 
-inline constexpr std::size_t max_whole_bytes = std::size_t{256} << 10;  // measured: beyond it, adding takes too long
-inline constexpr std::size_t part_bytes = 32768;  // of a reduction: a few of them fit into the first cache
+inline constexpr std::size_t max_whole_bytes = std::size_t{256} << 10;  // measured; beyond, slices are faster
+inline constexpr std::size_t part_bytes = 32768;  // bytes per part of a reduction: a few parts fit into the L1 cache
 
-// A reduction combines `count` elements of `width` bytes each. `combine(out, a, b, n)` sets n elements of out to a + b,
-// where out may be a; it must be commutative.
+// A reduction of vectors of `count` elements, each `width` bytes long. `combine(out, a, b, n)` sets n elements of `out`
+// to a + b; `out` may be `a`. The operation must be commutative.
 template <class Combine>
 struct Reduction {
   std::size_t count, width;
@@ -50,7 +50,8 @@ struct Reduction {
 template <class Combine>
 Reduction(std::size_t, std::size_t, Combine) -> Reduction<Combine>;
 
-// The range of elements that one rank combines if each rank combines a part. It begins at a whole cache line.
+// The elements [begin, end) that one rank combines if each rank combines a slice of the vector. A slice begins at a
+// multiple of a cache line.
 struct Slice {
   std::size_t begin, end;  // elements
 };
@@ -60,16 +61,16 @@ inline Slice slice_of(int rank, int ranks, std::size_t count, std::size_t width)
   return {begin(static_cast<std::size_t>(rank)), begin(static_cast<std::size_t>(rank) + 1)};
 }
 
-// The ranks `first`, `first` + `step`, ... up to `last`.
+// The ranks `first`, `first` + `step`, `first` + 2 `step` ... up to `last`.
 struct RankRange {
   int first, last, step = 1;
   bool contains(int rank) const { return first <= rank && rank <= last && (rank - first) % step == 0; }
 };
 
-// Combines the elements of a slice that some ranks have posted, in their order, in parts that fit into the first caches.
-// Before a part, calls `place(offset)`, which returns the address for the result; this rank's own elements may lie
-// there. After the part, calls `done(offset, bytes)`. Offsets are in bytes from the begin of the posted data. The ranks
-// must have been awaited.
+// Combines the elements of `slice` that `ranks` have posted, in the order of the ranks, in parts that fit into the L1
+// cache. Before each part, calls `output_for(offset)`, which returns the address for the result; this rank's own
+// elements may lie at this address. After each part, calls `on_part_done(offset, bytes)`. Offsets are in bytes from the
+// beginning of the posted data. The caller must have awaited the posts of `ranks`.
 template <class Port, class Combine, class GetPlace, class Done>
 void combine_parts(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduction<Combine>& reduction, GetPlace place,
                    Done done) {
@@ -95,7 +96,7 @@ void combine_parts(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduct
   }
 }
 
-// Combines elements [slice.begin, slice.end) into `out`.
+// Combines the elements of `slice` that `ranks` have posted, and writes the result to `out`.
 template <class Port, class Combine>
 void combine_ranks(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduction<Combine>& reduction, Bytes* out) {
   const std::size_t begin = slice.begin * reduction.width;
@@ -130,7 +131,8 @@ void bcast(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
   }
 }
 
-// `target(i)` returns where the root puts what rank i sends, as {address, length}; the root's own data are not moved.
+// `target(i)` returns the place for the data of rank i in the root's receive buffer, as {address, length}. The root's
+// own data are not moved.
 template <class Port, class Target>
 void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, Target target) {
   x.begin();
@@ -149,7 +151,8 @@ void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, T
   x.finish_reading();
 }
 
-// `piece(i)` returns what the root sends to rank i; it is called on the root alone, whose own piece is not moved.
+// `piece(i)` returns the piece of data that the root sends to rank i. Only the root calls `piece`; the root's own piece
+// is not moved.
 template <class Port, class GetPiece>
 void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t bytes, int root) {
   x.begin();
@@ -164,7 +167,7 @@ void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t byte
   }
 }
 
-// In place: `send` is target(own rank).
+// In place, `send` is the address that `target` returns for this rank.
 template <class Port, class Target>
 void allgather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, Target target) {
   x.begin();
@@ -179,7 +182,8 @@ void allgather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, Target t
   x.await_readers();
 }
 
-// Each rank reads a slice from the root, then those of the others from them, so that nobody is read by all.
+// A broadcast in slices: each rank reads one slice from the root and the other slices from the ranks that have read
+// them, so that no rank is read by all others in full.
 template <class Port>
 void bcast_in_slices(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
   const auto slice = [&](int rank) { return slice_of(rank, x.ranks(), bytes, 1); };
@@ -199,7 +203,7 @@ void bcast_in_slices(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root
   });
 }
 
-// Pieces of equal length, one after the other in both buffers.
+// An all-to-all of pieces of `bytes` bytes each, contiguous and in the order of the ranks in both buffers.
 template <class Port>
 void alltoall(Exchange<Port>& x, const Bytes* send, Bytes* receive, std::size_t bytes) {
   const auto own = static_cast<std::size_t>(x.rank());
@@ -228,8 +232,8 @@ void alltoallv(Exchange<Port>& x, GetPiece piece, Target target) {
   x.await_readers();
 }
 
-// The space for a result. It is the receive buffer, or a temporary one if the receive buffer overlaps this rank's own
-// data, which others may still read.
+// The buffer to which a reduction writes its result: the receive buffer, or a temporary buffer if the receive buffer
+// overlaps the data that this rank has posted, which peers may still be reading.
 class Result {
  public:
   Result(Bytes* receive, std::size_t bytes, const Bytes* send, std::size_t send_bytes)
@@ -238,7 +242,8 @@ class Result {
     if (to < from + send_bytes && from < to + bytes) space_ = make_buffer(bytes);
   }
   Bytes* data() const { return space_ ? space_.get() : receive_; }
-  // Called when nobody reads the own data any more.
+  // Copies the result from the temporary buffer, if there is one, to the receive buffer. Called when no peer reads this
+  // rank's posted data any more.
   template <class Port>
   void move_to_receive(Port& port) const {
     if (space_) port.copy_own(receive_, space_.get(), bytes_);
@@ -250,9 +255,10 @@ class Result {
   Buffer space_;
 };
 
-// The first of two steps leaves slices of the result on the first `slices` ranks; the second one exchanges them. Between
-// the two, `complete(result, count)` may change the elements of this rank's slice, if it has any. Nobody overwrites what
-// another rank still has to read, also in place: a rank posts its slice only after it has read that slice of all others.
+// An allreduce in two steps, also in place. In the first step each of the first `slices` ranks combines one slice of
+// the vectors of all ranks; in the second step the ranks exchange these slices. Between the two steps, on each rank
+// that has a slice, `complete_slice(result, count)` may change the elements of the slice. No rank overwrites data that
+// a peer still has to read: a rank posts its slice only after it has read this slice from all others.
 template <class Port, class Combine, class Complete>
 void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction,
                          int slices, Complete complete) {
@@ -280,7 +286,7 @@ void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
   allreduce_in_slices(x, send, receive, reduction, x.ranks(), [](Bytes*, std::size_t) {});
 }
 
-// Each rank adds all elements. In place: `send` is `receive`.
+// An allreduce in which each rank combines the whole vectors of all ranks. In place: `send` equals `receive`.
 template <class Port, class Combine>
 void allreduce_whole(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
   const std::size_t bytes = reduction.bytes();
@@ -296,9 +302,10 @@ void allreduce_whole(Exchange<Port>& x, const Bytes* send, Bytes* receive, const
   result.move_to_receive(x.port());
 }
 
-// In place: `send` is `receive`. Up to `max_whole_bytes`, two ranks add all elements each: they read as much of each
-// other as if each added a half and read the other one, but then nobody reads a result, whose lines would be slow to
-// write the next time.
+// An allreduce, also in place (`send` equals `receive`). Up to `max_allreduce_whole_bytes`, two ranks combine the whole
+// vectors each. They read as many bytes of each other as if each combined one half and read the result of the other
+// half, but no rank reads a result from its peer's cache, which would make the next write to the result's cache lines
+// slow.
 template <class Port, class Combine>
 void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
   if (reduction.bytes() <= (x.ranks() == 2 ? max_whole_bytes : slot_bytes))
@@ -307,8 +314,8 @@ void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduc
     allreduce_in_slices(x, send, receive, reduction);
 }
 
-// Only the root uses `receive`. In place: `send` is `receive` there. Long data: each rank combines a slice and
-// stores it into the root's result.
+// A reduce; `receive` is used on the root only, where it may equal `send`. If the vectors are longer than a slot, each
+// rank combines a slice and stores the slice into the root's receive buffer.
 template <class Port, class Combine>
 void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction, int root) {
   const std::size_t bytes = reduction.bytes();
@@ -335,7 +342,7 @@ void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reductio
   x.await_readers();
 }
 
-// This rank gets the elements of `slice`. `receive` and `send` may overlap.
+// A reduce-scatter in which this rank receives the elements of `slice`. `receive` and `send` may overlap.
 template <class Port, class Combine>
 void reduce_scatter(Exchange<Port>& x, const Bytes* send, Bytes* receive, Slice slice,
                     const Reduction<Combine>& reduction) {
@@ -349,8 +356,8 @@ void reduce_scatter(Exchange<Port>& x, const Bytes* send, Bytes* receive, Slice 
   result.move_to_receive(x.port());
 }
 
-// Combines ranks 0 ... last; `last` is the own rank, or the one before it (MPI_Exscan; rank 0 gets nothing). `receive`
-// and `send` may overlap.
+// A scan that combines the vectors of ranks 0 ... `last`: `last` is this rank for MPI_Scan, and the rank before it for
+// MPI_Exscan, in which rank 0 receives nothing. `receive` and `send` may overlap.
 template <class Port, class Combine>
 void scan(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction, int last) {
   const Result result(receive, last < 0 ? 0 : reduction.bytes(), send, reduction.bytes());

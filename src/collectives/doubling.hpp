@@ -1,9 +1,9 @@
-// Recursive doubling and dissemination: in each of several steps a rank reads from one other rank, and there are as many
-// steps as the logarithm of the number of ranks. The flat algorithms of algorithms.hpp have one step, in which each rank
-// reads from all others.
+// Recursive doubling and dissemination: in each step a rank reads from one other rank, and the number of steps is the
+// binary logarithm of the number of ranks. The flat algorithms (algorithms.hpp) have one step, in which each rank reads
+// from all others.
 //
-// Data are at most as long as a slot. A rank that has finished knows that all ranks have entered the first step, since
-// what it has read came, over other ranks, from all.
+// The data must not be longer than a slot. A rank that has finished knows that all ranks have entered the first step,
+// since the data that it has read came, through other ranks, from all.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@
 
 namespace nearfield::collectives {
 
-// Dissemination: in step k a rank waits for the rank that is 2^k before it.
+// A dissemination barrier: in step k, rank i waits for rank i - 2^k (modulo the number of ranks).
 template <class Port>
 void barrier_by_dissemination(Exchange<Port>& x) {
   const std::uint64_t first = x.number() + 1;
@@ -24,15 +24,15 @@ void barrier_by_dissemination(Exchange<Port>& x) {
   x.learn_that_all_entered(first);
 }
 
-// Recursive doubling, in place too: `send` may be `receive`. If the number of ranks is no power of two, the first ranks
-// combine in pairs before, and the second one of each pair gets the result at the end. Pairs combine in the order of
-// their ranks: ((r0 + r1) + (r2 + r3)) + ..., so all ranks get the same bits.
+// An allreduce by recursive doubling, also in place (`send` equals `receive`). If the number of ranks is no power of
+// two, the first ranks combine in pairs beforehand, and the second rank of each pair receives the result at the end.
+// Pairs combine in the order of their ranks, ((r0 + r1) + (r2 + r3)) + ..., so all ranks get the same bits.
 template <class Port, class Combine>
 void allreduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
   const int rank = x.rank(), ranks = x.ranks();
   const int active = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))), pairs = ranks - active;
   const bool is_in_pair = rank < 2 * pairs, is_active = !is_in_pair || rank % 2 == 0;
-  const int number = is_in_pair ? rank / 2 : rank - pairs;  // among the active ones
+  const int number = is_in_pair ? rank / 2 : rank - pairs;  // index among the active ranks
   const auto rank_of = [pairs](int of) { return of < pairs ? 2 * of : of + pairs; };
   const std::size_t bytes = reduction.bytes();
   const Slice all{0, reduction.count};
@@ -71,7 +71,7 @@ void allreduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive,
   x.learn_that_all_entered(first);
 }
 
-// Only the root uses `receive`. In place: `send` is `receive` there.
+// A reduce by recursive doubling. `receive` is used on the root only, where it may equal `send`.
 template <class Port, class Combine>
 void reduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction,
                         int root) {

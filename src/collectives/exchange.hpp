@@ -1,17 +1,20 @@
-// The protocol by which the ranks of one communicator hand data to each other inside a node.
+// The protocol by which the ranks of one communicator exchange data inside a node.
 //
-// In each operation a rank posts once: it offers data, or nothing, and so announces that it has entered the operation.
-// Short data are copied into its line or slot. Longer data stay where they are, and readers copy from there; then the
-// rank must wait for these readers before its caller may change the data.
+// In each operation a rank posts once: it offers data to its peers, or nothing, and so announces that it has entered
+// the operation. Short data are copied into the rank's line or slot in shared memory (box.hpp). Longer data stay in the
+// rank's own memory, from which readers copy; then the rank must wait for these readers before its caller may change
+// the data.
 //
-// Ranks wait for nothing but counters. A counter has one writer and only grows, and a wait ends when it has reached a
-// number. The next step of a rank never depends on when a wait ends. Two facts follow, on which the test of this
-// protocol stands (tests/cpp/test_collective_protocol.cpp). First, if one schedule ends, all do. Second, take the
-// execution in which each wait reads the lowest sufficient number, which orders the fewest accesses: if it has no race,
-// no execution under the C++ memory model has one.
+// A rank waits for counters only. Each counter has one writer and only grows, and a wait ends when the counter has
+// reached a given number. The next step of a rank never depends on when a wait ends. Two facts follow, on which the
+// test of the protocol relies (tests/cpp/test_collective_protocol.cpp). First, if the protocol terminates under one
+// schedule, it terminates under all. Second, consider the execution in which each wait reads the lowest sufficient
+// number, which orders the fewest accesses: if this execution has no race, no execution under the C++ memory model has
+// one.
 //
-// `Port` is how a rank waits, copies and reads its peers' memory: live_port.hpp, and the test's own.
-// Requires that one thread at a time uses an exchange, as MPI does for the collectives of a communicator.
+// `Port` implements how a rank waits, copies data and accesses the memory of its peers: LivePort (live_port.hpp) in MPI
+// programs, SimulatedPort in the simulator, CheckedPort in the test. At most one thread at a time may use an exchange,
+// as MPI requires for the collectives of a communicator.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +26,7 @@ namespace nearfield::collectives {
 
 using Bytes = unsigned char;
 
-// The reason for a wait. The test skips waits by their reason, to see whether it then reports a race.
+// The reason for which a rank waits. The test of the protocol skips all waits of one reason, and must then find a race.
 enum class Wait { reuse, entry, readers };
 
 template <class Port>
@@ -33,28 +36,30 @@ class Exchange {
   static constexpr std::uint64_t depth = Box::depth, half = depth / 2;
   static_assert(depth % 2 == 0);
 
-  // `boxes` has the boxes of all ranks, as mapped by this process, and must outlive the exchange.
+  // `boxes[i]` is the box of rank i, at the address where this process has mapped it. All boxes must outlive the
+  // exchange.
   Exchange(Port& port, Box* const* boxes, int ranks, int rank)
       : port_(port), boxes_(boxes), ranks_(ranks), rank_(rank) {}
 
   int ranks() const { return ranks_; }
-  std::uint64_t number() const { return number_; }  // of the last operation that has begun
+  std::uint64_t number() const { return number_; }  // of the last operation that this rank has begun
   int rank() const { return rank_; }
   Port& port() { return port_; }
 
-  // Begins the next operation, which reuses the line and the slot of the operation `depth` before: waits until all ranks
-  // have finished that one, unless this is known. Then waits for a later one, so that the next operations need not.
+  // Begins the next operation, which reuses the line and the slot of the operation `depth` earlier, after all ranks have
+  // finished that earlier operation. If this rank does not know that they have, waits until all ranks have entered the
+  // operation `depth / 2` earlier, so that the operations that follow need not wait.
   void begin() {
     ++number_;
     own_ = nullptr;
     if (number_ > depth && entered_ <= number_ - depth) await_entry(number_ - half, Wait::reuse);
   }
 
-  // Enters the operation without data.
+  // Enters the operation without offering data.
   void post_nothing() { publish(Place::nowhere); }
 
-  // Enters the operation and offers data, which must not change before await_readers() has returned. `result`, if not
-  // null, is as long, and where others may store() if the data are longer than a slot.
+  // Enters the operation and offers data to the peers. The data must not change before await_readers() has returned.
+  // `result` is null, or a buffer of the same length, into which peers may store() if the data are longer than a slot.
   void post(const void* data, std::size_t bytes, void* result = nullptr) {
     own_ = static_cast<const Bytes*>(data);
     Line& line = own_line();
@@ -73,8 +78,9 @@ class Exchange {
     }
   }
 
-  // Enters the operation and offers a piece to each rank. `piece(i)` returns rank i's: its address and length, as a
-  // struct {const Bytes* data; std::size_t bytes;}. The data must not change before await_readers() has returned.
+  // Enters the operation and offers a piece of data to each rank. `piece(i)` returns the address and the length of the
+  // piece for rank i, as a struct {const Bytes* data; std::size_t bytes;}. The data must not change before
+  // await_readers() has returned.
   template <class GetPiece>
   void post_pieces(GetPiece piece) {
     std::size_t total = 0;
@@ -94,18 +100,19 @@ class Exchange {
     publish(in_slot ? Place::pieces_in_slot : Place::pieces_in_memory);
   }
 
-  // Waits until this rank has posted in this operation.
+  // Waits until `rank` has posted in the current operation.
   void await(int rank) {
     if (rank != rank_) port_.wait(line_of(rank, number_).number, number_, rank, Wait::entry);
   }
   void await_all() { await_entry(number_, Wait::entry); }
 
-  // Tells that all ranks have entered this operation, which the caller concludes from waits for some of them. begin()
-  // then need not look at each rank.
+  // Records that all ranks have entered operation `number`, which the caller concludes from waits for some of them.
+  // Then begin_operation() need not read the counter of each rank.
   void learn_that_all_entered(std::uint64_t number) { entered_ = std::max(entered_, number); }
 
-  // Copies a part of the data that a rank has posted, after await(rank). `owner_waits`: that rank does nothing
-  // meanwhile but wait for its readers, so it can copy a part.
+  // Copies `bytes` bytes, from `offset` on, of the data that `rank` has posted in the current operation. The caller
+  // must have called await_post(rank). `owner_waits`: during the copy, `rank` does nothing but wait for its readers, so
+  // it can help with the copy.
   void fetch(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
@@ -117,12 +124,13 @@ class Exchange {
     }
   }
 
-  // Copies into another rank's result, after await(rank).
+  // Copies data into the `result` buffer that `rank` has posted. The caller must have called await_post(rank).
   void store(int rank, std::size_t offset, const void* from, std::size_t bytes) {
     if (bytes > 0) port_.write_memory(rank, addresses_of(rank).result + offset, from, bytes);
   }
 
-  // Copies this rank's piece of the data that a rank has posted by post_pieces(), after await(rank).
+  // Copies the piece for this rank of the data that `rank` has posted by post_pieces(). The caller must have called
+  // await_post(rank).
   void fetch_piece(int rank, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
@@ -138,11 +146,12 @@ class Exchange {
       port_.read_memory(rank, to, entry, bytes, owner_waits);
   }
 
-  // Returns the address of a part of the data that this rank has posted.
+  // Returns the address of byte `offset` of the data that this rank has posted.
   const Bytes* own_data(std::size_t offset) const { return own_ + offset; }
 
-  // Returns the address of a part of the data that a rank has posted, after await(rank). If the data lie in the rank's
-  // memory, copies the part into `space` first.
+  // Returns an address at which `bytes` bytes, from `offset` on, of the data that `rank` has posted can be read. The
+  // caller must have called await_post(rank). If the data lie in the private memory of `rank`, copies them to `space`
+  // first.
   const void* view(int rank, std::size_t offset, std::size_t bytes, void* space) {
     if (rank == rank_) return own_data(offset);
     if (const Bytes* data = shared_data(rank)) {
@@ -153,11 +162,13 @@ class Exchange {
     return space;
   }
 
-  // Called after the last fetch or store of an operation by each rank for which another one may wait.
+  // Announces that this rank has finished its reads and stores of the current operation. Called by each rank whose
+  // peers may wait for it in await_reader() or await_readers().
   void finish_reading() { port_.publish(boxes_[rank_]->read, number_); }
 
-  // Waits until a rank, or each rank, has read what this one offered in its memory, in this operation or an earlier one
-  // for whose readers it has not waited. They must be all that read it.
+  // Waits until `rank` (await_reader) or all ranks (await_readers) have read the data that this rank has last offered
+  // in its private memory, in this operation or an earlier one. await_reader() requires that no other rank reads these
+  // data.
   void await_reader(int rank) {
     if (last_in_memory_ && rank != rank_) port_.wait(boxes_[rank]->read, last_in_memory_, rank, Wait::readers);
     last_in_memory_ = 0;
@@ -179,14 +190,15 @@ class Exchange {
     port_.publish(own_line().number, number_);
   }
 
-  // Waits until all ranks have entered operation `number`; each has then finished all operations before it.
+  // Waits until all ranks have entered operation `number`; each rank has then finished all operations before it.
   void await_entry(std::uint64_t number, Wait reason) {
     for (int rank = 0; rank < ranks_; ++rank)
       if (rank != rank_) port_.wait(line_of(rank, number).number, number, rank, reason);
     entered_ = number;
   }
 
-  // Returns what a rank has copied into its line or slot; null if its data lie in its memory.
+  // Returns the address of the data that `rank` has copied into its line or slot; null if the data lie in its private
+  // memory.
   const Bytes* shared_data(int rank) {
     const Place place = place_of(rank);
     if (place == Place::memory) return nullptr;
@@ -209,10 +221,10 @@ class Exchange {
   Port& port_;
   Box* const* boxes_;
   int ranks_, rank_;
-  std::uint64_t number_ = 0;          // of the current operation
-  std::uint64_t entered_ = 0;         // all ranks are known to have entered this operation
-  std::uint64_t last_in_memory_ = 0;  // the last operation whose readers this rank must still await; 0: none
-  const Bytes* own_ = nullptr;        // what this rank offers, or its own piece
+  std::uint64_t number_ = 0;          // number of the current operation
+  std::uint64_t entered_ = 0;         // the last operation that all ranks are known to have entered
+  std::uint64_t last_in_memory_ = 0;  // last operation in private memory whose readers are not awaited yet; 0: none
+  const Bytes* own_ = nullptr;        // the data that this rank offers, or its piece for itself
 };
 
 }  // namespace nearfield::collectives

@@ -1,9 +1,9 @@
-// Collectives in two levels: inside groups of consecutive ranks, such as those of cores that share a cache, and between
-// the first ranks of the groups, the leaders. Each line and each byte crosses the border of a group once, where the
-// algorithms of algorithms.hpp let every rank read it.
+// Collectives in two levels: inside groups of consecutive ranks, such as the ranks on the cores that share a cache, and
+// between the leaders, which are the first ranks of the groups. Each cache line and each byte of payload crosses the
+// border of a group once, whereas in the flat algorithms (algorithms.hpp) every rank reads them across the border.
 //
-// An operation of an exchange is entered by all ranks. A collective in levels is several operations, into most of which
-// a rank enters without data, and without waiting for anybody.
+// A collective in two levels is a sequence of several operations of the exchange. Each operation must be entered by all
+// ranks; a rank that has no part in an operation enters it without data and without waiting.
 #pragma once
 
 #include "collectives/algorithms.hpp"
@@ -11,14 +11,14 @@
 namespace nearfield::collectives {
 
 struct Groups {
-  int size;  // of a group; the last one may be smaller
+  int size;  // ranks per group; the last group may be smaller
 
   int leader_of(int rank) const { return rank / size * size; }
   RankRange members_of(int leader, int ranks) const { return {leader, std::min(leader + size, ranks) - 1}; }
   RankRange leaders(int ranks) const { return {0, leader_of(ranks - 1), size}; }
 };
 
-inline constexpr std::size_t chunk_bytes = 32768;  // of a broadcast: leaders read one while members read the one before
+inline constexpr std::size_t chunk_bytes = 32768;  // leaders read a chunk while members read the previous one
 
 template <class Port>
 void await_ranks(Exchange<Port>& x, RankRange ranks) {
@@ -42,7 +42,8 @@ void barrier_in_groups(Exchange<Port>& x, Groups groups) {
   x.learn_that_all_entered(first);
 }
 
-// The members of the root's group read from the root, those of other groups from their leader, chunk by chunk.
+// A broadcast chunk by chunk. The members of the root's group and the leaders of the other groups read from the root;
+// the other ranks read from their leader.
 template <class Port>
 void bcast_in_groups(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root, Groups groups,
                      std::size_t chunk = chunk_bytes) {
@@ -75,8 +76,9 @@ void bcast_in_groups(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root
   x.await_readers();
 }
 
-// In place: `send` is `receive`. Leaders combine their groups, then all leaders combine the results of the groups:
-// (r0 + r1) + (r2 + r3), so the size of the groups decides about rounding. Long data pass through the slots in chunks.
+// An allreduce, also in place (`send` equals `receive`). Each leader combines the vectors of its group; then each
+// leader combines the results of all groups: (r0 + r1) + (r2 + r3). So the size of the groups affects rounding. Long
+// vectors pass through the slots in chunks.
 template <class Port, class Combine>
 void allreduce_in_groups(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction,
                          Groups groups) {

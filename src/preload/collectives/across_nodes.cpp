@@ -11,7 +11,7 @@ namespace {
 
 bool fits(std::size_t number) { return number <= INT_MAX; }
 
-// Returns whether the root's lane has a rank on each node.
+// Returns whether the root belongs to a lane, and so has a counterpart on each node.
 bool has_lane(const NodeComm& node, int root) { return node.layout().place_of(root).local < node.layout().lanes(); }
 
 }  // namespace

@@ -19,8 +19,8 @@
 namespace nearfield::collectives {
 namespace {
 
-constexpr std::size_t arena_bytes = std::size_t{1} << 30;  // of addresses; only pages that are written take memory
-constexpr std::size_t first_box = 4096;                    // the page before it has the nonce
+constexpr std::size_t arena_bytes = std::size_t{1} << 30;  // address space; only pages that are written use memory
+constexpr std::size_t first_box = 4096;                    // offset; the first page contains the nonce
 constexpr std::size_t box_bytes = (sizeof(Box) + 4095) / 4096 * 4096;
 
 struct Released {
@@ -41,10 +41,11 @@ struct Arena {
   unsigned char* begin = nullptr;
   std::size_t end = first_box;
   std::deque<Released> released;
-  std::unordered_map<std::uint64_t, unsigned char*> peers;  // by nonce
+  std::unordered_map<std::uint64_t, unsigned char*> peers;  // where the arenas of peers are mapped, by nonce
 };
 
-// Never destroyed, since MPI may be finalised by a destructor. A forked child makes its own.
+// Returns the arena of this process. It is never destroyed, since MPI may be finalized by a destructor. A forked child
+// creates its own.
 Arena& arena() {
   static Arena& only = *new Arena;
   return only;
@@ -116,7 +117,7 @@ const ArenaAddress& own_arena() {
 std::size_t take_box() {
   const std::lock_guard guard(arena().lock);
   auto& released = arena().released;
-  // A rank that has ended without freeing a communicator keeps its box from being reused, but no other one.
+  // A rank that has ended without freeing a communicator prevents the reuse of the boxes of this communicator only.
   const auto unused = std::ranges::find_if(released, &Released::is_unused);
   if (unused != released.end()) {
     const std::size_t offset = unused->offset;

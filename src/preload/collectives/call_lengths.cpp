@@ -20,13 +20,13 @@ struct Row {
   std::uint64_t calls = 0, ns = 0;
 };
 
-// A program with more different lengths than these has the others rounded up to powers of two.
+// If there are more rows than this, further lengths are rounded up to powers of two.
 constexpr std::size_t max_rows = 1 << 14;
 
-// Never destroyed: MPI_Finalize may be called by a destructor.
+// The rows by key. Never destroyed, since MPI_Finalize may be called by a destructor.
 std::map<Key, Row>& rows = *new std::map<Key, Row>;
 std::mutex lock;
-thread_local Row* counted = nullptr;  // rows of a map stay where they are
+thread_local Row* counted = nullptr;  // the row of the thread's last call; a std::map does not move its rows
 
 const char* folder() {
   static const char* const name = std::getenv("NEARFIELD_COLLECTIVES_LENGTHS");

@@ -8,7 +8,7 @@
 namespace nearfield::collectives {
 namespace {
 
-// Handles are pointers or numbers.
+// Returns the handle, which is a pointer or an integer, as an integer.
 std::uint64_t number_of(MPI_Datatype type) {
   std::uint64_t number = 0;
   std::memcpy(&number, &type, sizeof type);
@@ -34,7 +34,7 @@ Arithmetic floating(std::size_t bytes) {
   return bytes == 4 ? Arithmetic::float32 : bytes == 8 ? Arithmetic::float64 : Arithmetic::none;
 }
 
-// Open addressing, since the table is read in each call.
+// A hash table of the predefined datatypes, with open addressing, since each collective looks up its datatype.
 class NamedTypes {
  public:
   NamedTypes() {
@@ -100,7 +100,7 @@ class NamedTypes {
     int bytes = 0;
     MPI_Aint lower = 0, extent = 0;
     if (type == MPI_DATATYPE_NULL || number_of(type) == 0 || find(type)) return;
-    if (PMPI(MPI_Type_size)(type, &bytes) != MPI_SUCCESS || bytes <= 0) return;  // a Fortran type that is not there
+    if (PMPI(MPI_Type_size)(type, &bytes) != MPI_SUCCESS || bytes <= 0) return;  // a Fortran type without support
     PMPI(MPI_Type_get_extent)(type, &lower, &extent);
     std::size_t at = index_of(number_of(type));
     while (slots_[at].number != 0) at = (at + 1) % size;
@@ -111,7 +111,7 @@ class NamedTypes {
   Slot slots_[size];
 };
 
-// Calls `pack(first element, elements)` for parts of at max_elements 1 GiB, since MPI_Pack counts bytes as int.
+// Calls `pack(first element, number of elements)` for parts of at most 1 GiB, since MPI_Pack counts bytes as int.
 template <class Pack>
 void for_parts(std::int64_t count, MPI_Datatype type, Pack pack) {
   const std::int64_t bytes = size_of(type);

@@ -1,4 +1,4 @@
-// Runs the algorithm that was chosen for a collective of the ranks of one node.
+// Runs the algorithm that was selected for a collective among the ranks of one node.
 #pragma once
 
 #include "collectives/doubling.hpp"

@@ -23,10 +23,11 @@ namespace nearfield::collectives {
 namespace {
 
 constexpr Nanoseconds millisecond = 1'000'000;
-constexpr Nanoseconds spin_time = 5 * millisecond;       // then a rank sleeps even if it has a core for itself
-constexpr Nanoseconds min_sleep = millisecond / 10;      // a rank that is not woken, since its peer has not looked for
-constexpr Nanoseconds max_sleep = millisecond / 2;       // sleepers, continues that much later
-constexpr Nanoseconds check_period = 500 * millisecond;  // for peers that have died
+constexpr Nanoseconds spin_time = 5 * millisecond;  // after this time a rank sleeps even if it has a core for itself
+// The shortest and the longest time-out of one sleep. A rank continues after this time if its peer does not wake it,
+// because the peer has not looked for sleepers yet.
+constexpr Nanoseconds min_sleep = millisecond / 10, max_sleep = millisecond / 2;
+constexpr Nanoseconds check_period = 500 * millisecond;  // between two checks whether the awaited peer has died
 
 Nanoseconds now() {
   timespec time;
@@ -34,20 +35,20 @@ Nanoseconds now() {
   return time.tv_sec * Nanoseconds{1'000'000'000} + time.tv_nsec;
 }
 
-// The part of a counter that a futex compares. It lies in memory that the ranks share, mapped for reading alone.
+// Returns the low 32 bits of a counter, which a futex compares. They lie in shared memory that is mapped read-only.
 const std::uint32_t* low_word(const Counter& counter) {
   static_assert(std::endian::native == std::endian::little);
   return reinterpret_cast<const std::uint32_t*>(&counter);
 }
 
-// Sleeps for some time, or until the counter's owner wakes its sleepers, unless the counter has grown meanwhile. Returns
-// whether the owner has woken this thread.
+// Sleeps by FUTEX_WAIT for at most `duration`, or until the owner of the counter wakes its sleepers; not at all if the
+// counter no longer equals `seen`. Returns whether the owner has woken this thread.
 bool sleep_on(const Counter& counter, std::uint64_t seen, Nanoseconds duration) {
   const timespec time{0, duration};
   return syscall(SYS_futex, low_word(counter), FUTEX_WAIT, static_cast<std::uint32_t>(seen), &time, nullptr, 0) == 0;
 }
 
-// Returns whether the process has ended; a zombie has.
+// Returns whether the process has ended. A zombie counts as ended.
 bool has_ended(pid_t process) {
   char path[64], text[512] = {};
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
@@ -60,8 +61,8 @@ bool has_ended(pid_t process) {
   return end_of_name && (end_of_name[2] == 'Z' || end_of_name[2] == 'X');
 }
 
-// Calls `copy(own address, their address, bytes)`, which returns how many bytes it has copied, until all are. Returns
-// whether they are.
+// Calls `copy(own address, peer's address, bytes)`, which returns the number of bytes that it has copied, until all
+// bytes are copied. Returns false if a call fails.
 template <class CopySome>
 bool transfer(void* own, std::uintptr_t theirs, std::size_t bytes, CopySome copy) {
   auto* at = static_cast<Bytes*>(own);
@@ -93,7 +94,7 @@ void LivePort::wait_long(const Counter& counter, std::uint64_t number, int rank)
   const bool is_shared = is_core_shared(begin);
   bool sleeps = is_shared;
   if (auto& own = boxes_[static_cast<std::size_t>(rank_)]->sleeps; (own.load(std::memory_order_relaxed) != 0) != sleeps)
-    own.store(sleeps, std::memory_order_relaxed);  // only a change takes the line from the others' caches
+    own.store(sleeps, std::memory_order_relaxed);  // a store would invalidate the line in the peers' caches
   for (int i = 0;; ++i) {
     if (heap_.poll) heap_.poll();
     progress();
@@ -123,13 +124,14 @@ void LivePort::look_for_sleepers() {
   });
 }
 
-// A peer that goes to sleep at this moment may miss it, and then continues after its time.
+// Wakes all threads that sleep on the counter, by FUTEX_WAKE. A peer that is just going to sleep may miss the call, and
+// then continues when its sleep times out.
 void LivePort::wake_sleepers(const Counter& counter) {
   syscall(SYS_futex, low_word(counter), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// A probe on the program's communicator receives nothing. One on MPI_COMM_SELF does not suffice: MPICH 4.0 drives no
-// progress by it.
+// Drives the MPI library's progress by an MPI_Iprobe on the program's communicator, which receives nothing. A probe on
+// MPI_COMM_SELF does not suffice: in MPICH 4.0 it drives no progress.
 void LivePort::progress() const {
   int flag = 0;
   PMPI(MPI_Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);

@@ -1,26 +1,28 @@
-// Measures algorithms of collectives against each other, for `nearfield tune --collectives`.
+// Compares the latency of different algorithms of the same collective, for `nearfield tune --collectives`.
 //
 //   mpirun -n RANKS nearfield-collectives CPU,CPU... [NATIVE] OPERATION:BYTES:ALGORITHM,ALGORITHM...[:CHECK] ...
 //   mpirun -n 1 nearfield-collectives variables PREFIX
 //
-// Runs with libnearfield_collectives.so preloaded, which lets it choose the algorithm from call to call: all are measured
-// in one process on the same cores, in turn, milliseconds apart. Rank i runs on the i-th CPU of the list, on whichever
-// node it is.
+// This program runs with libnearfield_collectives.so preloaded, which allows the program to choose the algorithm from
+// call to call: all algorithms are measured in one process on the same cores, in turn, milliseconds apart. Rank i runs
+// on the i-th CPU of the list, on whichever node the rank is.
 //
-// With NATIVE, the algorithms are the MPI's own, and nothing is preloaded (measure_choice.hpp). It is `native-calls` or
-// `native-communicators`, by when this MPI reads the variables that select algorithms. CHECK is `check` or
-// `check-any-call`: before an algorithm is measured, its results are compared with what they must be (measure_check.hpp), and
-// it is left out if they are wrong. `variables` prints the control variables that select algorithms.
+// With NATIVE, the algorithms are the MPI's own, and nothing is preloaded (measure_choice.hpp). NATIVE is
+// `native-calls` if this MPI reads the variables that select algorithms in each call, and `native-communicators` if it
+// reads them when a communicator is created. CHECK is `check` or `check-any-call`: before an algorithm is measured, its
+// results are compared with the expected results (measure_check.hpp), and an algorithm with wrong results is not
+// measured. `variables` prints the control variables (MPI_T) whose names begin with PREFIX.
 //
-// A sample is the maximum over ranks of the mean time of the calls of a batch; a call is timed by itself on each rank, so
-// that a rank which arrives early measures how long it waits. Before each call, and outside the timed part, each rank
-// rewrites what it sends. In half of the batches of short calls each rank arrives late by a random time, up to that of a
-// call or 5 us, as ranks of a real program do.
+// A sample is the maximum over ranks of the mean latency of the calls of a batch. Each rank times each call on its own,
+// so the latency on a rank that arrives early includes its wait for the others. Before each call, and outside the timed
+// part, each rank rewrites its send buffer. In half of the batches of short calls each rank arrives late by a random
+// delay of at most the latency of a call or 5 us, as ranks of a real program do.
 //
-// Prints JSON lines: {"latency_ns": L}, the core-to-core latency between rank 0 and the next rank of its node, at the begin and at the end, and
-// {"operation": O, "bytes": B, "arrival": "together" or "late", "latency_ns": L, "samples": {ALGORITHM: [ns, ...], ...}}.
-// With NATIVE also {"operation": O, "bytes": B, "trying": ALGORITHM} before a check, and with "" after all of them, and
-// {"operation": O, "bytes": B, "algorithm": ALGORITHM, "refused": REASON}.
+// Prints JSON lines: {"latency_ns": L} at the end, where L is the core-to-core latency between rank 0 and the next rank
+// of its node, and {"operation": O, "bytes": B, "arrival": "together" or "late", "latency_ns": L, "samples":
+// {ALGORITHM: [ns, ...], ...}}. With CHECK also {"operation": O, "bytes": B, "trying": ALGORITHM} before each check,
+// the same line with an empty ALGORITHM after all checks of the operation, and {"operation": O, "bytes": B,
+// "algorithm": ALGORITHM, "refused": REASON} for each algorithm that is left out.
 #include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
@@ -47,11 +49,11 @@ using nearfield::collectives::Doubles;
 using nearfield::collectives::Operation;
 using nearfield::collectives::split;
 
-constexpr double batch_ns = 200e3;                // of calls, without what is between them
-constexpr int max_batches = 6, min_batches = 3;   // of one algorithm and arrival
-constexpr double longest_delay_ns = 5e3;          // of a rank that arrives late
-constexpr std::size_t max_late_bytes = 64 << 10;  // longer calls take longer than ranks differ in their arrival
-constexpr std::size_t max_long_bytes = 1 << 20;   // longer ones have the least number of batches
+constexpr double batch_ns = 200e3;                // time in the calls of a batch, without the time between calls
+constexpr int max_batches = 6, min_batches = 3;   // batches per algorithm and kind of arrival
+constexpr double longest_delay_ns = 5e3;          // of a late arrival
+constexpr std::size_t max_late_bytes = 64 << 10;  // longer calls take longer than the spread of arrivals
+constexpr std::size_t max_long_bytes = 1 << 20;   // longer vectors are measured in min_batches only
 constexpr int latency_batches = 20, round_trips = 100;
 
 int rank_ = 0, ranks_ = 0;
@@ -74,7 +76,7 @@ void spin_ns(double ns) {
 // ---- core-to-core latency
 
 struct Flags {
-  alignas(128) std::atomic<std::uint64_t> request;  // 128: prefetchers of the adjacent line must not couple the two
+  alignas(128) std::atomic<std::uint64_t> request;  // 128: not in adjacent lines, which a core prefetches in pairs
   alignas(128) std::atomic<std::uint64_t> reply;
 };
 
@@ -103,8 +105,8 @@ class LatencyGauge {
   LatencyGauge& operator=(const LatencyGauge&) = delete;
   ~LatencyGauge() { MPI_Win_free(&window_); }
 
-  // Returns half of a round trip between rank 0 and the next rank of its node, on these two: the minimum over batches of
-  // the mean. Returns 0 on the others, or if there is no such rank.
+  // Returns half of the round-trip time, in ns, between rank 0 and the next rank of the same node, as the minimum over
+  // batches of the mean. Returns 0 on all other ranks, or if rank 0 is alone on its node.
   double measure_ns() {
     double best = takes_part_ ? 1e18 : 0;
     for (int batch = 0; batch < latency_batches && takes_part_; ++batch) {
@@ -130,9 +132,9 @@ class LatencyGauge {
   std::uint64_t turn_ = 0;
 };
 
-// ---- measuring
+// ---- measurement
 
-// Returns the name of an algorithm, without the variables that select it.
+// Returns the name of an algorithm without the "@VARIABLE=VALUE..." that selects it.
 std::string name_of(const std::string& algorithm) { return algorithm.substr(0, algorithm.find('@')); }
 
 class Cell {
@@ -147,7 +149,7 @@ class Cell {
     buffers_.receive.resize(count * (operation.receives_blocks ? ranks : 1));
   }
 
-  // Leaves out the algorithms whose results are wrong on any rank.
+  // Checks the results of all algorithms, and removes the algorithms whose results are wrong on any rank.
   void check(bool any_call) {
     std::vector<std::string> right;
     for (const std::string& algorithm : algorithms_) {
@@ -196,7 +198,8 @@ class Cell {
     std::fflush(stdout);
   }
 
-  // Returns the problem of the first rank that has one, without characters that JSON would need to escape.
+  // Returns the problem reported by the lowest rank that has one, or an empty string; the same text on all ranks.
+  // Replaces characters that JSON would need to escape by spaces.
   std::string agree(const std::string& own) {
     choice_.release();
     int first = own.empty() ? ranks_ : rank_, found = ranks_;
@@ -222,7 +225,7 @@ class Cell {
     return total / calls;
   }
 
-  // Returns about how long a call takes; the same number on all ranks.
+  // Returns an estimate of the latency of a call in ns, at least 50; the same number on all ranks.
   double estimate_ns() {
     time_calls(2, 0);
     double ns = time_calls(2, 0), max_ns = 0;
@@ -279,7 +282,8 @@ void bind_to(const std::string& cpu) {
   if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot run on CPU " + cpu);
 }
 
-// The collectives of MPI_COMM_WORLD become direct after a few calls, if they can.
+// Makes a few calls on MPI_COMM_WORLD, after which its collectives become direct if the ranks can share memory. Aborts
+// the job if no call was direct.
 void require_direct() {
   const auto count =
       reinterpret_cast<unsigned long long (*)()>(dlsym(RTLD_DEFAULT, "nearfield_collectives_count_direct"));

@@ -7,7 +7,7 @@
 namespace nearfield::collectives {
 namespace {
 
-constexpr std::size_t max_varied_bytes = 1 << 20;  // longer vectors are checked once, since that takes long
+constexpr std::size_t max_varied_bytes = 1 << 20;  // longer vectors are checked in one case only, to save time
 constexpr double unset = -1;
 
 struct Case {
@@ -19,7 +19,7 @@ struct Case {
   std::size_t blocks() const { return size() * static_cast<std::size_t>(ranks); }
 };
 
-// Whole numbers, so that sums are exact in every order.
+// The values are integers, so that sums of doubles are exact in every order.
 double value(int rank, std::size_t i) { return (rank + 1) * (1.0 + static_cast<double>(i % 61)); }
 double sum_of_all(int ranks, std::size_t i) { return ranks * (ranks + 1) / 2 * (1.0 + static_cast<double>(i % 61)); }
 
@@ -46,7 +46,8 @@ std::string compare(int code, const Doubles& got, std::size_t count, Expected ex
   return "";
 }
 
-// Each rank in turn arrives late: nobody may leave before.
+// In each round another rank arrives 100 us late. Returns an error if any rank leaves the barrier before the last rank
+// has entered.
 std::string check_barrier(const Case& c) {
   using Clock = std::chrono::steady_clock;
   for (int late = 0; late < c.ranks; ++late) {
@@ -110,7 +111,7 @@ std::string check_reduce_scatter(const Case& c) {
                  [&](std::size_t i) { return sum_of_all(c.ranks, first + i); });
 }
 
-// ---- an operator that does not commute: the composition of maps x -> a x + b, of which a is -1
+// ---- an operator that does not commute: the composition of linear maps x -> a x + b with a = -1
 
 struct Map {
   double a, b;
@@ -130,7 +131,7 @@ std::string check_order(const Operation& operation, const Case& c) {
   MPI_Type_contiguous(2, MPI_DOUBLE, &pair);
   MPI_Type_commit(&pair);
   MPI_Op_create(compose, 0, &op);
-  const int count = std::max(2 * c.ranks, c.count / 2);  // an algorithm may cut only long vectors into parts
+  const int count = std::max(2 * c.ranks, c.count / 2);  // some algorithms split only long vectors
   std::vector<Map> send(static_cast<std::size_t>(count), Map{-1, 1.0 + c.rank}), receive(send);
   const int code = is_reduce ? MPI_Reduce(send.data(), receive.data(), count, pair, op, c.root, c.comm)
                              : MPI_Allreduce(send.data(), receive.data(), count, pair, op, c.comm);

@@ -63,7 +63,7 @@ void print_items(MPI_T_enum items) {
   std::exit(1);
 }
 
-// ---- the preloaded library
+// ---- algorithms of the preloaded library
 
 class PreloadedChoice : public Choice {
  public:
@@ -78,7 +78,7 @@ class PreloadedChoice : public Choice {
   Override* override_;
 };
 
-// ---- the MPI's own
+// ---- the MPI's own algorithms
 
 class Integer {
  public:

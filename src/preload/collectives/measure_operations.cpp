@@ -35,7 +35,7 @@ constexpr Operation all_operations[] = {
      [](Buffers& b) { return MPI_Allreduce(b.send.data(), b.receive.data(), b.count, MPI_DOUBLE, MPI_SUM, b.comm); }},
     {"reduce_scatter", false, false,
      [](Buffers& b) {
-       // The length of this operation is that of the whole vector.
+       // `count` is the length of the whole vector, of which each rank receives a part.
        const std::vector<int> counts = scattered_counts(b.count, b.ranks);
        return MPI_Reduce_scatter(b.send.data(), b.receive.data(), counts.data(), MPI_DOUBLE, MPI_SUM, b.comm);
      }},

@@ -14,9 +14,9 @@ namespace nearfield::collectives {
 
 struct Card {
   ArenaAddress arena;
-  std::uint64_t box, closed;  // offset in the arena; the counter's value
-  std::uint64_t secret;       // the address of a copy of the nonce in the rank's own memory
-  std::uint64_t selection;    // a digest: ranks that would choose different algorithms would wait for ever
+  std::uint64_t box, closed;  // offset of the rank's box in its arena, and the value of the box's counter `closed`
+  std::uint64_t secret;       // the address, in the rank's private memory, of a copy of its arena's nonce
+  std::uint64_t selection;    // digest of the settings; ranks with different algorithms would deadlock
 };
 
 namespace {
@@ -30,8 +30,9 @@ std::uint64_t number_of(MPI_Comm comm) {
   return number;
 }
 
-// The communicators that were used last, by handle. A communicator that one thread frees is none that another one uses
-// meanwhile, so an entry that has the right handle before and after its node was read belongs to it.
+// A cache of the communicators that were used last, indexed by a hash of the handle. A program must not free a
+// communicator in one thread while another thread uses it, so if an entry has the right handle both before and after
+// its `node` was read, `node` belongs to this handle.
 struct Entry {
   std::atomic<std::uint64_t> comm{0};
   std::atomic<NodeComm*> node{nullptr};
@@ -59,7 +60,8 @@ NodeComm* look_up(MPI_Comm comm) {
   return entry.comm.load(std::memory_order_acquire) == number_of(comm) ? node : nullptr;
 }
 
-// MPIs have some thousand communicators at a time. A program that uses many itself gets no more of ours.
+// MPIs support some thousand communicators at a time. A program that uses many of its own gets at most `max_lanes`
+// lanes, each of which is one more communicator.
 constexpr int max_lanes = 64;
 std::atomic<int> lanes{0};
 std::atomic<bool> is_finalizing{false};
@@ -69,7 +71,8 @@ int copy_nothing(MPI_Comm, int, void*, void*, void*, int* flag) {
   return MPI_SUCCESS;
 }
 
-// Returns a number that the ranks of one node share.
+// Returns a number that is equal on all ranks of a node and different on other nodes. For tests, the setting
+// `node_ranks` divides a host into several nodes.
 std::uint64_t host_of(std::uint64_t host) {
   const int node_ranks = settings().node_ranks;
   if (node_ranks == 0) return host;
@@ -78,7 +81,8 @@ std::uint64_t host_of(std::uint64_t host) {
   return host ^ static_cast<std::uint64_t>(rank / node_ranks) * 0x9e3779b97f4a7c15u;
 }
 
-// Buffers may lie in a device's memory, which only the MPI library can copy from.
+// Returns whether a GPU runtime is loaded. Then buffers may lie in device memory, from which only the MPI library can
+// copy.
 bool has_device_memory() {
   for (const char* name :
        {"libcuda.so.1", "libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.6", "libze_loader.so.1"})
@@ -129,12 +133,13 @@ int NodeComm::forget(MPI_Comm comm, int, void* value, void*) {
 }
 
 NodeComm* NodeComm::count_call() {
-  if (calls_++ < settings().after) return nullptr;  // a communicator that is used once costs nothing
+  if (calls_++ < settings().after) return nullptr;  // a communicator that is used once is never connected
   connect();
   return state_ == State::direct ? this : nullptr;
 }
 
-// Exchanges cards, maps the boxes of the node, makes the lanes, and agrees with the other ranks on the result.
+// Exchanges the ranks' cards by an MPI_Allgather, maps the boxes of the ranks of this node, creates the lanes, and
+// agrees with all ranks, by MPI_Allreduce, whether all have succeeded. Sets `state_`.
 void NodeComm::connect() {
   state_ = State::left_to_mpi;
   Card own{own_arena(), 0, 0, reinterpret_cast<std::uintptr_t>(&secret), settings().digest};
@@ -148,7 +153,7 @@ void NodeComm::connect() {
   for (const Card& card : cards) hosts.push_back(card.arena.host);
   layout_ = Layout(hosts, rank_);
   spans_nodes_ = layout_.nodes() > 1;
-  const bool has_peers = layout_.max_members() > 1;  // on some node
+  const bool has_peers = layout_.max_members() > 1;  // some node has several ranks
   int is_connected = has_peers && map_boxes(cards) && (!spans_nodes() || lanes.load() < max_lanes), are_connected = 0;
   if (has_peers) PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
   if (are_connected && spans_nodes()) {
@@ -166,7 +171,7 @@ void NodeComm::connect() {
     state_ = State::direct;
   } else {
     free_lane();
-    if (own.box) release_box(own.box, nullptr, nullptr, 0);  // nobody has used it
+    if (own.box) release_box(own.box, nullptr, nullptr, 0);  // no rank has used the box
   }
 }
 
@@ -193,7 +198,7 @@ bool NodeComm::map_boxes(const std::vector<Card>& cards) {
   return true;
 }
 
-// All ranks of the communicator call it.
+// Splits the communicator into lanes. Collective over the communicator. Returns whether this rank succeeded.
 bool NodeComm::make_lane() {
   const auto [node, local] = layout_.own();
   const int color = local < layout_.lanes() ? local : MPI_UNDEFINED;

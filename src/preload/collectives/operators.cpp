@@ -16,15 +16,49 @@ void combine(void* out, const void* a, const void* b, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) to[i] = Combine{}(left[i], right[i]);
 }
 
-// clang-format off
-// Sums of signed numbers wrap, as they do in practice in every MPI.
-struct Sum { template <class T> T operator()(T a, T b) const { return static_cast<T>(a + b); } };
-struct Product { template <class T> T operator()(T a, T b) const { return static_cast<T>(a * b); } };
-struct Maximum { template <class T> T operator()(T a, T b) const { return a > b ? a : b; } };
-struct Minimum { template <class T> T operator()(T a, T b) const { return a < b ? a : b; } };
-struct And { template <class T> T operator()(T a, T b) const { return static_cast<T>(a & b); } };
-struct Or { template <class T> T operator()(T a, T b) const { return static_cast<T>(a | b); } };
-struct Xor { template <class T> T operator()(T a, T b) const { return static_cast<T>(a ^ b); } };
+// Signed integer sums wrap around on overflow, as in practice in every MPI.
+struct Sum {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a + b);
+  }
+};
+struct Product {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a * b);
+  }
+};
+struct Maximum {
+  template <class T>
+  T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+struct Minimum {
+  template <class T>
+  T operator()(T a, T b) const {
+    return a < b ? a : b;
+  }
+};
+struct And {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a & b);
+  }
+};
+struct Or {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a | b);
+  }
+};
+struct Xor {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a ^ b);
+  }
+};
 // clang-format on
 
 template <class Combine>
@@ -93,7 +127,8 @@ bool Operator::find(MPI_Op op, MPI_Datatype type, Operator& found) {
   if (op == MPI_BOR) found.kernel_ = kernel_for_integers<Or>(arithmetic);
   if (op == MPI_BXOR) found.kernel_ = kernel_for_integers<Xor>(arithmetic);
   if (found.kernel_) return true;
-  // The rest is the MPI library's own arithmetic, whose results for NaN and for equal values differ between libraries.
+  // For the remaining pairs MPI_Reduce_local computes, since the results for NaN and for equal values differ between
+  // MPI libraries.
   if (op == MPI_MAX || op == MPI_MIN) return is_floating(arithmetic);
   if (op == MPI_LAND || op == MPI_LOR || op == MPI_LXOR)
     return (arithmetic != Arithmetic::none && !is_floating(arithmetic)) || type == MPI_LOGICAL || type == MPI_C_BOOL;

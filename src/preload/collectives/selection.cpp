@@ -47,10 +47,10 @@ bool is_for_several_nodes(Algorithm algorithm) {
   return algorithm == Algorithm::leaders || algorithm == Algorithm::lanes;
 }
 
-// What communicators that span nodes use without rules: what saves messages between nodes, or copies inside them,
-// whatever the network is like. Where more than that decides, which is the case for long data that pass through one
-// rank or are copied once more, the MPI library's own algorithms, which overlap both, may be faster, and nothing is
-// known before it is measured.
+// The defaults for communicators that span nodes: algorithms that send fewer messages between nodes, or copy less
+// inside a node, on any network. Long data pass through one rank or are copied once more by these algorithms, while the
+// MPI library's own algorithms overlap communication between nodes with copies inside a node; which is faster then is
+// unknown without a measurement, so the default is the MPI library's algorithm.
 constexpr std::string_view usual_of_several_nodes[] = {
     "barrier@2x2=leaders",
     "bcast@2x2=leaders-65536+mpi",
@@ -64,10 +64,10 @@ constexpr std::string_view usual_of_several_nodes[] = {
     "scan@2x2=mpi",
 };
 
-// What communicators of many ranks use without rules. It follows from simulations of 16, 32 and 128 ranks with 8 B, 1 KiB
-// and 4 KiB (docs/explanation/collectives.md): doubling is faster than messages whatever a description leaves open, and
-// than flat algorithms unless fetches overlap fully. For shorter blocks than these, it is not known whether flat
-// algorithms are faster than messages.
+// The defaults for communicators with many ranks on one node. They follow from simulations of 16, 32 and 128 ranks with
+// 8 B, 1 KiB and 4 KiB (docs/explanation/collectives.md): doubling is faster than the MPI's messages for all values
+// that a machine description leaves open, and faster than the flat algorithms unless fetches overlap fully. For shorter
+// blocks than these, it is unknown whether flat algorithms are faster than messages.
 struct Usual {
   int min_ranks;
   std::string_view entry;
@@ -84,7 +84,7 @@ bool read_number(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Returns the part of `rest` before the separator, and removes both.
+// Removes the part of `rest` up to and including the first separator. Returns this part without the separator.
 std::string_view take_until(std::string_view& rest, char separator) {
   const std::size_t at = std::min(rest.find(separator), rest.size());
   const std::string_view taken = rest.substr(0, at);
@@ -92,7 +92,8 @@ std::string_view take_until(std::string_view& rest, char separator) {
   return taken;
 }
 
-// Reads "grouped8", or the name of another algorithm of the operation.
+// Parses "grouped8" (groups of 8 ranks) or the name of another algorithm of the operation. Returns false if `text` is
+// neither.
 bool read_choice(std::string_view text, Operation operation, Choice& choice) {
   const std::size_t end = std::min(text.find_first_of("0123456789"), text.size());
   const int algorithm = find_name(algorithm_names, text.substr(0, end));
@@ -160,7 +161,8 @@ bool read_selection(const char* text, std::size_t length, SelectionEntry& entry)
 
 }  // namespace nearfield::collectives
 
-// Called by name, by measure.cpp. Returns false if it knows no such operation or algorithm.
+// Sets the algorithm of an operation on all communicators of this process. measure.cpp finds this function by dlsym.
+// Returns false if there is no such operation, or the operation has no such algorithm.
 NEARFIELD_EXPORT bool nearfield_collectives_override(const char* operation, const char* algorithm) {
   using namespace nearfield::collectives;
   const int of = find_name(operation_names, operation);

@@ -1,7 +1,8 @@
-// The MPI functions on which this library interposes. Each does the collective directly where the communicator lies in
-// one node, the arguments are valid, and the operator is one of operators.hpp; where it spans nodes, across_nodes.hpp
-// does some of them. Else the MPI library does it, which also reports all errors. Whether it is direct depends only on
-// what MPI makes equal on all ranks of a correct program.
+// The MPI functions on which this library interposes. A call is direct if this library performs the collective itself:
+// if the communicator lies in one node, the arguments are valid, and the operator is listed in operators.hpp. On
+// communicators that span nodes, across_nodes.hpp performs some collectives. All other calls are forwarded to the MPI
+// library, which also reports all errors. Whether a call is direct depends only on what MPI makes equal on all ranks of
+// a correct program.
 #include "base/export.h"
 #include "preload/collectives/across_nodes.hpp"
 #include "preload/collectives/counts.hpp"
@@ -14,9 +15,9 @@ using namespace nearfield::collectives;
 
 namespace {
 
-// Arguments that the MPI library would report are left to it.
+// Calls with arguments that are not valid are forwarded to the MPI library, which reports the error.
 bool is_valid(std::int64_t count, MPI_Datatype type) { return count >= 0 && type != MPI_DATATYPE_NULL; }
-// A null buffer is MPI_BOTTOM in some MPIs, and then has a derived datatype.
+// A null buffer is valid with a derived datatype, since some MPIs define MPI_BOTTOM as null.
 bool is_valid(const void* buffer, std::int64_t count, MPI_Datatype type) {
   return is_valid(count, type) && (buffer || count == 0 || !find_named(type));
 }
@@ -25,17 +26,17 @@ NodeComm* find(MPI_Comm comm, int root) {
   NodeComm* const node = NodeComm::find(comm);
   return node && root >= 0 && root < node->ranks() ? node : nullptr;
 }
-// Returns null if the communicator spans nodes.
+// Returns `node`, or null if the communicator spans nodes.
 NodeComm* unless_spanning(NodeComm* node) { return node && !node->spans_nodes() ? node : nullptr; }
 
-// Returns null if the MPI library's own algorithm is selected for this length.
+// Returns `node`, or null if the MPI library's own algorithm is selected for this operation and length.
 NodeComm* unless_left_to_mpi(NodeComm* node, Operation operation, std::int64_t count, MPI_Datatype type) {
   return node && node->choose(operation, count, type).algorithm != Algorithm::mpi ? node : nullptr;
 }
 
 Bytes* as_bytes(const void* buffer) { return static_cast<Bytes*>(const_cast<void*>(buffer)); }
 
-// One rank's part of a buffer that has one for each rank.
+// The part, for one rank, of a buffer that has a part for each rank.
 struct Part {
   const void* buffer;
   std::int64_t count;
@@ -55,7 +56,7 @@ bool are_valid(int ranks, GetPart part) {
   return true;
 }
 
-// The parts of all ranks as contiguous data.
+// Returns the parts of all ranks as contiguous data, packed if needed.
 template <class GetPart>
 std::vector<Outgoing> make_outgoing(const NodeComm& node, GetPart part, MPI_Comm comm) {
   std::vector<Outgoing> made;
@@ -83,13 +84,13 @@ auto targets_in(const std::vector<Incoming>& parts) {
   };
 }
 
-// Copies a rank's own part from its send buffer to its receive buffer.
+// Copies this rank's own part from the send buffer to the receive buffer.
 void move_own(const Outgoing& from, Incoming& to) {
   if (from.bytes() > 0) std::memcpy(to.data(), from.data(), std::min(from.bytes(), to.bytes()));
   to.unpack();
 }
 
-// ---- the collectives: each returns whether it has been done
+// ---- direct collectives: each function returns whether it has performed the collective
 
 bool try_barrier(MPI_Comm comm) {
   NodeComm* const node = NodeComm::find(comm);
@@ -128,7 +129,8 @@ bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MP
   return true;
 }
 
-// `has_blocks`: all ranks send the same number of bytes, which the root knows as the length of each part.
+// `has_blocks`: all ranks send the same number of bytes (MPI_Gather), so the length of the root's first part selects
+// the algorithm.
 template <class GetPart>
 bool try_gather(Part own, GetPart part, int root, MPI_Comm comm, bool has_blocks) {
   NodeComm* node = unless_spanning(find(comm, root));
@@ -237,8 +239,8 @@ bool try_alltoallv(bool is_in_place, GetSent sent, GetReceived received, MPI_Com
   return true;
 }
 
-// Calls `reduce(node, send buffer, reduction, choice)`, and returns what it returns, if this library combines such
-// elements, and the MPI library's own algorithm is not selected for this length.
+// If this library implements the operator on this datatype, and the MPI library's own algorithm is not selected for
+// this length, calls `reduce(node, send buffer, reduction, choice)` and returns its result. Otherwise returns false.
 template <class Reduce>
 bool try_reduction(Operation operation, const void* send, const void* receive, std::int64_t count, MPI_Datatype type,
                    MPI_Op op, NodeComm* node, Reduce reduce) {
@@ -272,7 +274,7 @@ bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Data
                        });
 }
 
-// `count(i)` returns how many elements rank i gets.
+// `count(i)` returns the number of elements that rank i receives.
 template <class GetCount>
 bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   NodeComm* const node = unless_spanning(NodeComm::find(comm));
@@ -303,7 +305,8 @@ bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype 
 
 }  // namespace
 
-// Defines the wrapper of `name`, which returns after `attempt` has done the collective, or calls the MPI library.
+// Defines the wrapper of the MPI function `name`. `attempt` is an expression that performs the collective and is true
+// if it has succeeded; if it is false, the wrapper calls the MPI library.
 #define WRAP(name, parameters, arguments, attempt)              \
   NEARFIELD_EXPORT int name parameters {                        \
     static Counts& counts = *new Counts(#name);                 \
@@ -327,7 +330,8 @@ NEARFIELD_EXPORT_PMPI(MPI_Finalize)
 
 WRAP(MPI_Barrier, (MPI_Comm comm), (comm), try_barrier(comm))
 
-// The parts of a buffer, by arrays of counts and displacements or by one count.
+// Functions that return the part of rank i of a buffer: by arrays of counts and displacements in elements (LISTED), by
+// one count for all ranks (EVEN), or by arrays of counts, displacements in bytes and datatypes (TYPED).
 #define LISTED(buffer, counts, displacements, type) \
   [&](int i) { return part_at(buffer, displacements[i], counts[i], type); }
 #define EVEN(buffer, count, type) [&](int i) { return part_at(buffer, std::int64_t{i} * count, count, type); }

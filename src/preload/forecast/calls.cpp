@@ -1,5 +1,6 @@
-// The wrappers of all functions in calls.def, under both names, since Fortran's bindings and other tools call either.
-// Each calls the next library's function of the same name. Only the outermost call of a thread is counted.
+// The wrappers of all functions in the table calls.def, under their MPI_ and their PMPI_ names, since Fortran bindings
+// and other tools may call either. Each wrapper calls the definition of the same name in the next library. Only the
+// outermost call of a thread is counted.
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +23,7 @@ int pass_on(Own own, const Word* w) {
     return own(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12]);
 }
 
-// One call of an MPI function: the wrapper passes it to count_timed() and count_found().
+// One call of an MPI function, as passed to count_timed() and count_successful_poll().
 struct Call {
   const Shape& shape;
   Function& function;
@@ -57,7 +58,7 @@ int count_timed(const Call& call, Own own) {
   return result;
 }
 
-// Counts an untimed poll that found something.
+// Counts a poll that found something, and whose beginning was not timed.
 [[gnu::noinline]] void count_found(const Call& call) {
   Polls& last = polls;
   const std::uint64_t ended = ticks(), left = end_untimed(last, call.table, ended), gap = std::min(left, last.gap);
@@ -81,7 +82,8 @@ template <int n, class Own>
   return result;
 }
 
-// Counts a call of any function. A poll that repeats the previous one costs only a few instructions.
+// Performs and counts a call of any function of the table. A poll that repeats the previous poll costs only a few
+// instructions.
 template <const Shape& shape, int n, class Own>
 [[gnu::always_inline]] inline int counted_or_untimed(Function& function, Own own, const Word (&arguments)[n],
                                                      const void* site) {
@@ -108,7 +110,8 @@ template <const Shape& shape, int n, class Own>
   return counted<n>(shape, function, own, words, site);
 }
 
-// Returns the ticks of a call: the minimum of several means, since others may use the core at the same time.
+// Returns the overhead of the wrapper per call in ticks: the minimum of several means, since other processes may use
+// the core at the same time.
 template <const Shape& shape>
 double measure_ticks(const Word (&arguments)[6]) {
   static Function function{"-", 1};
@@ -154,7 +157,7 @@ using namespace nearfield::forecast;
 #define WORDS_6 a, b, c, d, e, f
 #define WORDS_13 WORDS_6, g, h, i, j, k, l, m
 
-// mpi.h declares the functions with their types; `asm` gives the functions here the same symbol names.
+// mpi.h declares these functions with their types; `asm` gives the functions defined here the same symbol names.
 #define ENTRY(symbol, id, n, name_text, next_name)                                                               \
   extern "C" __attribute__((visibility("default"))) int id(PARAMETERS_##n) asm(symbol);                          \
   extern "C" int id(PARAMETERS_##n) {                                                                            \

@@ -13,24 +13,25 @@
 namespace nearfield::forecast {
 namespace {
 
-constexpr int max_entries = 2048, max_steps = 32;  // of the table; of a search in it
+constexpr int max_entries = 2048, max_steps = 32;  // size of the hash table; maximum number of probed slots
 
 std::atomic<Communicator*> table[max_entries];
-Communicator gone{};  // placeholder for a removed one
+Communicator gone{};  // marks the slot of a removed communicator
 pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 
-// ---- memory: not from the C library's heap, since one more block there can change how often the program's own heap
+// ---- memory allocation: not from the C library's heap, since one more block there may change when the program's heap
 // returns memory to the system
 
 char *block = nullptr, *block_end = nullptr;
-Communicator* freed = nullptr;  // a list
+Communicator* freed = nullptr;  // list of freed objects
 
 void* map_memory(std::size_t bytes) {
   void* const found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return found == MAP_FAILED ? nullptr : found;
 }
 
-// Returns a zeroed communicator with room for this many ranks; null without memory. The caller holds `changing`.
+// Returns a zeroed communicator with space for `ranks` ranks; null if there is no memory. The caller must hold the
+// table's mutex.
 Communicator* allocate(std::size_t ranks) {
   constexpr std::size_t block_bytes = 1 << 16, alignment = alignof(Communicator);
   for (Communicator** link = &freed; *link; link = &(*link)->next)
@@ -51,7 +52,7 @@ Communicator* allocate(std::size_t ranks) {
 
 void release(Communicator* comm) { comm->next = std::exchange(freed, comm); }
 
-// An array of integers for the duration of one function.
+// A temporary array of integers, allocated by mmap.
 class Integers {
  public:
   explicit Integers(int count)
@@ -71,7 +72,7 @@ class Integers {
   int* first_;
 };
 
-// ---- the table
+// ---- the hash table of communicators
 
 template <class Handle>
 std::uint64_t key_of(Handle handle) {
@@ -85,7 +86,7 @@ std::atomic<Communicator*>& slot_at(std::uint64_t key, int step) {
   return table[((key * 0x9e3779b97f4a7c15 >> 40) + static_cast<std::uint64_t>(step)) % max_entries];
 }
 
-// Returns the position of the communicator; null if it is not in the table.
+// Returns the slot of the communicator; null if the table does not contain the communicator.
 std::atomic<Communicator*>* find(std::uint64_t key) {
   for (int step = 0; step < max_steps; ++step) {
     auto& slot = slot_at(key, step);
@@ -109,8 +110,8 @@ int neighbours_of(MPI_Comm comm) {
   return count;
 }
 
-// Calls use(size, ranks) with the ranks in MPI_COMM_WORLD of a communicator's local or remote group. Returns whether
-// there was memory.
+// Calls use(size, ranks) with the world ranks of the communicator's local group, or of the remote group of an
+// intercommunicator. Returns false if there is no memory.
 template <class Use>
 bool with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
   MPI_Group group, world;
@@ -140,9 +141,10 @@ Place place_of_all(const Communicator& comm, int rank) {
   return !on_others ? Place::node : on_node ? Place::both : Place::others;
 }
 
-Communicator* in_world = nullptr;  // MPI_COMM_WORLD's ranks
+Communicator* in_world = nullptr;  // which ranks of MPI_COMM_WORLD are on this node
 
-// May contain ranks that are not in this job's world (spawned ones).
+// Returns whether a rank of MPI_COMM_WORLD is on this node; true for spawned ranks, which do not belong to
+// MPI_COMM_WORLD.
 bool is_local(int world_rank) {
   return world_rank < 0 || !in_world || world_rank >= in_world->size || in_world->is_local[world_rank];
 }
@@ -181,7 +183,7 @@ void put(Communicator* comm) {
 
 }  // namespace
 
-// A node communicator would give the same result, but its allocations by the MPI library would remain on the heap.
+// Does not use MPI_Comm_split_type, because the memory that it allocates in the MPI library would remain on the heap.
 int begin_communicators(const char* host) {
   std::uint64_t mine = 0xcbf29ce484222325;  // FNV-1a
   for (; *host; ++host) mine = (mine ^ static_cast<unsigned char>(*host)) * 0x100000001b3;

@@ -38,7 +38,7 @@ std::uint64_t count_of(const Shape& shape, Word word) {
   return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
-// Returns the mean of a list with one number per rank or neighbour.
+// Returns the mean, rounded up, of an array of counts with one count per rank or neighbour.
 std::uint64_t mean_of(const Shape& shape, Word list, int members) {
   std::uint64_t sum = 0;
   for (int i = 0; i < members; ++i)
@@ -47,7 +47,8 @@ std::uint64_t mean_of(const Shape& shape, Word list, int members) {
   return members ? (sum + static_cast<std::uint64_t>(members) - 1) / static_cast<std::uint64_t>(members) : 0;
 }
 
-// Returns how many bytes this rank sends: to each other rank if it sends different data to each.
+// Returns the number of bytes that this rank sends in a collective or one-sided operation; per destination if the data
+// for each destination differ.
 std::uint64_t bytes_of_move(const Shape& shape, const Word* arguments, const Communicator* comm) {
   if (shape.count < 0 || (comm && comm->is_between_groups)) return 0;  // on intercommunicators other ranks send
   int count = shape.count, type = shape.type;
@@ -101,7 +102,7 @@ void look_at_receive(const Shape& shape, const Word* arguments, Before& before) 
 
 // ---- requests
 
-constexpr int max_requests = 64;  // requests per call; the others are assumed to be similar
+constexpr int max_requests = 64;  // requests examined per call; further requests are assumed to be similar
 
 void look_at_requests(const Shape& shape, const Word* arguments, Before& before) {
   const auto* const handles = reinterpret_cast<const MPI_Request*>(arguments[shape.requests]);
@@ -122,7 +123,7 @@ void look_at_requests(const Shape& shape, const Word* arguments, Before& before)
   before.did.messages = found * times;
 }
 
-// Removes the requests that the call has not completed.
+// Subtracts the requests that the call has not completed.
 void keep_completed(const Shape& shape, const Word* arguments, Did& did) {
   if (shape.completes == Completes::all || did.messages == 0) return;
   const int found = shape.found >= 0 ? *reinterpret_cast<const int*>(arguments[shape.found]) : 1;
@@ -165,7 +166,7 @@ void look_after(const Shape& shape, const Word* arguments, Before& before, Table
     table.sent_to_node += before.sent_to_node;
     table.sent_to_others += before.sent_to_others;
   }
-  if (shape.is_persistent) did.messages = did.bytes = 0;  // nothing moves until it is started
+  if (shape.is_persistent) did.messages = did.bytes = 0;  // a persistent request moves no data before its start
 }
 
 }  // namespace nearfield::forecast

@@ -1,4 +1,4 @@
-// Fortran names of the functions of the table.
+// Entry points with the Fortran names of the functions in the table calls.def, which record the program's call site.
 #include "preload/forecast/record.hpp"
 #include "preload/mpi/fortran_names.hpp"
 

@@ -23,7 +23,7 @@ constexpr std::size_t file_bytes = tables_at + max_tables * table_bytes;
 
 char* mapped = nullptr;
 int file = -1;
-pthread_mutex_t rare = PTHREAD_MUTEX_INITIALIZER;  // for one-time operations: names, objects, tables
+pthread_mutex_t rare = PTHREAD_MUTEX_INITIALIZER;  // for rare operations: new names, objects, tables
 pthread_key_t at_thread_end;
 
 struct Locked {
@@ -35,7 +35,8 @@ Table& table_at(int number) {
   return *reinterpret_cast<Table*>(mapped + tables_at + static_cast<std::size_t>(number) * table_bytes);
 }
 
-// Allocates disk space first: a write to a mapped page without space would kill the program.
+// Allocates disk space for a part of the file: without space, a write to a mapped page would kill the program by
+// SIGBUS. Returns false if there is no space.
 bool reserve(std::size_t from, std::size_t bytes) {
   static const char zeros[4096] = {};
   for (std::size_t at = from; at < from + bytes; at += sizeof zeros)
@@ -66,7 +67,8 @@ const char* executable() {
   return name;
 }
 
-// Returns the number of the object that contains the address, from 1; 0 if there is none, or no room.
+// Returns the number, from 1, of the object (executable or shared library) that contains the code address; adds the
+// object to the header if it is new. Returns 0 if no object contains the address, or the header is full.
 std::uint32_t object_of(std::uint64_t site) {
   Dl_info found;
   link_map* map = nullptr;
@@ -101,7 +103,8 @@ Row* find_row(Table& table, std::uint64_t site, std::uint32_t key) {
   return nullptr;
 }
 
-// A nearly full table stops distinguishing call sites, then sizes and functions.
+// Returns the row for a call. In a nearly full table calls share rows: first regardless of the call site, then all
+// calls.
 Row& row_for(Table& table, std::uint64_t site, std::uint32_t key) {
   if (Row* row = find_row(table, site, key)) return *row;
   if (Row* row = find_row(table, 0, key)) return *row;
@@ -153,7 +156,7 @@ void begin() {
 namespace {
 double timed_call_ticks = 0, repeated_poll_ticks = 0;
 
-// Returns the mean overhead of the layer per call in ns.
+// Returns the mean overhead of this layer per call in ns, over all calls of all threads.
 double mean_call_ns() {
   std::uint64_t calls = 0, untimed = 0;
   for (int i = 0; i < max_tables; ++i) {
@@ -220,7 +223,7 @@ Row& count(Table& table, Function& function, const void* site, const Did& did, s
 }
 
 namespace {
-// For programs that never call MPI_Finalize.
+// Ends the counting in programs that never call MPI_Finalize.
 __attribute__((destructor)) void end_of_process() { end(State::exited); }
 }  // namespace
 

@@ -1,5 +1,6 @@
-// The sizes of requests in flight, so that the time of a wait is attributed to the sizes of its messages. The table is
-// lossy and lock-free: a request that another one displaces counts as one of unknown size.
+// A table of the sizes of pending requests, by which the time of a wait is attributed to message sizes. The table is
+// lock-free and lossy: a new request may overwrite another with the same hash, which then counts as a request of
+// unknown size.
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,8 @@
 
 namespace nearfield::forecast {
 
-// The category, the place and the size of a pending request; `bytes` is exact to 1/64.
+// The category, the place and the size of a pending request. `bytes` is rounded to a relative precision of 1/64 in the
+// table.
 struct Pending {
   Category category = Category::completion;
   Place place = Place::node;
@@ -22,7 +24,8 @@ namespace requests {
 constexpr int max_entries = 1 << 14;
 inline std::atomic<std::uint64_t> table[max_entries];
 
-// A word of the table: 36 bits of the handle's hash, an occupied bit, and the request's data.
+// Packs a request into the lower bits of a word of the table. A word consists of 36 bits of the handle's hash, an
+// occupied bit, and the packed request.
 constexpr std::uint64_t packed(const Pending& one) {
   int shift = one.bytes < 64 ? 0 : 58 - __builtin_clzll(one.bytes);
   return 1ull << 27 | std::uint64_t{one.is_send} << 26 | std::uint64_t(one.place) << 24 |
@@ -42,7 +45,7 @@ inline void add(std::uint64_t handle, const Pending& one) {
   table[mixed >> 50].store((mixed << 14 & ~std::uint64_t{0} << 28) | packed(one), std::memory_order_relaxed);
 }
 
-// Returns whether the request is known.
+// Looks up a pending request. Returns whether the table contains the request.
 inline bool find(std::uint64_t handle, Pending& one) {
   const std::uint64_t mixed = hash(handle), word = table[mixed >> 50].load(std::memory_order_relaxed);
   if (!(word & 1 << 27) || (word ^ mixed << 14) >> 28) return false;

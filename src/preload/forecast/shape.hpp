@@ -1,5 +1,5 @@
-// The positions of an MPI function's arguments, so that one wrapper serves all functions (calls.def). Positions count
-// from 0; -1: absent.
+// The positions of an MPI function's arguments, by which one generic wrapper serves all functions of the table
+// calls.def. Positions count from 0; -1: the function has no such argument.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +9,31 @@
 namespace nearfield::forecast {
 
 enum class Does : std::uint8_t {
-  other,     // its time counts, but no data movement is known
-  send,      // to `peer`
-  receive,   // from `peer`; the size is in `status`
-  move,      // a collective or one-sided operation; its own data are `count` of `type`
-  complete,  // requests
-  start,     // persistent requests
-  poll,      // a nonblocking query
+  other,     // only the time of the call is counted
+  send,      // a send to `peer`
+  receive,   // a receive from `peer`; the size is in `status`
+  move,      // a collective or one-sided operation; this rank sends `count` elements of `type`
+  complete,  // completes requests
+  start,     // starts persistent requests
+  poll,      // a nonblocking query, such as MPI_Test
   free,      // frees a communicator
 };
 
-// The number of requests that a completing call has completed.
+// How many of the requests a completing call completes: all, one, all if the argument `found` is true, or the number in
+// the argument `found`.
 enum class Completes : std::uint8_t { all, one, by_flag, by_count };
 
 struct Shape {
   Does does = Does::other;
   Category category = Category::other;
   std::int8_t count = -1, type = -1, peer = -1, comm = -1, status = -1;
-  std::int8_t request = -1;  // the created one
-  std::int8_t instead = -1;  // of another `count`, used if the first one is void: MPI_IN_PLACE, MPI_PROC_NULL
-  bool is_list = false, is_persistent = false;  // `count` is a list with one number per rank
+  std::int8_t request = -1;  // the request that the call creates
+  std::int8_t instead = -1;  // another `count`, used if the first is void (MPI_IN_PLACE, MPI_PROC_NULL)
+  bool is_list = false, is_persistent = false;  // is_list: `count` is an array with one count per rank
   bool of_neighbours = false;
-  std::int8_t requests = -1, how_many = -1, found = -1;  // of a completing call
+  std::int8_t requests = -1, how_many = -1, found = -1;  // the requests of a completing call
   Completes completes = Completes::all;
-  bool is_large = false;  // counts are MPI_Count
+  bool is_large = false;  // counts have the type MPI_Count
 
   constexpr Shape begins(std::int8_t where) const {
     return with([&](Shape& s) { s.request = where; });
@@ -43,7 +44,7 @@ struct Shape {
   constexpr Shape large() const {
     return with([](Shape& s) { s.is_large = true; });
   }
-  // `flag`: the argument that returns whether, or how many, have been found.
+  // `flag`: the output argument that says whether, or how many, requests or messages were found.
   constexpr Shape polls(std::int8_t flag) const {
     return with([&](Shape& s) { s.does = Does::poll, s.found = flag; });
   }
@@ -73,7 +74,7 @@ constexpr Shape send(Position peer = 3, Position comm = 5) {
   s.count = 1, s.type = 2, s.peer = peer, s.comm = comm;
   return s;
 }
-// A send and a receive; `receives`: the position of the receive count, used if there is nobody to send to.
+// A send and a receive. `receives`: position of the receive count, which is used if the destination is MPI_PROC_NULL.
 constexpr Shape exchange(Position comm, Position receives = -1) {
   return send(3, comm).with([&](Shape& s) { s.instead = receives; });
 }
@@ -83,7 +84,7 @@ constexpr Shape receive(Position comm = 5, Position status = -1) {
   s.peer = comm < 0 ? Position(-1) : Position(3);
   return s;
 }
-// Waits for a message without receiving it.
+// A wait for a message without receiving the message.
 constexpr Shape probe(Position comm = 2) {
   Shape s{Does::other, Category::point_to_point};
   s.comm = comm;

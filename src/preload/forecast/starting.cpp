@@ -1,5 +1,5 @@
-// MPI_Init and MPI_Finalize: a forecast's run is the time from the end of the one to the beginning of the other. Left
-// out: programs that start MPI by MPI_Session_init alone, which are not recorded.
+// Wrappers of MPI_Init and MPI_Finalize. The run that a forecast describes lasts from the end of MPI_Init to the
+// beginning of MPI_Finalize. Programs that start MPI only by MPI_Session_init are not recorded.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -26,7 +26,7 @@ void record_identity(Header& head) {
   std::snprintf(head.library, sizeof head.library, "%.*s", static_cast<int>(std::strcspn(library, "\r\n")), library);
 }
 
-// `initialise` calls the MPI library's own function.
+// `initialise` calls the MPI library's own function. Starts counting if the program is to be forecast.
 template <class Initialise>
 int start(Initialise initialise) {
   if (thread.depth || !open_file()) return initialise();
@@ -44,7 +44,7 @@ int start(Initialise initialise) {
 
 }  // namespace
 
-// Each function calls the next library's one of the same name, as in calls.cpp.
+// Defines a wrapper, and a function `next_...` that returns the definition of the same name in the next library.
 #define ENTRY(symbol, id, parameters)                                                              \
   extern "C" __attribute__((visibility("default"))) int id parameters asm(symbol);                 \
   static int(*next_##id()) parameters {                                                            \

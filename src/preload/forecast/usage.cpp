@@ -22,7 +22,7 @@ std::uint64_t nanoseconds(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1000;
 }
 
-// Returns whether the file could be read; the text is zero-terminated.
+// Reads the beginning of a file into `text`, terminated by zero. Returns false if the file cannot be read.
 bool read_text(const char* path, char* text, std::size_t size) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
@@ -32,7 +32,8 @@ bool read_text(const char* path, char* text, std::size_t size) {
   return got > 0;
 }
 
-// Adds the time in which threads were runnable without a core: the second number of their schedstat.
+// Adds the time in which the threads of this process were runnable without a core, from the second number of each
+// /proc/self/task/TID/schedstat.
 void add_delays(Usage& usage) {
   DIR* const tasks = opendir("/proc/self/task");
   if (!tasks) return;
@@ -93,7 +94,7 @@ double measure_fault_ns() {
   void* const memory = mmap(nullptr, means * pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 0;
   madvise(memory, means * pages * page, MADV_NOHUGEPAGE);
-  double minimum = 1e9;  // of the means: others may use the core at the same time
+  double minimum = 1e9;  // minimum of the means, since other processes may use the core
   for (std::size_t mean = 0; mean < means; ++mean) {
     timespec before, after;
     clock_gettime(CLOCK_MONOTONIC, &before);

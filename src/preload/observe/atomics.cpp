@@ -1,6 +1,6 @@
-// Atomic operations of programs compiled with hooks. The compiler leaves them to the thread sanitizer's library, so
-// this one has to implement them. They are sequentially consistent, whatever order the program specifies, and recorded
-// as a load, a store, or both.
+// Atomic operations of programs that are compiled with hooks. The compiler replaces them by calls into the thread
+// sanitizer's library, so this library must perform them. They are sequentially consistent, whatever order the program
+// specifies, and are recorded as a load, a store, or both.
 #include <cstdint>
 
 #include "preload/observe/hook.hpp"

@@ -19,7 +19,7 @@ int connect_to(const char* simulation) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const size_t length = strnlen(simulation, sizeof address.sun_path - 1);
-  memcpy(address.sun_path + 1, simulation, length);  // after a zero: an abstract name
+  memcpy(address.sun_path + 1, simulation, length);  // after a zero byte: a name in the abstract namespace
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
   while (connect(made, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     if (errno == EINTR) continue;

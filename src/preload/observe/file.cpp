@@ -25,7 +25,7 @@ bool is_live = false;
 unsigned char* packed = nullptr;
 std::size_t packed_bytes = 0;
 
-// The interface of libzstd.so.1, which is stable; its header need not be there.
+// The functions of libzstd.so.1 that are used, with their stable interface; the header file may be missing on the host.
 struct Zstandard {
   void* (*make)() = nullptr;
   std::size_t (*compress)(void*, void*, std::size_t, const void*, std::size_t, int) = nullptr;
@@ -52,7 +52,7 @@ void fail(const char* what) {
   fprintf(stderr, "nearfield: %s %s: %s. %s\n", what, file_name, strerror(errno), then);
   if (file >= 0) close(file);
   file = -1;
-  if (is_live) kill(getpid(), SIGTERM);  // the program runs for nobody else
+  if (is_live) kill(getpid(), SIGTERM);  // the program runs for the simulation only
 }
 
 void write_all(const void* data, std::size_t bytes) {
@@ -105,7 +105,8 @@ bool open_file(const char* where) {
   return true;
 }
 
-// link() does not overwrite, so a second program under the same command cannot replace the streams of the first.
+// link() fails if the name exists, so a second program under the same command cannot overwrite the streams of the
+// first.
 void name_file(int rank, int ranks) {
   if (file < 0) return;
   if (is_live) {

@@ -1,5 +1,6 @@
-// The hooks that compilers insert before loads and stores with -fsanitize=thread, under the compiler's names for them.
-// The thread sanitizer's own library is not linked; these hooks record accesses, with the return address as the site.
+// The hooks that compilers insert before loads and stores with -fsanitize=thread, under the names that compilers use.
+// The thread sanitizer's own library is not linked; the hooks record accesses, with their return address as the access
+// site.
 #include "preload/observe/hook.hpp"
 
 using namespace nearfield;
@@ -40,7 +41,7 @@ HOOK void __tsan_write_range(void* address, unsigned long bytes) { range(CODE, s
 HOOK void __tsan_vptr_read(void** address) { access(CODE, stream::load8, address); }
 HOOK void __tsan_vptr_update(void** address, void*) { access(CODE, stream::store8, address); }
 
-// The function that --region names is one of those whose entry and exit arrive here.
+// Calls of every function arrive here, among them those of the function that --region names.
 HOOK void __tsan_func_entry(void* caller) { function_begins(CODE, caller); }
 HOOK void __tsan_func_exit() { function_ends(CODE); }
 HOOK void __tsan_init() {}

@@ -26,7 +26,7 @@ int find_object(dl_phdr_info* info, std::size_t, void* what) {
   return 0;
 }
 
-// The loader lists the executable without a name.
+// Returns the path of the executable, for which dl_iterate_phdr reports an empty name.
 const char* executable() {
   static char path[4096];
   const auto length = readlink("/proc/self/exe", path, sizeof path - 1);

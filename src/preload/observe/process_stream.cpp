@@ -10,7 +10,7 @@ constexpr std::uint64_t max_objects = 512;
 Object objects[max_objects];
 std::uint64_t known = 0;
 
-// Text numbers that the profiling layer never reaches.
+// Numbers of Text events that the profiling layer, which counts from 1, never reaches.
 constexpr std::uint64_t text_of_threads = ~std::uint64_t{0} >> 1, text_of_region = text_of_threads - 1;
 
 std::uint64_t place(std::uint64_t code, std::uint64_t& offset) {
@@ -53,7 +53,7 @@ void record_region(const char* name, bool begins) {
   event_of_numbers<stream::Region>({text_of_region, stream::zigzag_encode(begins ? 1 : 0)});
 }
 
-// Locations are resolved first, because that may find further objects.
+// Resolves all locations first, because that may find further objects, which the event lists before the locations.
 void end_stream() {
   std::uint64_t sites = 0, paths = 0;
   encoder.for_each_site([&](std::uint64_t code) { code_location(code), ++sites; });

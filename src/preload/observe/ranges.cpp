@@ -1,5 +1,5 @@
-// Functions of the C library that access ranges. `nearfield cc` links the program's calls of memcpy to __wrap_memcpy,
-// so calls from other libraries, such as MPI, are not recorded.
+// Hooks of the C library's functions that access ranges of memory. `nearfield cc` links the program's calls of memcpy
+// to __wrap_memcpy, so calls from other libraries, such as MPI, are not recorded.
 #include <string.h>
 
 #include "preload/observe/hook.hpp"
@@ -31,7 +31,7 @@ void record_copy_ranges(const void* code, const void* to, const void* from, size
   }
 
 RANGES(__wrap_)
-RANGES(__tsan_)  // clang's names
+RANGES(__tsan_)  // called by code that clang has compiled
 
 HOOK int __wrap_memcmp(const void* one, const void* other, size_t bytes) {
   range(CODE, stream::load_range, one, bytes);

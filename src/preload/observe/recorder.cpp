@@ -23,12 +23,12 @@ State state = State::unknown;
 void* recorded_thread = nullptr;
 bool in_valgrind = false;
 bool ranked = false;
-bool region_by_mpi = false;  // MPI_Pcontrol delimits it
+bool region_by_mpi = false;  // calls of MPI_Pcontrol delimit the region
 bool in_region = true;
 int pauses = 0;              // nesting depth of pauses by MPI calls
 bool other_threads = false;  // another thread has accessed memory
 
-// Starts or stops recording accesses, as the current state requires.
+// Starts or stops the recording of accesses, as `pauses` and `in_region` require.
 void turn_on_or_off() {
   if (state != State::recording) return;
   const bool on = pauses == 0 && in_region;
@@ -44,8 +44,8 @@ void begin_child() {
   abandon_file();
 }
 
-// NEARFIELD_OBSERVE_REGION is "pcontrol", or the offset and size of a function in the executable's file and its name:
-// "0x1234,96,solve". It is read before main(), which may be that function.
+// Parses NEARFIELD_OBSERVE_REGION: "pcontrol", or the offset, the size and the name of a function in the executable's
+// file, such as "0x1234,96,solve". Runs before main(), which may be this function.
 __attribute__((constructor(200))) void choose_region() {
   const char* const setting = getenv("NEARFIELD_OBSERVE_REGION");
   if (!setting || !*setting) return;
@@ -78,7 +78,7 @@ void begin() {
   turn_on_or_off();
 }
 
-// In programs without hooks only Valgrind sees the first access.
+// Begins recording before main() under Valgrind's tool: a program without hooks does not call first_access().
 __attribute__((constructor)) void begin_in_valgrind() {
   if (nearfield_request_tool(NEARFIELD_PRESENT, 0, 0, 0)) begin();
 }
@@ -152,7 +152,7 @@ int nearfield_observe_reply_socket() {
 
 int nearfield_observe_clock() { return getenv("NEARFIELD_OBSERVE_CLOCK") != nullptr; }
 
-// Files get larger chunks than a simulation, because each chunk defines its sites again.
+// Files get larger chunks than a live simulation, because each chunk repeats the definitions of its sites.
 void nearfield_observe_flush() {
   constexpr unsigned flushes_per_chunk = 10;
   static unsigned flushes = 0;

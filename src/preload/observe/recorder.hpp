@@ -1,11 +1,13 @@
-// The recorder of an observed process. It gets accesses from hooks and events from the profiling layer (interface.h),
-// and writes the stream. NEARFIELD_OBSERVE names the folder of the streams; without it hooks return at once.
+// The recorder of an observed process. It receives memory accesses from the hooks and events from the profiling layer
+// (interface.h), and writes the stream. The environment variable NEARFIELD_OBSERVE names the folder of the streams;
+// without the variable, hooks return at once.
 //
-// The thread that makes the first access, or calls MPI_Init, is recorded. Accesses of other threads cannot be ordered
-// relative to it, so they mark the stream as unsupported. Children of fork() are not recorded. Needs no C++ library.
+// Recorded is one thread: the first that makes an access or calls MPI_Init. Accesses of other threads cannot be ordered
+// relative to those of the recorded thread, so they mark the stream as unsupported. Children of fork() are not
+// recorded. The recorder does not need the C++ library.
 //
-// Under Valgrind's tool (requests.h) the tool records the accesses, of programs without hooks, and the hooks do
-// nothing.
+// Under Valgrind's tool (requests.h), the tool records the accesses of programs that have no hooks, and the functions
+// of this header do nothing.
 #pragma once
 
 #include "preload/observe/process_stream.hpp"
@@ -16,11 +18,12 @@ namespace nearfield::observe {
 using stream::Encoder;
 using stream::SiteKind;
 
-// The recorded thread, while accesses are recorded; else nullptr.
+// The thread pointer of the recorded thread while accesses are recorded; nullptr while they are not.
 __attribute__((visibility("hidden"))) extern void* recorded;
 
 inline bool in_recorded_thread() { return recorded == __builtin_thread_pointer(); }
-// Returns whether this thread is recorded. The very first access starts the recording.
+// Returns whether accesses of this thread are recorded now. The first access in the process starts the recording; an
+// access of another thread is noted.
 bool first_access();
 void access_slow(Encoder::Key key, std::uint64_t address);
 
@@ -32,8 +35,8 @@ inline void access(const void* code, SiteKind kind, const volatile void* address
   encoder.access(key, at);
 }
 
-// The call sites of the active functions of the recorded thread, outermost first. In very deep recursion the innermost
-// ones are missing.
+// The call stack of the recorded thread: the call sites of its active functions, outermost first. If the recursion is
+// deeper than max_depth, the innermost call sites are missing.
 struct Callers {
   static constexpr unsigned max_depth = 4096;
   void* thread = nullptr;
@@ -42,14 +45,15 @@ struct Callers {
 };
 __attribute__((visibility("hidden"))) extern Callers callers;
 
-// The function to which recording is restricted, as code addresses.
+// The function to which recording is restricted, as a range of code addresses. `size` is 0 if recording is not
+// restricted.
 struct Region : nearfield_region {
-  int depth = 0;  // of its recursion
+  int depth = 0;  // current recursion depth of the function
 };
 extern Region region;
 void enter_or_leave(bool enters);
 
-// Called on entry to every function, which was called from `caller`, and on exit from it.
+// Called on entry to each function: `code` is an address in the function, `caller` the call site.
 inline void function_begins(const void* code, const void* caller) {
   if (callers.thread == __builtin_thread_pointer()) {
     if (callers.depth < Callers::max_depth) callers.at[callers.depth] = caller;
@@ -59,7 +63,7 @@ inline void function_begins(const void* code, const void* caller) {
     enter_or_leave(true);
 }
 inline void function_ends(const void* code) {
-  // Functions that were entered before recording began are not counted.
+  // Functions that were entered before recording began are not on the stack.
   if (callers.thread == __builtin_thread_pointer() && callers.depth > 0) --callers.depth;
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
     enter_or_leave(false);

@@ -13,7 +13,7 @@
 namespace nearfield::observe {
 namespace {
 
-// The functions of the hook library (interface.h).
+// The functions of the hook library (interface.h), found by dlsym.
 struct Hooks {
   decltype(&nearfield_observe_active) active = nullptr;
   decltype(&nearfield_observe_rank) rank = nullptr;
@@ -35,7 +35,7 @@ bool find(const char* name, Function& function) {
   return function;
 }
 
-// The location of a call, and the locations from which the functions around it were called.
+// A call stack: the call site of an MPI function, and the call sites of the functions that contain it.
 using Frames = std::array<const void*, 1 + stream::CallSite::max_callers>;
 
 struct Tables {
@@ -44,13 +44,13 @@ struct Tables {
   std::map<Frames, stream::Number> call_sites;
 };
 
-// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+// Returns the tables of this process. They are never destroyed, since programs may finalize MPI in exit handlers.
 Tables& tables() {
   static Tables& only = *new Tables;
   return only;
 }
 
-std::uint64_t last_ns = 0;  // when the last event with a time was recorded
+std::uint64_t last_ns = 0;  // time of the last event that contains a time
 Delays delays;
 
 stream::Number since_ns() {
@@ -62,8 +62,8 @@ stream::Number since_ns() {
   return since;
 }
 
-// A running simulation gets what has been recorded so far, because it may have nothing to do until then. A file gets it
-// in case the program is interrupted.
+// Flushes the stream at most every 50 ms: a live simulation may have nothing else to simulate until then, and a file is
+// more complete if the program is interrupted.
 void flush_periodically() {
   constexpr std::uint64_t period_ns = 50'000'000;
   static std::uint64_t flushed_ns = 0;
@@ -129,7 +129,7 @@ void mark_unsupported(const std::string& what) {
   const bool is_new = tables().unsupported.try_emplace(what, 0).second;
   if (!is_new) return;
   record(stream::Unsupported{text_number(what)});
-  if (is_live()) flush();  // before the MPI library handles the call
+  if (is_live()) flush();  // so that the simulation stops before the MPI library performs the call
 }
 
 bool find_hooks() {

@@ -1,5 +1,5 @@
-// MPI_Wtime, which returns simulated seconds if the user selects that, for programs that stop after some time or
-// measure themselves. Each call then queries the simulation.
+// MPI_Wtime. If the user requests simulated time, for programs that stop after some time or measure themselves, each
+// call queries the simulation and returns simulated seconds.
 #include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/wrapper.hpp"
 
@@ -19,5 +19,5 @@ double seconds(const void* site) {
 
 extern "C" __attribute__((visibility("default"))) double MPI_Wtime() { return seconds(__builtin_return_address(0)); }
 extern "C" __attribute__((visibility("default"), alias("MPI_Wtime"))) decltype(MPI_Wtime) PMPI_Wtime;
-// For mpif.h and `use mpi`; Fortran's bindings do not call the C function.
+// For mpif.h and `use mpi`: here the Fortran binding does not call the C function.
 extern "C" __attribute__((visibility("default"))) double mpi_wtime_() { return seconds(__builtin_return_address(0)); }

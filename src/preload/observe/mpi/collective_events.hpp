@@ -1,5 +1,5 @@
-// Converts the arguments of MPI's collective operations into events: one function per MPI function, with its
-// parameters. To be called after the MPI library has accepted the arguments, on intracommunicators only.
+// Converts the arguments of MPI's collective operations into events: one function per MPI function, with the parameters
+// of the MPI function. To be called after the MPI library has accepted the arguments, on intracommunicators only.
 #pragma once
 
 #include "preload/observe/mpi/communicators.hpp"
@@ -20,14 +20,14 @@ inline bool commutes(MPI_Op op) {
   return answer;
 }
 
-// Returns one part, or none for MPI_IN_PLACE.
+// Returns the buffer as a single part; no part for MPI_IN_PLACE.
 template <class Count>
 Parts single_part(const void* address, Count count, MPI_Datatype type) {
   if (is_in_place(address)) return {};
   return {data(address, count, type)};
 }
 
-// Returns a part for each of `n` ranks; `offsets` are in elements.
+// Returns a part of the buffer for each of `n` ranks; no parts for MPI_IN_PLACE. `offsets` are in elements.
 template <class Count, class Offset>
 Parts listed_parts(const void* address, std::size_t n, const Count* counts, const Offset* offsets, MPI_Datatype type) {
   Parts parts;
@@ -38,7 +38,8 @@ Parts listed_parts(const void* address, std::size_t n, const Count* counts, cons
   return parts;
 }
 
-// Returns a part for each of `n` ranks with a datatype per rank; `offsets` are in bytes.
+// Returns a part of the buffer for each of `n` ranks, with a datatype per rank; no parts for MPI_IN_PLACE. `offsets`
+// are in bytes.
 template <class Count, class Offset>
 Parts listed_parts(const void* address, std::size_t n, const Count* counts, const Offset* offsets,
                    const MPI_Datatype* types) {
@@ -49,7 +50,7 @@ Parts listed_parts(const void* address, std::size_t n, const Count* counts, cons
   return parts;
 }
 
-// Returns contiguous parts, one for each rank.
+// Returns a part of the buffer for each of `n` ranks; the parts are contiguous, in the order of the ranks.
 template <class Count>
 Parts contiguous_parts(const void* address, std::size_t n, const Count* counts, MPI_Datatype type) {
   std::vector<std::int64_t> offsets(n, 0);
@@ -57,7 +58,7 @@ Parts contiguous_parts(const void* address, std::size_t n, const Count* counts, 
   return listed_parts(address, n, counts, offsets.data(), type);
 }
 
-// Returns an operation that has no data yet.
+// Returns the event of an operation, without data.
 inline Collective plain(Kind kind, MPI_Comm comm, int root = 0, bool in_place = false) {
   Collective event;
   event.kind = kind;
@@ -178,7 +179,8 @@ Collective to_all(Kind kind, const void* in, Count n_in, MPI_Datatype t_in, cons
   return event;
 }
 
-// Each rank sends the same data to all and receives a part from each of `sources`.
+// Returns the event of an allgatherv: each rank sends the same data to all and receives a part from each of `sources`
+// ranks.
 template <class Count, class Offset>
 Collective to_all_listed(Kind kind, std::size_t sources, const void* in, Count n_in, MPI_Datatype t_in, const void* out,
                          const Count* counts, const Offset* offsets, MPI_Datatype t_out, MPI_Comm comm) {
@@ -188,8 +190,8 @@ Collective to_all_listed(Kind kind, std::size_t sources, const void* in, Count n
   return event;
 }
 
-// Each rank sends a part to each of `destinations` and receives one from each of `sources`. `Types` is MPI_Datatype or
-// a list of them.
+// Returns the event of an alltoallv or alltoallw: each rank sends a part to each of `destinations` ranks and receives a
+// part from each of `sources` ranks. `Types` is MPI_Datatype, or a pointer to one datatype per rank.
 template <class Count, class Offset, class Types>
 Collective all_listed(Kind kind, std::size_t destinations, std::size_t sources, const void* in, const Count* n_in,
                       const Offset* offsets_in, Types t_in, const void* out, const Count* n_out,

@@ -1,4 +1,4 @@
-// Collective operations, blocking and nonblocking.
+// Wrappers of the collective operations, blocking and nonblocking.
 #include "preload/observe/mpi/collective_events.hpp"
 #include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/requests.hpp"
@@ -8,7 +8,8 @@ using events::Kind;
 
 namespace {
 
-// On intercommunicators other ranks send and receive, which no event describes.
+// Returns whether `comm` is an intracommunicator. Collectives on intercommunicators, where other ranks send and
+// receive, are not described by any event and mark the stream as unsupported.
 bool is_described(MPI_Comm comm) {
   if (!known(comm).is_between_groups) return true;
   mark_unsupported("a collective operation on an intercommunicator");
@@ -21,7 +22,8 @@ void begin(const stream::Collective& event, const MPI_Request* request) {
   requests().add(request, std::move(pending));
 }
 
-// A live simulation must know of a collective before the rank blocks in it.
+// Performs a blocking collective as a nonblocking one and a wait, in a live simulation, which must receive the event
+// before the rank blocks. `begin_it(request)` calls the MPI library's nonblocking function.
 template <class Begin>
 int collective(const stream::Collective& event, Begin begin_it) {
   record(event);
@@ -32,7 +34,8 @@ int collective(const stream::Collective& event, Begin begin_it) {
 
 }  // namespace
 
-// Both forms of an operation. The expression `described` is its event.
+// Defines the wrappers of the blocking and the nonblocking form of an operation. The expression `described` is its
+// event.
 #define COLLECTIVE(Name, Iname, parameters, arguments, described)                        \
   WRAPPED(Name, parameters, arguments) {                                                 \
     if (is_live() && is_described(comm)) {                                               \
@@ -75,7 +78,7 @@ int collective(const stream::Collective& event, Begin begin_it) {
              (in, n_in, t_in, out, counts, offsets, t_out, comm),                                                     \
              to_all_listed(kind, sources, in, n_in, t_in, out, counts, offsets, t_out, comm))
 
-// `Type` with `brackets` is MPI_Datatype or a list of them.
+// `Type` and `brackets` declare one MPI_Datatype for all ranks, or an array with one per rank.
 #define ALL_LISTED(Name, Iname, Count, Offset, Type, brackets, kind, destinations, sources)          \
   COLLECTIVE(                                                                                        \
       Name, Iname,                                                                                   \

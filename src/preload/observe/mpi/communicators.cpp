@@ -13,17 +13,18 @@ using stream::Number;
 struct Communicators {
   std::unordered_map<std::uint64_t, KnownCommunicator> known;
   Number numbers = 0;
-  Number contexts = 0;  // allocated by this rank
+  Number contexts = 0;  // number of contexts allocated by this rank
   Number world_rank = 0;
 };
 
-// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+// Returns the communicators of this process. They are never destroyed, since programs may finalize MPI in exit
+// handlers.
 Communicators& communicators() {
   static Communicators& only = *new Communicators;
   return only;
 }
 
-// Returns a context that no other rank allocates. Rank 0 allocates the first one, 0, for MPI_COMM_WORLD.
+// Allocates a context that no other rank allocates. The first context of rank 0, which is 0, belongs to MPI_COMM_WORLD.
 Number new_context() { return communicators().world_rank << 32 | communicators().contexts++; }
 
 std::vector<Number> world_ranks(MPI_Group group) {
@@ -74,7 +75,7 @@ const KnownCommunicator& add(MPI_Comm comm, Number context) {
   return entry;
 }
 
-// Rank 0 of the members allocates the context.
+// Rank 0 of the communicator allocates a context and sends it to all members by MPI_Bcast. Returns the context.
 Number agree_on_context(MPI_Comm comm) {
   int rank = 0;
   PMPI(MPI_Comm_rank)(comm, &rank);
@@ -83,7 +84,8 @@ Number agree_on_context(MPI_Comm comm) {
   return context;
 }
 
-// A broadcast on an intercommunicator would reach one group only.
+// Agrees on the context of an intercommunicator on a temporary merged communicator, since an MPI_Bcast on an
+// intercommunicator reaches one group only.
 Number agree_on_context_between_groups(MPI_Comm comm) {
   MPI_Comm both;
   PMPI(MPI_Intercomm_merge)(comm, 0, &both);

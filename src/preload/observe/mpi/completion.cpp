@@ -1,5 +1,5 @@
-// All forms of Wait and Test, and MPI_Request_get_status. In a live simulation, the simulator decides which requests
-// have completed.
+// Wrappers of all forms of MPI_Wait and MPI_Test, and of MPI_Request_get_status. In a live simulation, the simulator
+// decides which requests have completed.
 #include "preload/observe/mpi/completion.hpp"
 
 #include <numeric>
@@ -19,7 +19,7 @@ Indices first_indices(int count) {
   return all;
 }
 
-// The constants for ignored statuses differ between one and an array.
+// Conversions between MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE, which differ in some MPIs.
 MPI_Status* as_array(MPI_Status* status) { return status == MPI_STATUS_IGNORE ? MPI_STATUSES_IGNORE : status; }
 MPI_Status* as_one(MPI_Status* statuses) { return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses; }
 
@@ -29,7 +29,8 @@ struct Form {
   bool keeps_handle = false;
 };
 
-// Queries the simulator, unless the program waits for all requests. Returns the indices of those that complete.
+// Returns the indices of the requests that complete in this call. Queries the simulator, unless the program waits for
+// all requests.
 Indices decide_live(const Completion& completion, const Form& form) {
   const auto& numbers = completion.numbers();
   Indices done;
@@ -42,9 +43,9 @@ Indices decide_live(const Completion& completion, const Form& form) {
   return form.mode == Question::all && !done.empty() ? first_indices(completion.count()) : done;
 }
 
-// Runs one call. `call_library(statuses, done)` calls the MPI library's function, which decides unless a live
-// simulation does, and adds the indices of completed requests to `done`; `report(done)` gives the program those of the
-// simulator.
+// Runs one call of the MPI_Wait or MPI_Test family. Outside of a live simulation, `call_library(statuses, done)` calls
+// the MPI library's function and adds the indices of completed requests to `done`. In a live simulation, the simulator
+// decides, and `report(done)` writes the indices to the program's output arguments. Returns MPI's error code.
 template <class CallLibrary, class Report>
 int complete(const Call& call, const Form& form, int count, MPI_Request handles[], MPI_Status* statuses,
              CallLibrary call_library, Report report) {
@@ -77,7 +78,6 @@ int complete(const Call& call, const Form& form, int count, MPI_Request handles[
 
 }  // namespace
 
-// Blocks until the MPI library, too, has completed the request, as MPI_Wait does.
 int Completion::complete_in_library(int index, MPI_Status* status, bool keeps_handle) {
   const auto at = static_cast<std::size_t>(index);
   Request& request = *at_[at];
@@ -113,7 +113,8 @@ WRAPPED(MPI_Waitall, (int count, MPI_Request handles[], MPI_Status* statuses), (
   return complete(call, {Question::all, true}, count, handles, statuses, wait, [](const Indices&) {});
 }
 
-// Defines Test, Testall and Request_get_status by the library's call, which sets `flag` and takes the statuses `used`.
+// Defines the body of MPI_Test, MPI_Testall and MPI_Request_get_status. `library_call` is the expression that calls the
+// MPI library's function, which sets `*flag` and writes to the statuses `used`.
 #define TESTS_ALL(count, handles, statuses, keeps_handle, library_call)                       \
   const auto test = [&](MPI_Status* used, Indices& done) {                                    \
     const int result = library_call;                                                          \
@@ -130,7 +131,7 @@ WRAPPED(MPI_Testall, (int count, MPI_Request handles[], int* flag, MPI_Status* s
         (count, handles, flag, statuses)){
     TESTS_ALL(count, handles, statuses, false, PMPI(MPI_Testall)(count, handles, flag, used))}
 
-// The handle remains valid; a later wait for it does not record the completion again.
+// MPI_Request_get_status leaves the handle valid; a later wait for the request does not record the completion again.
 WRAPPED(MPI_Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), (request, flag, status)){
     TESTS_ALL(1, &request, as_array(status), true, PMPI(MPI_Request_get_status)(request, flag, as_one(used)))}
 

@@ -1,4 +1,5 @@
-// Scheduling delays: how long the calling thread was runnable without a core, from /proc/thread-self/schedstat.
+// Scheduling delays: the time in which the calling thread was runnable without a core, from
+// /proc/thread-self/schedstat.
 #pragma once
 
 #include <fcntl.h>
@@ -12,11 +13,11 @@ namespace nearfield::observe {
 
 class Delays {
  public:
-  // Returns whether the kernel counts delays, and starts counting.
+  // Starts counting. Returns false if the kernel does not report delays.
   bool begin() { return read_count(); }
 
-  // Returns the delays in the last `since_ns`. Short intervals are not queried, because that takes some microseconds;
-  // their delays count towards the next long interval.
+  // Returns the total delay, in ns, in the last `since_ns` nanoseconds. For short intervals returns 0 without reading
+  // the kernel's counter, which takes some microseconds; their delays are added to the next long interval.
   std::uint64_t within(std::uint64_t since_ns) {
     constexpr std::uint64_t short_ns = 100'000;
     if (since_ns < short_ns) return 0;
@@ -25,7 +26,7 @@ class Delays {
   }
 
  private:
-  // The file is opened each time, because programs may close descriptors that they do not know.
+  // Opens the file each time, because programs may close descriptors that they have not opened.
   bool read_count() {
     const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
@@ -34,7 +35,7 @@ class Delays {
     close(file);
     unsigned long long ran_ns = 0, delayed_ns = 0, times = 0;
     if (!is_read || std::sscanf(text, "%llu %llu %llu", &ran_ns, &delayed_ns, &times) < 3) return false;
-    if (times == 0) return false;  // a kernel that does not count writes zeros
+    if (times == 0) return false;  // a kernel that does not count delays reports zeros
     counted_ns_ = delayed_ns;
     return true;
   }

@@ -9,8 +9,8 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-// The arguments of a datatype's constructor: the datatypes, and as one list the integers, addresses and large counts,
-// in the order of the constructor's parameters.
+// The arguments of the function that created a datatype: its datatypes, and in one list its integers, addresses and
+// large counts, in the order of the function's parameters.
 struct Contents {
   int combiner = MPI_COMBINER_NAMED;
   Numbers numbers;
@@ -72,7 +72,8 @@ std::int64_t extent_of(MPI_Datatype type) {
   return extent;
 }
 
-// Flattens a predefined datatype: one block, or for MPI_SHORT_INT and the like a value and an int at the end.
+// Flattens a predefined datatype: one block or, for pairs such as MPI_SHORT_INT, a block for the value and a block for
+// the int at the end.
 Runs flatten_basic(MPI_Datatype type) {
   MPI_Count size = 0, lower = 0, extent = 0;
   PMPI(MPI_Type_size_x)(type, &size);
@@ -88,7 +89,7 @@ Runs flatten_basic(MPI_Datatype type) {
   return runs;
 }
 
-// A datatype under construction: the runs and the extent of its element.
+// The runs of blocks and the extent of one element of a datatype under construction.
 struct Element {
   Runs runs;
   std::int64_t extent;
@@ -101,7 +102,7 @@ Runs flatten_vector(const Element& element, const Numbers& n, std::int64_t strid
   return all;
 }
 
-// Flattens `length(i)` elements at `displacement(i)` bytes for each block i.
+// Flattens an indexed datatype: block i has `length(i)` elements and begins at `displacement(i)` bytes.
 Runs flatten_blocks(const Element& element, std::int64_t blocks, auto length, auto displacement) {
   Runs all;
   for (std::int64_t i = 0; i < blocks && !all.is_cut(); ++i)
@@ -109,7 +110,7 @@ Runs flatten_blocks(const Element& element, std::int64_t blocks, auto length, au
   return all;
 }
 
-// Numbers: the count, that many lengths, the displacements.
+// `n` contains the number of blocks, their lengths, and their displacements in multiples of `unit` bytes.
 Runs flatten_indexed(const Element& element, const Numbers& n, std::int64_t unit) {
   const auto at = [&](std::int64_t i) { return n[static_cast<std::size_t>(i)]; };
   return flatten_blocks(
@@ -117,7 +118,7 @@ Runs flatten_indexed(const Element& element, const Numbers& n, std::int64_t unit
       [&](std::int64_t i) { return at(1 + n[0] + i) * unit; });
 }
 
-// Numbers: the count, the common length, the displacements.
+// `n` contains the number of blocks, their common length, and their displacements in multiples of `unit` bytes.
 Runs flatten_indexed_block(const Element& element, const Numbers& n, std::int64_t unit) {
   return flatten_blocks(
       element, n[0], [&](std::int64_t) { return n[1]; },
@@ -131,13 +132,13 @@ Runs flatten_struct(const std::vector<MPI_Datatype>& types, const Numbers& n) {
   return all;
 }
 
-// `length` elements of one dimension from `start` on.
+// The elements [start, start + length) of one dimension of an array.
 struct Stretch {
   std::int64_t start, length;
 };
 
-// Flattens parts of an array with `sizes[d]` elements in dimension d. In Fortran's order the first dimension is
-// innermost.
+// Flattens a part of an array. Dimension d has `sizes[d]` elements, of which the part contains the ranges `parts[d]`.
+// In Fortran's order the first dimension is innermost.
 Runs flatten_array(Element element, const Numbers& sizes, const std::vector<std::vector<Stretch>>& parts, int order) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::size_t d = order == MPI_ORDER_C ? sizes.size() - 1 - i : i;
@@ -149,7 +150,7 @@ Runs flatten_array(Element element, const Numbers& sizes, const std::vector<std:
   return std::move(element.runs);
 }
 
-// Numbers: dimensions, sizes, subsizes, starts, order; with large counts the order comes second.
+// `n` contains the number of dimensions, sizes, subsizes, starts and order; with large counts the order comes second.
 Runs flatten_subarray(const Element& element, Numbers n, bool is_large) {
   if (is_large) std::rotate(n.begin() + 1, n.begin() + 2, n.end());
   const auto dimensions = static_cast<std::size_t>(n[0]);
@@ -159,7 +160,7 @@ Runs flatten_subarray(const Element& element, Numbers n, bool is_large) {
   return flatten_array(element, sizes, parts, static_cast<int>(n.back()));
 }
 
-// Returns the part of a distributed dimension that process `place` of `places` has.
+// Returns the ranges of a distributed dimension of `size` elements that belong to process `place` of `places`.
 std::vector<Stretch> distributed(std::int64_t size, std::int64_t kind, std::int64_t argument, std::int64_t places,
                                  std::int64_t place) {
   if (kind == MPI_DISTRIBUTE_NONE) return {{0, size}};
@@ -171,7 +172,8 @@ std::vector<Stretch> distributed(std::int64_t size, std::int64_t kind, std::int6
   return parts;
 }
 
-// Numbers: processes, rank, dimensions, sizes, kinds, arguments, processes per dimension, order; large sizes come last.
+// `n` contains the number of processes, rank, number of dimensions, sizes, distributions, distribution arguments,
+// processes per dimension and order; large sizes come last.
 Runs flatten_distributed(const Element& element, Numbers n, bool is_large) {
   if (is_large) std::rotate(n.begin() + 3, n.end() - n[2], n.end());
   const auto dimensions = static_cast<std::size_t>(n[2]);
@@ -219,7 +221,7 @@ Runs flatten_by(const Contents& contents, bool is_large) {
 Runs flatten(MPI_Datatype type) {
   Contents contents = contents_of(type);
   if (!is_made_by_program(contents.combiner)) return flatten_basic(type);
-  if (contents.types.empty()) return {};  // MPI_Type_create_struct with no members
+  if (contents.types.empty()) return {};  // an empty MPI_Type_create_struct
   const Runs runs = flatten_by(contents, Lengths(type).large > 0);
   release(contents);
   return runs;

@@ -18,7 +18,7 @@
 namespace nearfield::observe {
 namespace {
 
-constexpr int max_sleep_ms = 8;  // other ranks may need this rank's progress
+constexpr int max_sleep_ms = 8;  // other ranks may depend on this rank to drive MPI progress
 constexpr auto max_throttle = std::chrono::milliseconds(200);
 
 [[noreturn]] void exit_without_simulation() {
@@ -36,7 +36,8 @@ MPI_Status empty_status() {
   return status;
 }
 
-// Returns the status of a receive from MPI_PROC_NULL. MPICH 4.0 leaves that of a nonblocking one unset.
+// Returns the status of a receive from MPI_PROC_NULL, by a blocking receive: MPICH 4.0 leaves the status of a
+// nonblocking one unset.
 MPI_Status null_status() {
   MPI_Status status;
   PMPI(MPI_Recv)(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, &status);
@@ -55,9 +56,10 @@ LiveSession& live_session() {
   return only;
 }
 
-// ---- connection
+// ---- connection to the simulator
 
-// Reads what has arrived; waits for at most this time.
+// Reads the bytes that have arrived from the simulator; waits for at most `milliseconds`. Ends the process if the
+// simulation has ended.
 void LiveSession::read_socket(int milliseconds) {
   pollfd polled{detail::reply_socket, POLLIN, 0};
   if (poll(&polled, 1, milliseconds) <= 0) return;
@@ -68,7 +70,7 @@ void LiveSession::read_socket(int milliseconds) {
   bytes_.insert(bytes_.end(), buffer, buffer + count);
 }
 
-// Removes one complete reply from the received bytes. Returns it, or nothing.
+// Removes one complete reply from the received bytes and returns it; nothing if no reply is complete.
 std::optional<Words> LiveSession::take_reply() {
   constexpr std::size_t word = sizeof(std::int64_t);
   std::int64_t head[2];
@@ -82,7 +84,8 @@ std::optional<Words> LiveSession::take_reply() {
   return words;
 }
 
-// Posts the receives whose messages are now known, and queues other replies.
+// Waits at most `milliseconds` for replies. Posts the deferred receives whose messages the replies name, and queues
+// other replies.
 void LiveSession::receive_replies(int milliseconds) {
   read_socket(milliseconds);
   while (auto words = take_reply()) {
@@ -138,7 +141,8 @@ void LiveSession::synchronise(MPI_Comm comm) {
 
 // ---- receives
 
-// Returns a persistent receive from MPI_PROC_NULL that is never started, so no other request has its handle.
+// Returns a placeholder handle: a persistent receive from MPI_PROC_NULL that is never started, so no other request has
+// the same handle.
 MPI_Request LiveSession::acquire_placeholder() {
   MPI_Request handle;
   if (placeholders_.empty()) {
@@ -193,9 +197,9 @@ int LiveSession::complete(DeferredRequest& message, MPI_Status* status) {
 
 // ---- sends
 
-// Frees the oldest buffers up to the first one that has not been sent, and by its test drives the MPI library's progress:
-// a receiver may wait for a buffered send inside the library, and the message that this rank waits for may come only
-// after that. MPI_Iprobe on MPI_COMM_SELF does not suffice: under MPICH 4.0, sends wait for ever.
+// Frees the oldest copies up to the first that is not sent yet. The MPI_Test of that one drives the MPI library's
+// progress: a receiver may wait for a buffered send inside the library, and may send the message for which this rank
+// waits only after that. MPI_Iprobe on MPI_COMM_SELF does not suffice: under MPICH 4.0, sends never complete.
 void LiveSession::free_sent_copies() {
   for (int flag = 1; flag && !copies_.empty();) {
     PMPI(MPI_Test)(&copies_.front().request, &flag, MPI_STATUS_IGNORE);
@@ -206,8 +210,9 @@ void LiveSession::free_sent_copies() {
   if (copies_.empty()) max_copied_bytes_ = default_max_buffered_bytes;
 }
 
-// Waits until slow receivers have caught up, before more is buffered, but at most `max_throttle`: the receivers may
-// wait for the simulation, which may wait for this rank's next call.
+// Before another send is buffered, waits until slow receivers have received enough of the buffered bytes, but at most
+// `max_throttle`: the receivers may wait for the simulation, which may wait for this rank's next call. Then doubles the
+// limit until the present bytes fit.
 void LiveSession::throttle() {
   free_sent_copies();
   const auto until = std::chrono::steady_clock::now() + max_throttle;

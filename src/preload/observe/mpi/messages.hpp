@@ -1,4 +1,4 @@
-// Converts MPI's arguments into send and receive events.
+// Converts the arguments of MPI calls into send and receive events.
 #pragma once
 
 #include "preload/observe/mpi/communicators.hpp"
@@ -13,8 +13,9 @@ stream::Send send_event(stream::Mode mode, const void* buffer, Count count, MPI_
   return {0, mode, number_of(comm), peer_of(destination), tag, data(buffer, count, type)};
 }
 
-// Marks the stream as unsupported if the receive overtakes a message that a matched probe found before: receives of one
-// source and tag get messages in order, which matched receives need not preserve.
+// Marks the stream as unsupported if the receive overtakes a message that an earlier matched probe (MPI_Mprobe) has
+// found: receives with the same source and tag match messages in order, which receives of matched messages need not
+// preserve. `order` is the number of the receive's own matched probe, if it has one.
 void preserve_post_order(const stream::Receive& receive, stream::Number order = ~stream::Number{0});
 
 template <class Count>

@@ -11,7 +11,8 @@ std::vector<std::int64_t> peers(const std::vector<int>& ranks) {
   return found;
 }
 
-// Returns the lower and upper neighbour in each dimension; each is a source and a destination.
+// Returns the lower and the upper neighbour in each dimension of a Cartesian topology; each is both source and
+// destination.
 std::vector<int> grid_neighbours(MPI_Comm comm) {
   int dimensions = 0;
   PMPI(MPI_Cartdim_get)(comm, &dimensions);

@@ -1,4 +1,5 @@
-// Persistent sends and receives, of which each start is recorded as a send or receive, and MPI_Request_free.
+// Wrappers of persistent sends and receives, of which each start is recorded as a send or receive, and of
+// MPI_Request_free.
 #include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/messages.hpp"
 #include "preload/observe/mpi/requests.hpp"

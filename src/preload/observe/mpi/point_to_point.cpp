@@ -1,4 +1,5 @@
-// Blocking and nonblocking sends and receives. A blocking one is recorded as the nonblocking one and a wait.
+// Wrappers of blocking and nonblocking sends and receives. A blocking call is recorded as a nonblocking call and a
+// wait.
 #include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/messages.hpp"
 #include "preload/observe/mpi/requests.hpp"
@@ -9,14 +10,14 @@ using stream::Mode;
 
 namespace {
 
-// The program's status, or an own one if the program ignores it.
+// The program's status or, if the program passes MPI_STATUS_IGNORE, a temporary status.
 struct StatusOf {
   explicit StatusOf(MPI_Status* wanted) : used(wanted == MPI_STATUS_IGNORE ? &own : wanted) {}
   MPI_Status own;
   MPI_Status* const used;
 };
 
-// In a live simulation the program gets a placeholder handle for the message.
+// Writes a placeholder handle for the message to `*request`, in a live simulation. Returns MPI's error code.
 int give_placeholder(const Call& call, MPI_Request* request, DeferredMessage held, int peer, bool is_receive) {
   if (!call.succeeded(held->error)) return held->error;
   *request = live_session().acquire_placeholder();

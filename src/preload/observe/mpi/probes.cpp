@@ -1,4 +1,5 @@
-// Probes, and receives of matched messages, which are recorded as receives of the message's source and tag.
+// Wrappers of probes and of receives of matched messages (MPI_Mrecv), which are recorded as receives with the source
+// and tag of the message.
 #include <unordered_map>
 
 #include "preload/observe/mpi/live_session.hpp"
@@ -10,7 +11,7 @@ using namespace nearfield::observe;
 
 namespace {
 
-// A message that a matched probe found.
+// A message that MPI_Mprobe or MPI_Improbe has found and that is not received yet. `order` numbers these messages.
 struct Matched {
   MPI_Comm comm;
   int source, tag;
@@ -34,7 +35,8 @@ void record_probe(const Wanted& wanted, bool waited, bool found, const MPI_Statu
   record(stream::Probe{number_of(wanted.comm), peer_of(wanted.source), tag, waited, found});
 }
 
-// Queries the simulator for a message, and narrows `wanted` to it. Returns whether there is one.
+// Queries the simulator for a message that matches `wanted`, and replaces wildcards in `wanted` by the message's source
+// and tag. Returns whether there is a message.
 bool query_message(Wanted& wanted, bool waited) {
   if (wanted.source == MPI_PROC_NULL) return true;
   if (!matched().empty()) mark_unsupported("a probe before a matched message is received, in a live simulation");
@@ -53,7 +55,7 @@ void add_matched(MPI_Message message, MPI_Comm comm, const MPI_Status& status) {
   if (message != MPI_MESSAGE_NO_PROC) matched()[key_of(message)] = {comm, status.MPI_SOURCE, status.MPI_TAG, ++order};
 }
 
-// Returns the receive event of a matched message.
+// Returns the receive event of a matched message, and forgets the message.
 template <class Count>
 stream::Receive receive_of(MPI_Message message, void* buffer, Count count, MPI_Datatype type) {
   const auto found = matched().find(key_of(message));

@@ -8,7 +8,8 @@ using stream::Number;
 
 std::int64_t signed_of(Number number) { return static_cast<std::int64_t>(number); }
 
-// Merges `next` into `last` if the blocks of both form one run. Returns whether it did.
+// If the blocks of `last` and `next` form one regular run, merges `next` into `last` and returns true. Otherwise
+// returns false.
 bool continues(LayoutRun& last, const LayoutRun& next) {
   if (last.count == 1 && next.count == 1 && last.offset_bytes + signed_of(last.bytes) == next.offset_bytes) {
     last.bytes += next.bytes;
@@ -36,7 +37,7 @@ void Runs::add(LayoutRun run) {
     list_.push_back(run);
 }
 
-// Copies of a single run often form a single run again. Returns whether they do, and then adds it.
+// If `count` copies of `run` at this stride form a single run, adds this run and returns true. Otherwise returns false.
 bool Runs::repeats_within_one(LayoutRun run, Number count, std::int64_t stride_bytes) {
   if (run.count == 1 && stride_bytes == signed_of(run.bytes)) {
     run.bytes *= count;

@@ -1,5 +1,5 @@
-// MPI_Init, MPI_Finalize, MPI_Abort and MPI_Pcontrol. Not recorded are programs that start MPI by MPI_Session_init
-// alone, and processes that MPI_Comm_spawn started, whose ranks belong to another MPI_COMM_WORLD.
+// Wrappers of MPI_Init, MPI_Finalize, MPI_Abort and MPI_Pcontrol. Programs that start MPI only by MPI_Session_init are
+// not recorded, nor are processes started by MPI_Comm_spawn, whose ranks belong to another MPI_COMM_WORLD.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +13,8 @@
 namespace nearfield::observe {
 namespace {
 
-// Handles and constants must have the form of the MPI library that is loaded.
+// Exits with an error message if the loaded MPI library is another than the one for which this library was built:
+// handles and constants would have another form.
 void require_matching_library() {
   if (is_built_for_the_library()) return;
   std::fprintf(stderr, "nearfield: this program's MPI is another one than the profiling layer was built for\n");
@@ -39,7 +40,7 @@ bool is_spawned() {
   return parent != MPI_COMM_NULL;
 }
 
-// `initialise` calls the MPI library's own function.
+// `initialise` calls the MPI library's own function. Starts the recording if this process is observed.
 template <class Initialise>
 int start(Name& name, const void* site, Initialise initialise) {
   const bool is_observed = find_hooks();
@@ -80,7 +81,8 @@ int finalize(Name& name, const void* site) {
   return PMPI(MPI_Finalize)();
 }
 
-// The simulation must know that the rank has ended before the rank waits for the others.
+// Writes the End event before the rank waits for other ranks in MPI_Finalize, since a live simulation must know that
+// the rank has ended.
 int finalize_live(Name& name, const void* site) {
   {
     const Call call(name, site);
@@ -109,8 +111,8 @@ WRAPPED(MPI_Abort, (MPI_Comm comm, int code), (comm, code)) {
   return PMPI(MPI_Abort)(comm, code);
 }
 
-// MPI defines no meaning for the arguments after `level`, so they are not passed on: the library's function does
-// nothing.
+// MPI defines no meaning for the arguments after `level`, so they are not passed on to the MPI library, whose function
+// does nothing.
 NEARFIELD_EXPORT int MPI_Pcontrol(const int level, ...) {
   static Name name{"MPI_Pcontrol"};
   const Call call(name, __builtin_return_address(0));

@@ -1,5 +1,6 @@
-// MPI functions that no event describes: the first call of each marks the stream as unsupported. Arguments are passed
-// on without knowing their types: they are integers and pointers, each in a register or stack slot of its own.
+// Wrappers of MPI functions that no event describes: the first call of each marks the stream as unsupported. The
+// arguments, which are integers and pointers, are passed on without knowing their types, each in a register or stack
+// slot of its own.
 #include <cstdint>
 
 #include "preload/mpi/wrap.hpp"
@@ -44,7 +45,7 @@ UNSUPPORTED(MPI_Request_get_status_all)
 UNSUPPORTED(MPI_Request_get_status_any)
 UNSUPPORTED(MPI_Request_get_status_some)
 
-// Persistent collectives: all of the table.
+// Persistent forms of all collectives in the table calls.def.
 #define CALL(name, fortran, n, shape)
 #define BOTH(name, fortran, n, shape)
 #define COLLECTIVE(name, fortran, iname, n, shape) UNSUPPORTED_WITH_LARGE(MPI_##name##_init)

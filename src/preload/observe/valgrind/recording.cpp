@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The half of the tool that writes the stream. It uses the hooks' encoder (process_stream.hpp) and Valgrind's
-// replacements for the C library. Chunks are not compressed.
+// The half of the Valgrind tool that writes the stream, by the encoder of the hook library (process_stream.hpp) and
+// Valgrind's replacements for the C library. Chunks are not compressed.
 #include "preload/observe/process_stream.hpp"
 #include "preload/observe/valgrind/tool.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A Valgrind tool that records the loads and stores of a program without hooks, by instruction. This folder is under
-   the GPL, version 2 or later (LICENSE), like Valgrind; the rest of nearfield is not, and works without it.
+   the GPL, version 2 or later (LICENSE), like Valgrind; the rest of nearfield is not, and works without this tool.
 
-   The preloaded recorder (../recorder.cpp) makes client requests to start and stop recording and to insert events; this
-   tool inserts the accesses between them. It records the initial thread, in the program and in libraries, but not the
-   code of MPI libraries or of nearfield, and not during MPI calls. x86-64 only. */
+   The preloaded recorder (../recorder.cpp) makes client requests that start and stop the recording and append events to
+   the stream; this tool appends the accesses. It records the initial thread, in the program and in libraries, but not
+   the code of MPI libraries and of nearfield, and not during MPI calls. x86-64 only. */
 #include "pub_tool_basics.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
@@ -26,17 +26,17 @@ int nearfield_on = 0;
 
 static ThreadId recorded = VG_INVALID_THREADID;
 static ThreadId running = VG_INVALID_THREADID;
-static Bool wanted = False;  /* as of NEARFIELD_STATE */
-static Bool in_mpi = False;  /* likewise */
+static Bool wanted = False;  /* the last NEARFIELD_STATE request has switched recording on */
+static Bool in_mpi = False;  /* the last NEARFIELD_STATE request was made inside an MPI call */
 static Bool other_threads = False;  /* threads of the program have run */
-static Bool* is_of_mpi;  /* by thread: created in an MPI call, or by such a thread */
+static Bool* is_of_mpi;  /* by thread: created inside an MPI call, or by a thread that was */
 static struct nearfield_region region;
 static Bool in_region = True;
 static Addr region_stack;  /* the stack pointer on entry to the region */
 
 static void turn_on_or_off(void) { nearfield_on = wanted && in_region && running == recorded; }
 
-/* ---- functions for recording.cpp */
+/* ---- functions that recording.cpp calls */
 
 void* nearfield_memory(unsigned long bytes) { return VG_(calloc)("nearfield", 1, bytes); }
 
@@ -67,7 +67,7 @@ int nearfield_write(int file, const void* bytes, unsigned long size) {
   return 1;
 }
 
-/* gcc emits calls of it. */
+/* gcc emits calls of strlen, and no C library is linked. */
 SizeT strlen(const char* text);
 SizeT strlen(const char* text) { return VG_(strlen)(text); }
 
@@ -93,8 +93,8 @@ static void region_is_entered(HWord stack) {
   turn_on_or_off();
 }
 
-/* Called after a return. The stack pointer is above its value on entry only once the region or an outer function
-   returned. */
+/* Called after each return instruction. Ends the region if the stack pointer is above its value on entry to the region:
+   then the region's function, or a function further out, has returned. */
 static void region_may_be_left(HWord stack) {
   if (running != recorded || !in_region || stack <= region_stack) return;
   in_region = False;
@@ -102,12 +102,12 @@ static void region_may_be_left(HWord stack) {
   turn_on_or_off();
 }
 
-/* ---- translation */
+/* ---- instrumentation of translated code */
 
 typedef struct {
   IRSB* out;
   Addr instruction;
-  UInt bytes, accesses; /* of the instruction */
+  UInt bytes, accesses; /* length of the instruction, and number of its accesses so far */
 } Translation;
 
 static IRExpr* word(HWord value) { return mkIRExpr_HWord(value); }
@@ -125,9 +125,9 @@ static void call(Translation* block, const HChar* name, void* function, IRExpr**
   addStmtToIRSB(block->out, IRStmt_Dirty(dirty));
 }
 
-/* Each access of an instruction has a location of its own, from the byte after the instruction's first on (`nearfield
-   show` looks up the line of the byte before, as for a return address), so that the instruction's arithmetic counts
-   once. */
+/* Adds a call that records one access. The n-th access of an instruction gets the location of byte n + 1 of the
+   instruction, so that the accesses are distinct and the instruction's arithmetic counts once. `nearfield show` looks
+   up the source line of the byte before a location, as for a return address. */
 static void one_access(Translation* block, IRExpr* address, UInt bytes, Bool is_store, IRExpr* guard) {
   const Addr place = block->instruction + 1 + (block->accesses < block->bytes ? block->accesses++ : block->bytes - 1);
   HWord kind = 0;
@@ -174,7 +174,7 @@ static void statement(Translation* block, const IRStmt* done) {
     case Ist_CAS: {
       const IRCAS* swap = done->Ist.CAS.details;
       const Int bytes = size_of(block, swap->dataLo) * (swap->dataHi ? 2 : 1);
-      /* In a locked addition a separate load precedes it. */
+      /* In a locked addition a separate load precedes the compare-and-swap. */
       if (block->accesses == 0) access(block, swap->addr, bytes, False, NULL);
       access(block, swap->addr, bytes, True, NULL);
       break;
@@ -216,7 +216,7 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
       block.bytes = done->Ist.IMark.len ? done->Ist.IMark.len : 1;
       block.accesses = 0;
     }
-    if (block.instruction) statement(&block, done); /* statements before the first mark are Valgrind's own */
+    if (block.instruction) statement(&block, done); /* statements before the first IMark belong to Valgrind */
     addStmtToIRSB(block.out, in->stmts[i]);
     if (done->tag == Ist_IMark && region.size && block.instruction == region.begin)
       pass_stack_pointer(&block, layout, "region_is_entered", region_is_entered);
@@ -226,9 +226,11 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
   return block.out;
 }
 
-/* ---- requests */
+/* ---- client requests */
 
-/* The innermost frames belong to the recorder and the layer, then comes the function with the call. */
+/* Unwinds the stack of the recorded thread, whose innermost frames belong to the recorder and the profiling layer.
+   Stores the call sites outside of the frame with return address `called_from`, at most `max_count`. Returns their
+   number. */
 static UWord callers(Addr called_from, Addr* addresses, UWord max_count) {
   Addr frames[32];
   const UInt depth = VG_(get_StackTrace)(recorded, frames, 32, NULL, NULL, 0);
@@ -286,7 +288,7 @@ static Bool answer(ThreadId thread, UWord* words, UWord* result) {
   }
 }
 
-/* ---- threads and children */
+/* ---- threads and forked children */
 
 static void thread_is_made(ThreadId by, ThreadId made) {
   if (recorded != VG_INVALID_THREADID) is_of_mpi[made] = is_of_mpi[by] || (by == recorded && in_mpi);
