@@ -46,9 +46,9 @@ class Exchange {
   int rank() const { return rank_; }
   Port& port() { return port_; }
 
-  // Begins the next operation, which reuses the line and the slot of the operation `depth` earlier, after all ranks have
-  // finished that earlier operation. If this rank does not know that they have, waits until all ranks have entered the
-  // operation `depth / 2` earlier, so that the operations that follow need not wait.
+  // Begins the next operation, which reuses the line and the slot of the operation `depth` earlier, after all ranks
+  // have finished that earlier operation. If this rank does not know that they have, waits until all ranks have entered
+  // the operation `depth / 2` earlier, so that the operations that follow need not wait.
   void begin() {
     ++number_;
     own_ = nullptr;

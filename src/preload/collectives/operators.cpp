@@ -16,49 +16,15 @@ void combine(void* out, const void* a, const void* b, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) to[i] = Combine{}(left[i], right[i]);
 }
 
+// clang-format off
 // Signed integer sums wrap around on overflow, as in practice in every MPI.
-struct Sum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a + b);
-  }
-};
-struct Product {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a * b);
-  }
-};
-struct Maximum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a > b ? a : b;
-  }
-};
-struct Minimum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a < b ? a : b;
-  }
-};
-struct And {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a | b);
-  }
-};
-struct Xor {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a ^ b);
-  }
-};
+struct Sum { template <class T> T operator()(T a, T b) const { return static_cast<T>(a + b); } };
+struct Product { template <class T> T operator()(T a, T b) const { return static_cast<T>(a * b); } };
+struct Maximum { template <class T> T operator()(T a, T b) const { return a > b ? a : b; } };
+struct Minimum { template <class T> T operator()(T a, T b) const { return a < b ? a : b; } };
+struct And { template <class T> T operator()(T a, T b) const { return static_cast<T>(a & b); } };
+struct Or { template <class T> T operator()(T a, T b) const { return static_cast<T>(a | b); } };
+struct Xor { template <class T> T operator()(T a, T b) const { return static_cast<T>(a ^ b); } };
 // clang-format on
 
 template <class Combine>

@@ -1,4 +1,5 @@
-// The settings of this library: NEARFIELD_COLLECTIVES="key=number,operation@ranks=algorithms" (docs/reference/environment.md).
+// The settings of this library, from NEARFIELD_COLLECTIVES="key=number,operation@ranks=algorithms"
+// (docs/reference/environment.md).
 #pragma once
 
 #include "preload/collectives/selection.hpp"

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Returns whether this process is observed: `nearfield observe` has started this process, which is not a forked child. */
+/* Returns whether this process is observed: started by `nearfield observe`, and not a forked child. */
 int nearfield_observe_active(void);
 
 /* Sets the rank of this process and the number of ranks. Renames the stream's file, which is named after the process
@@ -23,7 +23,7 @@ int nearfield_observe_reply_socket(void);
 /* Returns whether MPI_Wtime shall return simulated time. */
 int nearfield_observe_clock(void);
 
-/* Sends the accesses and events recorded so far to a live simulation. Writes them to a file only at every tenth call. */
+/* Sends the accesses and events recorded so far to a live simulation. Writes them to a file at every tenth call. */
 void nearfield_observe_flush(void);
 
 /* Appends an event (stream/event_bytes.hpp) after the accesses recorded so far. */
@@ -33,9 +33,9 @@ void nearfield_observe_event(const unsigned char* bytes, unsigned long size);
    offset that addr2line takes. If the object is new, writes an Object event first. */
 unsigned long nearfield_observe_place(const void* address, unsigned long* offset);
 
-/* Unwinds the call stack: stores in `addresses` the call site of the function that contains `call`, the call site of its
-   caller, and so on, at most `max_count` addresses. Returns their number. Functions without hooks are missing, except
-   under Valgrind. */
+/* Unwinds the call stack: stores in `addresses` the call site of the function that contains `call`, the call site of
+   its caller, and so on, at most `max_count` addresses. Returns their number. Functions without hooks are missing,
+   except under Valgrind. */
 int nearfield_observe_callers(const void* call, const void** addresses, int max_count);
 
 /* Pause and resume the recording of accesses, for example while a reduction operator of the program runs inside an MPI

@@ -3,7 +3,7 @@
 // blocks until the reply arrives, and makes the MPI library produce the same outcome. The program gets placeholder
 // handles for its sends and receives, which pass through these states:
 //
-//   receive()  -> deferred if the receive may match different messages or an earlier receive is deferred, otherwise posted
+//   receive()  -> deferred if it may match different messages or an earlier receive is deferred, otherwise posted
 //   deferred   -- the simulation reports the matching message --> posted
 //   adopt()    -> posted
 //   posted     -- complete(), when the MPI library has completed it --> completed

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The interface between the two halves of the Valgrind tool: tool.c, which uses Valgrind's API, and recording.cpp, which
-   writes the stream. */
+/* The interface between the two halves of the Valgrind tool: tool.c, which uses Valgrind's API, and recording.cpp,
+   which writes the stream. */
 #ifndef NEARFIELD_OBSERVE_VALGRIND_TOOL_H
 #define NEARFIELD_OBSERVE_VALGRIND_TOOL_H
 
@@ -16,7 +16,7 @@ void nearfield_threads(void);
 void nearfield_region(const char* name, int begins);
 void nearfield_flush(void);
 void nearfield_end(void);
-/* Record one access, or an access to a range. Called by the program's instrumented code. `kind` is a stream::SiteKind. */
+/* Record an access, or an access to a range. Called by the program's instrumented code. `kind`: a stream::SiteKind. */
 void nearfield_access(unsigned long code, unsigned long kind, unsigned long address);
 void nearfield_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes);
 
