@@ -19,12 +19,12 @@
 
 namespace nearfield::collectives {
 
-struct Free {
+struct FreeBlock {
   void operator()(void* block) const { std::free(block); }
 };
 // A block of the C library's heap. If the shared heap is preloaded, peers copy from such a block without a system call.
-using Buffer = std::unique_ptr<Bytes, Free>;
-inline Buffer make_buffer(std::size_t bytes) {
+using Buffer = std::unique_ptr<Bytes, FreeBlock>;
+inline Buffer allocate_buffer(std::size_t bytes) {
   Buffer buffer(static_cast<Bytes*>(std::malloc(std::max<std::size_t>(bytes, 1))));
   if (!buffer) std::abort();
   return buffer;
@@ -36,8 +36,9 @@ struct Piece {
   std::size_t bytes;
 };
 
-inline constexpr std::size_t max_whole_bytes = std::size_t{256} << 10;  // measured; beyond, slices are faster
-inline constexpr std::size_t part_bytes = 32768;  // bytes per part of a reduction: a few parts fit into the L1 cache
+inline constexpr std::size_t max_allreduce_whole_bytes = std::size_t{256} << 10;  // measured; beyond, slices are faster
+inline constexpr std::size_t reduction_part_bytes =
+    32768;  // bytes per part of a reduction: a few parts fit into the L1 cache
 
 // A reduction of vectors of `count` elements, each `width` bytes long. `combine(out, a, b, n)` sets n elements of `out`
 // to a + b; `out` may be `a`. The operation must be commutative.
@@ -71,34 +72,34 @@ struct RankRange {
 // cache. Before each part, calls `output_for(offset)`, which returns the address for the result; this rank's own
 // elements may lie at this address. After each part, calls `on_part_done(offset, bytes)`. Offsets are in bytes from the
 // beginning of the posted data. The caller must have awaited the posts of `ranks`.
-template <class Port, class Combine, class GetPlace, class Done>
-void combine_parts(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduction<Combine>& reduction, GetPlace place,
-                   Done done) {
-  alignas(line_bytes) Bytes space[part_bytes], saved[part_bytes];
-  const std::size_t width = reduction.width, part = part_bytes / width;
+template <class Port, class Combine, class GetOutput, class OnPartDone>
+void combine_parts(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduction<Combine>& reduction,
+                   GetOutput output_for, OnPartDone on_part_done) {
+  alignas(line_bytes) Bytes space[reduction_part_bytes], saved[reduction_part_bytes];
+  const std::size_t width = reduction.width, part = reduction_part_bytes / width;
   const int first = ranks.first;
   const bool is_member = ranks.contains(x.rank());
   for (std::size_t at = slice.begin; at < slice.end; at += part) {
     const std::size_t count = std::min(part, slice.end - at), bytes = count * width, offset = at * width;
-    Bytes* const out = place(offset);
+    Bytes* const out = output_for(offset);
     const Bytes* own = is_member ? x.own_data(offset) : nullptr;
     if (own == out && first != x.rank()) {
       x.port().copy_own(saved, own, bytes);
       own = saved;
     }
-    const void* sum = first == x.rank() ? own : x.view(first, offset, bytes, out);
+    const void* sum = first == x.rank() ? own : x.view_data(first, offset, bytes, out);
     for (int rank = first + ranks.step; rank <= ranks.last; rank += ranks.step) {
-      reduction.combine(out, sum, rank == x.rank() ? own : x.view(rank, offset, bytes, space), count);
+      reduction.combine(out, sum, rank == x.rank() ? own : x.view_data(rank, offset, bytes, space), count);
       sum = out;
     }
     if (sum != out) x.port().copy_own(out, sum, bytes);
-    done(offset, bytes);
+    on_part_done(offset, bytes);
   }
 }
 
 // Combines the elements of `slice` that `ranks` have posted, and writes the result to `out`.
 template <class Port, class Combine>
-void combine_ranks(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduction<Combine>& reduction, Bytes* out) {
+void combine_slice(Exchange<Port>& x, RankRange ranks, Slice slice, const Reduction<Combine>& reduction, Bytes* out) {
   const std::size_t begin = slice.begin * reduction.width;
   combine_parts(
       x, ranks, slice, reduction, [&](std::size_t offset) { return out + (offset - begin); },
@@ -112,20 +113,20 @@ RankRange all_ranks(const Exchange<Port>& x) {
 
 template <class Port>
 void barrier(Exchange<Port>& x) {
-  x.begin();
+  x.begin_operation();
   x.post_nothing();
-  x.await_all();
+  x.await_all_posts();
 }
 
 template <class Port>
 void bcast(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
-  x.begin();
+  x.begin_operation();
   if (x.rank() == root) {
     x.post(data, bytes);
     x.await_readers();
   } else {
     x.post_nothing();
-    x.await(root);
+    x.await_post(root);
     x.fetch(root, 0, data, bytes, true);
     x.finish_reading();
   }
@@ -135,14 +136,14 @@ void bcast(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
 // own data are not moved.
 template <class Port, class Target>
 void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, Target target) {
-  x.begin();
+  x.begin_operation();
   if (x.rank() != root) {
     x.post(send, bytes);
     x.await_reader(root);
     return;
   }
   x.post_nothing();
-  x.await_all();
+  x.await_all_posts();
   for (int rank = 0; rank < x.ranks(); ++rank) {
     if (rank == root) continue;
     const auto [to, length] = target(rank);
@@ -155,13 +156,13 @@ void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, T
 // is not moved.
 template <class Port, class GetPiece>
 void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t bytes, int root) {
-  x.begin();
+  x.begin_operation();
   if (x.rank() == root) {
     x.post_pieces(piece);
     x.await_readers();
   } else {
     x.post_nothing();
-    x.await(root);
+    x.await_post(root);
     x.fetch_piece(root, receive, bytes, true);
     x.finish_reading();
   }
@@ -170,9 +171,9 @@ void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t byte
 // In place, `send` is the address that `target` returns for this rank.
 template <class Port, class Target>
 void allgather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, Target target) {
-  x.begin();
+  x.begin_operation();
   x.post(send, bytes);
-  x.await_all();
+  x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int rank = (x.rank() + i) % x.ranks();
     const auto [to, length] = target(rank);
@@ -188,12 +189,12 @@ template <class Port>
 void bcast_in_slices(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
   const auto slice = [&](int rank) { return slice_of(rank, x.ranks(), bytes, 1); };
   const Slice own = slice(x.rank());
-  x.begin();
+  x.begin_operation();
   if (x.rank() == root) {
     x.post(data, bytes);
   } else {
     x.post_nothing();
-    x.await(root);
+    x.await_post(root);
     x.fetch(root, own.begin, data + own.begin, own.end - own.begin);
     x.finish_reading();
   }
@@ -207,9 +208,9 @@ void bcast_in_slices(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root
 template <class Port>
 void alltoall(Exchange<Port>& x, const Bytes* send, Bytes* receive, std::size_t bytes) {
   const auto own = static_cast<std::size_t>(x.rank());
-  x.begin();
+  x.begin_operation();
   x.post(send, bytes * static_cast<std::size_t>(x.ranks()));
-  x.await_all();
+  x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int rank = (x.rank() + i) % x.ranks();
     x.fetch(rank, own * bytes, receive + static_cast<std::size_t>(rank) * bytes, bytes);
@@ -220,9 +221,9 @@ void alltoall(Exchange<Port>& x, const Bytes* send, Bytes* receive, std::size_t 
 
 template <class Port, class GetPiece, class Target>
 void alltoallv(Exchange<Port>& x, GetPiece piece, Target target) {
-  x.begin();
+  x.begin_operation();
   x.post_pieces(piece);
-  x.await_all();
+  x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int rank = (x.rank() + i) % x.ranks();
     const auto [to, length] = target(rank);
@@ -234,18 +235,18 @@ void alltoallv(Exchange<Port>& x, GetPiece piece, Target target) {
 
 // The buffer to which a reduction writes its result: the receive buffer, or a temporary buffer if the receive buffer
 // overlaps the data that this rank has posted, which peers may still be reading.
-class Result {
+class ResultBuffer {
  public:
-  Result(Bytes* receive, std::size_t bytes, const Bytes* send, std::size_t send_bytes)
+  ResultBuffer(Bytes* receive, std::size_t bytes, const Bytes* send, std::size_t send_bytes)
       : receive_(receive), bytes_(bytes) {
     const auto to = reinterpret_cast<std::uintptr_t>(receive), from = reinterpret_cast<std::uintptr_t>(send);
-    if (to < from + send_bytes && from < to + bytes) space_ = make_buffer(bytes);
+    if (to < from + send_bytes && from < to + bytes) space_ = allocate_buffer(bytes);
   }
   Bytes* data() const { return space_ ? space_.get() : receive_; }
   // Copies the result from the temporary buffer, if there is one, to the receive buffer. Called when no peer reads this
   // rank's posted data any more.
   template <class Port>
-  void move_to_receive(Port& port) const {
+  void copy_to_receive_buffer(Port& port) const {
     if (space_) port.copy_own(receive_, space_.get(), bytes_);
   }
 
@@ -259,9 +260,9 @@ class Result {
 // the vectors of all ranks; in the second step the ranks exchange these slices. Between the two steps, on each rank
 // that has a slice, `complete_slice(result, count)` may change the elements of the slice. No rank overwrites data that
 // a peer still has to read: a rank posts its slice only after it has read this slice from all others.
-template <class Port, class Combine, class Complete>
+template <class Port, class Combine, class CompleteSlice>
 void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction,
-                         int slices, Complete complete) {
+                         int slices, CompleteSlice complete_slice) {
   const std::size_t width = reduction.width;
   const auto slice = [&](int rank) {
     return rank < slices ? slice_of(rank, slices, reduction.count, width) : Slice{0, 0};
@@ -269,12 +270,12 @@ void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
   const Slice own = slice(x.rank());
   const std::size_t count = own.end - own.begin;
   Bytes* const result = receive + own.begin * width;
-  x.begin();
+  x.begin_operation();
   x.post(send, reduction.bytes());
-  x.await_all();
-  combine_ranks(x, all_ranks(x), own, reduction, result);
+  x.await_all_posts();
+  combine_slice(x, all_ranks(x), own, reduction, result);
   x.finish_reading();
-  if (count > 0) complete(result, count);
+  if (count > 0) complete_slice(result, count);
   allgather(x, result, count * width, [&](int rank) {
     const Slice theirs = slice(rank);
     return std::pair(receive + theirs.begin * width, (theirs.end - theirs.begin) * width);
@@ -291,15 +292,15 @@ template <class Port, class Combine>
 void allreduce_whole(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
   const std::size_t bytes = reduction.bytes();
   const Slice all{0, reduction.count};
-  x.begin();
+  x.begin_operation();
   x.post(send, bytes);
-  x.await_all();
-  if (bytes <= slot_bytes) return combine_ranks(x, all_ranks(x), all, reduction, receive);
-  const Result result(receive, bytes, send, bytes);
-  combine_ranks(x, all_ranks(x), all, reduction, result.data());
+  x.await_all_posts();
+  if (bytes <= slot_bytes) return combine_slice(x, all_ranks(x), all, reduction, receive);
+  const ResultBuffer result(receive, bytes, send, bytes);
+  combine_slice(x, all_ranks(x), all, reduction, result.data());
   x.finish_reading();
   x.await_readers();
-  result.move_to_receive(x.port());
+  result.copy_to_receive_buffer(x.port());
 }
 
 // An allreduce, also in place (`send` equals `receive`). Up to `max_allreduce_whole_bytes`, two ranks combine the whole
@@ -308,7 +309,7 @@ void allreduce_whole(Exchange<Port>& x, const Bytes* send, Bytes* receive, const
 // slow.
 template <class Port, class Combine>
 void allreduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction) {
-  if (reduction.bytes() <= (x.ranks() == 2 ? max_whole_bytes : slot_bytes))
+  if (reduction.bytes() <= (x.ranks() == 2 ? max_allreduce_whole_bytes : slot_bytes))
     allreduce_whole(x, send, receive, reduction);
   else
     allreduce_in_slices(x, send, receive, reduction);
@@ -321,19 +322,19 @@ void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reductio
   const std::size_t bytes = reduction.bytes();
   const bool is_root = x.rank() == root;
   const int last = x.ranks() - 1;
-  x.begin();
+  x.begin_operation();
   x.post(send, bytes, is_root ? receive : nullptr);
   if (bytes <= slot_bytes) {
     if (!is_root) return;
-    x.await_all();
-    return combine_ranks(x, {0, last}, {0, reduction.count}, reduction, receive);
+    x.await_all_posts();
+    return combine_slice(x, {0, last}, {0, reduction.count}, reduction, receive);
   }
-  x.await_all();
+  x.await_all_posts();
   const Slice own = slice_of(x.rank(), x.ranks(), reduction.count, reduction.width);
   if (is_root) {
-    combine_ranks(x, {0, last}, own, reduction, receive + own.begin * reduction.width);
+    combine_slice(x, {0, last}, own, reduction, receive + own.begin * reduction.width);
   } else {
-    alignas(line_bytes) Bytes part[part_bytes];
+    alignas(line_bytes) Bytes part[reduction_part_bytes];
     combine_parts(
         x, all_ranks(x), own, reduction, [&](std::size_t) { return part; },
         [&](std::size_t offset, std::size_t length) { x.store(root, offset, part, length); });
@@ -346,28 +347,28 @@ void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reductio
 template <class Port, class Combine>
 void reduce_scatter(Exchange<Port>& x, const Bytes* send, Bytes* receive, Slice slice,
                     const Reduction<Combine>& reduction) {
-  const Result result(receive, (slice.end - slice.begin) * reduction.width, send, reduction.bytes());
-  x.begin();
+  const ResultBuffer result(receive, (slice.end - slice.begin) * reduction.width, send, reduction.bytes());
+  x.begin_operation();
   x.post(send, reduction.bytes());
-  x.await_all();
-  combine_ranks(x, all_ranks(x), slice, reduction, result.data());
+  x.await_all_posts();
+  combine_slice(x, all_ranks(x), slice, reduction, result.data());
   x.finish_reading();
   x.await_readers();
-  result.move_to_receive(x.port());
+  result.copy_to_receive_buffer(x.port());
 }
 
 // A scan that combines the vectors of ranks 0 ... `last`: `last` is this rank for MPI_Scan, and the rank before it for
 // MPI_Exscan, in which rank 0 receives nothing. `receive` and `send` may overlap.
 template <class Port, class Combine>
 void scan(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction, int last) {
-  const Result result(receive, last < 0 ? 0 : reduction.bytes(), send, reduction.bytes());
-  x.begin();
+  const ResultBuffer result(receive, last < 0 ? 0 : reduction.bytes(), send, reduction.bytes());
+  x.begin_operation();
   x.post(send, reduction.bytes());
-  for (int rank = 0; rank <= last; ++rank) x.await(rank);
-  if (last >= 0) combine_ranks(x, {0, last}, {0, reduction.count}, reduction, result.data());
+  for (int rank = 0; rank <= last; ++rank) x.await_post(rank);
+  if (last >= 0) combine_slice(x, {0, last}, {0, reduction.count}, reduction, result.data());
   x.finish_reading();
   x.await_readers();
-  if (last >= 0) result.move_to_receive(x.port());
+  if (last >= 0) result.copy_to_receive_buffer(x.port());
 }
 
 }  // namespace nearfield::collectives

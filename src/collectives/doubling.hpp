@@ -15,13 +15,13 @@ namespace nearfield::collectives {
 // A dissemination barrier: in step k, rank i waits for rank i - 2^k (modulo the number of ranks).
 template <class Port>
 void barrier_by_dissemination(Exchange<Port>& x) {
-  const std::uint64_t first = x.number() + 1;
+  const std::uint64_t first = x.operation_number() + 1;
   for (int distance = 1; distance < x.ranks(); distance *= 2) {
-    x.begin();
+    x.begin_operation();
     x.post_nothing();
-    x.await((x.rank() - distance + x.ranks()) % x.ranks());
+    x.await_post((x.rank() - distance + x.ranks()) % x.ranks());
   }
-  x.learn_that_all_entered(first);
+  x.note_all_entered(first);
 }
 
 // An allreduce by recursive doubling, also in place (`send` equals `receive`). If the number of ranks is no power of
@@ -36,21 +36,21 @@ void allreduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive,
   const auto rank_of = [pairs](int of) { return of < pairs ? 2 * of : of + pairs; };
   const std::size_t bytes = reduction.bytes();
   const Slice all{0, reduction.count};
-  const std::uint64_t first = x.number() + 1;
+  const std::uint64_t first = x.operation_number() + 1;
   const Bytes* own = send;
   const auto combine_with = [&](int other) {
     const int low = std::min(rank, other), high = std::max(rank, other);
-    x.await(other);
-    combine_ranks(x, {low, high, high - low}, all, reduction, receive);
+    x.await_post(other);
+    combine_slice(x, {low, high, high - low}, all, reduction, receive);
     own = receive;
   };
   if (pairs > 0) {
-    x.begin();
+    x.begin_operation();
     x.post(send, bytes);
     if (is_in_pair && is_active) combine_with(rank + 1);
   }
   for (int distance = 1; distance < active; distance *= 2) {
-    x.begin();
+    x.begin_operation();
     if (is_active) {
       x.post(own, bytes);
       combine_with(rank_of(number ^ distance));
@@ -59,16 +59,16 @@ void allreduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive,
     }
   }
   if (pairs > 0) {
-    x.begin();
+    x.begin_operation();
     if (is_active) {
       x.post(own, bytes);
     } else {
       x.post_nothing();
-      x.await(rank - 1);
+      x.await_post(rank - 1);
       x.fetch(rank - 1, 0, receive, bytes);
     }
   }
-  x.learn_that_all_entered(first);
+  x.note_all_entered(first);
 }
 
 // A reduce by recursive doubling. `receive` is used on the root only, where it may equal `send`.

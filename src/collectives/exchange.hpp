@@ -27,7 +27,7 @@ namespace nearfield::collectives {
 using Bytes = unsigned char;
 
 // The reason for which a rank waits. The test of the protocol skips all waits of one reason, and must then find a race.
-enum class Wait { reuse, entry, readers };
+enum class WaitReason { reuse, entry, readers };
 
 template <class Port>
 class Exchange {
@@ -42,21 +42,21 @@ class Exchange {
       : port_(port), boxes_(boxes), ranks_(ranks), rank_(rank) {}
 
   int ranks() const { return ranks_; }
-  std::uint64_t number() const { return number_; }  // of the last operation that this rank has begun
+  std::uint64_t operation_number() const { return number_; }  // of the last operation that this rank has begun
   int rank() const { return rank_; }
   Port& port() { return port_; }
 
   // Begins the next operation, which reuses the line and the slot of the operation `depth` earlier, after all ranks
   // have finished that earlier operation. If this rank does not know that they have, waits until all ranks have entered
   // the operation `depth / 2` earlier, so that the operations that follow need not wait.
-  void begin() {
+  void begin_operation() {
     ++number_;
     own_ = nullptr;
-    if (number_ > depth && entered_ <= number_ - depth) await_entry(number_ - half, Wait::reuse);
+    if (number_ > depth && entered_ <= number_ - depth) await_all_entered(number_ - half, WaitReason::reuse);
   }
 
   // Enters the operation without offering data.
-  void post_nothing() { publish(Place::nowhere); }
+  void post_nothing() { publish_entry(Place::nowhere); }
 
   // Enters the operation and offers data to the peers. The data must not change before await_readers() has returned.
   // `result` is null, or a buffer of the same length, into which peers may store() if the data are longer than a slot.
@@ -65,16 +65,16 @@ class Exchange {
     Line& line = own_line();
     if (bytes <= inline_bytes) {
       port_.write_shared(line.data, data, bytes);
-      publish(Place::line);
+      publish_entry(Place::line);
     } else if (bytes <= slot_bytes) {
       port_.write_shared(own_slot(), data, bytes);
-      publish(Place::slot);
+      publish_entry(Place::slot);
     } else {
       const std::uint64_t addresses[] = {reinterpret_cast<std::uintptr_t>(data),
                                          reinterpret_cast<std::uintptr_t>(result)};
       port_.write_shared(&line.address, addresses, sizeof addresses);
-      last_in_memory_ = number_;
-      publish(Place::memory);
+      last_in_private_memory_ = number_;
+      publish_entry(Place::memory);
     }
   }
 
@@ -96,19 +96,19 @@ class Exchange {
       offset += bytes;
     }
     own_ = piece(rank_).data;
-    if (!in_slot) last_in_memory_ = number_;
-    publish(in_slot ? Place::pieces_in_slot : Place::pieces_in_memory);
+    if (!in_slot) last_in_private_memory_ = number_;
+    publish_entry(in_slot ? Place::pieces_in_slot : Place::pieces_in_memory);
   }
 
   // Waits until `rank` has posted in the current operation.
-  void await(int rank) {
-    if (rank != rank_) port_.wait(line_of(rank, number_).number, number_, rank, Wait::entry);
+  void await_post(int rank) {
+    if (rank != rank_) port_.wait(line_of(rank, number_).number, number_, rank, WaitReason::entry);
   }
-  void await_all() { await_entry(number_, Wait::entry); }
+  void await_all_posts() { await_all_entered(number_, WaitReason::entry); }
 
   // Records that all ranks have entered operation `number`, which the caller concludes from waits for some of them.
   // Then begin_operation() need not read the counter of each rank.
-  void learn_that_all_entered(std::uint64_t number) { entered_ = std::max(entered_, number); }
+  void note_all_entered(std::uint64_t number) { entered_ = std::max(entered_, number); }
 
   // Copies `bytes` bytes, from `offset` on, of the data that `rank` has posted in the current operation. The caller
   // must have called await_post(rank). `owner_waits`: during the copy, `rank` does nothing but wait for its readers, so
@@ -117,7 +117,7 @@ class Exchange {
     if (bytes == 0) return;
     if (rank == rank_) {
       port_.copy_own(to, own_ + offset, bytes);
-    } else if (const Bytes* data = shared_data(rank)) {
+    } else if (const Bytes* data = data_in_box(rank)) {
       port_.read_shared(rank, to, data + offset, bytes);
     } else {
       port_.read_memory(rank, to, addresses_of(rank).address + offset, bytes, owner_waits);
@@ -152,9 +152,9 @@ class Exchange {
   // Returns an address at which `bytes` bytes, from `offset` on, of the data that `rank` has posted can be read. The
   // caller must have called await_post(rank). If the data lie in the private memory of `rank`, copies them to `space`
   // first.
-  const void* view(int rank, std::size_t offset, std::size_t bytes, void* space) {
+  const void* view_data(int rank, std::size_t offset, std::size_t bytes, void* space) {
     if (rank == rank_) return own_data(offset);
-    if (const Bytes* data = shared_data(rank)) {
+    if (const Bytes* data = data_in_box(rank)) {
       port_.note_read(rank, data + offset, bytes);
       return data + offset;
     }
@@ -170,14 +170,15 @@ class Exchange {
   // in its private memory, in this operation or an earlier one. await_reader() requires that no other rank reads these
   // data.
   void await_reader(int rank) {
-    if (last_in_memory_ && rank != rank_) port_.wait(boxes_[rank]->read, last_in_memory_, rank, Wait::readers);
-    last_in_memory_ = 0;
+    if (last_in_private_memory_ && rank != rank_)
+      port_.wait(boxes_[rank]->read, last_in_private_memory_, rank, WaitReason::readers);
+    last_in_private_memory_ = 0;
   }
   void await_readers() {
-    if (last_in_memory_)
+    if (last_in_private_memory_)
       for (int rank = 0; rank < ranks_; ++rank)
-        if (rank != rank_) port_.wait(boxes_[rank]->read, last_in_memory_, rank, Wait::readers);
-    last_in_memory_ = 0;
+        if (rank != rank_) port_.wait(boxes_[rank]->read, last_in_private_memory_, rank, WaitReason::readers);
+    last_in_private_memory_ = 0;
   }
 
  private:
@@ -185,13 +186,13 @@ class Exchange {
   Line& own_line() { return line_of(rank_, number_); }
   Bytes* own_slot() { return boxes_[rank_]->slots[number_ % depth]; }
 
-  void publish(Place place) {
+  void publish_entry(Place place) {
     port_.write_shared(&own_line().place, &place, sizeof place);
     port_.publish(own_line().number, number_);
   }
 
   // Waits until all ranks have entered operation `number`; each rank has then finished all operations before it.
-  void await_entry(std::uint64_t number, Wait reason) {
+  void await_all_entered(std::uint64_t number, WaitReason reason) {
     for (int rank = 0; rank < ranks_; ++rank)
       if (rank != rank_) port_.wait(line_of(rank, number).number, number, rank, reason);
     entered_ = number;
@@ -199,7 +200,7 @@ class Exchange {
 
   // Returns the address of the data that `rank` has copied into its line or slot; null if the data lie in its private
   // memory.
-  const Bytes* shared_data(int rank) {
+  const Bytes* data_in_box(int rank) {
     const Place place = place_of(rank);
     if (place == Place::memory) return nullptr;
     return place == Place::slot ? boxes_[rank]->slots[number_ % depth] : line_of(rank, number_).data;
@@ -221,10 +222,11 @@ class Exchange {
   Port& port_;
   Box* const* boxes_;
   int ranks_, rank_;
-  std::uint64_t number_ = 0;          // number of the current operation
-  std::uint64_t entered_ = 0;         // the last operation that all ranks are known to have entered
-  std::uint64_t last_in_memory_ = 0;  // last operation in private memory whose readers are not awaited yet; 0: none
-  const Bytes* own_ = nullptr;        // the data that this rank offers, or its piece for itself
+  std::uint64_t number_ = 0;   // number of the current operation
+  std::uint64_t entered_ = 0;  // the last operation that all ranks are known to have entered
+  std::uint64_t last_in_private_memory_ =
+      0;                        // last operation in private memory whose readers are not awaited yet; 0: none
+  const Bytes* own_ = nullptr;  // the data that this rank offers, or its piece for itself
 };
 
 }  // namespace nearfield::collectives

@@ -39,14 +39,14 @@ class Layout {
 
   int nodes() const { return static_cast<int>(members_.size()); }
   int lanes() const { return lanes_; }
-  int max_members() const { return max_members_; }
+  int max_ranks_per_node() const { return max_members_; }
   // Returns whether all nodes have the same number of ranks. Then each rank is in a lane.
-  bool is_even() const { return lanes_ == max_members_; }
+  bool is_balanced() const { return lanes_ == max_members_; }
 
-  Place own() const { return own_; }
+  Place own_place() const { return own_; }
   Place place_of(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
-  int rank_of(int node, int local) const { return members_of(node)[static_cast<std::size_t>(local)]; }
-  const std::vector<int>& members_of(int node) const { return members_[static_cast<std::size_t>(node)]; }
+  int rank_of(int node, int local) const { return ranks_of_node(node)[static_cast<std::size_t>(local)]; }
+  const std::vector<int>& ranks_of_node(int node) const { return members_[static_cast<std::size_t>(node)]; }
 
  private:
   std::vector<std::vector<int>> members_;  // by node: its ranks, in ascending order

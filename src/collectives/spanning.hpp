@@ -17,34 +17,35 @@
 
 namespace nearfield::collectives {
 
-inline constexpr std::size_t lane_chunk_bytes = std::size_t{128} << 10;  // bytes per chunk of a broadcast between nodes
+inline constexpr std::size_t lane_bcast_chunk_bytes = std::size_t{128}
+                                                      << 10;  // bytes per chunk of a broadcast between nodes
 
 // `barrier_in_node()` synchronizes the ranks of this node.
 template <class Port, class Lane, class Barrier>
 void spanning_barrier(Exchange<Port>& x, Lane lane, Barrier barrier_in_node) {
   barrier_in_node();
-  x.begin();
+  x.begin_operation();
   if (x.rank() == 0) lane.barrier();
   x.post_nothing();
-  if (x.rank() != 0) x.await(0);
+  if (x.rank() != 0) x.await_post(0);
 }
 
 // A broadcast: the lane of the root carries the data between nodes, chunk by chunk. The other ranks of a node read a
 // chunk while the next chunk is in flight between the nodes.
 template <class Port, class Lane>
 void spanning_bcast(Exchange<Port>& x, Lane lane, Bytes* data, std::size_t bytes, Layout::Place root, int own_node,
-                    std::size_t chunk = lane_chunk_bytes) {
+                    std::size_t chunk = lane_bcast_chunk_bytes) {
   const bool is_in_lane = x.rank() == root.local, has_data = root.node == own_node;
   std::size_t offset = 0;
   do {
     const std::size_t length = std::min(chunk, bytes - offset);
     if (is_in_lane && !has_data) lane.bcast(data + offset, length, root.node);
-    x.begin();
+    x.begin_operation();
     if (is_in_lane) {
       x.post(data + offset, length);
     } else {
       x.post_nothing();
-      x.await(root.local);
+      x.await_post(root.local);
       x.fetch(root.local, 0, data + offset, length);
     }
     if (is_in_lane && has_data) lane.bcast(data + offset, length, root.node);
@@ -92,9 +93,9 @@ void spanning_allgather(Exchange<Port>& x, Lane lane, const Layout& layout, cons
                         Bytes* receive, std::size_t bytes) {
   const auto nodes = static_cast<std::size_t>(layout.nodes());
   lane.allgather(send, of_lane, bytes);
-  x.begin();
+  x.begin_operation();
   x.post(of_lane, nodes * bytes);
-  x.await_all();
+  x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int local = (x.rank() + i) % x.ranks();
     for (std::size_t node = 0; node < nodes; ++node) {
@@ -114,13 +115,13 @@ void spanning_alltoall(Exchange<Port>& x, Lane lane, const Layout& layout, const
                        std::size_t bytes) {
   const auto nodes = static_cast<std::size_t>(layout.nodes()), members = static_cast<std::size_t>(x.ranks());
   const std::size_t total = nodes * members * bytes;
-  const Buffer collected = make_buffer(total), arrived = make_buffer(total);
+  const Buffer collected = allocate_buffer(total), arrived = allocate_buffer(total);
   const auto rank_of = [&](std::size_t node, std::size_t local) {
     return static_cast<std::size_t>(layout.rank_of(static_cast<int>(node), static_cast<int>(local)));
   };
-  x.begin();
+  x.begin_operation();
   x.post(send, total);
-  x.await_all();
+  x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int local = (x.rank() + i) % x.ranks();
     for (std::size_t node = 0; node < nodes; ++node) {

@@ -18,7 +18,7 @@ void require(bool condition, const char* what) {
 
 SelectionEntry read(const char* text) {
   SelectionEntry entry;
-  require(read_selection(text, std::strlen(text), entry), text);
+  require(parse_selection_entry(text, std::strlen(text), entry), text);
   return entry;
 }
 
@@ -67,11 +67,12 @@ void test_several_nodes() {
 
 void test_layout() {
   const Layout layout({7, 9, 7, 9, 7}, 3);
-  require(layout.nodes() == 2 && layout.lanes() == 2 && layout.max_members() == 3 && !layout.is_even(), "two nodes");
-  require(layout.own().node == 1 && layout.own().local == 1, "the own place");
+  require(layout.nodes() == 2 && layout.lanes() == 2 && layout.max_ranks_per_node() == 3 && !layout.is_balanced(),
+          "two nodes");
+  require(layout.own_place().node == 1 && layout.own_place().local == 1, "the own place");
   require(layout.rank_of(0, 2) == 4 && layout.rank_of(1, 0) == 1, "ranks of places");
   require(layout.place_of(4).node == 0 && layout.place_of(4).local == 2, "places of ranks");
-  require(Layout({1, 1, 2, 2}, 0).is_even(), "nodes with equally many ranks");
+  require(Layout({1, 1, 2, 2}, 0).is_balanced(), "nodes with equally many ranks");
 }
 
 void test_bad_texts() {
@@ -104,7 +105,7 @@ void test_bad_texts() {
                            "bcast@2x2=lanes",
                            "after=2"}) {
     SelectionEntry entry;
-    require(!read_selection(text, std::strlen(text), entry), text);
+    require(!parse_selection_entry(text, std::strlen(text), entry), text);
   }
 }
 

@@ -27,7 +27,7 @@ const ArenaAddress& own_arena();
 
 // Allocates a box in this process's arena. Returns its offset; 0 if there is no free box. All counters of the box but
 // `closed` are 0.
-std::size_t take_box();
+std::size_t allocate_box();
 // Returns the box at `offset` in this process's arena.
 Box* own_box(std::size_t offset);
 // Returns the box at `offset` in a peer's arena, mapped read-only; null if the arena cannot be mapped.

@@ -17,15 +17,15 @@
 namespace nearfield::collectives {
 
 // Returns whether this process counts the lengths of its collectives.
-bool counts_lengths();
+bool is_counting_lengths();
 
 // Counts a call of this thread. For a barrier, `bytes` is 0.
-void count_length(Operation operation, int ranks, int nodes, std::size_t bytes);
+void count_call_length(Operation operation, int ranks, int nodes, std::size_t bytes);
 
 // Adds `ns` to the row of the call that this thread has counted last, unless a time was already added for this call.
-void add_time(std::uint64_t ns);
+void add_call_time(std::uint64_t ns);
 
 // Writes the file of this process. `rank` and `ranks` are those of MPI_COMM_WORLD.
-void write_lengths(int rank, int ranks);
+void write_call_lengths(int rank, int ranks);
 
 }  // namespace nearfield::collectives

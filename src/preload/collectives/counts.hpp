@@ -12,35 +12,35 @@
 namespace nearfield::collectives {
 
 // The counts of one MPI function: [1] of direct calls, [0] of calls forwarded to the MPI library.
-struct Counts {
+struct CallCounts {
   const char* name;
   std::atomic<std::uint64_t> calls[2]{};
   std::atomic<std::uint64_t> ns[2]{};  // total time of the calls, if the settings request times
-  Counts* next = nullptr;
+  CallCounts* next = nullptr;
 
   // Adds this object to the list of all counts. Constructed once per MPI function, in the function's first call.
-  explicit Counts(const char* function);
+  explicit CallCounts(const char* function);
 };
 
 // Counts one call and, if the settings request times, measures the time from construction to destruction.
 class CountedCall {
  public:
-  explicit CountedCall(Counts& counts)
+  explicit CountedCall(CallCounts& counts)
       : counts_(counts), begin_ns_(settings().summary > 1 || settings().counts_lengths ? read_clock_ns() : 0) {}
   CountedCall(const CountedCall&) = delete;
   CountedCall& operator=(const CountedCall&) = delete;
   ~CountedCall() {
-    add(counts_.calls[is_direct], 1);
+    add_relaxed(counts_.calls[is_direct], 1);
     if (!begin_ns_) return;
     const std::uint64_t ns = read_clock_ns() - begin_ns_;
-    add(counts_.ns[is_direct], ns);
-    if (settings().counts_lengths) add_time(ns);
+    add_relaxed(counts_.ns[is_direct], ns);
+    if (settings().counts_lengths) add_call_time(ns);
   }
 
   bool is_direct = false;
 
  private:
-  static void add(std::atomic<std::uint64_t>& sum, std::uint64_t number) {
+  static void add_relaxed(std::atomic<std::uint64_t>& sum, std::uint64_t number) {
     sum.store(sum.load(std::memory_order_relaxed) + number, std::memory_order_relaxed);
   }
 
@@ -50,7 +50,7 @@ class CountedCall {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
   }
 
-  Counts& counts_;
+  CallCounts& counts_;
   std::uint64_t begin_ns_;
 };
 

@@ -11,7 +11,7 @@
 namespace nearfield::collectives {
 
 // The element types on which this library performs reductions itself.
-enum class Arithmetic : unsigned char {
+enum class ElementType : unsigned char {
   none,
   int8,
   uint8,
@@ -26,14 +26,14 @@ enum class Arithmetic : unsigned char {
 };
 
 // A predefined MPI datatype: its size, its extent and its arithmetic.
-struct NamedType {
+struct PredefinedType {
   std::size_t bytes, extent;
-  Arithmetic arithmetic;
+  ElementType arithmetic;
   bool is_dense() const { return bytes == extent; }
 };
 
 // Returns the description of a predefined datatype; null if `type` is a derived datatype.
-const NamedType* find_named(MPI_Datatype type);
+const PredefinedType* find_predefined_type(MPI_Datatype type);
 
 // Returns the size of one element in bytes, without gaps; a negative number if the datatype is invalid.
 std::int64_t size_of(MPI_Datatype type);
@@ -41,14 +41,14 @@ std::int64_t extent_of(MPI_Datatype type);
 
 // A send buffer as contiguous bytes: the program's own buffer if its elements are contiguous, otherwise a packed copy.
 // The program's buffer may be null only if it has no bytes.
-class Outgoing {
+class SendBuffer {
  public:
-  Outgoing(const void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm);
+  SendBuffer(const void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm);
   const Bytes* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   // Makes a private copy of the data, unless data() is a packed copy already. Needed if the program's buffer will be
   // overwritten by the collective.
-  void copy();
+  void ensure_private_copy();
 
  private:
   Buffer copy_;
@@ -58,9 +58,9 @@ class Outgoing {
 
 // A receive buffer as contiguous bytes, like SendBuffer: received data are written to data(), and unpack() moves them
 // to the program's buffer if data() is a temporary buffer.
-class Incoming {
+class ReceiveBuffer {
  public:
-  Incoming(void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm);
+  ReceiveBuffer(void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm);
   Bytes* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   void unpack();

@@ -25,32 +25,33 @@ constexpr struct {
   const char *ranks, *nodes;
 } node_variables[] = {{"SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"}, {"FLUX_JOB_SIZE", "FLUX_JOB_NNODES"}};
 
-bool has_value(const char* variable, int value) {
+bool is_variable_equal_to(const char* variable, int value) {
   const char* const text = std::getenv(variable);
   return text && std::to_string(value) == text;
 }
 
 // Returns whether the launcher's variables say that all ranks are on one node. Ignores variables whose number of ranks
 // differs from the size of MPI_COMM_WORLD: they belong to another launcher, inside which this job was started.
-bool is_on_one_node() {
+bool is_job_on_one_node() {
   int is_initialized = 0, ranks = 0;
   if (PMPI(MPI_Initialized)(&is_initialized) != MPI_SUCCESS || !is_initialized) return false;
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
   for (const auto& [all, on_this_node] : rank_variables)
-    if (std::getenv(all) && std::getenv(on_this_node)) return has_value(all, ranks) && has_value(on_this_node, ranks);
+    if (std::getenv(all) && std::getenv(on_this_node))
+      return is_variable_equal_to(all, ranks) && is_variable_equal_to(on_this_node, ranks);
   for (const auto& [all, nodes] : node_variables)
-    if (std::getenv(nodes)) return has_value(all, ranks) && has_value(nodes, 1);
+    if (std::getenv(nodes)) return is_variable_equal_to(all, ranks) && is_variable_equal_to(nodes, 1);
   return false;
 }
 
 }  // namespace
 
-bool is_loaded_by_all_ranks() {
-  static const bool is_loaded = settings().all_nodes || is_on_one_node();
+bool is_library_loaded_by_all_ranks() {
+  static const bool is_loaded = settings().all_nodes || is_job_on_one_node();
   return is_loaded;
 }
 
-bool is_within_job(MPI_Comm comm) {
+bool is_communicator_within_job(MPI_Comm comm) {
   int is_initialized = 0;
   if (PMPI(MPI_Initialized)(&is_initialized) != MPI_SUCCESS) return false;
   if (!is_initialized) return false;  // MPI was started by sessions alone, without MPI_COMM_WORLD

@@ -10,9 +10,9 @@ namespace nearfield::collectives {
 // Returns whether all ranks of this process's job have loaded the library: because the launcher's variables say that
 // they are on one node, or because the settings have all_nodes=1. The result is equal on all ranks that have the
 // library.
-bool is_loaded_by_all_ranks();
+bool is_library_loaded_by_all_ranks();
 
 // Returns whether all ranks of the communicator belong to this process's job, and none was spawned by MPI_Comm_spawn.
-bool is_within_job(MPI_Comm comm);
+bool is_communicator_within_job(MPI_Comm comm);
 
 }  // namespace nearfield::collectives

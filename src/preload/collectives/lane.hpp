@@ -33,7 +33,7 @@ struct Lane {
     Buffer copy;
     if (rank == root) {
       const std::size_t bytes = count * static_cast<std::size_t>(extent_of(type));
-      copy = make_buffer(bytes);
+      copy = allocate_buffer(bytes);
       std::memcpy(copy.get(), data, bytes);
     }
     PMPI(MPI_Reduce)(copy ? copy.get() : data, data, static_cast<int>(count), type, op, root, comm);

@@ -23,7 +23,7 @@ class LivePort {
 
   // Sets the boxes of all ranks, at the addresses where this process has mapped them, and this process's rank in the
   // exchange. The boxes must outlive the port.
-  void use_boxes(std::span<Box* const> boxes, int rank) { boxes_ = boxes, rank_ = rank; }
+  void set_boxes(std::span<Box* const> boxes, int rank) { boxes_ = boxes, rank_ = rank; }
 
   void publish(Counter& counter, std::uint64_t number) {
     counter.store(number, std::memory_order_release);
@@ -31,7 +31,7 @@ class LivePort {
     if (has_sleepers_) wake_sleepers(counter);
   }
 
-  void wait(const Counter& counter, std::uint64_t number, int rank, Wait) {
+  void wait(const Counter& counter, std::uint64_t number, int rank, WaitReason) {
     for (int i = 0; i < spins_; ++i) {
       if (counter.load(std::memory_order_acquire) >= number) return;
       if (i % 8 == 7 && heap_.poll) heap_.poll();
@@ -52,7 +52,7 @@ class LivePort {
   void write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes);
 
   // Copies `bytes` bytes from address `from` in the memory of `rank` to `to`. Returns whether that succeeded.
-  bool try_to_read(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits = false) const;
+  bool try_read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits = false) const;
 
  private:
   static void pause() {
@@ -67,11 +67,11 @@ class LivePort {
   // sleeps between two loads of the counter, and is woken by the rank that publishes. If the wait takes very long,
   // sleeps as well, but is not woken.
   void wait_long(const Counter& counter, std::uint64_t number, int rank);
-  void progress() const;
+  void drive_mpi_progress() const;
   void look_for_sleepers();
   static void wake_sleepers(const Counter& counter);
-  void end_if_dead(int rank) const;
-  [[noreturn]] void end_program(int rank, const char* why) const;
+  void abort_if_peer_died(int rank) const;
+  [[noreturn]] void abort_job(int rank, const char* why) const;
 
   static constexpr int max_spins = 2000, min_spins = 20;
   static constexpr int look_period = 64;  // number of publishes between two looks for sleeping peers

@@ -43,23 +43,23 @@
 namespace {
 
 using nearfield::now;
-using nearfield::collectives::Buffers;
-using nearfield::collectives::Choice;
+using nearfield::collectives::AlgorithmSelector;
 using nearfield::collectives::Doubles;
-using nearfield::collectives::Operation;
-using nearfield::collectives::split;
+using nearfield::collectives::MeasuredOperation;
+using nearfield::collectives::OperationBuffers;
+using nearfield::collectives::split_text;
 
-constexpr double batch_ns = 200e3;                // time in the calls of a batch, without the time between calls
-constexpr int max_batches = 6, min_batches = 3;   // batches per algorithm and kind of arrival
-constexpr double longest_delay_ns = 5e3;          // of a late arrival
-constexpr std::size_t max_late_bytes = 64 << 10;  // longer calls take longer than the spread of arrivals
-constexpr std::size_t max_long_bytes = 1 << 20;   // longer vectors are measured in min_batches only
+constexpr double target_batch_ns = 200e3;        // time in the calls of a batch, without the time between calls
+constexpr int max_batches = 6, min_batches = 3;  // batches per algorithm and kind of arrival
+constexpr double max_arrival_delay_ns = 5e3;     // of a late arrival
+constexpr std::size_t max_bytes_with_late_arrival = 64 << 10;  // longer calls take longer than the spread of arrivals
+constexpr std::size_t max_bytes_with_all_batches = 1 << 20;    // longer vectors are measured in min_batches only
 constexpr int latency_batches = 20, round_trips = 100;
 
 int rank_ = 0, ranks_ = 0;
 double ticks_per_ns = 1;
 
-[[noreturn]] void fail(const std::string& problem) {
+[[noreturn]] void abort_job(const std::string& problem) {
   std::fprintf(stderr, "nearfield-collectives: rank %d: %s\n", rank_, problem.c_str());
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::exit(1);
@@ -75,7 +75,7 @@ void spin_ns(double ns) {
 
 // ---- core-to-core latency
 
-struct Flags {
+struct PingPongFlags {
   alignas(128) std::atomic<std::uint64_t> request;  // 128: not in adjacent lines, which a core prefetches in pairs
   alignas(128) std::atomic<std::uint64_t> reply;
 };
@@ -90,12 +90,13 @@ class LatencyGauge {
     MPI_Comm_rank(node, &rank_on_node_);
     MPI_Bcast(&first_rank, 1, MPI_INT, 0, node);
     void* base = nullptr;
-    MPI_Aint bytes = rank_on_node_ == 0 ? 2 * sizeof(Flags) : 0;
+    MPI_Aint bytes = rank_on_node_ == 0 ? 2 * sizeof(PingPongFlags) : 0;
     int unit = 0;
     MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, node, &base, &window_);
     MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
     const auto address = reinterpret_cast<std::uintptr_t>(base);
-    flags_ = reinterpret_cast<Flags*>((address + sizeof(Flags) - 1) / sizeof(Flags) * sizeof(Flags));
+    flags_ = reinterpret_cast<PingPongFlags*>((address + sizeof(PingPongFlags) - 1) / sizeof(PingPongFlags) *
+                                              sizeof(PingPongFlags));
     if (rank_on_node_ == 0) flags_->request = flags_->reply = 0;
     takes_part_ = first_rank == 0 && rank_on_node_ < 2 && ranks_on_node > 1;
     MPI_Comm_free(&node);
@@ -126,7 +127,7 @@ class LatencyGauge {
 
  private:
   MPI_Win window_ = MPI_WIN_NULL;
-  Flags* flags_ = nullptr;
+  PingPongFlags* flags_ = nullptr;
   int rank_on_node_ = 0;
   bool takes_part_ = false;
   std::uint64_t turn_ = 0;
@@ -135,12 +136,13 @@ class LatencyGauge {
 // ---- measurement
 
 // Returns the name of an algorithm without the "@VARIABLE=VALUE..." that selects it.
-std::string name_of(const std::string& algorithm) { return algorithm.substr(0, algorithm.find('@')); }
+std::string name_without_variables(const std::string& algorithm) { return algorithm.substr(0, algorithm.find('@')); }
 
-class Cell {
+class MeasuredCase {
  public:
-  Cell(const Operation& operation, std::size_t bytes, std::vector<std::string> algorithms, Choice& choice)
-      : operation_(operation), bytes_(bytes), algorithms_(std::move(algorithms)), choice_(choice) {
+  MeasuredCase(const MeasuredOperation& operation, std::size_t bytes, std::vector<std::string> algorithms,
+               AlgorithmSelector& selector)
+      : operation_(operation), bytes_(bytes), algorithms_(std::move(algorithms)), selector_(selector) {
     const auto count = bytes / sizeof(double), ranks = static_cast<std::size_t>(ranks_);
     buffers_.count = static_cast<int>(count);
     buffers_.rank = rank_;
@@ -150,21 +152,21 @@ class Cell {
   }
 
   // Checks the results of all algorithms, and removes the algorithms whose results are wrong on any rank.
-  void check(bool any_call) {
+  void drop_wrong_algorithms(bool any_call) {
     std::vector<std::string> right;
     for (const std::string& algorithm : algorithms_) {
-      announce(name_of(algorithm));
-      choose(algorithm);
-      const std::string problem = agree(find_problem(operation_, choice_.comm(), bytes_, any_call));
+      print_trial(name_without_variables(algorithm));
+      select_algorithm(algorithm);
+      const std::string problem = find_first_problem(find_wrong_result(operation_, selector_.comm(), bytes_, any_call));
       if (problem.empty())
         right.push_back(algorithm);
       else if (rank_ == 0)
         std::printf(R"({"operation": "%s", "bytes": %zu, "algorithm": "%s", "refused": "%s"})"
                     "\n",
-                    operation_.name, bytes_, name_of(algorithm).c_str(), problem.c_str());
+                    operation_.name, bytes_, name_without_variables(algorithm).c_str(), problem.c_str());
     }
     algorithms_ = right;
-    announce("");
+    print_trial("");
   }
 
   void measure(LatencyGauge& gauge) {
@@ -173,24 +175,25 @@ class Cell {
     std::vector<int> calls;
     double longest_ns = 0;
     for (const std::string& algorithm : algorithms_) {
-      choose(algorithm);
+      select_algorithm(algorithm);
       const double ns = estimate_ns();
       longest_ns = std::max(longest_ns, ns);
-      calls.push_back(std::clamp(static_cast<int>(batch_ns / ns), 1, 1000));
+      calls.push_back(std::clamp(static_cast<int>(target_batch_ns / ns), 1, 1000));
     }
-    run(false, 0, calls, latency_ns);
-    if (bytes_ <= max_late_bytes && bytes_ > 0) run(true, std::min(longest_ns, longest_delay_ns), calls, latency_ns);
-    choose(algorithms_.front());
-    choice_.release();
+    measure_batches(false, 0, calls, latency_ns);
+    if (bytes_ <= max_bytes_with_late_arrival && bytes_ > 0)
+      measure_batches(true, std::min(longest_ns, max_arrival_delay_ns), calls, latency_ns);
+    select_algorithm(algorithms_.front());
+    selector_.restore_default();
   }
 
  private:
-  void choose(const std::string& algorithm) {
-    if (!choice_.choose(operation_.name, algorithm)) fail("no algorithm is called '" + algorithm + "'");
-    buffers_.comm = choice_.comm();
+  void select_algorithm(const std::string& algorithm) {
+    if (!selector_.select(operation_.name, algorithm)) abort_job("no algorithm is called '" + algorithm + "'");
+    buffers_.comm = selector_.comm();
   }
 
-  void announce(const std::string& algorithm) const {
+  void print_trial(const std::string& algorithm) const {
     if (rank_ != 0) return;
     std::printf(R"({"operation": "%s", "bytes": %zu, "trying": "%s"})"
                 "\n",
@@ -200,8 +203,8 @@ class Cell {
 
   // Returns the problem reported by the lowest rank that has one, or an empty string; the same text on all ranks.
   // Replaces characters that JSON would need to escape by spaces.
-  std::string agree(const std::string& own) {
-    choice_.release();
+  std::string find_first_problem(const std::string& own) {
+    selector_.restore_default();
     int first = own.empty() ? ranks_ : rank_, found = ranks_;
     PMPI_Allreduce(&first, &found, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (found == ranks_) return "";
@@ -219,7 +222,8 @@ class Cell {
       std::fill(buffers_.send.begin(), buffers_.send.end(), static_cast<double>(++number_ % 1024));
       if (max_delay_ns > 0) spin_ns(max_delay_ns * static_cast<double>(rand_r(&seed_) % 1024) / 1024);
       const nearfield::Ticks begin = now();
-      if (operation_.call(buffers_) != MPI_SUCCESS) fail("an algorithm of " + std::string(operation_.name) + " failed");
+      if (operation_.call(buffers_) != MPI_SUCCESS)
+        abort_job("an algorithm of " + std::string(operation_.name) + " failed");
       total += ns_since(begin);
     }
     return total / calls;
@@ -229,34 +233,34 @@ class Cell {
   double estimate_ns() {
     time_calls(2, 0);
     double ns = time_calls(2, 0), max_ns = 0;
-    choice_.release();
+    selector_.restore_default();
     PMPI_Allreduce(&ns, &max_ns, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return std::max(max_ns, 50.0);
   }
 
-  void run(bool is_late, double max_delay_ns, const std::vector<int>& calls, double latency_ns) {
-    const int batches = bytes_ > max_long_bytes ? min_batches : max_batches;
+  void measure_batches(bool is_late, double max_delay_ns, const std::vector<int>& calls, double latency_ns) {
+    const int batches = bytes_ > max_bytes_with_all_batches ? min_batches : max_batches;
     std::vector<Doubles> samples(algorithms_.size());
     for (int batch = 0; batch < batches; ++batch)
       for (std::size_t turn = 0; turn < algorithms_.size(); ++turn) {
         const std::size_t i = batch % 2 ? algorithms_.size() - 1 - turn : turn;
-        choose(algorithms_[i]);
+        select_algorithm(algorithms_[i]);
         time_calls(1, max_delay_ns);
         samples[i].push_back(time_calls(calls[i], max_delay_ns));
       }
-    choice_.release();
+    selector_.restore_default();
     for (Doubles& of_one : samples) {
       const Doubles own = of_one;
       PMPI_Allreduce(own.data(), of_one.data(), batches, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     }
-    if (rank_ == 0) print(is_late, latency_ns, samples);
+    if (rank_ == 0) print_samples(is_late, latency_ns, samples);
   }
 
-  void print(bool is_late, double latency_ns, const std::vector<Doubles>& samples) const {
+  void print_samples(bool is_late, double latency_ns, const std::vector<Doubles>& samples) const {
     std::printf(R"({"operation": "%s", "bytes": %zu, "arrival": "%s", "latency_ns": %.1f, "samples": {)",
                 operation_.name, bytes_, is_late ? "late" : "together", latency_ns);
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      std::printf(R"(%s"%s": [)", i ? ", " : "", name_of(algorithms_[i]).c_str());
+      std::printf(R"(%s"%s": [)", i ? ", " : "", name_without_variables(algorithms_[i]).c_str());
       for (std::size_t k = 0; k < samples[i].size(); ++k) std::printf("%s%.1f", k ? ", " : "", samples[i][k]);
       std::printf("]");
     }
@@ -264,42 +268,43 @@ class Cell {
     std::fflush(stdout);
   }
 
-  const Operation& operation_;
+  const MeasuredOperation& operation_;
   std::size_t bytes_;
   std::vector<std::string> algorithms_;
-  Choice& choice_;
-  Buffers buffers_;
+  AlgorithmSelector& selector_;
+  OperationBuffers buffers_;
   unsigned seed_ = static_cast<unsigned>(rank_) + 1;
   std::uint64_t number_ = 0;
 };
 
 // ---- start
 
-void bind_to(const std::string& cpu) {
+void bind_to_cpu(const std::string& cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(std::atoi(cpu.c_str()), &set);
-  if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot run on CPU " + cpu);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) abort_job("cannot run on CPU " + cpu);
 }
 
 // Makes a few calls on MPI_COMM_WORLD, after which its collectives become direct if the ranks can share memory. Aborts
 // the job if no call was direct.
-void require_direct() {
+void require_direct_collectives() {
   const auto count =
       reinterpret_cast<unsigned long long (*)()>(dlsym(RTLD_DEFAULT, "nearfield_collectives_count_direct"));
   for (int i = 0; i < 8; ++i) MPI_Barrier(MPI_COMM_WORLD);
-  if (!count || count() == 0) fail("the ranks cannot share memory, so all collectives are left to the MPI library");
+  if (!count || count() == 0)
+    abort_job("the ranks cannot share memory, so all collectives are left to the MPI library");
 }
 
-void measure_cells(const std::vector<std::string>& cells, Choice& choice) {
+void measure_cases(const std::vector<std::string>& cells, AlgorithmSelector& selector) {
   LatencyGauge gauge;
   for (const std::string& cell : cells) {
-    const std::vector<std::string> parts = split(cell, ':');
-    if (parts.size() < 3 || parts.size() > 4) fail("not understood: " + cell);
-    const Operation* operation = nearfield::collectives::find_operation(parts[0]);
-    if (!operation) fail("no operation is called '" + parts[0] + "'");
-    Cell one(*operation, std::strtoull(parts[1].c_str(), nullptr, 10), split(parts[2], ','), choice);
-    if (parts.size() == 4) one.check(parts[3] == "check-any-call");
+    const std::vector<std::string> parts = split_text(cell, ':');
+    if (parts.size() < 3 || parts.size() > 4) abort_job("not understood: " + cell);
+    const MeasuredOperation* operation = nearfield::collectives::find_operation(parts[0]);
+    if (!operation) abort_job("no operation is called '" + parts[0] + "'");
+    MeasuredCase one(*operation, std::strtoull(parts[1].c_str(), nullptr, 10), split_text(parts[2], ','), selector);
+    if (parts.size() == 4) one.drop_wrong_algorithms(parts[3] == "check-any-call");
     one.measure(gauge);
   }
   const double latency_ns = gauge.measure_ns();
@@ -315,24 +320,25 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  if (argc < 3) fail("usage: nearfield-collectives CPU,... [NATIVE] OPERATION:BYTES:ALGORITHM,... ...");
+  if (argc < 3) abort_job("usage: nearfield-collectives CPU,... [NATIVE] OPERATION:BYTES:ALGORITHM,... ...");
   if (argv[1] == std::string("variables")) {
-    if (rank_ == 0) nearfield::collectives::print_variables(argv[2]);
+    if (rank_ == 0) nearfield::collectives::print_control_variables(argv[2]);
     MPI_Finalize();
     return 0;
   }
-  const std::vector<std::string> cpus = split(argv[1], ',');
-  if (static_cast<int>(cpus.size()) != ranks_ || ranks_ < 2) fail("one CPU for each rank, and two of them at least");
-  bind_to(cpus[static_cast<std::size_t>(rank_)]);
+  const std::vector<std::string> cpus = split_text(argv[1], ',');
+  if (static_cast<int>(cpus.size()) != ranks_ || ranks_ < 2)
+    abort_job("one CPU for each rank, and two of them at least");
+  bind_to_cpu(cpus[static_cast<std::size_t>(rank_)]);
   ticks_per_ns = nearfield::measure_ticks_per_ns(0.01);
   const std::string mode = argv[2];
   const bool is_native = mode == "native-calls" || mode == "native-communicators";
-  auto choice = is_native ? nearfield::collectives::make_native_choice(mode == "native-communicators")
-                          : nearfield::collectives::make_preloaded_choice();
-  if (!choice) fail("libnearfield_collectives.so is not preloaded");
-  if (!is_native) require_direct();
-  measure_cells({argv + 2 + is_native, argv + argc}, *choice);
-  choice.reset();
+  auto selector = is_native ? nearfield::collectives::make_native_selector(mode == "native-communicators")
+                            : nearfield::collectives::make_preloaded_selector();
+  if (!selector) abort_job("libnearfield_collectives.so is not preloaded");
+  if (!is_native) require_direct_collectives();
+  measure_cases({argv + 2 + is_native, argv + argc}, *selector);
+  selector.reset();
   MPI_Finalize();
   return 0;
 }

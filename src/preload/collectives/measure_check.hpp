@@ -16,6 +16,6 @@ namespace nearfield::collectives {
 // Runs the operation on `comm` and compares the results on this rank with the expected results. Returns a description
 // of the first problem; an empty string if there is none. All ranks of the communicator must call this function. If an
 // algorithm fails on some ranks only, the other ranks may hang.
-std::string find_problem(const Operation& operation, MPI_Comm comm, std::size_t bytes, bool any_call);
+std::string find_wrong_result(const MeasuredOperation& operation, MPI_Comm comm, std::size_t bytes, bool any_call);
 
 }  // namespace nearfield::collectives

@@ -13,28 +13,28 @@ namespace nearfield::collectives {
 
 // Prints the integer control variables whose names begin with `prefix`, as JSON lines: {"variable": N, "description":
 // D, "items": {NAME: VALUE, ...}}. The MPI reports `items` for enumerations; MPICH lists them in the description only.
-void print_variables(const std::string& prefix);
+void print_control_variables(const std::string& prefix);
 
 // All ranks must select the same algorithms in the same order, outside of timed parts.
-class Choice {
+class AlgorithmSelector {
  public:
-  virtual ~Choice() = default;
+  virtual ~AlgorithmSelector() = default;
   // Selects `algorithm` for the next calls of `operation`. Returns false if there is no algorithm of this name.
-  virtual bool choose(const std::string& operation, const std::string& algorithm) = 0;
+  virtual bool select(const std::string& operation, const std::string& algorithm) = 0;
   // Restores the MPI's default selection, for collectives on other communicators. To be called before the next
   // select().
-  virtual void release() {}
+  virtual void restore_default() {}
   // Returns the communicator on which the selected algorithm is used.
   virtual MPI_Comm comm() const = 0;
 };
 
 // Returns a selector of the algorithms of libnearfield_collectives.so; nullptr if this library is not preloaded.
-std::unique_ptr<Choice> make_preloaded_choice();
+std::unique_ptr<AlgorithmSelector> make_preloaded_selector();
 
 // Returns a selector of the MPI's own algorithms. The algorithm "NAME@VARIABLE=VALUE&VARIABLE=VALUE" sets these control
 // variables; a NAME alone sets none. An MPI reads the variables in each call (MPICH), or when a communicator is created
 // (Open MPI): then, with `by_communicator`, each algorithm has a communicator that was created with the algorithm's
 // variables set. These communicators return errors instead of aborting.
-std::unique_ptr<Choice> make_native_choice(bool by_communicator);
+std::unique_ptr<AlgorithmSelector> make_native_selector(bool by_communicator);
 
 }  // namespace nearfield::collectives

@@ -19,14 +19,14 @@
 
 namespace nearfield::collectives {
 
-struct Card;  // what each rank sends to all others when a communicator is connected
+struct RankCard;  // what each rank sends to all others when a communicator is connected
 
 class NodeComm {
  public:
   // Returns the state of a communicator. Returns null if the MPI library must perform the current collective, because
   // the communicator is an intercommunicator or MPI_COMM_NULL, has only one rank on each node, or has had few
   // collectives so far. All ranks of the communicator call this function in each collective; one of the first calls
-  // communicates (connect()).
+  // communicates (connect_ranks()).
   static NodeComm* find(MPI_Comm comm);
 
   explicit NodeComm(MPI_Comm comm);
@@ -35,21 +35,24 @@ class NodeComm {
   ~NodeComm();
 
   // Returns the algorithm of a collective of `bytes` bytes. The length must be equal on all ranks.
-  Choice choose(Operation operation, std::size_t bytes) const {
+  AlgorithmChoice choose(Operation operation, std::size_t bytes) const {
     if (counts_lengths_) [[unlikely]] {
-      count_length(operation, layout_.max_members(), layout_.nodes(), bytes);
+      count_call_length(operation, layout_.max_ranks_per_node(), layout_.nodes(), bytes);
       return {Algorithm::mpi};
     }
-    const Choice override = overrides[static_cast<std::size_t>(operation)].load(std::memory_order_relaxed);
+    const AlgorithmChoice override =
+        algorithm_overrides[static_cast<std::size_t>(operation)].load(std::memory_order_relaxed);
     return override.algorithm == Algorithm::none ? selection_.choose(operation, bytes) : override;
   }
-  Choice choose(Operation operation, std::int64_t count, MPI_Datatype type) const {
+  AlgorithmChoice choose(Operation operation, std::int64_t count, MPI_Datatype type) const {
     const bool depends_on_length = counts_lengths_ || selection_.has_ranges(operation);
     return choose(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
   }
 
   // Returns the algorithm of a collective among the ranks of this node, as a step of a collective that spans nodes.
-  Choice choose_in_node(Operation operation, std::size_t bytes) const { return in_node_.choose(operation, bytes); }
+  AlgorithmChoice choose_in_node(Operation operation, std::size_t bytes) const {
+    return in_node_selection_.choose(operation, bytes);
+  }
 
   // Returns the exchange between the ranks of this node. The number of a rank in the exchange is its local index.
   Exchange<LivePort>& exchange() { return *exchange_; }
@@ -64,10 +67,10 @@ class NodeComm {
  private:
   enum class State { counting, direct, left_to_mpi };
 
-  static int forget(MPI_Comm comm, int key, void* value, void* extra);
+  static int delete_attribute(MPI_Comm comm, int key, void* value, void* extra);
   NodeComm* count_call();
-  void connect();
-  bool map_boxes(const std::vector<Card>& cards);
+  void connect_ranks();
+  bool map_boxes(const std::vector<RankCard>& cards);
   bool make_lane();
   void free_lane();
 
@@ -76,7 +79,7 @@ class NodeComm {
   bool spans_nodes_ = false, counts_lengths_ = settings().counts_lengths;
   int rank_ = 0, ranks_ = 0;
   std::unique_ptr<Exchange<LivePort>> exchange_;
-  Selection selection_, in_node_;
+  Selection selection_, in_node_selection_;
 
   MPI_Comm comm_;
   int calls_ = 0;
@@ -89,6 +92,6 @@ class NodeComm {
 };
 
 // Called before the MPI library is finalized: from then on, the lanes of communicators that still exist are not freed.
-void keep_lanes();
+void stop_freeing_lanes();
 
 }  // namespace nearfield::collectives

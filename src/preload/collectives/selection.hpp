@@ -16,10 +16,10 @@
 namespace nearfield::collectives {
 
 enum class Operation { barrier, bcast, gather, scatter, reduce, allgather, alltoall, allreduce, reduce_scatter, scan };
-inline constexpr std::size_t operations = 10;
+inline constexpr std::size_t operation_count = 10;
 
 // Returns the name of an operation, as used in settings and rules, such as "bcast".
-const char* name_of(Operation operation);
+const char* operation_name(Operation operation);
 
 // The algorithms of collectives. `flat`: each rank reads from all ranks that have data for it. `mpi`: the MPI library
 // performs the collective. Communicators that span nodes have only the algorithms `leaders`, `lanes` and `mpi`, of
@@ -27,7 +27,7 @@ const char* name_of(Operation operation);
 // algorithm is selected.
 enum class Algorithm : std::uint8_t { flat, whole, slices, grouped, doubling, leaders, lanes, mpi, none };
 
-struct Choice {
+struct AlgorithmChoice {
   Algorithm algorithm = Algorithm::flat;
   int group = 0;  // ranks per group, for the algorithm `grouped`
 };
@@ -35,7 +35,7 @@ struct Choice {
 // The algorithm for lengths from the end of the previous range up to `last_bytes`.
 struct LengthRange {
   std::size_t last_bytes;
-  Choice choice;
+  AlgorithmChoice choice;
 };
 
 // The algorithms of one operation by length, measured with `ranks` ranks on each of `nodes` nodes.
@@ -55,7 +55,7 @@ class Selection {
 
   bool has_ranges(Operation operation) const { return !ranges_[static_cast<std::size_t>(operation)].empty(); }
 
-  Choice choose(Operation operation, std::size_t bytes) const {
+  AlgorithmChoice choose(Operation operation, std::size_t bytes) const {
     const auto& ranges = ranges_[static_cast<std::size_t>(operation)];
     for (const LengthRange& range : ranges)
       if (bytes <= range.last_bytes) return range.choice;
@@ -63,21 +63,21 @@ class Selection {
   }
 
  private:
-  std::array<std::vector<LengthRange>, operations> ranges_;
+  std::array<std::vector<LengthRange>, operation_count> ranges_;
 };
 
 // Parses an entry such as "bcast@64=flat-2048+grouped8-65536+mpi": the operation, the number of ranks, and ranges of
 // lengths in ascending order, of which only the last may lack its upper end; "grouped8" means groups of 8 ranks. For
 // several nodes, the number of ranks per node is followed by the number of nodes: "allreduce@64x4=leaders-8192+lanes".
 // Returns false if the first `length` characters of `text` are not of this form.
-bool read_selection(const char* text, std::size_t length, SelectionEntry& entry);
+bool parse_selection_entry(const char* text, std::size_t length, SelectionEntry& entry);
 
 // The algorithm that replaces the selection of an operation in all communicators of this process; `none`: not replaced.
 // measure.cpp sets it by nearfield_collectives_override(), on all ranks between the same two collectives.
-struct Override : std::atomic<Choice> {
-  constexpr Override() : std::atomic<Choice>({Algorithm::none, 0}) {}
+struct AlgorithmOverride : std::atomic<AlgorithmChoice> {
+  constexpr AlgorithmOverride() : std::atomic<AlgorithmChoice>({Algorithm::none, 0}) {}
 };
-static_assert(Override::is_always_lock_free);
-extern Override overrides[operations];
+static_assert(AlgorithmOverride::is_always_lock_free);
+extern AlgorithmOverride algorithm_overrides[operation_count];
 
 }  // namespace nearfield::collectives
