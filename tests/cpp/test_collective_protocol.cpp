@@ -40,8 +40,8 @@
 //
 // Lines and slots are reused after `depth` operations. Whether an access in operation i is before the write in
 // operation i + depth depends on waits in operations i to i + depth: those before i are for numbers that do not suffice
-// for begin_operation(). So each case shows within 3 operations if the depth is 2, and within 6 if it is 4. What ranks offer in
-// their memory is ordered within a call.
+// for begin_operation(). So each case shows within 3 operations if the depth is 2, and within 6 if it is 4. What ranks
+// offer in their memory is ordered within a call.
 //
 // One need not believe this. After each call of a sequence the ranks are in a state: what each of them knows of the
 // accesses and stores of others, and a few numbers. From equal states (digest_state() says which are) the ranks go on

@@ -27,7 +27,7 @@ int find_object(dl_phdr_info* info, std::size_t, void* what) {
 }
 
 // Returns the path of the executable, for which dl_iterate_phdr reports an empty name.
-const char* executable() {
+const char* executable_path() {
   static char path[4096];
   const auto length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length > 0) path[length] = 0;
@@ -40,7 +40,7 @@ Object platform::object_at(std::uint64_t code) {
   Search search{code};
   dl_iterate_phdr(find_object, &search);
   if (search.object.end == 0) search.object.begin = search.object.end = code;
-  if (!*search.object.path) search.object.path = executable();
+  if (!*search.object.path) search.object.path = executable_path();
   return search.object;
 }
 

@@ -24,12 +24,12 @@ struct CodeLocation {
 
 namespace platform {
 // Returns zeroed memory that is never freed. Aborts the process if there is no memory.
-void* memory(std::uint64_t bytes);
+void* allocate_zeroed(std::uint64_t bytes);
 // Returns the object that contains the code address; if there is none, an object that contains only this address. The
 // object's path remains valid.
 Object object_at(std::uint64_t code);
 // Appends an event to the stream, after the accesses recorded so far.
-void event(const unsigned char* bytes, std::uint64_t size);
+void write_event(const unsigned char* bytes, std::uint64_t size);
 // Writes a chunk of the stream that contains `accesses` accesses. The first failure prints a message; later calls do
 // nothing.
 void write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses);
@@ -39,7 +39,7 @@ __attribute__((visibility("hidden"))) extern stream::Encoder encoder;
 
 void begin_stream();
 // Returns the object and the offset of a code address. If the object is new, writes an Object event first.
-CodeLocation code_location(std::uint64_t code);
+CodeLocation resolve_code_location(std::uint64_t code);
 // Returns the number of the object that contains a code address from which MPI is called, and sets `offset`. The Sites
 // event will list the address, once.
 std::uint64_t emit_location_once(std::uint64_t code, std::uint64_t& offset);
@@ -55,18 +55,18 @@ inline unsigned char* put_text(unsigned char* to, const char* text) {
 
 // Writes an event that consists of a number and a text, such as the path of a file.
 template <class Event>
-void event_with_text(std::uint64_t first, const char* text) {
+void write_event_with_text(std::uint64_t first, const char* text) {
   static unsigned char bytes[4096 + 64];
   unsigned char* const end = put_text(stream::put(stream::put(bytes, stream::number_of<Event>), first), text);
-  platform::event(bytes, static_cast<std::uint64_t>(end - bytes));
+  platform::write_event(bytes, static_cast<std::uint64_t>(end - bytes));
 }
 
 template <class Event>
-void event_of_numbers(std::initializer_list<std::uint64_t> numbers) {
+void write_event_of_numbers(std::initializer_list<std::uint64_t> numbers) {
   unsigned char bytes[64];
   unsigned char* end = stream::put(bytes, stream::number_of<Event>);
   for (const std::uint64_t number : numbers) end = stream::put(end, number);
-  platform::event(bytes, static_cast<std::uint64_t>(end - bytes));
+  platform::write_event(bytes, static_cast<std::uint64_t>(end - bytes));
 }
 
 // Records that a thread other than the recorded thread has accessed memory. Further calls do nothing.

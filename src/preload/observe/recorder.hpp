@@ -19,12 +19,12 @@ using stream::Encoder;
 using stream::SiteKind;
 
 // The thread pointer of the recorded thread while accesses are recorded; nullptr while they are not.
-__attribute__((visibility("hidden"))) extern void* recorded;
+__attribute__((visibility("hidden"))) extern void* recorded_thread_pointer;
 
-inline bool in_recorded_thread() { return recorded == __builtin_thread_pointer(); }
+inline bool in_recorded_thread() { return recorded_thread_pointer == __builtin_thread_pointer(); }
 // Returns whether accesses of this thread are recorded now. The first access in the process starts the recording; an
 // access of another thread is noted.
-bool first_access();
+bool begin_at_first_access();
 void access_slow(Encoder::Key key, std::uint64_t address);
 
 inline void access(const void* code, SiteKind kind, const volatile void* address) {
@@ -51,7 +51,7 @@ struct Region : nearfield_region {
   int depth = 0;  // current recursion depth of the function
 };
 extern Region region;
-void enter_or_leave(bool enters);
+void cross_region_boundary(bool enters);
 
 // Called on entry to each function: `code` is an address in the function, `caller` the call site.
 inline void function_begins(const void* code, const void* caller) {
@@ -60,17 +60,17 @@ inline void function_begins(const void* code, const void* caller) {
     ++callers.depth;
   }
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
-    enter_or_leave(true);
+    cross_region_boundary(true);
 }
 inline void function_ends(const void* code) {
   // Functions that were entered before recording began are not on the stack.
   if (callers.thread == __builtin_thread_pointer() && callers.depth > 0) --callers.depth;
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
-    enter_or_leave(false);
+    cross_region_boundary(false);
 }
 
 inline void range(const void* code, SiteKind kind, const volatile void* address, std::uint64_t bytes) {
-  if (bytes > 0 && (in_recorded_thread() || first_access()))
+  if (bytes > 0 && (in_recorded_thread() || begin_at_first_access()))
     encoder.range({reinterpret_cast<std::uint64_t>(code), kind}, reinterpret_cast<std::uint64_t>(address), bytes);
 }
 

@@ -11,9 +11,9 @@ namespace {
 int file = -1;
 }
 
-void* platform::memory(std::uint64_t bytes) { return nearfield_memory(bytes); }
+void* platform::allocate_zeroed(std::uint64_t bytes) { return nearfield_memory(bytes); }
 
-void platform::event(const unsigned char* bytes, std::uint64_t size) { encoder.event(bytes, size); }
+void platform::write_event(const unsigned char* bytes, std::uint64_t size) { encoder.event(bytes, size); }
 
 Object platform::object_at(std::uint64_t code) {
   Object found;
