@@ -20,7 +20,7 @@ namespace nearfield::observe {
 namespace stream = nearfield::stream;  // for wrappers, which are outside of this namespace and use it
 
 // The name of an MPI function, and the number of the Text event that defines the name; 0 before the event is written.
-struct Name {
+struct FunctionName {
   const char* text;
   stream::Number number = 0;
 };
@@ -35,20 +35,20 @@ inline std::atomic<bool> is_active = false, other_threads = false;
 inline int reply_socket = -1;  // connection on which a live simulation replies; -1: none
 inline bool uses_simulated_time = false;
 
-void enter(Name& name, const void* site);
-void leave();
-void write(const std::vector<unsigned char>& bytes);
-stream::EventWriter& writer();
+void record_enter(FunctionName& name, const void* site);
+void record_leave();
+void write_event(const std::vector<unsigned char>& bytes);
+stream::EventWriter& event_writer();
 }  // namespace detail
 
 // Returns whether a live simulation decides nondeterministic MPI outcomes (live_session.hpp).
 inline bool is_live() { return detail::reply_socket >= 0; }
 // Sends the events recorded so far to the live simulation. If a file gets the stream, writes them at every tenth call.
-void flush();
+void flush_stream();
 
 template <class Kind>
 void record(const Kind& event) {
-  detail::write(detail::writer().bytes(event));
+  detail::write_event(detail::event_writer().bytes(event));
 }
 
 // Returns the number by which events refer to a string. If the string is new, first writes the Text event that defines
@@ -62,11 +62,11 @@ void mark_unsupported(const std::string& what);
 // writes an Enter and a Leave event.
 class Call {
  public:
-  Call(Name& name, const void* site) : name_(name), is_recorded_(detail::depth++ == 0 && may_be_recorded()) {
-    if (is_recorded_) detail::enter(name, site);
+  Call(FunctionName& name, const void* site) : name_(name), is_recorded_(detail::depth++ == 0 && may_be_recorded()) {
+    if (is_recorded_) detail::record_enter(name, site);
   }
   ~Call() {
-    if (is_recorded_) detail::leave();
+    if (is_recorded_) detail::record_leave();
     --detail::depth;
   }
   Call(const Call&) = delete;
@@ -86,16 +86,16 @@ class Call {
     return detail::is_recorded_thread;
   }
 
-  Name& name_;
+  FunctionName& name_;
   const bool is_recorded_;
 };
 
 // Looks up the functions of the hook library. Called in MPI_Init before the MPI library's own function. Returns whether
 // this process is observed.
-bool find_hooks();
-void pause_accesses();
+bool find_hook_functions();
+void pause_access_recording();
 void begin_or_end_region(bool begins);
-void resume_accesses();
+void resume_access_recording();
 // Starts the recording and writes the RankInfo event, which is the first. Called after MPI is initialized.
 void begin_recording(stream::RankInfo who);
 // Ends the recording and closes the stream. `whole`: writes the End event first.

@@ -10,9 +10,9 @@ using namespace nearfield::observe;
 // Wrappers of functions that create a communicator and return it in the last parameter, `fresh`.
 #define MAKES(name, parameters, arguments)                                      \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
-    if (is_live()) live_session().synchronise(comm);                            \
+    if (is_live()) live_session().synchronise_ranks(comm);                      \
     const int result = PMPI(name)(LIST arguments, fresh);                       \
-    if (call.succeeded(result)) record_new(*fresh);                             \
+    if (call.succeeded(result)) record_new_communicator(*fresh);                \
     return result;                                                              \
   }
 
@@ -41,7 +41,7 @@ MAKES(MPI_Dist_graph_create_adjacent,
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
     if (is_live()) mark_unsupported(#name " in a live simulation");             \
     const int result = PMPI(name)(LIST arguments, fresh);                       \
-    if (call.succeeded(result)) record_new(*fresh);                             \
+    if (call.succeeded(result)) record_new_communicator(*fresh);                \
     return result;                                                              \
   }
 
@@ -55,10 +55,10 @@ UNSUPPORTED_LIVE(MPI_Intercomm_merge, (MPI_Comm comm, int high), (comm, high))
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh, MPI_Request * request), (LIST arguments, fresh, request)) { \
     const int result = PMPI(name)(LIST arguments, fresh, request);                                              \
     if (call.succeeded(result)) {                                                                               \
-      const auto context = context_of_copy(comm);                                                               \
+      const auto context = compute_context_of_copy(comm);                                                       \
       Request pending;                                                                                          \
-      if (is_live()) pending.number = start(events::barrier(comm));                                             \
-      pending.at_end = [=] { record_copy(*fresh, context); };                                                   \
+      if (is_live()) pending.number = record_start_of(events::barrier(comm));                                   \
+      pending.at_end = [=] { record_communicator_copy(*fresh, context); };                                      \
       requests().add(request, std::move(pending));                                                              \
     }                                                                                                           \
     return result;                                                                                              \
@@ -82,6 +82,6 @@ FREES(MPI_Comm_disconnect)
 
 WRAPPED(MPI_Comm_set_name, (MPI_Comm comm, const char* name), (comm, name)) {
   const int result = PMPI(MPI_Comm_set_name)(comm, name);
-  if (call.succeeded(result)) record_name(comm);
+  if (call.succeeded(result)) record_communicator_name(comm);
   return result;
 }

@@ -25,7 +25,7 @@ Communicators& communicators() {
 }
 
 // Allocates a context that no other rank allocates. The first context of rank 0, which is 0, belongs to MPI_COMM_WORLD.
-Number new_context() { return communicators().world_rank << 32 | communicators().contexts++; }
+Number allocate_context() { return communicators().world_rank << 32 | communicators().contexts++; }
 
 std::vector<Number> world_ranks(MPI_Group group) {
   int size = 0;
@@ -67,7 +67,7 @@ KnownCommunicator describe_communicator(MPI_Comm comm) {
   return found;
 }
 
-const KnownCommunicator& add(MPI_Comm comm, Number context) {
+const KnownCommunicator& add_communicator(MPI_Comm comm, Number context) {
   KnownCommunicator& entry = communicators().known[key_of(comm)] = describe_communicator(comm);
   entry.event.communicator = ++communicators().numbers;
   entry.event.context = context;
@@ -79,7 +79,7 @@ const KnownCommunicator& add(MPI_Comm comm, Number context) {
 Number agree_on_context(MPI_Comm comm) {
   int rank = 0;
   PMPI(MPI_Comm_rank)(comm, &rank);
-  std::uint64_t context = rank == 0 ? new_context() : 0;
+  std::uint64_t context = rank == 0 ? allocate_context() : 0;
   PMPI(MPI_Bcast)(&context, 1, MPI_UINT64_T, 0, comm);
   return context;
 }
@@ -94,7 +94,7 @@ Number agree_on_context_between_groups(MPI_Comm comm) {
   return context;
 }
 
-std::uint64_t mixed(std::uint64_t value) {  // splitmix64
+std::uint64_t mix_bits(std::uint64_t value) {  // splitmix64
   value += 0x9e3779b97f4a7c15;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
   value = (value ^ value >> 27) * 0x94d049bb133111eb;
@@ -108,35 +108,35 @@ void begin_communicators() {
   PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
   communicators().world_rank = static_cast<Number>(rank);
   communicators().contexts = 1;
-  add(MPI_COMM_WORLD, 0);
-  add(MPI_COMM_SELF, new_context());
+  add_communicator(MPI_COMM_WORLD, 0);
+  add_communicator(MPI_COMM_SELF, allocate_context());
 }
 
-const KnownCommunicator& known(MPI_Comm comm) {
+const KnownCommunicator& known_communicator(MPI_Comm comm) {
   const auto found = communicators().known.find(key_of(comm));
   if (found != communicators().known.end()) return found->second;
   mark_unsupported("a communicator made in a way that is not recorded");
-  return add(comm, new_context());
+  return add_communicator(comm, allocate_context());
 }
 
-void record_new(MPI_Comm comm) {
+void record_new_communicator(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
   int is_between_groups = 0;
   PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
-  add(comm, is_between_groups ? agree_on_context_between_groups(comm) : agree_on_context(comm));
+  add_communicator(comm, is_between_groups ? agree_on_context_between_groups(comm) : agree_on_context(comm));
 }
 
-Number context_of_copy(MPI_Comm parent) {
-  known(parent);
+Number compute_context_of_copy(MPI_Comm parent) {
+  known_communicator(parent);
   KnownCommunicator& entry = communicators().known[key_of(parent)];
   constexpr Number computed = Number{1} << 63;  // contexts that ranks allocate are smaller
-  return computed | mixed(mixed(entry.event.context) + ++entry.copies);
+  return computed | mix_bits(mix_bits(entry.event.context) + ++entry.copies);
 }
 
-void record_copy(MPI_Comm comm, Number context) { add(comm, context); }
+void record_communicator_copy(MPI_Comm comm, Number context) { add_communicator(comm, context); }
 
-void record_name(MPI_Comm comm) {
-  known(comm);
+void record_communicator_name(MPI_Comm comm) {
+  known_communicator(comm);
   KnownCommunicator& entry = communicators().known[key_of(comm)];
   entry.event.name = name_of_communicator(comm);
   record(entry.event);

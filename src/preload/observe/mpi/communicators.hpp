@@ -22,20 +22,20 @@ void begin_communicators();
 
 // Returns the recorded properties of a communicator. If no wrapper has seen the creation of the communicator, marks the
 // stream as unsupported.
-const KnownCommunicator& known(MPI_Comm comm);
+const KnownCommunicator& known_communicator(MPI_Comm comm);
 
-inline stream::Number number_of(MPI_Comm comm) { return known(comm).event.communicator; }
+inline stream::Number communicator_number(MPI_Comm comm) { return known_communicator(comm).event.communicator; }
 
 // Writes the Communicator event of a new communicator; ignores MPI_COMM_NULL. Called on all members, except for copies
 // by MPI_Comm_idup.
-void record_new(MPI_Comm comm);
+void record_new_communicator(MPI_Comm comm);
 
 // Computes the context of the next copy of `parent` by MPI_Comm_idup. Must be called on all members in the same order.
-stream::Number context_of_copy(MPI_Comm parent);
+stream::Number compute_context_of_copy(MPI_Comm parent);
 // Writes the Communicator event of a copy by MPI_Comm_idup that is complete on this rank.
-void record_copy(MPI_Comm comm, stream::Number context);
+void record_communicator_copy(MPI_Comm comm, stream::Number context);
 
-void record_name(MPI_Comm comm);
+void record_communicator_name(MPI_Comm comm);
 void forget_communicator(MPI_Comm comm);
 
 }  // namespace nearfield::observe

@@ -15,7 +15,7 @@ class Completion {
  public:
   Completion(MPI_Request* handles, int count) : now_(handles), before_(handles, handles + count) {
     for (int i = 0; i < count; ++i) {
-      requests().take(handles + i, taken_);
+      requests().take_entry(handles + i, taken_);
       at_.push_back(&taken_.back());
       has_receives_ |= taken_.back().is_receive;
       if (taken_.back().number) numbers_.push_back(taken_.back().number), places_.push_back(i);
@@ -31,7 +31,7 @@ class Completion {
   }
 
   // Records that the program has observed the completion of request `index`.
-  void done(int index, const MPI_Status* status) {
+  void record_completion_of(int index, const MPI_Status* status) {
     Request& request = *at_[static_cast<std::size_t>(index)];
     if (request.at_end) request.at_end();
     if (request.number == 0) return;
@@ -44,11 +44,11 @@ class Completion {
   }
 
   // ---- for a live simulation
-  const std::vector<stream::Number>& numbers() const { return numbers_; }
+  const std::vector<stream::Number>& request_numbers() const { return numbers_; }
   // Returns whether the first request has a message whose completion the program has already observed.
-  bool has_message() const { return !at_.empty() && at_[0]->held; }
-  int count() const { return static_cast<int>(at_.size()); }
-  // Returns the index, in the program's array, of the request at `place` in numbers().
+  bool has_completed_message() const { return !at_.empty() && at_[0]->held; }
+  int request_count() const { return static_cast<int>(at_.size()); }
+  // Returns the index, in the program's array, of the request at `place` in request_numbers().
   int index_of(std::int64_t place) const { return places_[static_cast<std::size_t>(place)]; }
   // Blocks, like MPI_Wait, until the MPI library has completed a request that is complete in the simulation. Returns
   // MPI's error code.
@@ -63,12 +63,12 @@ class Completion {
 
   // Requests that the MPI library has freed have the handle MPI_REQUEST_NULL.
   ~Completion() {
-    for (const stream::Number number : done_) requests().over(number);
+    for (const stream::Number number : done_) requests().release_number(number);
     for (std::size_t i = 0; i < before_.size(); ++i)
       if (before_[i] == MPI_REQUEST_NULL || now_[i] == MPI_REQUEST_NULL)
-        requests().drop(taken_);
+        requests().drop_entry(taken_);
       else
-        requests().give_back(before_[i], taken_);
+        requests().return_entry(before_[i], taken_);
   }
 
  private:

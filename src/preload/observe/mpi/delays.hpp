@@ -11,23 +11,23 @@
 
 namespace nearfield::observe {
 
-class Delays {
+class SchedulingDelays {
  public:
   // Starts counting. Returns false if the kernel does not report delays.
-  bool begin() { return read_count(); }
+  bool begin_counting() { return read_total_delay(); }
 
   // Returns the total delay, in ns, in the last `since_ns` nanoseconds. For short intervals returns 0 without reading
   // the kernel's counter, which takes some microseconds; their delays are added to the next long interval.
-  std::uint64_t within(std::uint64_t since_ns) {
+  std::uint64_t delay_within(std::uint64_t since_ns) {
     constexpr std::uint64_t short_ns = 100'000;
     if (since_ns < short_ns) return 0;
     const std::uint64_t before = counted_ns_;
-    return read_count() ? std::min(counted_ns_ - before, since_ns) : 0;
+    return read_total_delay() ? std::min(counted_ns_ - before, since_ns) : 0;
   }
 
  private:
   // Opens the file each time, because programs may close descriptors that they have not opened.
-  bool read_count() {
+  bool read_total_delay() {
     const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
     char text[96] = "";

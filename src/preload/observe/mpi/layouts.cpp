@@ -34,7 +34,7 @@ stream::Layout describe_datatype(MPI_Datatype type) {
   stream::Layout event{0, static_cast<stream::Number>(size), extent, {}, name_of_datatype(type)};
   const Runs runs = flatten(type);
   event.runs = runs.list();
-  if (runs.is_cut()) {
+  if (runs.is_truncated()) {
     event.runs = {whole_extent(type)};
     mark_unsupported("a datatype of more than " + std::to_string(Runs::max_runs) + " runs of blocks");
   } else if (runs.size_bytes() != event.size_bytes) {

@@ -17,7 +17,7 @@ const KnownLayout& layout_of(MPI_Datatype type);
 
 // Returns the description of `count` elements at `address` plus `offset_bytes`. MPI_BOTTOM counts as address 0.
 template <class Count>
-stream::Data data(const void* address, Count count, MPI_Datatype type, std::int64_t offset_bytes = 0) {
+stream::Data data_of_buffer(const void* address, Count count, MPI_Datatype type, std::int64_t offset_bytes = 0) {
   const auto from = address == MPI_BOTTOM ? 0 : reinterpret_cast<std::uintptr_t>(address);
   return {from + static_cast<stream::Number>(offset_bytes), static_cast<stream::Number>(count), layout_of(type).number};
 }

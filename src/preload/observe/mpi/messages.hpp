@@ -10,7 +10,7 @@ namespace nearfield::observe {
 template <class Count>
 stream::Send send_event(stream::Mode mode, const void* buffer, Count count, MPI_Datatype type, int destination, int tag,
                         MPI_Comm comm) {
-  return {0, mode, number_of(comm), peer_of(destination), tag, data(buffer, count, type)};
+  return {0, mode, communicator_number(comm), peer_of(destination), tag, data_of_buffer(buffer, count, type)};
 }
 
 // Marks the stream as unsupported if the receive overtakes a message that an earlier matched probe (MPI_Mprobe) has
@@ -21,7 +21,8 @@ void preserve_post_order(const stream::Receive& receive, stream::Number order = 
 template <class Count>
 stream::Receive receive_event(const void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm) {
   const std::int64_t wanted = tag == MPI_ANY_TAG ? stream::any : tag;
-  const stream::Receive event{0, number_of(comm), peer_of(source), wanted, data(buffer, count, type)};
+  const stream::Receive event{0, communicator_number(comm), peer_of(source), wanted,
+                              data_of_buffer(buffer, count, type)};
   preserve_post_order(event);
   return event;
 }

@@ -36,25 +36,25 @@ struct Request {
 class Requests {
  public:
   // Numbers of requests count from 1. A released number is reused.
-  stream::Number new_number();
-  void over(stream::Number number);
+  stream::Number allocate_number();
+  void release_number(stream::Number number);
 
   // Adds a request whose handle an MPI function has just written to `home` in the program's memory.
   void add(const MPI_Request* home, Request request);
 
   // Moves the request with handle `*home` from the table to the end of `to`; if the handle is not in the table, appends
   // an empty request. Returns whether the handle was in the table.
-  bool take(const MPI_Request* home, std::list<Request>& to);
+  bool take_entry(const MPI_Request* home, std::list<Request>& to);
   // Moves the first request of `from` back to the table under `handle`, if the request came from the table.
-  void give_back(MPI_Request handle, std::list<Request>& from);
+  void return_entry(MPI_Request handle, std::list<Request>& from);
   // Drops the first request of `from`.
-  void drop(std::list<Request>& from);
+  void drop_entry(std::list<Request>& from);
 
   // Returns the persistent request with this handle; null if there is none.
-  Request* persistent(MPI_Request handle);
+  Request* find_persistent(MPI_Request handle);
 
  private:
-  std::list<Request> fresh();
+  std::list<Request> take_spare_entry();
 
   std::unordered_map<std::uint64_t, std::list<Request>> table_;
   std::list<Request> spare_;  // unused list nodes, for reuse without allocation
@@ -66,7 +66,7 @@ Requests& requests();
 
 // Records the start of a send, a receive or a nonblocking collective. Returns the number allocated for the request.
 template <class Kind>
-stream::Number start(Kind event);
+stream::Number record_start_of(Kind event);
 
 // Records which message a receive got; with number 0, which message a probe found.
 void record_outcome(stream::Number number, const MPI_Status& status);

@@ -14,20 +14,20 @@ class Runs {
 
   // Adds `count` copies of the runs of `element`: the first moved by `offset_bytes`, each next copy by `stride_bytes`
   // more.
-  void repeat(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes);
+  void add_copies(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes);
   // Adds a run; merges the run into the last one if both form one regular run.
   void add(stream::LayoutRun run);
 
   const std::vector<stream::LayoutRun>& list() const { return list_; }
   // Returns whether runs were dropped because there were too many.
-  bool is_cut() const { return is_cut_; }
+  bool is_truncated() const { return is_truncated_; }
   stream::Number size_bytes() const;
 
  private:
-  bool repeats_within_one(stream::LayoutRun run, stream::Number count, std::int64_t stride_bytes);
+  bool add_as_single_run(stream::LayoutRun run, stream::Number count, std::int64_t stride_bytes);
 
   std::vector<stream::LayoutRun> list_;
-  bool is_cut_ = false;
+  bool is_truncated_ = false;
 };
 
 }  // namespace nearfield::observe

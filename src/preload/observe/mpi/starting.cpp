@@ -21,7 +21,7 @@ void require_matching_library() {
   std::exit(1);
 }
 
-stream::RankInfo who() {
+stream::RankInfo describe_rank() {
   stream::RankInfo event;
   int rank = 0, ranks = 1, length = 0;
   PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
@@ -42,21 +42,21 @@ bool is_spawned() {
 
 // `initialise` calls the MPI library's own function. Starts the recording if this process is observed.
 template <class Initialise>
-int start(Name& name, const void* site, Initialise initialise) {
-  const bool is_observed = find_hooks();
+int initialise_and_record(FunctionName& name, const void* site, Initialise initialise) {
+  const bool is_observed = find_hook_functions();
   if (!is_observed) return initialise();
-  pause_accesses();
+  pause_access_recording();
   require_matching_library();
   ++detail::depth;
   const int result = initialise();
   --detail::depth;
   if (result == MPI_SUCCESS && !is_spawned()) {
-    begin_recording(who());
+    begin_recording(describe_rank());
     const Call call(name, site);
     begin_communicators();
     record(static_and_stack_ranges());
   }
-  resume_accesses();
+  resume_access_recording();
   return result;
 }
 
@@ -65,41 +65,41 @@ int start(Name& name, const void* site, Initialise initialise) {
 
 using namespace nearfield::observe;
 
-#define STARTS(name, parameters, arguments)                                                    \
-  NEARFIELD_EXPORT int name parameters {                                                       \
-    static Name mpi_name{#name};                                                               \
-    return start(mpi_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
-  }                                                                                            \
+#define STARTS(name, parameters, arguments)                                                                    \
+  NEARFIELD_EXPORT int name parameters {                                                                       \
+    static FunctionName mpi_name{#name};                                                                       \
+    return initialise_and_record(mpi_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
+  }                                                                                                            \
   NEARFIELD_EXPORT_PMPI(name)
 
 STARTS(MPI_Init, (int* argc, char*** argv), (argc, argv))
 STARTS(MPI_Init_thread, (int* argc, char*** argv, int required, int* provided), (argc, argv, required, provided))
 
 namespace {
-int finalize(Name& name, const void* site) {
+int finalize_recorded(FunctionName& name, const void* site) {
   const Call call(name, site);
   return PMPI(MPI_Finalize)();
 }
 
 // Writes the End event before the rank waits for other ranks in MPI_Finalize, since a live simulation must know that
 // the rank has ended.
-int finalize_live(Name& name, const void* site) {
+int finalize_live(FunctionName& name, const void* site) {
   {
     const Call call(name, site);
   }
   record(stream::End{});
-  flush();
-  live_session().finish();
+  flush_stream();
+  live_session().finish_sends();
   end_recording(false);
   return PMPI(MPI_Finalize)();
 }
 }  // namespace
 
 NEARFIELD_EXPORT int MPI_Finalize() {
-  static Name name{"MPI_Finalize"};
+  static FunctionName name{"MPI_Finalize"};
   if (is_live() && detail::depth == 0 && detail::is_recorded_thread && detail::is_active)
     return finalize_live(name, __builtin_return_address(0));
-  const int result = finalize(name, __builtin_return_address(0));
+  const int result = finalize_recorded(name, __builtin_return_address(0));
   if (detail::depth == 0 && detail::is_recorded_thread && detail::is_active) end_recording(true);
   return result;
 }
@@ -114,7 +114,7 @@ WRAPPED(MPI_Abort, (MPI_Comm comm, int code), (comm, code)) {
 // MPI defines no meaning for the arguments after `level`, so they are not passed on to the MPI library, whose function
 // does nothing.
 NEARFIELD_EXPORT int MPI_Pcontrol(const int level, ...) {
-  static Name name{"MPI_Pcontrol"};
+  static FunctionName name{"MPI_Pcontrol"};
   const Call call(name, __builtin_return_address(0));
   if (call.is_recorded()) {
     record(stream::Region{text_number("pcontrol"), level});

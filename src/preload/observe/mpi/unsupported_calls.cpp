@@ -13,7 +13,7 @@ using Word = std::intptr_t;
 #define UNSUPPORTED(name)                                                                                           \
   NEARFIELD_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f, Word g, Word h, Word i, Word j, Word k, \
                             Word l, Word m, Word n) {                                                               \
-    static nearfield::observe::Name mpi_name{#name};                                                                \
+    static nearfield::observe::FunctionName mpi_name{#name};                                                        \
     static const auto own = reinterpret_cast<decltype(&name)>(nearfield::next_or_abort("P" #name, "P" #name));      \
     const nearfield::observe::Call call(mpi_name, __builtin_return_address(0));                                     \
     if (call.is_recorded()) nearfield::observe::mark_unsupported(#name);                                            \

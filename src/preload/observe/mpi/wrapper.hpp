@@ -22,7 +22,7 @@
   };                                                                                      \
   }                                                                                       \
   NEARFIELD_EXPORT int name parameters {                                                  \
-    static ::nearfield::observe::Name mpi_name{#name};                                    \
+    static ::nearfield::observe::FunctionName mpi_name{#name};                            \
     const ::nearfield::observe::Call wrapper_call(mpi_name, __builtin_return_address(0)); \
     if (!wrapper_call.is_recorded()) return PMPI(name) arguments;                         \
     return name##_recorded{wrapper_call} arguments;                                       \
