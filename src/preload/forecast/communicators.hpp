@@ -21,9 +21,9 @@ struct Communicator {
 // after MPI_Init. Collective over MPI_COMM_WORLD. Returns the number of ranks on this node.
 int begin_communicators(const char* host);
 // Returns the properties of a communicator; null if the handle is invalid, or if there are too many communicators.
-const Communicator* known(MPI_Comm comm);
+const Communicator* known_communicator(MPI_Comm comm);
 // Removes the communicator from the table. Called before the handle becomes invalid.
-void forget(MPI_Comm comm);
+void forget_communicator(MPI_Comm comm);
 
 inline Place place_of(const Communicator* comm, int peer) {
   if (!comm || peer < 0 || peer >= comm->size) return Place::node;

@@ -11,7 +11,7 @@ namespace nearfield::forecast {
 
 // Reads the processor's time-stamp counter, without a barrier, since the measured intervals are a hundred times longer
 // than the reordering of instructions.
-inline std::uint64_t ticks() {
+inline std::uint64_t read_ticks() {
 #if defined(__x86_64__)
   std::uint32_t low, high;
   asm volatile("rdtsc" : "=a"(low), "=d"(high));
@@ -24,42 +24,42 @@ inline std::uint64_t ticks() {
 }
 
 // An MPI function. `number` is the position of the function's name in the file's names; 0 until the first call.
-struct Function {
+struct MpiFunction {
   const char* name;
   std::atomic<std::uint32_t> number{0};
 };
 
 // The kind of one call, the place of its peers, and its messages.
-struct Did {
+struct CallDescription {
   Category category = Category::other;
   Place place = Place::node;
   std::uint64_t messages = 0, bytes = 0;  // `bytes`: total of all messages
 };
 
-struct Thread {
+struct ThreadState {
   int depth = 0;                       // nesting depth of MPI functions
   bool has_requested_table = false;    // whether take_table() was called
   const void* fortran_site = nullptr;  // call site of the Fortran binding
   Table* table = nullptr;
 };
-inline thread_local constinit __attribute__((tls_model("initial-exec"))) Thread thread;
+inline thread_local constinit __attribute__((tls_model("initial-exec"))) ThreadState thread_state;
 inline std::atomic<bool> is_active = false;
 
 // Creates and maps this process's file in the folder that NEARFIELD_FORECAST names, before MPI_Init. Returns false if
 // the variable is not set or the file cannot be created.
-bool open_file();
-Header& header();
+bool open_record_file();
+Header& file_header();
 // Starts counting. The caller must have set the header's fields about this rank.
-void begin();
+void begin_counting();
 // Sets the overhead of this layer in ticks: in a timed call, and on average in repeated polls, most of which are not
 // timed.
-void set_cost(double timed_call, double repeated_poll);
+void set_layer_overhead(double timed_call, double repeated_poll);
 // Ends the counting and completes the header. Only the first call has an effect, and none in a forked child.
-void end(State state);
+void end_counting(State state);
 // Returns the table of this thread; the first call assigns one. Returns null if there are too many threads.
 Table* take_table();
 // Adds a call to the row of its call site, function and size class, and returns the row.
-Row& count(Table& table, Function& function, const void* site, const Did& did, std::uint64_t begun, std::uint64_t ended,
-           std::uint64_t between);
+Row& count_call(Table& table, MpiFunction& function, const void* site, const CallDescription& did, std::uint64_t begun,
+                std::uint64_t ended, std::uint64_t between);
 
 }  // namespace nearfield::forecast

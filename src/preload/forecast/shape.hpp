@@ -8,7 +8,7 @@
 
 namespace nearfield::forecast {
 
-enum class Does : std::uint8_t {
+enum class CallAction : std::uint8_t {
   other,     // only the time of the call is counted
   send,      // a send to `peer`
   receive,   // a receive from `peer`; the size is in `status`
@@ -23,8 +23,8 @@ enum class Does : std::uint8_t {
 // the argument `found`.
 enum class Completes : std::uint8_t { all, one, by_flag, by_count };
 
-struct Shape {
-  Does does = Does::other;
+struct CallShape {
+  CallAction does = CallAction::other;
   Category category = Category::other;
   std::int8_t count = -1, type = -1, peer = -1, comm = -1, status = -1;
   std::int8_t request = -1;  // the request that the call creates
@@ -35,26 +35,26 @@ struct Shape {
   Completes completes = Completes::all;
   bool is_large = false;  // counts have the type MPI_Count
 
-  constexpr Shape begins(std::int8_t where) const {
-    return with([&](Shape& s) { s.request = where; });
+  constexpr CallShape begins(std::int8_t where) const {
+    return with_changes([&](CallShape& s) { s.request = where; });
   }
-  constexpr Shape persists(std::int8_t where) const {
-    return with([&](Shape& s) { s.request = where, s.is_persistent = true; });
+  constexpr CallShape persists(std::int8_t where) const {
+    return with_changes([&](CallShape& s) { s.request = where, s.is_persistent = true; });
   }
-  constexpr Shape large() const {
-    return with([](Shape& s) { s.is_large = true; });
+  constexpr CallShape large() const {
+    return with_changes([](CallShape& s) { s.is_large = true; });
   }
   // `flag`: the output argument that says whether, or how many, requests or messages were found.
-  constexpr Shape polls(std::int8_t flag) const {
-    return with([&](Shape& s) { s.does = Does::poll, s.found = flag; });
+  constexpr CallShape polls(std::int8_t flag) const {
+    return with_changes([&](CallShape& s) { s.does = CallAction::poll, s.found = flag; });
   }
-  constexpr Shape neighbours() const {
-    return with([](Shape& s) { s.category = Category::neighbours, s.of_neighbours = true; });
+  constexpr CallShape neighbours() const {
+    return with_changes([](CallShape& s) { s.category = Category::neighbours, s.of_neighbours = true; });
   }
 
   template <class Change>
-  constexpr Shape with(Change change) const {
-    Shape changed = *this;
+  constexpr CallShape with_changes(Change change) const {
+    CallShape changed = *this;
     change(changed);
     return changed;
   }
@@ -64,57 +64,57 @@ namespace shapes {
 
 using Position = std::int8_t;
 
-constexpr Shape plain(Category category = Category::other) {
-  Shape s;
+constexpr CallShape plain(Category category = Category::other) {
+  CallShape s;
   s.category = category;
   return s;
 }
-constexpr Shape send(Position peer = 3, Position comm = 5) {
-  Shape s{Does::send, Category::point_to_point};
+constexpr CallShape send(Position peer = 3, Position comm = 5) {
+  CallShape s{CallAction::send, Category::point_to_point};
   s.count = 1, s.type = 2, s.peer = peer, s.comm = comm;
   return s;
 }
 // A send and a receive. `receives`: position of the receive count, which is used if the destination is MPI_PROC_NULL.
-constexpr Shape exchange(Position comm, Position receives = -1) {
-  return send(3, comm).with([&](Shape& s) { s.instead = receives; });
+constexpr CallShape exchange(Position comm, Position receives = -1) {
+  return send(3, comm).with_changes([&](CallShape& s) { s.instead = receives; });
 }
-constexpr Shape receive(Position comm = 5, Position status = -1) {
-  Shape s{Does::receive, Category::point_to_point};
+constexpr CallShape receive(Position comm = 5, Position status = -1) {
+  CallShape s{CallAction::receive, Category::point_to_point};
   s.count = 1, s.type = 2, s.comm = comm, s.status = status;
   s.peer = comm < 0 ? Position(-1) : Position(3);
   return s;
 }
 // A wait for a message without receiving the message.
-constexpr Shape probe(Position comm = 2) {
-  Shape s{Does::other, Category::point_to_point};
+constexpr CallShape probe(Position comm = 2) {
+  CallShape s{CallAction::other, Category::point_to_point};
   s.comm = comm;
   return s;
 }
-constexpr Shape collective(Position count, Position type, Position comm, Position instead = -1) {
-  Shape s{Does::move, Category::collective};
+constexpr CallShape collective(Position count, Position type, Position comm, Position instead = -1) {
+  CallShape s{CallAction::move, Category::collective};
   s.count = count, s.type = type, s.comm = comm, s.instead = instead;
   return s;
 }
-constexpr Shape listed(Position count, Position type, Position comm, Position instead = -1) {
-  return collective(count, type, comm, instead).with([](Shape& s) { s.is_list = true; });
+constexpr CallShape listed(Position count, Position type, Position comm, Position instead = -1) {
+  return collective(count, type, comm, instead).with_changes([](CallShape& s) { s.is_list = true; });
 }
-constexpr Shape one_sided() { return plain(Category::one_sided); }
-constexpr Shape moves(Position count = 1, Position type = 2) {
-  Shape s{Does::move, Category::one_sided};
+constexpr CallShape one_sided() { return plain(Category::one_sided); }
+constexpr CallShape moves(Position count = 1, Position type = 2) {
+  CallShape s{CallAction::move, Category::one_sided};
   s.count = count, s.type = type;
   return s;
 }
-constexpr Shape completes(Position requests, Position how_many = -1, Completes what = Completes::all,
-                          Position found = -1) {
-  Shape s{Does::complete, Category::completion};
+constexpr CallShape completes(Position requests, Position how_many = -1, Completes what = Completes::all,
+                              Position found = -1) {
+  CallShape s{CallAction::complete, Category::completion};
   s.requests = requests, s.how_many = how_many, s.completes = what, s.found = found;
   return s;
 }
-constexpr Shape starts(Position requests, Position how_many = -1) {
-  return completes(requests, how_many).with([](Shape& s) { s.does = Does::start; });
+constexpr CallShape starts(Position requests, Position how_many = -1) {
+  return completes(requests, how_many).with_changes([](CallShape& s) { s.does = CallAction::start; });
 }
-constexpr Shape frees() {
-  Shape s{Does::free, Category::other};
+constexpr CallShape frees() {
+  CallShape s{CallAction::free, Category::other};
   s.comm = 0;
   return s;
 }

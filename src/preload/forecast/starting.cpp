@@ -29,16 +29,16 @@ void record_identity(Header& head) {
 // `initialise` calls the MPI library's own function. Starts counting if the program is to be forecast.
 template <class Initialise>
 int start(Initialise initialise) {
-  if (thread.depth || !open_file()) return initialise();
-  ++thread.depth;
+  if (thread_state.depth || !open_record_file()) return initialise();
+  ++thread_state.depth;
   const int result = initialise();
   if (result == MPI_SUCCESS && nearfield::is_built_for_the_library()) {
-    record_identity(header());
-    header().node_ranks = begin_communicators(header().host);
-    begin();
-    measure_layer();
+    record_identity(file_header());
+    file_header().node_ranks = begin_communicators(file_header().host);
+    begin_counting();
+    measure_layer_overhead();
   }
-  --thread.depth;
+  --thread_state.depth;
   return result;
 }
 
@@ -64,8 +64,8 @@ STARTS("MPI_Init_thread", init_thread, (int* argc, char*** argv, int need, int* 
 STARTS("PMPI_Init_thread", init_thread_p, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
 
 static void finish() {
-  if (thread.table) end_untimed(polls, *thread.table, ticks());
-  end(State::finalized);
+  if (thread_state.table) count_untimed_polls(poll_state, *thread_state.table, read_ticks());
+  end_counting(State::finalized);
 }
 ENTRY("MPI_Finalize", finalize, ()) {
   finish();

@@ -18,7 +18,7 @@
 namespace nearfield::forecast {
 namespace {
 
-std::uint64_t nanoseconds(const timeval& time) {
+std::uint64_t to_ns(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1000;
 }
 
@@ -34,7 +34,7 @@ bool read_text(const char* path, char* text, std::size_t size) {
 
 // Adds the time in which the threads of this process were runnable without a core, from the second number of each
 // /proc/self/task/TID/schedstat.
-void add_delays(Usage& usage) {
+void add_scheduling_delays(Usage& usage) {
   DIR* const tasks = opendir("/proc/self/task");
   if (!tasks) return;
   while (const dirent* task = readdir(tasks)) {
@@ -49,7 +49,7 @@ void add_delays(Usage& usage) {
   closedir(tasks);
 }
 
-void add_node(Usage& usage) {
+void add_node_cpu_times(Usage& usage) {
   char text[512];
   unsigned long long user = 0, nice = 0, system = 0, idle = 0, waits = 0, irq = 0, soft = 0, stolen = 0;
   if (!read_text("/proc/stat", text, sizeof text)) return;
@@ -62,18 +62,18 @@ void add_node(Usage& usage) {
 
 }  // namespace
 
-Usage usage_now() {
+Usage read_usage() {
   Usage now{};
   timespec wall;
   rusage used{};
-  add_delays(now);
-  add_node(now);
+  add_scheduling_delays(now);
+  add_node_cpu_times(now);
   getrusage(RUSAGE_SELF, &used);
   clock_gettime(CLOCK_MONOTONIC, &wall);
-  now.ticks = ticks();
+  now.ticks = read_ticks();
   now.wall_ns = static_cast<std::uint64_t>(wall.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(wall.tv_nsec);
-  now.user_ns = nanoseconds(used.ru_utime);
-  now.system_ns = nanoseconds(used.ru_stime);
+  now.user_ns = to_ns(used.ru_utime);
+  now.system_ns = to_ns(used.ru_stime);
   now.minor_faults = static_cast<std::uint64_t>(used.ru_minflt);
   now.resident_max = static_cast<std::uint64_t>(used.ru_maxrss);
   now.voluntary = static_cast<std::uint64_t>(used.ru_nvcsw);
@@ -81,7 +81,7 @@ Usage usage_now() {
   return now;
 }
 
-void note_cores(Header& header) {
+void record_affinity_mask(Header& header) {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return;

@@ -5,8 +5,8 @@
 
 namespace nearfield::forecast {
 
-Usage usage_now();
-void note_cores(Header& header);
+Usage read_usage();
+void record_affinity_mask(Header& header);
 // Returns the mean cost, in ns, of page faults in private memory; 0 if memory cannot be mapped.
 double measure_fault_ns();
 
