@@ -122,13 +122,13 @@ template <class Port>
 void bcast(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
   x.begin_operation();
   if (x.rank() == root) {
-    x.post(data, bytes);
+    x.post_data(data, bytes);
     x.await_readers();
   } else {
     x.post_nothing();
     x.await_post(root);
-    x.fetch(root, 0, data, bytes, true);
-    x.finish_reading();
+    x.fetch_data(root, 0, data, bytes, true);
+    x.publish_reads_finished();
   }
 }
 
@@ -138,7 +138,7 @@ template <class Port, class Target>
 void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, Target target) {
   x.begin_operation();
   if (x.rank() != root) {
-    x.post(send, bytes);
+    x.post_data(send, bytes);
     x.await_reader(root);
     return;
   }
@@ -147,9 +147,9 @@ void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, T
   for (int rank = 0; rank < x.ranks(); ++rank) {
     if (rank == root) continue;
     const auto [to, length] = target(rank);
-    x.fetch(rank, 0, to, length, true);
+    x.fetch_data(rank, 0, to, length, true);
   }
-  x.finish_reading();
+  x.publish_reads_finished();
 }
 
 // `piece(i)` returns the piece of data that the root sends to rank i. Only the root calls `piece`; the root's own piece
@@ -164,7 +164,7 @@ void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t byte
     x.post_nothing();
     x.await_post(root);
     x.fetch_piece(root, receive, bytes, true);
-    x.finish_reading();
+    x.publish_reads_finished();
   }
 }
 
@@ -172,14 +172,14 @@ void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t byte
 template <class Port, class Target>
 void allgather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, Target target) {
   x.begin_operation();
-  x.post(send, bytes);
+  x.post_data(send, bytes);
   x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int rank = (x.rank() + i) % x.ranks();
     const auto [to, length] = target(rank);
-    if (rank != x.rank() || to != send) x.fetch(rank, 0, to, length);
+    if (rank != x.rank() || to != send) x.fetch_data(rank, 0, to, length);
   }
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
 }
 
@@ -191,12 +191,12 @@ void bcast_in_slices(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root
   const Slice own = slice(x.rank());
   x.begin_operation();
   if (x.rank() == root) {
-    x.post(data, bytes);
+    x.post_data(data, bytes);
   } else {
     x.post_nothing();
     x.await_post(root);
-    x.fetch(root, own.begin, data + own.begin, own.end - own.begin);
-    x.finish_reading();
+    x.fetch_data(root, own.begin, data + own.begin, own.end - own.begin);
+    x.publish_reads_finished();
   }
   allgather(x, data + own.begin, own.end - own.begin, [&](int rank) {
     const Slice theirs = slice(rank);
@@ -209,13 +209,13 @@ template <class Port>
 void alltoall(Exchange<Port>& x, const Bytes* send, Bytes* receive, std::size_t bytes) {
   const auto own = static_cast<std::size_t>(x.rank());
   x.begin_operation();
-  x.post(send, bytes * static_cast<std::size_t>(x.ranks()));
+  x.post_data(send, bytes * static_cast<std::size_t>(x.ranks()));
   x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int rank = (x.rank() + i) % x.ranks();
-    x.fetch(rank, own * bytes, receive + static_cast<std::size_t>(rank) * bytes, bytes);
+    x.fetch_data(rank, own * bytes, receive + static_cast<std::size_t>(rank) * bytes, bytes);
   }
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
 }
 
@@ -229,7 +229,7 @@ void alltoallv(Exchange<Port>& x, GetPiece piece, Target target) {
     const auto [to, length] = target(rank);
     x.fetch_piece(rank, to, length);
   }
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
 }
 
@@ -271,10 +271,10 @@ void allreduce_in_slices(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
   const std::size_t count = own.end - own.begin;
   Bytes* const result = receive + own.begin * width;
   x.begin_operation();
-  x.post(send, reduction.bytes());
+  x.post_data(send, reduction.bytes());
   x.await_all_posts();
   combine_slice(x, all_ranks(x), own, reduction, result);
-  x.finish_reading();
+  x.publish_reads_finished();
   if (count > 0) complete_slice(result, count);
   allgather(x, result, count * width, [&](int rank) {
     const Slice theirs = slice(rank);
@@ -293,12 +293,12 @@ void allreduce_whole(Exchange<Port>& x, const Bytes* send, Bytes* receive, const
   const std::size_t bytes = reduction.bytes();
   const Slice all{0, reduction.count};
   x.begin_operation();
-  x.post(send, bytes);
+  x.post_data(send, bytes);
   x.await_all_posts();
   if (bytes <= slot_bytes) return combine_slice(x, all_ranks(x), all, reduction, receive);
   const ResultBuffer result(receive, bytes, send, bytes);
   combine_slice(x, all_ranks(x), all, reduction, result.data());
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
   result.copy_to_receive_buffer(x.port());
 }
@@ -323,7 +323,7 @@ void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reductio
   const bool is_root = x.rank() == root;
   const int last = x.ranks() - 1;
   x.begin_operation();
-  x.post(send, bytes, is_root ? receive : nullptr);
+  x.post_data(send, bytes, is_root ? receive : nullptr);
   if (bytes <= slot_bytes) {
     if (!is_root) return;
     x.await_all_posts();
@@ -337,9 +337,9 @@ void reduce(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reductio
     alignas(line_bytes) Bytes part[reduction_part_bytes];
     combine_parts(
         x, all_ranks(x), own, reduction, [&](std::size_t) { return part; },
-        [&](std::size_t offset, std::size_t length) { x.store(root, offset, part, length); });
+        [&](std::size_t offset, std::size_t length) { x.store_result(root, offset, part, length); });
   }
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
 }
 
@@ -349,10 +349,10 @@ void reduce_scatter(Exchange<Port>& x, const Bytes* send, Bytes* receive, Slice 
                     const Reduction<Combine>& reduction) {
   const ResultBuffer result(receive, (slice.end - slice.begin) * reduction.width, send, reduction.bytes());
   x.begin_operation();
-  x.post(send, reduction.bytes());
+  x.post_data(send, reduction.bytes());
   x.await_all_posts();
   combine_slice(x, all_ranks(x), slice, reduction, result.data());
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
   result.copy_to_receive_buffer(x.port());
 }
@@ -363,10 +363,10 @@ template <class Port, class Combine>
 void scan(Exchange<Port>& x, const Bytes* send, Bytes* receive, const Reduction<Combine>& reduction, int last) {
   const ResultBuffer result(receive, last < 0 ? 0 : reduction.bytes(), send, reduction.bytes());
   x.begin_operation();
-  x.post(send, reduction.bytes());
+  x.post_data(send, reduction.bytes());
   for (int rank = 0; rank <= last; ++rank) x.await_post(rank);
   if (last >= 0) combine_slice(x, {0, last}, {0, reduction.count}, reduction, result.data());
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
   if (last >= 0) result.copy_to_receive_buffer(x.port());
 }

@@ -13,7 +13,7 @@
 namespace nearfield::collectives {
 
 inline constexpr std::size_t line_bytes = 64, inline_bytes = 48, slot_bytes = 8192;
-inline constexpr int max_ranks = 256;  // ranks of one communicator on one node
+inline constexpr int max_node_ranks = 256;  // ranks of one communicator on one node
 
 // A number that only grows, written by one rank and read by its peers.
 using Counter = std::atomic<std::uint64_t>;
@@ -22,13 +22,13 @@ using Counter = std::atomic<std::uint64_t>;
 // private memory. If the owner has a separate piece of data for each rank, its slot begins with a table that contains,
 // for each rank, the offset of the piece in the slot (pieces_in_slot) or its address in the owner's memory
 // (pieces_in_memory).
-enum class Place : std::uint64_t { nowhere, line, slot, memory, pieces_in_slot, pieces_in_memory };
+enum class DataPlace : std::uint64_t { nowhere, line, slot, memory, pieces_in_slot, pieces_in_memory };
 
 // What a rank posts in one operation. The counter, the place of the data and short data share one cache line: a reader
 // that sees the number has the data after a single cache miss.
 struct alignas(line_bytes) Line {
   Counter number;
-  Place place;
+  DataPlace place;
   union {
     unsigned char data[inline_bytes];
     struct {

@@ -46,13 +46,13 @@ void allreduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive,
   };
   if (pairs > 0) {
     x.begin_operation();
-    x.post(send, bytes);
+    x.post_data(send, bytes);
     if (is_in_pair && is_active) combine_with(rank + 1);
   }
   for (int distance = 1; distance < active; distance *= 2) {
     x.begin_operation();
     if (is_active) {
-      x.post(own, bytes);
+      x.post_data(own, bytes);
       combine_with(rank_of(number ^ distance));
     } else {
       x.post_nothing();
@@ -61,11 +61,11 @@ void allreduce_by_doubling(Exchange<Port>& x, const Bytes* send, Bytes* receive,
   if (pairs > 0) {
     x.begin_operation();
     if (is_active) {
-      x.post(own, bytes);
+      x.post_data(own, bytes);
     } else {
       x.post_nothing();
       x.await_post(rank - 1);
-      x.fetch(rank - 1, 0, receive, bytes);
+      x.fetch_data(rank - 1, 0, receive, bytes);
     }
   }
   x.note_all_entered(first);

@@ -56,25 +56,26 @@ class Exchange {
   }
 
   // Enters the operation without offering data.
-  void post_nothing() { publish_entry(Place::nowhere); }
+  void post_nothing() { publish_entry(DataPlace::nowhere); }
 
   // Enters the operation and offers data to the peers. The data must not change before await_readers() has returned.
-  // `result` is null, or a buffer of the same length, into which peers may store() if the data are longer than a slot.
-  void post(const void* data, std::size_t bytes, void* result = nullptr) {
+  // `result` is null, or a buffer of the same length, into which peers may store_result() if the data are longer than a
+  // slot.
+  void post_data(const void* data, std::size_t bytes, void* result = nullptr) {
     own_ = static_cast<const Bytes*>(data);
     Line& line = own_line();
     if (bytes <= inline_bytes) {
       port_.write_shared(line.data, data, bytes);
-      publish_entry(Place::line);
+      publish_entry(DataPlace::line);
     } else if (bytes <= slot_bytes) {
       port_.write_shared(own_slot(), data, bytes);
-      publish_entry(Place::slot);
+      publish_entry(DataPlace::slot);
     } else {
       const std::uint64_t addresses[] = {reinterpret_cast<std::uintptr_t>(data),
                                          reinterpret_cast<std::uintptr_t>(result)};
       port_.write_shared(&line.address, addresses, sizeof addresses);
       last_in_private_memory_ = number_;
-      publish_entry(Place::memory);
+      publish_entry(DataPlace::memory);
     }
   }
 
@@ -97,7 +98,7 @@ class Exchange {
     }
     own_ = piece(rank_).data;
     if (!in_slot) last_in_private_memory_ = number_;
-    publish_entry(in_slot ? Place::pieces_in_slot : Place::pieces_in_memory);
+    publish_entry(in_slot ? DataPlace::pieces_in_slot : DataPlace::pieces_in_memory);
   }
 
   // Waits until `rank` has posted in the current operation.
@@ -113,7 +114,7 @@ class Exchange {
   // Copies `bytes` bytes, from `offset` on, of the data that `rank` has posted in the current operation. The caller
   // must have called await_post(rank). `owner_waits`: during the copy, `rank` does nothing but wait for its readers, so
   // it can help with the copy.
-  void fetch(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
+  void fetch_data(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
       port_.copy_own(to, own_ + offset, bytes);
@@ -125,7 +126,7 @@ class Exchange {
   }
 
   // Copies data into the `result` buffer that `rank` has posted. The caller must have called await_post(rank).
-  void store(int rank, std::size_t offset, const void* from, std::size_t bytes) {
+  void store_result(int rank, std::size_t offset, const void* from, std::size_t bytes) {
     if (bytes > 0) port_.write_memory(rank, addresses_of(rank).result + offset, from, bytes);
   }
 
@@ -140,7 +141,7 @@ class Exchange {
     const Bytes* const slot = boxes_[rank]->slots[number_ % depth];
     std::uint64_t entry = 0;
     port_.read_shared(rank, &entry, slot + sizeof entry * static_cast<std::size_t>(rank_), sizeof entry);
-    if (place_of(rank) == Place::pieces_in_slot)
+    if (place_of(rank) == DataPlace::pieces_in_slot)
       port_.read_shared(rank, to, slot + entry, bytes);
     else
       port_.read_memory(rank, to, entry, bytes, owner_waits);
@@ -158,13 +159,13 @@ class Exchange {
       port_.note_read(rank, data + offset, bytes);
       return data + offset;
     }
-    fetch(rank, offset, space, bytes);
+    fetch_data(rank, offset, space, bytes);
     return space;
   }
 
   // Announces that this rank has finished its reads and stores of the current operation. Called by each rank whose
   // peers may wait for it in await_reader() or await_readers().
-  void finish_reading() { port_.publish(boxes_[rank_]->read, number_); }
+  void publish_reads_finished() { port_.publish(boxes_[rank_]->read, number_); }
 
   // Waits until `rank` (await_reader) or all ranks (await_readers) have read the data that this rank has last offered
   // in its private memory, in this operation or an earlier one. await_reader() requires that no other rank reads these
@@ -186,7 +187,7 @@ class Exchange {
   Line& own_line() { return line_of(rank_, number_); }
   Bytes* own_slot() { return boxes_[rank_]->slots[number_ % depth]; }
 
-  void publish_entry(Place place) {
+  void publish_entry(DataPlace place) {
     port_.write_shared(&own_line().place, &place, sizeof place);
     port_.publish(own_line().number, number_);
   }
@@ -201,11 +202,11 @@ class Exchange {
   // Returns the address of the data that `rank` has copied into its line or slot; null if the data lie in its private
   // memory.
   const Bytes* data_in_box(int rank) {
-    const Place place = place_of(rank);
-    if (place == Place::memory) return nullptr;
-    return place == Place::slot ? boxes_[rank]->slots[number_ % depth] : line_of(rank, number_).data;
+    const DataPlace place = place_of(rank);
+    if (place == DataPlace::memory) return nullptr;
+    return place == DataPlace::slot ? boxes_[rank]->slots[number_ % depth] : line_of(rank, number_).data;
   }
-  Place place_of(int rank) {
+  DataPlace place_of(int rank) {
     const Line& line = line_of(rank, number_);
     port_.note_read(rank, &line.place, sizeof line.place);
     return line.place;

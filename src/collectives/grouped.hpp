@@ -54,25 +54,25 @@ void bcast_in_groups(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root
     const std::size_t length = std::min(chunk, bytes - offset);
     x.begin_operation();
     if (is_root)
-      x.post(data + offset, length);
+      x.post_data(data + offset, length);
     else
       x.post_nothing();
     if (!is_root && reads_from_root) {
       x.await_post(root);
-      x.fetch(root, 0, data + offset, length);
+      x.fetch_data(root, 0, data + offset, length);
     }
     x.begin_operation();
     if (x.rank() == leader && leader != groups.leader_of(root))
-      x.post(data + offset, length);
+      x.post_data(data + offset, length);
     else
       x.post_nothing();
     if (!reads_from_root) {
       x.await_post(leader);
-      x.fetch(leader, 0, data + offset, length);
+      x.fetch_data(leader, 0, data + offset, length);
     }
     offset += length;
   } while (offset < bytes);
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
 }
 
@@ -93,7 +93,7 @@ void allreduce_in_groups(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
     const std::size_t offset = at * reduction.width, bytes = part.bytes();
     const Slice all{0, part.count};
     x.begin_operation();
-    x.post(send + offset, bytes);
+    x.post_data(send + offset, bytes);
     if (is_leader) {
       const RankRange members = groups.members_of(leader, x.ranks());
       await_posts_of(x, members);
@@ -101,7 +101,7 @@ void allreduce_in_groups(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
     }
     x.begin_operation();
     if (is_leader) {
-      x.post(sum, bytes);
+      x.post_data(sum, bytes);
       const RankRange leaders = groups.leaders(x.ranks());
       await_posts_of(x, leaders);
       combine_slice(x, leaders, all, part, receive + offset);
@@ -110,11 +110,11 @@ void allreduce_in_groups(Exchange<Port>& x, const Bytes* send, Bytes* receive, c
     }
     x.begin_operation();
     if (is_leader) {
-      x.post(receive + offset, bytes);
+      x.post_data(receive + offset, bytes);
     } else {
       x.post_nothing();
       x.await_post(leader);
-      x.fetch(leader, 0, receive + offset, bytes);
+      x.fetch_data(leader, 0, receive + offset, bytes);
     }
     x.note_all_entered(first);
     at += part.count;

@@ -33,7 +33,7 @@ class Layout {
     }
   }
 
-  struct Place {
+  struct RankPlace {
     int node, local;  // `local`: the index among the ranks of the node
   };
 
@@ -43,15 +43,15 @@ class Layout {
   // Returns whether all nodes have the same number of ranks. Then each rank is in a lane.
   bool is_balanced() const { return lanes_ == max_members_; }
 
-  Place own_place() const { return own_; }
-  Place place_of(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  RankPlace own_place() const { return own_; }
+  RankPlace place_of(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
   int rank_of(int node, int local) const { return ranks_of_node(node)[static_cast<std::size_t>(local)]; }
   const std::vector<int>& ranks_of_node(int node) const { return members_[static_cast<std::size_t>(node)]; }
 
  private:
   std::vector<std::vector<int>> members_;  // by node: its ranks, in ascending order
-  std::vector<Place> places_;              // by rank
-  Place own_{0, 0};
+  std::vector<RankPlace> places_;          // by rank
+  RankPlace own_{0, 0};
   int lanes_ = 0, max_members_ = 0;
 };
 

@@ -33,7 +33,7 @@ void spanning_barrier(Exchange<Port>& x, Lane lane, Barrier barrier_in_node) {
 // A broadcast: the lane of the root carries the data between nodes, chunk by chunk. The other ranks of a node read a
 // chunk while the next chunk is in flight between the nodes.
 template <class Port, class Lane>
-void spanning_bcast(Exchange<Port>& x, Lane lane, Bytes* data, std::size_t bytes, Layout::Place root, int own_node,
+void spanning_bcast(Exchange<Port>& x, Lane lane, Bytes* data, std::size_t bytes, Layout::RankPlace root, int own_node,
                     std::size_t chunk = lane_bcast_chunk_bytes) {
   const bool is_in_lane = x.rank() == root.local, has_data = root.node == own_node;
   std::size_t offset = 0;
@@ -42,16 +42,16 @@ void spanning_bcast(Exchange<Port>& x, Lane lane, Bytes* data, std::size_t bytes
     if (is_in_lane && !has_data) lane.bcast(data + offset, length, root.node);
     x.begin_operation();
     if (is_in_lane) {
-      x.post(data + offset, length);
+      x.post_data(data + offset, length);
     } else {
       x.post_nothing();
       x.await_post(root.local);
-      x.fetch(root.local, 0, data + offset, length);
+      x.fetch_data(root.local, 0, data + offset, length);
     }
     if (is_in_lane && has_data) lane.bcast(data + offset, length, root.node);
     offset += length;
   } while (offset < bytes);
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
 }
 
@@ -59,7 +59,7 @@ void spanning_bcast(Exchange<Port>& x, Lane lane, Bytes* data, std::size_t bytes
 // `result` is the receive buffer on the root and a temporary buffer on the other ranks of the root's lane; ranks of
 // other lanes have none.
 template <class Port, class Lane, class Reduce>
-void spanning_reduce(Exchange<Port>& x, Lane lane, Bytes* result, std::size_t count, Layout::Place root,
+void spanning_reduce(Exchange<Port>& x, Lane lane, Bytes* result, std::size_t count, Layout::RankPlace root,
                      Reduce reduce_in_node) {
   reduce_in_node();
   if (x.rank() == root.local) lane.reduce(result, count, root.node);
@@ -94,16 +94,16 @@ void spanning_allgather(Exchange<Port>& x, Lane lane, const Layout& layout, cons
   const auto nodes = static_cast<std::size_t>(layout.nodes());
   lane.allgather(send, of_lane, bytes);
   x.begin_operation();
-  x.post(of_lane, nodes * bytes);
+  x.post_data(of_lane, nodes * bytes);
   x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int local = (x.rank() + i) % x.ranks();
     for (std::size_t node = 0; node < nodes; ++node) {
       const auto rank = static_cast<std::size_t>(layout.rank_of(static_cast<int>(node), local));
-      x.fetch(local, node * bytes, receive + rank * bytes, bytes);
+      x.fetch_data(local, node * bytes, receive + rank * bytes, bytes);
     }
   }
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
 }
 
@@ -120,16 +120,16 @@ void spanning_alltoall(Exchange<Port>& x, Lane lane, const Layout& layout, const
     return static_cast<std::size_t>(layout.rank_of(static_cast<int>(node), static_cast<int>(local)));
   };
   x.begin_operation();
-  x.post(send, total);
+  x.post_data(send, total);
   x.await_all_posts();
   for (int i = 0; i < x.ranks(); ++i) {
     const int local = (x.rank() + i) % x.ranks();
     for (std::size_t node = 0; node < nodes; ++node) {
       const std::size_t to = (node * members + static_cast<std::size_t>(local)) * bytes;
-      x.fetch(local, rank_of(node, static_cast<std::size_t>(x.rank())) * bytes, collected.get() + to, bytes);
+      x.fetch_data(local, rank_of(node, static_cast<std::size_t>(x.rank())) * bytes, collected.get() + to, bytes);
     }
   }
-  x.finish_reading();
+  x.publish_reads_finished();
   x.await_readers();
   lane.alltoall(collected.get(), arrived.get(), members * bytes);
   for (std::size_t node = 0; node < nodes; ++node)

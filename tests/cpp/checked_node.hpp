@@ -149,7 +149,7 @@ class CheckedNode {
     for (int i = 0; i < ranks_; ++i) {
       clock(i)[static_cast<std::size_t>(i)] = 1;
       for (Line& line : box(i).lines) {
-        line.place = Place::nowhere;
+        line.place = DataPlace::nowhere;
         std::memset(line.data, 0, sizeof line.data);
       }
     }

@@ -69,7 +69,7 @@ class CheckedPort {
     trace_access(Action::write_shared, target, node_.locate(from, bytes), bytes);
     note_own(from, bytes, false);
     const bool is_place = to == &node_.box(rank_).lines[target.area % static_cast<int>(depth)].place;
-    if (is_place) note_offer(*static_cast<const Place*>(from));
+    if (is_place) note_offer(*static_cast<const DataPlace*>(from));
     if (has(Bug::delay_place) ? is_place : has(Bug::delay_data) && !is_place) {
       write_delayed();
       delayed_.assign(static_cast<const Bytes*>(from), static_cast<const Bytes*>(from) + bytes);
@@ -199,8 +199,8 @@ class CheckedPort {
     delayed_.clear();
   }
 
-  void note_offer(Place place) {
-    if (place == Place::memory || place == Place::pieces_in_memory)
+  void note_offer(DataPlace place) {
+    if (place == DataPlace::memory || place == DataPlace::pieces_in_memory)
       node_.order.offered[own()] = node_.order.entered[own()] + 1;
   }
 

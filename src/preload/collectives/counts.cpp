@@ -18,7 +18,7 @@ CallCounts::CallCounts(const char* function) : name(function), next(first_counts
   }
 }
 
-void print_summary(int rank) {
+void print_call_summary(int rank) {
   const int summary = settings().summary;
   if (summary == 0) return;
   unsigned long long direct = 0, left = 0;

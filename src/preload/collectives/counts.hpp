@@ -58,6 +58,6 @@ class CountedCall {
 inline std::atomic<std::uint64_t> sleeps_on_shared_core{0}, wakes_on_shared_core{0};
 
 // Writes the counts of this process to standard error if the settings request a summary. Called by one rank.
-void print_summary(int rank);
+void print_call_summary(int rank);
 
 }  // namespace nearfield::collectives

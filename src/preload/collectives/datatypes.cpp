@@ -43,13 +43,13 @@ class PredefinedTypes {
     const auto as_none = [](std::size_t) { return ElementType::none; };
     for (MPI_Datatype type : {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
                               MPI_INT32_T, MPI_INT64_T, MPI_INTEGER, MPI_AINT, MPI_OFFSET, MPI_COUNT})
-      add(type, as_signed);
+      add_type(type, as_signed);
     for (MPI_Datatype type : {MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
                               MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T})
-      add(type, as_unsigned);
+      add_type(type, as_unsigned);
     for (MPI_Datatype type : {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8})
-      add(type, floating_element);
-    for (MPI_Datatype type : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) add(type, as_signed);
+      add_type(type, floating_element);
+    for (MPI_Datatype type : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) add_type(type, as_signed);
     for (MPI_Datatype type : {MPI_CHAR,
                               MPI_BYTE,
                               MPI_PACKED,
@@ -76,7 +76,7 @@ class PredefinedTypes {
                               MPI_2REAL,
                               MPI_2DOUBLE_PRECISION,
                               MPI_2INTEGER})
-      add(type, as_none);
+      add_type(type, as_none);
   }
 
   const PredefinedType* find(MPI_Datatype type) const {
@@ -96,7 +96,7 @@ class PredefinedTypes {
   static std::size_t index_of(std::uint64_t number) { return (number ^ number >> 8 ^ number >> 16) % size; }
 
   template <class Classify>
-  void add(MPI_Datatype type, Classify classify) {
+  void add_type(MPI_Datatype type, Classify classify) {
     int bytes = 0;
     MPI_Aint lower = 0, extent = 0;
     if (type == MPI_DATATYPE_NULL || handle_bits(type) == 0 || find(type)) return;

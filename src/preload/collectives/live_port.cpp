@@ -89,7 +89,7 @@ LivePort::LivePort(MPI_Comm comm, std::vector<pid_t> processes)
       heap_{find_heap_function<decltype(nearfield_heap_read)>("nearfield_heap_read"),
             find_heap_function<decltype(nearfield_heap_poll)>("nearfield_heap_poll")} {}
 
-void LivePort::wait_long(const Counter& counter, std::uint64_t number, int rank) {
+void LivePort::wait_after_spinning(const Counter& counter, std::uint64_t number, int rank) {
   const Nanoseconds begin = now();
   Nanoseconds next_check = begin + peer_check_period, sleep = min_sleep;
   const bool is_shared = is_core_shared(begin);

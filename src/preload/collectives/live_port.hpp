@@ -37,7 +37,7 @@ class LivePort {
       if (i % 8 == 7 && heap_.poll) heap_.poll();
       pause();
     }
-    wait_long(counter, number, rank);
+    wait_after_spinning(counter, number, rank);
   }
 
   void write_shared(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
@@ -66,7 +66,7 @@ class LivePort {
   // Waits after spinning without success, and drives the MPI library's progress. If other threads need this core,
   // sleeps between two loads of the counter, and is woken by the rank that publishes. If the wait takes very long,
   // sleeps as well, but is not woken.
-  void wait_long(const Counter& counter, std::uint64_t number, int rank);
+  void wait_after_spinning(const Counter& counter, std::uint64_t number, int rank);
   void drive_mpi_progress() const;
   void look_for_sleepers();
   static void wake_sleepers(const Counter& counter);

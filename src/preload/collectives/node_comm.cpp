@@ -101,7 +101,7 @@ NodeComm::NodeComm(MPI_Comm comm) : comm_(comm) {
     state_ = State::left_to_mpi;
 }
 
-NodeComm::~NodeComm() { free_lane(); }
+NodeComm::~NodeComm() { free_lane_communicator(); }
 
 NodeComm* NodeComm::find(MPI_Comm comm) {
   NodeComm* node = find_cached(comm);
@@ -155,15 +155,15 @@ void NodeComm::connect_ranks() {
   layout_ = Layout(hosts, rank_);
   spans_nodes_ = layout_.nodes() > 1;
   const bool has_peers = layout_.max_ranks_per_node() > 1;  // some node has several ranks
-  int is_connected = has_peers && map_boxes(cards) && (!spans_nodes() || lane_count.load() < max_lanes),
+  int is_connected = has_peers && map_peer_boxes(cards) && (!spans_nodes() || lane_count.load() < max_lanes),
       are_connected = 0;
   if (has_peers) PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
   if (are_connected && spans_nodes()) {
-    is_connected = make_lane();
+    is_connected = create_lane_communicator();
     PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
   }
   if (are_connected) {
-    const Layout::Place place = layout_.own_place();
+    const Layout::RankPlace place = layout_.own_place();
     own_offset_ = own.box;
     port_->set_boxes(boxes_, place.local);
     const int members = static_cast<int>(boxes_.size());
@@ -172,14 +172,14 @@ void NodeComm::connect_ranks() {
     exchange_ = std::make_unique<Exchange<LivePort>>(*port_, boxes_.data(), members, place.local);
     state_ = State::direct;
   } else {
-    free_lane();
+    free_lane_communicator();
     if (own.box) release_box(own.box, nullptr, nullptr, 0);  // no rank has used the box
   }
 }
 
-bool NodeComm::map_boxes(const std::vector<RankCard>& cards) {
+bool NodeComm::map_peer_boxes(const std::vector<RankCard>& cards) {
   const std::vector<int>& members = layout_.ranks_of_node(layout_.own_place().node);
-  if (members.size() > static_cast<std::size_t>(max_ranks)) return false;
+  if (members.size() > static_cast<std::size_t>(max_node_ranks)) return false;
   for (const RankCard& card : cards)
     if (card.box == 0 || card.selection != cards[0].selection) return false;
   std::vector<pid_t> processes;
@@ -201,7 +201,7 @@ bool NodeComm::map_boxes(const std::vector<RankCard>& cards) {
 }
 
 // Splits the communicator into lanes. Collective over the communicator. Returns whether this rank succeeded.
-bool NodeComm::make_lane() {
+bool NodeComm::create_lane_communicator() {
   const auto [node, local] = layout_.own_place();
   const int color = local < layout_.lanes() ? local : MPI_UNDEFINED;
   if (PMPI(MPI_Comm_split)(comm_, color, node, &lane_) != MPI_SUCCESS) return false;
@@ -210,7 +210,7 @@ bool NodeComm::make_lane() {
   return PMPI(MPI_Comm_set_errhandler)(lane_, MPI_ERRORS_ARE_FATAL) == MPI_SUCCESS;
 }
 
-void NodeComm::free_lane() {
+void NodeComm::free_lane_communicator() {
   if (lane_ == MPI_COMM_NULL || is_finalizing) return;
   PMPI(MPI_Comm_free)(&lane_);
   --lane_count;

@@ -35,23 +35,23 @@ class NodeComm {
   ~NodeComm();
 
   // Returns the algorithm of a collective of `bytes` bytes. The length must be equal on all ranks.
-  AlgorithmChoice choose(Operation operation, std::size_t bytes) const {
+  AlgorithmChoice choose_algorithm(Operation operation, std::size_t bytes) const {
     if (counts_lengths_) [[unlikely]] {
       count_call_length(operation, layout_.max_ranks_per_node(), layout_.nodes(), bytes);
       return {Algorithm::mpi};
     }
     const AlgorithmChoice override =
         algorithm_overrides[static_cast<std::size_t>(operation)].load(std::memory_order_relaxed);
-    return override.algorithm == Algorithm::none ? selection_.choose(operation, bytes) : override;
+    return override.algorithm == Algorithm::none ? selection_.choose_algorithm(operation, bytes) : override;
   }
-  AlgorithmChoice choose(Operation operation, std::int64_t count, MPI_Datatype type) const {
+  AlgorithmChoice choose_algorithm(Operation operation, std::int64_t count, MPI_Datatype type) const {
     const bool depends_on_length = counts_lengths_ || selection_.has_ranges(operation);
-    return choose(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
+    return choose_algorithm(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
   }
 
   // Returns the algorithm of a collective among the ranks of this node, as a step of a collective that spans nodes.
-  AlgorithmChoice choose_in_node(Operation operation, std::size_t bytes) const {
-    return in_node_selection_.choose(operation, bytes);
+  AlgorithmChoice choose_algorithm_in_node(Operation operation, std::size_t bytes) const {
+    return in_node_selection_.choose_algorithm(operation, bytes);
   }
 
   // Returns the exchange between the ranks of this node. The number of a rank in the exchange is its local index.
@@ -70,9 +70,9 @@ class NodeComm {
   static int delete_attribute(MPI_Comm comm, int key, void* value, void* extra);
   NodeComm* count_call();
   void connect_ranks();
-  bool map_boxes(const std::vector<RankCard>& cards);
-  bool make_lane();
-  void free_lane();
+  bool map_peer_boxes(const std::vector<RankCard>& cards);
+  bool create_lane_communicator();
+  void free_lane_communicator();
 
   // First the members that each collective reads, so that they share cache lines.
   State state_ = State::counting;

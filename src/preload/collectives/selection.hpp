@@ -55,7 +55,7 @@ class Selection {
 
   bool has_ranges(Operation operation) const { return !ranges_[static_cast<std::size_t>(operation)].empty(); }
 
-  AlgorithmChoice choose(Operation operation, std::size_t bytes) const {
+  AlgorithmChoice choose_algorithm(Operation operation, std::size_t bytes) const {
     const auto& ranges = ranges_[static_cast<std::size_t>(operation)];
     for (const LengthRange& range : ranges)
       if (bytes <= range.last_bytes) return range.choice;

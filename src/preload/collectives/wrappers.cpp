@@ -31,7 +31,7 @@ NodeComm* null_if_spanning_nodes(NodeComm* node) { return node && !node->spans_n
 
 // Returns `node`, or null if the MPI library's own algorithm is selected for this operation and length.
 NodeComm* null_if_left_to_mpi(NodeComm* node, Operation operation, std::int64_t count, MPI_Datatype type) {
-  return node && node->choose(operation, count, type).algorithm != Algorithm::mpi ? node : nullptr;
+  return node && node->choose_algorithm(operation, count, type).algorithm != Algorithm::mpi ? node : nullptr;
 }
 
 Bytes* as_bytes(const void* buffer) { return static_cast<Bytes*>(const_cast<void*>(buffer)); }
@@ -96,7 +96,7 @@ bool try_barrier(MPI_Comm comm) {
   NodeComm* const node = NodeComm::find(comm);
   if (!node) return false;
   if (node->spans_nodes()) return across_nodes::barrier(*node);
-  const AlgorithmChoice choice = node->choose(Operation::barrier, 0);
+  const AlgorithmChoice choice = node->choose_algorithm(Operation::barrier, 0);
   if (choice.algorithm == Algorithm::mpi) return false;
   run_barrier(node->exchange(), choice);
   return true;
@@ -115,7 +115,8 @@ bool bcast_across_nodes(NodeComm& node, void* buffer, std::int64_t count, MPI_Da
 
 bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MPI_Comm comm) {
   NodeComm* const node = are_valid_arguments(buffer, count, type) ? find_node_comm(comm, root) : nullptr;
-  const AlgorithmChoice choice = node ? node->choose(Operation::bcast, count, type) : AlgorithmChoice{Algorithm::mpi};
+  const AlgorithmChoice choice =
+      node ? node->choose_algorithm(Operation::bcast, count, type) : AlgorithmChoice{Algorithm::mpi};
   if (choice.algorithm == Algorithm::mpi) return false;
   if (node->spans_nodes()) return bcast_across_nodes(*node, buffer, count, type, root, comm);
   if (node->rank() == root) {
@@ -248,7 +249,7 @@ bool try_reduction(Operation operation, const void* send, const void* receive, s
   Operator combine;
   const void* const source = send == MPI_IN_PLACE ? receive : send;
   if (!node || !are_valid_arguments(source, count, type) || !Operator::find(op, type, combine)) return false;
-  const AlgorithmChoice choice = node->choose(operation, count, type);
+  const AlgorithmChoice choice = node->choose_algorithm(operation, count, type);
   if (choice.algorithm == Algorithm::mpi) return false;
   const LiveReduction all{static_cast<std::size_t>(count), combine.width(), combine};
   return reduce(*node, as_bytes(source), all, choice);
@@ -321,7 +322,7 @@ NEARFIELD_EXPORT int MPI_Finalize() {
   int rank = 0, ranks = 0;
   if (PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank) == MPI_SUCCESS &&
       PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS) {
-    if (rank == 0) print_summary(rank);
+    if (rank == 0) print_call_summary(rank);
     write_call_lengths(rank, ranks);
   }
   stop_freeing_lanes();

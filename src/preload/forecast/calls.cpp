@@ -75,7 +75,7 @@ template <int n, class Own>
 [[gnu::noinline]] int count_and_call(const CallShape& shape, MpiFunction& function, Own own, Word* arguments,
                                      const void* site) {
   ThreadState& me = thread_state;
-  Table* const table = me.depth == 0 && is_active.load(std::memory_order_relaxed) ? take_table() : nullptr;
+  Table* const table = me.depth == 0 && is_active.load(std::memory_order_relaxed) ? get_thread_table() : nullptr;
   if (!table) return call_with_words<n>(own, arguments);
   ++me.depth;
   const int result =

@@ -32,7 +32,7 @@ void* map_memory(std::size_t bytes) {
 
 // Returns a zeroed communicator with space for `ranks` ranks; null if there is no memory. The caller must hold the
 // table's mutex.
-Communicator* allocate(std::size_t ranks) {
+Communicator* allocate_communicator(std::size_t ranks) {
   constexpr std::size_t block_bytes = 1 << 16, alignment = alignof(Communicator);
   for (Communicator** link = &freed_communicators; *link; link = &(*link)->next)
     if (static_cast<std::size_t>((*link)->size) >= ranks) {
@@ -50,17 +50,17 @@ Communicator* allocate(std::size_t ranks) {
   return reinterpret_cast<Communicator*>(std::exchange(block, block + bytes));
 }
 
-void release(Communicator* comm) { comm->next = std::exchange(freed_communicators, comm); }
+void free_communicator(Communicator* comm) { comm->next = std::exchange(freed_communicators, comm); }
 
 // A temporary array of integers, allocated by mmap.
-class Integers {
+class TemporaryIntegers {
  public:
-  explicit Integers(int count)
+  explicit TemporaryIntegers(int count)
       : size_(static_cast<std::size_t>(std::max(1, count))),
         first_(static_cast<int*>(map_memory(size_ * sizeof(int)))) {}
-  Integers(const Integers&) = delete;
-  Integers& operator=(const Integers&) = delete;
-  ~Integers() {
+  TemporaryIntegers(const TemporaryIntegers&) = delete;
+  TemporaryIntegers& operator=(const TemporaryIntegers&) = delete;
+  ~TemporaryIntegers() {
     if (first_) munmap(first_, size_ * sizeof(int));
   }
   explicit operator bool() const { return first_; }
@@ -122,7 +122,7 @@ bool call_with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
     PMPI(MPI_Comm_group)(comm, &group);
   PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world);
   PMPI(MPI_Group_size)(group, &size);
-  Integers ranks(size), world_ranks(size);
+  TemporaryIntegers ranks(size), world_ranks(size);
   const bool has_memory = ranks && world_ranks;
   if (has_memory) {
     for (int i = 0; i < size; ++i) ranks[i] = i;
@@ -134,7 +134,7 @@ bool call_with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
   return has_memory;
 }
 
-Place place_of_all(const Communicator& comm, int rank) {
+Place place_of_peers(const Communicator& comm, int rank) {
   bool on_node = false, on_others = false;
   for (int i = 0; i < comm.size; ++i)
     if (i != rank) (comm.is_local[i] ? on_node : on_others) = true;
@@ -145,7 +145,7 @@ Communicator* world_communicator = nullptr;  // which ranks of MPI_COMM_WORLD ar
 
 // Returns whether a rank of MPI_COMM_WORLD is on this node; true for spawned ranks, which do not belong to
 // MPI_COMM_WORLD.
-bool is_local(int world_rank) {
+bool is_on_this_node(int world_rank) {
   return world_rank < 0 || !world_communicator || world_rank >= world_communicator->size ||
          world_communicator->is_local[world_rank];
 }
@@ -155,10 +155,10 @@ Communicator* describe_communicator(MPI_Comm comm) {
   PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
   Communicator* made = nullptr;
   call_with_world_ranks(comm, is_between_groups, [&](int size, const int* ranks) {
-    made = allocate(static_cast<std::size_t>(size));
+    made = allocate_communicator(static_cast<std::size_t>(size));
     if (!made) return;
     made->size = size;
-    for (int i = 0; i < size; ++i) made->is_local[i] = is_local(ranks[i]);
+    for (int i = 0; i < size; ++i) made->is_local[i] = is_on_this_node(ranks[i]);
   });
   if (!made) return nullptr;
   made->key = key_of(comm);
@@ -167,7 +167,7 @@ Communicator* describe_communicator(MPI_Comm comm) {
     PMPI(MPI_Comm_rank)(comm, &rank);
     made->destinations = count_destinations(comm);
   }
-  made->place = place_of_all(*made, rank);
+  made->place = place_of_peers(*made, rank);
   return made;
 }
 
@@ -179,20 +179,20 @@ void insert_in_table(Communicator* comm) {
     slot.store(comm, std::memory_order_release);
     return;
   }
-  release(comm);
+  free_communicator(comm);
 }
 
 }  // namespace
 
 // Does not use MPI_Comm_split_type, because the memory that it allocates in the MPI library would remain on the heap.
-int begin_communicators(const char* host) {
+int find_ranks_on_node(const char* host) {
   std::uint64_t mine = 0xcbf29ce484222325;  // FNV-1a
   for (; *host; ++host) mine = (mine ^ static_cast<unsigned char>(*host)) * 0x100000001b3;
   int ranks = 1, on_node = 0;
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
   const std::size_t bytes = static_cast<std::size_t>(ranks) * sizeof mine;
   auto* const hosts = static_cast<std::uint64_t*>(map_memory(bytes));
-  world_communicator = allocate(static_cast<std::size_t>(ranks));
+  world_communicator = allocate_communicator(static_cast<std::size_t>(ranks));
   if (!hosts || !world_communicator) std::abort();  // the other ranks wait for this one
   PMPI(MPI_Allgather)(&mine, sizeof mine, MPI_BYTE, hosts, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
   world_communicator->size = ranks;
@@ -215,7 +215,7 @@ const Communicator* known_communicator(MPI_Comm comm) {
 
 void forget_communicator(MPI_Comm comm) {
   pthread_mutex_lock(&table_mutex);
-  if (auto* const slot = find_slot(key_of(comm))) release(slot->exchange(&removed_entry));
+  if (auto* const slot = find_slot(key_of(comm))) free_communicator(slot->exchange(&removed_entry));
   pthread_mutex_unlock(&table_mutex);
 }
 

@@ -19,7 +19,7 @@ struct Communicator {
 
 // Determines which ranks of MPI_COMM_WORLD are on this node, by an MPI_Allgather of a hash of the host name, right
 // after MPI_Init. Collective over MPI_COMM_WORLD. Returns the number of ranks on this node.
-int begin_communicators(const char* host);
+int find_ranks_on_node(const char* host);
 // Returns the properties of a communicator; null if the handle is invalid, or if there are too many communicators.
 const Communicator* known_communicator(MPI_Comm comm);
 // Removes the communicator from the table. Called before the handle becomes invalid.

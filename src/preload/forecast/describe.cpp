@@ -33,17 +33,17 @@ std::uint64_t extent_of(Word type) {
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
-std::uint64_t count_of(const CallShape& shape, Word word) {
+std::uint64_t count_argument(const CallShape& shape, Word word) {
   const Word count = shape.is_large ? word : static_cast<int>(word);
   return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
 // Returns the mean, rounded up, of an array of counts with one count per rank or neighbour.
-std::uint64_t mean_of(const CallShape& shape, Word list, int members) {
+std::uint64_t mean_count(const CallShape& shape, Word list, int members) {
   std::uint64_t sum = 0;
   for (int i = 0; i < members; ++i)
-    sum += count_of(shape, shape.is_large ? reinterpret_cast<const MPI_Count*>(list)[i]
-                                          : Word{reinterpret_cast<const int*>(list)[i]});
+    sum += count_argument(shape, shape.is_large ? reinterpret_cast<const MPI_Count*>(list)[i]
+                                                : Word{reinterpret_cast<const int*>(list)[i]});
   return members ? (sum + static_cast<std::uint64_t>(members) - 1) / static_cast<std::uint64_t>(members) : 0;
 }
 
@@ -57,9 +57,9 @@ std::uint64_t bytes_of_move(const CallShape& shape, const Word* arguments, const
     type += shape.instead - count;
     count = shape.instead;
   }
-  if (!shape.is_list) return count_of(shape, arguments[count]) * extent_of(arguments[type]);
+  if (!shape.is_list) return count_argument(shape, arguments[count]) * extent_of(arguments[type]);
   const int members = !comm ? 0 : shape.of_neighbours ? comm->destinations : comm->size;
-  return members ? mean_of(shape, arguments[count], members) * extent_of(arguments[type]) : 0;
+  return members ? mean_count(shape, arguments[count], members) * extent_of(arguments[type]) : 0;
 }
 
 void add_sent(CallObservation& before, Place place, std::uint64_t bytes) {
@@ -81,7 +81,7 @@ void describe_send(const CallShape& shape, const Word* arguments, CallObservatio
   before.did.place = place_of(comm, peer);
   before.did.messages = 1;
   if (before.sends || shape.instead >= 0)
-    before.did.bytes = count_of(shape, arguments[count]) * extent_of(arguments[type]);
+    before.did.bytes = count_argument(shape, arguments[count]) * extent_of(arguments[type]);
   if (before.sends) add_sent(before, before.did.place, before.did.bytes);
 }
 
@@ -95,7 +95,7 @@ void describe_receive(const CallShape& shape, const Word* arguments, CallObserva
     before.did.bytes = bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
     peer = status.MPI_SOURCE;
   } else {
-    before.did.bytes = count_of(shape, arguments[shape.count]) * extent_of(arguments[shape.type]);
+    before.did.bytes = count_argument(shape, arguments[shape.count]) * extent_of(arguments[shape.type]);
   }
   before.did.place = place_of(communicator_of(shape, arguments), peer);
 }
@@ -124,7 +124,7 @@ void describe_requests(const CallShape& shape, const Word* arguments, CallObserv
 }
 
 // Subtracts the requests that the call has not completed.
-void keep_completed(const CallShape& shape, const Word* arguments, CallDescription& did) {
+void subtract_incomplete(const CallShape& shape, const Word* arguments, CallDescription& did) {
   if (shape.completes == Completes::all || did.messages == 0) return;
   const int found = shape.found >= 0 ? *reinterpret_cast<const int*>(arguments[shape.found]) : 1;
   std::uint64_t done = found > 0 ? 1 : 0;
@@ -160,7 +160,7 @@ void observe_after_call(const CallShape& shape, const Word* arguments, CallObser
     did.messages = 1;
     did.bytes = bytes_of_move(shape, arguments, comm);
   }
-  if (shape.requests >= 0) keep_completed(shape, arguments, did);
+  if (shape.requests >= 0) subtract_incomplete(shape, arguments, did);
   if (shape.request >= 0) add_pending_request(shape, arguments, before);
   if (!shape.is_persistent && (shape.does == CallAction::send || shape.does == CallAction::start)) {
     table.sent_to_node += before.sent_to_node;

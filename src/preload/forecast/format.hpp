@@ -16,7 +16,7 @@ constexpr int rows_per_table = 1024;  // a power of two
 constexpr int names_bytes = 48 << 10;
 constexpr int max_objects = 64;
 
-enum class State : std::uint32_t { running, finalized, exited };  // exited: without MPI_Finalize
+enum class RunState : std::uint32_t { running, finalized, exited };  // exited: without MPI_Finalize
 
 // A snapshot of operating-system counters of this process and of its node.
 struct Usage {
@@ -37,7 +37,7 @@ struct Object {
 struct Header {
   char magic[8];
   std::uint32_t version;
-  State state;
+  RunState state;
   std::int32_t pid, rank, ranks, node_ranks;
   std::uint32_t is_spawned, lost_threads;  // lost_threads: number of threads without a table
   std::uint64_t first_ticks, first_ns;     // before MPI_Init

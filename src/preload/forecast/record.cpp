@@ -69,7 +69,7 @@ const char* executable_path() {
 
 // Returns the number, from 1, of the object (executable or shared library) that contains the code address; adds the
 // object to the header if it is new. Returns 0 if no object contains the address, or the header is full.
-std::uint32_t object_of(std::uint64_t site) {
+std::uint32_t object_number_of(std::uint64_t site) {
   Dl_info found;
   link_map* map = nullptr;
   if (!site || !dladdr1(reinterpret_cast<void*>(site), &found, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) || !map)
@@ -87,16 +87,16 @@ std::uint32_t object_of(std::uint64_t site) {
 
 // ---- rows
 
-constexpr int max_steps = 16;
+constexpr int max_probed_rows = 16;
 
 Row* find_row(Table& table, std::uint64_t site, std::uint32_t key) {
   const std::uint64_t hash = (site ^ std::uint64_t{key} << 20) * 0x9e3779b97f4a7c15;
-  for (int step = 0; step < max_steps; ++step) {
+  for (int step = 0; step < max_probed_rows; ++step) {
     Row& row = table.rows[((hash >> 40) + static_cast<std::uint64_t>(step)) % rows_per_table];
     if (row.key == key && row.site == site) return &row;
     if (row.key) continue;
     row.site = site;
-    row.object = object_of(site);
+    row.object = object_number_of(site);
     row.key = key;
     return &row;
   }
@@ -105,7 +105,7 @@ Row* find_row(Table& table, std::uint64_t site, std::uint32_t key) {
 
 // Returns the row for a call. In a nearly full table calls share rows: first regardless of the call site, then all
 // calls.
-Row& row_for(Table& table, std::uint64_t site, std::uint32_t key) {
+Row& find_or_share_row(Table& table, std::uint64_t site, std::uint32_t key) {
   if (Row* row = find_row(table, site, key)) return *row;
   if (Row* row = find_row(table, 0, key)) return *row;
   return table.rows[0];
@@ -148,7 +148,7 @@ void begin_counting() {
   head.names_used = 1;
   record_affinity_mask(head);
   std::memcpy(head.magic, magic, sizeof magic);
-  if (Table* table = take_table()) table->is_first = 1;
+  if (Table* table = get_thread_table()) table->is_first = 1;
   head.begin = read_usage();
   is_active = true;
 }
@@ -179,7 +179,7 @@ void set_layer_overhead(double timed_call, double repeated_poll) {
   repeated_poll_ticks = repeated_poll;
 }
 
-void end_counting(State state) {
+void end_counting(RunState state) {
   if (!is_active.exchange(false) || file_header().pid != static_cast<std::int32_t>(getpid())) return;
   Header& head = file_header();
   head.end = read_usage();
@@ -188,7 +188,7 @@ void end_counting(State state) {
   head.state = state;
 }
 
-Table* take_table() {
+Table* get_thread_table() {
   if (thread_state.has_requested_table) return thread_state.table;
   thread_state.has_requested_table = true;
   const SetupLock locked;
@@ -212,8 +212,8 @@ Row& count_call(Table& table, MpiFunction& function, const void* site, const Cal
   std::uint32_t number = function.number.load(std::memory_order_relaxed);
   if (!number) number = add_name(function);
   const std::uint64_t size = did.messages > 1 ? did.bytes / did.messages : did.bytes;
-  Row& row = row_for(table, reinterpret_cast<std::uint64_t>(site),
-                     make_key(number, did.category, did.place, size_class(size)));
+  Row& row = find_or_share_row(table, reinterpret_cast<std::uint64_t>(site),
+                               make_key(number, did.category, did.place, size_class(size)));
   ++row.calls;
   row.messages += did.messages;
   row.bytes += did.bytes;
@@ -225,7 +225,7 @@ Row& count_call(Table& table, MpiFunction& function, const void* site, const Cal
 
 namespace {
 // Ends the counting in programs that never call MPI_Finalize.
-__attribute__((destructor)) void end_of_process() { end_counting(State::exited); }
+__attribute__((destructor)) void end_of_process() { end_counting(RunState::exited); }
 }  // namespace
 
 }  // namespace nearfield::forecast

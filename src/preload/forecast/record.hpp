@@ -38,7 +38,7 @@ struct CallDescription {
 
 struct ThreadState {
   int depth = 0;                       // nesting depth of MPI functions
-  bool has_requested_table = false;    // whether take_table() was called
+  bool has_requested_table = false;    // whether get_thread_table() was called
   const void* fortran_site = nullptr;  // call site of the Fortran binding
   Table* table = nullptr;
 };
@@ -55,9 +55,9 @@ void begin_counting();
 // timed.
 void set_layer_overhead(double timed_call, double repeated_poll);
 // Ends the counting and completes the header. Only the first call has an effect, and none in a forked child.
-void end_counting(State state);
+void end_counting(RunState state);
 // Returns the table of this thread; the first call assigns one. Returns null if there are too many threads.
-Table* take_table();
+Table* get_thread_table();
 // Adds a call to the row of its call site, function and size class, and returns the row.
 Row& count_call(Table& table, MpiFunction& function, const void* site, const CallDescription& did, std::uint64_t begun,
                 std::uint64_t ended, std::uint64_t between);

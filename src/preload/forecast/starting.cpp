@@ -28,13 +28,13 @@ void record_identity(Header& head) {
 
 // `initialise` calls the MPI library's own function. Starts counting if the program is to be forecast.
 template <class Initialise>
-int start(Initialise initialise) {
+int initialise_and_count(Initialise initialise) {
   if (thread_state.depth || !open_record_file()) return initialise();
   ++thread_state.depth;
   const int result = initialise();
   if (result == MPI_SUCCESS && nearfield::is_built_for_the_library()) {
     record_identity(file_header());
-    file_header().node_ranks = begin_communicators(file_header().host);
+    file_header().node_ranks = find_ranks_on_node(file_header().host);
     begin_counting();
     measure_layer_overhead();
   }
@@ -53,9 +53,9 @@ int start(Initialise initialise) {
   }                                                                                                \
   extern "C" int id parameters
 
-#define STARTS(symbol, id, parameters, arguments)        \
-  ENTRY(symbol, id, parameters) {                        \
-    return start([&] { return next_##id() arguments; }); \
+#define STARTS(symbol, id, parameters, arguments)                       \
+  ENTRY(symbol, id, parameters) {                                       \
+    return initialise_and_count([&] { return next_##id() arguments; }); \
   }
 
 STARTS("MPI_Init", init, (int* argc, char*** argv), (argc, argv))
@@ -63,15 +63,15 @@ STARTS("PMPI_Init", init_p, (int* argc, char*** argv), (argc, argv))
 STARTS("MPI_Init_thread", init_thread, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
 STARTS("PMPI_Init_thread", init_thread_p, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
 
-static void finish() {
+static void finish_counting() {
   if (thread_state.table) count_untimed_polls(poll_state, *thread_state.table, read_ticks());
-  end_counting(State::finalized);
+  end_counting(RunState::finalized);
 }
 ENTRY("MPI_Finalize", finalize, ()) {
-  finish();
+  finish_counting();
   return next_finalize()();
 }
 ENTRY("PMPI_Finalize", finalize_p, ()) {
-  finish();
+  finish_counting();
   return next_finalize_p()();
 }

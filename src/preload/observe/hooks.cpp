@@ -6,24 +6,28 @@
 using namespace nearfield;
 using namespace nearfield::observe;
 
-#define HOOKS_OF(bytes)                                                                                  \
-  HOOK void __tsan_read##bytes(void* address) { access(CODE, stream::load##bytes, address); }            \
-  HOOK void __tsan_write##bytes(void* address) { access(CODE, stream::store##bytes, address); }          \
-  HOOK void __tsan_volatile_read##bytes(void* address) { access(CODE, stream::load##bytes, address); }   \
-  HOOK void __tsan_volatile_write##bytes(void* address) { access(CODE, stream::store##bytes, address); } \
-  HOOK void __tsan_read_write##bytes(void* address) {                                                    \
-    access(CODE, stream::load##bytes, address);                                                          \
-    access(CODE, stream::store##bytes, address);                                                         \
+#define HOOKS_OF(bytes)                                                                                         \
+  HOOK void __tsan_read##bytes(void* address) { record_access(CODE, stream::load##bytes, address); }            \
+  HOOK void __tsan_write##bytes(void* address) { record_access(CODE, stream::store##bytes, address); }          \
+  HOOK void __tsan_volatile_read##bytes(void* address) { record_access(CODE, stream::load##bytes, address); }   \
+  HOOK void __tsan_volatile_write##bytes(void* address) { record_access(CODE, stream::store##bytes, address); } \
+  HOOK void __tsan_read_write##bytes(void* address) {                                                           \
+    record_access(CODE, stream::load##bytes, address);                                                          \
+    record_access(CODE, stream::store##bytes, address);                                                         \
   }
 
-#define UNALIGNED_HOOKS_OF(bytes)                                                                                  \
-  HOOK void __tsan_unaligned_read##bytes(void* address) { access(CODE, stream::load##bytes, address); }            \
-  HOOK void __tsan_unaligned_write##bytes(void* address) { access(CODE, stream::store##bytes, address); }          \
-  HOOK void __tsan_unaligned_volatile_read##bytes(void* address) { access(CODE, stream::load##bytes, address); }   \
-  HOOK void __tsan_unaligned_volatile_write##bytes(void* address) { access(CODE, stream::store##bytes, address); } \
-  HOOK void __tsan_unaligned_read_write##bytes(void* address) {                                                    \
-    access(CODE, stream::load##bytes, address);                                                                    \
-    access(CODE, stream::store##bytes, address);                                                                   \
+#define UNALIGNED_HOOKS_OF(bytes)                                                                                \
+  HOOK void __tsan_unaligned_read##bytes(void* address) { record_access(CODE, stream::load##bytes, address); }   \
+  HOOK void __tsan_unaligned_write##bytes(void* address) { record_access(CODE, stream::store##bytes, address); } \
+  HOOK void __tsan_unaligned_volatile_read##bytes(void* address) {                                               \
+    record_access(CODE, stream::load##bytes, address);                                                           \
+  }                                                                                                              \
+  HOOK void __tsan_unaligned_volatile_write##bytes(void* address) {                                              \
+    record_access(CODE, stream::store##bytes, address);                                                          \
+  }                                                                                                              \
+  HOOK void __tsan_unaligned_read_write##bytes(void* address) {                                                  \
+    record_access(CODE, stream::load##bytes, address);                                                           \
+    record_access(CODE, stream::store##bytes, address);                                                          \
   }
 
 HOOKS_OF(1)
@@ -36,10 +40,14 @@ UNALIGNED_HOOKS_OF(4)
 UNALIGNED_HOOKS_OF(8)
 UNALIGNED_HOOKS_OF(16)
 
-HOOK void __tsan_read_range(void* address, unsigned long bytes) { range(CODE, stream::load_range, address, bytes); }
-HOOK void __tsan_write_range(void* address, unsigned long bytes) { range(CODE, stream::store_range, address, bytes); }
-HOOK void __tsan_vptr_read(void** address) { access(CODE, stream::load8, address); }
-HOOK void __tsan_vptr_update(void** address, void*) { access(CODE, stream::store8, address); }
+HOOK void __tsan_read_range(void* address, unsigned long bytes) {
+  record_range(CODE, stream::load_range, address, bytes);
+}
+HOOK void __tsan_write_range(void* address, unsigned long bytes) {
+  record_range(CODE, stream::store_range, address, bytes);
+}
+HOOK void __tsan_vptr_read(void** address) { record_access(CODE, stream::load8, address); }
+HOOK void __tsan_vptr_update(void** address, void*) { record_access(CODE, stream::store8, address); }
 
 // Calls of every function arrive here, among them those of the function that --region names.
 HOOK void __tsan_func_entry(void* caller) { function_begins(CODE, caller); }

@@ -8,13 +8,13 @@
 namespace nearfield::observe {
 namespace {
 
-struct Search {
+struct ObjectSearch {
   std::uint64_t code;
   Object object{};
 };
 
 int find_object(dl_phdr_info* info, std::size_t, void* what) {
-  auto& search = *static_cast<Search*>(what);
+  auto& search = *static_cast<ObjectSearch*>(what);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& part = info->dlpi_phdr[i];
     if (part.p_type != PT_LOAD || !(part.p_flags & PF_X)) continue;
@@ -37,7 +37,7 @@ const char* executable_path() {
 }  // namespace
 
 Object platform::object_at(std::uint64_t code) {
-  Search search{code};
+  ObjectSearch search{code};
   dl_iterate_phdr(find_object, &search);
   if (search.object.end == 0) search.object.begin = search.object.end = code;
   if (!*search.object.path) search.object.path = executable_path();

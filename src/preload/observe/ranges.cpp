@@ -10,8 +10,8 @@ using namespace nearfield::observe;
 namespace {
 
 void record_copy_ranges(const void* code, const void* to, const void* from, size_t bytes) {
-  range(code, stream::load_range, from, bytes);
-  range(code, stream::store_range, to, bytes);
+  record_range(code, stream::load_range, from, bytes);
+  record_range(code, stream::store_range, to, bytes);
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ void record_copy_ranges(const void* code, const void* to, const void* from, size
     return memmove(to, from, bytes);                                     \
   }                                                                      \
   HOOK void* prefix##memset(void* to, int value, size_t bytes) {         \
-    range(CODE, stream::store_range, to, bytes);                         \
+    record_range(CODE, stream::store_range, to, bytes);                  \
     return memset(to, value, bytes);                                     \
   }
 
@@ -34,7 +34,7 @@ RANGES(__wrap_)
 RANGES(__tsan_)  // called by code that clang has compiled
 
 HOOK int __wrap_memcmp(const void* one, const void* other, size_t bytes) {
-  range(CODE, stream::load_range, one, bytes);
-  range(CODE, stream::load_range, other, bytes);
+  record_range(CODE, stream::load_range, one, bytes);
+  record_range(CODE, stream::load_range, other, bytes);
   return memcmp(one, other, bytes);
 }

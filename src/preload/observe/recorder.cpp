@@ -13,7 +13,7 @@
 namespace nearfield::observe {
 
 void* recorded_thread_pointer = nullptr;
-Callers callers;
+CallStack callers;
 Region region;
 
 namespace {
@@ -105,7 +105,7 @@ bool begin_at_first_access() {
   return in_recorded_thread();
 }
 
-void access_slow(Encoder::Key key, std::uint64_t address) {
+void record_first_access(Encoder::Key key, std::uint64_t address) {
   if (begin_at_first_access()) encoder.access(key, address);
 }
 
@@ -181,7 +181,7 @@ int nearfield_observe_callers(const void* call, const void** addresses, int max_
                                                    reinterpret_cast<unsigned long>(addresses),
                                                    static_cast<unsigned long>(max_count)));
   int count = 0;
-  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::max_depth && count < max_count; --i)
+  for (unsigned i = callers.depth; i > 0 && callers.depth <= CallStack::max_depth && count < max_count; --i)
     addresses[count++] = callers.at[i - 1];
   return count;
 }

@@ -25,25 +25,25 @@ inline bool in_recorded_thread() { return recorded_thread_pointer == __builtin_t
 // Returns whether accesses of this thread are recorded now. The first access in the process starts the recording; an
 // access of another thread is noted.
 bool begin_at_first_access();
-void access_slow(Encoder::Key key, std::uint64_t address);
+void record_first_access(Encoder::Key key, std::uint64_t address);
 
-inline void access(const void* code, SiteKind kind, const volatile void* address) {
+inline void record_access(const void* code, SiteKind kind, const volatile void* address) {
   const Encoder::Key key{reinterpret_cast<std::uint64_t>(code), kind};
   const auto at = reinterpret_cast<std::uint64_t>(address);
   if (!in_recorded_thread()) [[unlikely]]
-    return access_slow(key, at);
+    return record_first_access(key, at);
   encoder.access(key, at);
 }
 
 // The call stack of the recorded thread: the call sites of its active functions, outermost first. If the recursion is
 // deeper than max_depth, the innermost call sites are missing.
-struct Callers {
+struct CallStack {
   static constexpr unsigned max_depth = 4096;
   void* thread = nullptr;
   unsigned depth = 0;
   const void* at[max_depth];
 };
-__attribute__((visibility("hidden"))) extern Callers callers;
+__attribute__((visibility("hidden"))) extern CallStack callers;
 
 // The function to which recording is restricted, as a range of code addresses. `size` is 0 if recording is not
 // restricted.
@@ -56,7 +56,7 @@ void cross_region_boundary(bool enters);
 // Called on entry to each function: `code` is an address in the function, `caller` the call site.
 inline void function_begins(const void* code, const void* caller) {
   if (callers.thread == __builtin_thread_pointer()) {
-    if (callers.depth < Callers::max_depth) callers.at[callers.depth] = caller;
+    if (callers.depth < CallStack::max_depth) callers.at[callers.depth] = caller;
     ++callers.depth;
   }
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
@@ -69,7 +69,7 @@ inline void function_ends(const void* code) {
     cross_region_boundary(false);
 }
 
-inline void range(const void* code, SiteKind kind, const volatile void* address, std::uint64_t bytes) {
+inline void record_range(const void* code, SiteKind kind, const volatile void* address, std::uint64_t bytes) {
   if (bytes > 0 && (in_recorded_thread() || begin_at_first_access()))
     encoder.range({reinterpret_cast<std::uint64_t>(code), kind}, reinterpret_cast<std::uint64_t>(address), bytes);
 }

@@ -103,7 +103,7 @@ std::uint64_t mix_bits(std::uint64_t value) {  // splitmix64
 
 }  // namespace
 
-void begin_communicators() {
+void record_predefined_communicators() {
   int rank = 0;
   PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
   communicators().world_rank = static_cast<Number>(rank);

@@ -18,7 +18,7 @@ struct KnownCommunicator {
 };
 
 // Writes the Communicator events of MPI_COMM_WORLD and MPI_COMM_SELF. Called once, in MPI_Init.
-void begin_communicators();
+void record_predefined_communicators();
 
 // Returns the recorded properties of a communicator. If no wrapper has seen the creation of the communicator, marks the
 // stream as unsupported.

@@ -67,7 +67,7 @@ int complete_requests(const Call& call, const CompletionForm& form, int count, M
     }
   } else {
     RequestIndices done;
-    MPI_Status* const used = completion.statuses(statuses);
+    MPI_Status* const used = completion.statuses_to_write(statuses);
     const int result = call_library(used, done);
     if (!call.succeeded(result)) return result;
     for (std::size_t i = 0; i < done.size(); ++i) completion.record_completion_of(done[i], used + i);
@@ -87,7 +87,7 @@ int Completion::complete_in_library(int index, MPI_Status* status, bool keeps_ha
   if (!request.held && !keeps_handle) return live_session().wait_for_request(now_ + at, status);
   if (!request.held) {
     int flag = 0, result = MPI_SUCCESS;
-    live_session().progress_until(
+    live_session().poll_until(
         [&] { return result = PMPI(MPI_Request_get_status)(now_[at], &flag, status), flag || result; });
     return result;
   }

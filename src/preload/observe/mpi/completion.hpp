@@ -24,7 +24,7 @@ class Completion {
 
   // Returns the array to which the MPI library shall write statuses: the program's array, or a private array if the
   // program ignores statuses and some request is a receive.
-  MPI_Status* statuses(MPI_Status* wanted) {
+  MPI_Status* statuses_to_write(MPI_Status* wanted) {
     if (wanted != MPI_STATUSES_IGNORE || !has_receives_) return wanted;
     own_.resize(before_.size());
     return own_.data();

@@ -131,7 +131,7 @@ Runs flatten_indexed_block(const Element& element, const Numbers& n, std::int64_
 Runs flatten_struct(const std::vector<MPI_Datatype>& types, const Numbers& n) {
   Runs all;
   for (std::size_t i = 0; i < types.size() && !all.is_truncated(); ++i)
-    all.add_copies(flatten(types[i]), n[1 + types.size() + i], n[1 + i], extent_of(types[i]));
+    all.add_copies(flatten_datatype(types[i]), n[1 + types.size() + i], n[1 + i], extent_of(types[i]));
   return all;
 }
 
@@ -193,7 +193,7 @@ Runs flatten_distributed(const Element& element, Numbers n, bool is_large) {
 Runs flatten_by(const TypeContents& contents, bool is_large) {
   const Numbers& n = contents.numbers;
   if (contents.combiner == MPI_COMBINER_STRUCT) return flatten_struct(contents.types, n);
-  const Element element{flatten(contents.types.front()), extent_of(contents.types.front())};
+  const Element element{flatten_datatype(contents.types.front()), extent_of(contents.types.front())};
   Runs runs;
   switch (contents.combiner) {
     case MPI_COMBINER_CONTIGUOUS:
@@ -222,7 +222,7 @@ Runs flatten_by(const TypeContents& contents, bool is_large) {
 
 }  // namespace
 
-Runs flatten(MPI_Datatype type) {
+Runs flatten_datatype(MPI_Datatype type) {
   TypeContents contents = contents_of(type);
   if (!is_derived(contents.combiner)) return flatten_basic(type);
   if (contents.types.empty()) return {};  // an empty MPI_Type_create_struct

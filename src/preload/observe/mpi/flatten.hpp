@@ -8,7 +8,7 @@
 namespace nearfield::observe {
 
 // Returns the bytes of one element as regular runs of blocks (runs.hpp).
-Runs flatten(MPI_Datatype type);
+Runs flatten_datatype(MPI_Datatype type);
 
 // Returns the name of the function that created the datatype, such as "vector" for MPI_Type_vector; "" for predefined
 // datatypes.

@@ -32,7 +32,7 @@ stream::Layout describe_datatype(MPI_Datatype type) {
   PMPI(MPI_Type_size_x)(type, &size);
   PMPI(MPI_Type_get_extent_x)(type, &lower, &extent);
   stream::Layout event{0, static_cast<stream::Number>(size), extent, {}, name_of_datatype(type)};
-  const Runs runs = flatten(type);
+  const Runs runs = flatten_datatype(type);
   event.runs = runs.list();
   if (runs.is_truncated()) {
     event.runs = {whole_extent(type)};

@@ -109,7 +109,7 @@ ReplyWords LiveSession::query_simulator(const stream::Query& question) {
   return answer;
 }
 
-void LiveSession::progress_until(const std::function<bool()>& done) {
+void LiveSession::poll_until(const std::function<bool()>& done) {
   if (done()) return;
   flush_stream();
   for (int sleep_ms = 0; !done(); sleep_ms = std::min(2 * sleep_ms + 1, max_sleep_ms)) {
@@ -125,7 +125,7 @@ int LiveSession::wait_for_request(MPI_Request* request, MPI_Status* status) {
     flush_stream();
     return PMPI(MPI_Wait)(request, status);
   }
-  progress_until([&] {
+  poll_until([&] {
     result = PMPI(MPI_Test)(request, &flag, status);
     return flag || result != MPI_SUCCESS;
   });
@@ -187,7 +187,7 @@ void LiveSession::post_deferred(stream::Number number, int source, int tag) {
 int LiveSession::complete_message(DeferredRequest& message, MPI_Status* status) {
   int result = message.error;
   if (!message.completed) {
-    progress_until([&] { return message.posted; });
+    poll_until([&] { return message.posted; });
     result = message.error == MPI_SUCCESS ? wait_for_request(&message.real, &message.status) : message.error;
     message.completed = true;
   }
@@ -218,7 +218,7 @@ void LiveSession::throttle_sends() {
   const auto until = std::chrono::steady_clock::now() + max_throttle;
   const auto has_room = [this] { return copied_bytes_ <= max_copied_bytes_; };
   if (!has_room())
-    progress_until([&] { return free_sent_copies(), has_room() || std::chrono::steady_clock::now() > until; });
+    poll_until([&] { return free_sent_copies(), has_room() || std::chrono::steady_clock::now() > until; });
   while (!has_room()) max_copied_bytes_ *= 2;
 }
 
@@ -248,7 +248,7 @@ DeferredMessage LiveSession::send_copy(const stream::Send& event, const void* bu
 }
 
 void LiveSession::finish_sends() {
-  progress_until([this] { return free_sent_copies(), copies_.empty(); });
+  poll_until([this] { return free_sent_copies(), copies_.empty(); });
   for (MPI_Request& spare : placeholders_) PMPI(MPI_Request_free)(&spare);
   placeholders_.clear();
 }

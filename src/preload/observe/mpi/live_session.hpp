@@ -54,7 +54,7 @@ class LiveSession {
   // which are its kind and length (stream/live_reply.hpp).
   ReplyWords query_simulator(const stream::Query& question);
   // Flushes the stream and blocks until `done()` returns true. `done` must poll the MPI library.
-  void progress_until(const std::function<bool()>& done);
+  void poll_until(const std::function<bool()>& done);
   // Blocks, like MPI_Wait, until the MPI library has completed the request. Returns MPI's error code.
   int wait_for_request(MPI_Request* request, MPI_Status* status);
   // Performs a barrier on a communicator, also in the simulation, before a synchronizing call that has no event.
@@ -117,7 +117,7 @@ class LiveSession {
 LiveSession& live_session();
 
 // Returns the table entry of a request whose placeholder handle stands for the message.
-inline Request placeholder_for(DeferredMessage message, bool is_receive) {
+inline Request make_placeholder_request(DeferredMessage message, bool is_receive) {
   Request request;
   request.number = message->number;
   request.is_receive = is_receive;

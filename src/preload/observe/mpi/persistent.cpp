@@ -10,7 +10,7 @@ using stream::Mode;
 
 namespace {
 
-void record_start(MPI_Request handle) {
+void record_persistent_start(MPI_Request handle) {
   Request* const request = requests().find_persistent(handle);
   if (!request) return;
   if (request->starts) {
@@ -73,9 +73,9 @@ ALL(_c, MPI_Count)
 #undef ALL
 
 WRAPPED(MPI_Start, (MPI_Request * request), (request)) {
-  if (is_live() && requests().find_persistent(*request)) return record_start(*request), MPI_SUCCESS;
+  if (is_live() && requests().find_persistent(*request)) return record_persistent_start(*request), MPI_SUCCESS;
   const int result = PMPI(MPI_Start)(request);
-  if (call.succeeded(result)) record_start(*request);
+  if (call.succeeded(result)) record_persistent_start(*request);
   return result;
 }
 
@@ -83,14 +83,14 @@ WRAPPED(MPI_Startall, (int count, MPI_Request handles[]), (count, handles)) {
   if (is_live()) {
     for (int i = 0; i < count; ++i)
       if (requests().find_persistent(handles[i]))
-        record_start(handles[i]);
+        record_persistent_start(handles[i]);
       else if (const int result = PMPI(MPI_Start)(&handles[i]); !call.succeeded(result))
         return result;
     return MPI_SUCCESS;
   }
   const int result = PMPI(MPI_Startall)(count, handles);
   if (!call.succeeded(result)) return result;
-  for (int i = 0; i < count; ++i) record_start(handles[i]);
+  for (int i = 0; i < count; ++i) record_persistent_start(handles[i]);
   return result;
 }
 

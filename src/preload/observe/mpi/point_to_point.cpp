@@ -21,7 +21,7 @@ struct StatusOrTemporary {
 int give_placeholder(const Call& call, MPI_Request* request, DeferredMessage held, int peer, bool is_receive) {
   if (!call.succeeded(held->error)) return held->error;
   *request = live_session().acquire_placeholder();
-  Request entry = placeholder_for(std::move(held), is_receive);
+  Request entry = make_placeholder_request(std::move(held), is_receive);
   entry.is_to_nobody = is_receive && peer == MPI_PROC_NULL;
   requests().add(request, std::move(entry));
   return MPI_SUCCESS;

@@ -67,13 +67,13 @@ stream::Receive receive_event_of_matched(MPI_Message message, void* buffer, Coun
   matched_messages().erase(found);
   const stream::Receive event{0, communicator_number(matched_message.comm), matched_message.source, matched_message.tag,
                               data_of_buffer(buffer, count, type)};
-  preserve_post_order(event, matched_message.order);
+  check_receive_order(event, matched_message.order);
   return event;
 }
 
 }  // namespace
 
-void nearfield::observe::preserve_post_order(const stream::Receive& receive, stream::Number order) {
+void nearfield::observe::check_receive_order(const stream::Receive& receive, stream::Number order) {
   for (const auto& [message, other] : matched_messages()) {
     const bool is_of_source = receive.peer == stream::any || receive.peer == other.source;
     const bool is_of_tag = receive.tag == stream::any || receive.tag == other.tag;
@@ -150,7 +150,7 @@ WRAPPED(MPI_Improbe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Message
     if (!call.succeeded(result)) return result;                                                                 \
     Request pending;                                                                                            \
     if (is_live()) {                                                                                            \
-      pending = placeholder_for(                                                                                \
+      pending = make_placeholder_request(                                                                       \
           live_session().adopt_receive(receive_event_of_matched(wanted, buffer, count, type), *request), true); \
       *request = live_session().acquire_placeholder();                                                          \
     } else {                                                                                                    \

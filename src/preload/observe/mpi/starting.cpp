@@ -53,7 +53,7 @@ int initialise_and_record(FunctionName& name, const void* site, Initialise initi
   if (result == MPI_SUCCESS && !is_spawned()) {
     begin_recording(describe_rank());
     const Call call(name, site);
-    begin_communicators();
+    record_predefined_communicators();
     record(static_and_stack_ranges());
   }
   resume_access_recording();

@@ -22,7 +22,7 @@
 #include "preload/observe/requests.h"
 #include "preload/observe/valgrind/tool.h"
 
-int nearfield_on = 0;
+int nearfield_is_recording = 0;
 
 static ThreadId recorded_thread = VG_INVALID_THREADID;
 static ThreadId running_thread = VG_INVALID_THREADID;
@@ -34,13 +34,15 @@ static struct nearfield_region region;
 static Bool in_region = True;
 static Addr region_stack;  /* the stack pointer on entry to the region */
 
-static void update_recording(void) { nearfield_on = is_switched_on && in_region && running_thread == recorded_thread; }
+static void update_recording(void) {
+  nearfield_is_recording = is_switched_on && in_region && running_thread == recorded_thread;
+}
 
 /* ---- functions that recording.cpp calls */
 
-void* nearfield_memory(unsigned long bytes) { return VG_(calloc)("nearfield", 1, bytes); }
+void* nearfield_allocate_zeroed(unsigned long bytes) { return VG_(calloc)("nearfield", 1, bytes); }
 
-int nearfield_object(unsigned long code, unsigned long* begin, unsigned long* end, unsigned long* base,
+int nearfield_find_object(unsigned long code, unsigned long* begin, unsigned long* end, unsigned long* base,
                      const char** path) {
   const DebugInfo* known = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), code);
   const NSegment* segment = VG_(am_find_nsegment)(code);
@@ -53,7 +55,7 @@ int nearfield_object(unsigned long code, unsigned long* begin, unsigned long* en
   return 1;
 }
 
-int nearfield_write(int file, const void* bytes, unsigned long size) {
+int nearfield_write_all(int file, const void* bytes, unsigned long size) {
   const char* from = bytes;
   while (size > 0) {
     const Int done = VG_(write)(file, from, size);
@@ -89,7 +91,7 @@ static void region_is_entered(HWord stack) {
   if (running_thread != recorded_thread || in_region) return;
   in_region = True;
   region_stack = stack;
-  nearfield_region(region.name, 1);
+  nearfield_record_region(region.name, 1);
   update_recording();
 }
 
@@ -98,7 +100,7 @@ static void region_is_entered(HWord stack) {
 static void region_may_be_left(HWord stack) {
   if (running_thread != recorded_thread || !in_region || stack <= region_stack) return;
   in_region = False;
-  nearfield_region(region.name, 0);
+  nearfield_record_region(region.name, 0);
   update_recording();
 }
 
@@ -134,10 +136,10 @@ static void add_access_call(Translation* block, IRExpr* address, UInt bytes, Boo
   while (kind < 10 && bytes != 1u << kind / 2) kind += 2;
   kind += is_store;
   if (kind >= 10)
-    add_helper_call(block, "nearfield_range", nearfield_range,
+    add_helper_call(block, "nearfield_record_range", nearfield_record_range,
                     mkIRExprVec_4(word_constant(place), word_constant(kind), address, word_constant(bytes)), guard);
   else
-    add_helper_call(block, "nearfield_access", nearfield_access,
+    add_helper_call(block, "nearfield_record_access", nearfield_record_access,
                     mkIRExprVec_3(word_constant(place), word_constant(kind), address), guard);
 }
 
@@ -250,7 +252,7 @@ static void begin_recording(ThreadId thread, Int file, const struct nearfield_re
   region = *requested;
   in_region = region.size == 0;
   is_mpi_thread = VG_(calloc)("nearfield", VG_N_THREADS, sizeof(Bool));
-  nearfield_begin(file);
+  nearfield_begin_stream(file);
 }
 
 static Bool handle_request(ThreadId thread, UWord* words, UWord* result) {
@@ -269,23 +271,23 @@ static Bool handle_request(ThreadId thread, UWord* words, UWord* result) {
       update_recording();
       return True;
     case NEARFIELD_EVENT:
-      if (other_threads) nearfield_threads();
-      nearfield_event((const unsigned char*)words[1], words[2]);
+      if (other_threads) nearfield_record_other_threads();
+      nearfield_append_event((const unsigned char*)words[1], words[2]);
       return True;
     case NEARFIELD_PLACE:
-      *result = nearfield_place(words[1], (unsigned long*)words[2]);
+      *result = nearfield_resolve_code(words[1], (unsigned long*)words[2]);
       return True;
     case NEARFIELD_CALLERS:
       *result = find_call_sites(words[1], (Addr*)words[2], words[3]);
       return True;
     case NEARFIELD_FLUSH:
-      nearfield_flush();
+      nearfield_finish_chunk();
       return True;
     case NEARFIELD_END:
       is_switched_on = False;
       update_recording();
-      if (other_threads) nearfield_threads();
-      nearfield_end();
+      if (other_threads) nearfield_record_other_threads();
+      nearfield_end_stream();
       return True;
     default:
       return False;
