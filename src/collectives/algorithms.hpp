@@ -36,9 +36,9 @@ struct Piece {
   std::size_t bytes;
 };
 
-inline constexpr std::size_t max_allreduce_whole_bytes = std::size_t{256} << 10;  // measured; beyond, slices are faster
-inline constexpr std::size_t reduction_part_bytes =
-    32768;  // bytes per part of a reduction: a few parts fit into the L1 cache
+// The longest vectors that allreduce() of two ranks combines in whole; measured: longer vectors are faster in slices.
+inline constexpr std::size_t max_allreduce_whole_bytes = std::size_t{256} << 10;
+inline constexpr std::size_t reduction_part_bytes = 32768;  // a few parts of this size fit into the L1 cache
 
 // A reduction of vectors of `count` elements, each `width` bytes long. `combine(out, a, b, n)` sets n elements of `out`
 // to a + b; `out` may be `a`. The operation must be commutative.
@@ -132,8 +132,8 @@ void bcast(Exchange<Port>& x, Bytes* data, std::size_t bytes, int root) {
   }
 }
 
-// `target(i)` returns the place for the data of rank i in the root's receive buffer, as {address, length}. The root's
-// own data are not moved.
+// A gather. `target(i)` returns the place for the data of rank i in the root's receive buffer, as {address, length}.
+// The root's own data are not moved.
 template <class Port, class Target>
 void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, Target target) {
   x.begin_operation();
@@ -152,8 +152,8 @@ void gather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, int root, T
   x.publish_reads_finished();
 }
 
-// `piece(i)` returns the piece of data that the root sends to rank i. Only the root calls `piece`; the root's own piece
-// is not moved.
+// A scatter. `piece(i)` returns the piece of data that the root sends to rank i. Only the root calls `piece`; the
+// root's own piece is not moved.
 template <class Port, class GetPiece>
 void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t bytes, int root) {
   x.begin_operation();
@@ -168,7 +168,8 @@ void scatter(Exchange<Port>& x, GetPiece piece, Bytes* receive, std::size_t byte
   }
 }
 
-// In place, `send` is the address that `target` returns for this rank.
+// An allgather. `target(i)` returns the place for the data of rank i in the receive buffer, as {address, length}. In
+// place: `send` is the address of this rank's own place.
 template <class Port, class Target>
 void allgather(Exchange<Port>& x, const Bytes* send, std::size_t bytes, Target target) {
   x.begin_operation();

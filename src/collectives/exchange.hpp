@@ -223,11 +223,10 @@ class Exchange {
   Port& port_;
   Box* const* boxes_;
   int ranks_, rank_;
-  std::uint64_t number_ = 0;   // number of the current operation
-  std::uint64_t entered_ = 0;  // the last operation that all ranks are known to have entered
-  std::uint64_t last_in_private_memory_ =
-      0;                        // last operation in private memory whose readers are not awaited yet; 0: none
-  const Bytes* own_ = nullptr;  // the data that this rank offers, or its piece for itself
+  std::uint64_t number_ = 0;                  // number of the current operation
+  std::uint64_t entered_ = 0;                 // the last operation that all ranks are known to have entered
+  std::uint64_t last_in_private_memory_ = 0;  // last operation whose readers are not awaited yet; 0: none
+  const Bytes* own_ = nullptr;                // the data that this rank offers, or its piece for itself
 };
 
 }  // namespace nearfield::collectives

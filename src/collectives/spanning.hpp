@@ -20,7 +20,7 @@ namespace nearfield::collectives {
 inline constexpr std::size_t lane_bcast_chunk_bytes = std::size_t{128}
                                                       << 10;  // bytes per chunk of a broadcast between nodes
 
-// `barrier_in_node()` synchronizes the ranks of this node.
+// `barrier_in_node()` synchronises the ranks of this node.
 template <class Port, class Lane, class Barrier>
 void spanning_barrier(Exchange<Port>& x, Lane lane, Barrier barrier_in_node) {
   barrier_in_node();

@@ -20,7 +20,7 @@ namespace nearfield::collectives {
 namespace {
 
 constexpr std::size_t arena_bytes = std::size_t{1} << 30;  // address space; only pages that are written use memory
-constexpr std::size_t first_box_offset = 4096;             // offset; the first page contains the nonce
+constexpr std::size_t first_box_offset = 4096;             // the first page contains the nonce
 constexpr std::size_t box_bytes = (sizeof(Box) + 4095) / 4096 * 4096;
 
 struct ReleasedBox {
@@ -44,7 +44,7 @@ struct Arena {
   std::unordered_map<std::uint64_t, unsigned char*> peers;  // where the arenas of peers are mapped, by nonce
 };
 
-// Returns the arena of this process. It is never destroyed, since MPI may be finalized by a destructor. A forked child
+// Returns the arena of this process. It is never destroyed, since MPI may be finalised by a destructor. A forked child
 // creates its own.
 Arena& process_arena() {
   static Arena& only = *new Arena;

@@ -20,14 +20,14 @@ struct LengthCount {
   std::uint64_t calls = 0, ns = 0;
 };
 
-// If there are more rows than this, further lengths are rounded up to powers of two.
+// If a program uses more different lengths than this, further lengths are rounded up to powers of two.
 constexpr std::size_t max_length_counts = 1 << 14;
 
-// The rows by key. Never destroyed, since MPI_Finalize may be called by a destructor.
+// The number of calls and their time, by operation, communicator and length. Never destroyed, since MPI_Finalize may be
+// called by a destructor.
 std::map<LengthKey, LengthCount>& length_counts = *new std::map<LengthKey, LengthCount>;
 std::mutex length_counts_lock;
-thread_local LengthCount* last_counted =
-    nullptr;  // the row of the thread's last call; a std::map does not move its rows
+thread_local LengthCount* last_counted = nullptr;  // of the thread's last call; a std::map does not move its values
 
 const char* output_folder() {
   static const char* const name = std::getenv("NEARFIELD_COLLECTIVES_LENGTHS");

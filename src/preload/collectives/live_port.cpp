@@ -23,8 +23,7 @@ namespace nearfield::collectives {
 namespace {
 
 constexpr Nanoseconds millisecond = 1'000'000;
-constexpr Nanoseconds max_spin_time =
-    5 * millisecond;  // after this time a rank sleeps even if it has a core for itself
+constexpr Nanoseconds max_spin_time = 5 * millisecond;  // then a rank sleeps even if no other thread needs its core
 // The shortest and the longest time-out of one sleep. A rank continues after this time if its peer does not wake it,
 // because the peer has not looked for sleepers yet.
 constexpr Nanoseconds min_sleep = millisecond / 10, max_sleep = millisecond / 2;

@@ -83,7 +83,7 @@ std::uint64_t node_id_of(std::uint64_t host) {
 
 // Returns whether a GPU runtime is loaded. Then buffers may lie in device memory, from which only the MPI library can
 // copy.
-bool has_device_memory() {
+bool is_gpu_runtime_loaded() {
   for (const char* name :
        {"libcuda.so.1", "libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.6", "libze_loader.so.1"})
     if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return true;
@@ -145,7 +145,7 @@ void NodeComm::connect_ranks() {
   state_ = State::left_to_mpi;
   RankCard own{own_arena(), 0, 0, reinterpret_cast<std::uintptr_t>(&secret), settings().digest};
   secret = own.arena.nonce;
-  if (own.arena.host && !has_device_memory()) own.box = allocate_box();
+  if (own.arena.host && !is_gpu_runtime_loaded()) own.box = allocate_box();
   if (own.box) own.closed = own_box(own.box)->closed.load(std::memory_order_relaxed);
   own.arena.host = node_id_of(own.arena.host);
   std::vector<RankCard> cards(static_cast<std::size_t>(ranks_));

@@ -91,7 +91,7 @@ class NodeComm {
   std::unique_ptr<LivePort> port_;
 };
 
-// Called before the MPI library is finalized: from then on, the lanes of communicators that still exist are not freed.
+// Called before the MPI library is finalised: from then on, the lanes of communicators that still exist are not freed.
 void stop_freeing_lanes();
 
 }  // namespace nearfield::collectives

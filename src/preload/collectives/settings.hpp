@@ -17,7 +17,7 @@ struct Settings {
   std::uint64_t digest = 0;  // of `selection`; ranks with different digests must not be direct
 };
 
-// Returns the settings. The first call parses the environment variable; parts with errors are reported and ignored.
+// Returns the settings. The first call parses NEARFIELD_COLLECTIVES; parts with errors are reported and ignored.
 const Settings& settings();
 
 }  // namespace nearfield::collectives

@@ -10,7 +10,7 @@ constexpr std::uint64_t max_objects = 512;
 Object objects[max_objects];
 std::uint64_t known_objects = 0;
 
-// Numbers of Text events that the profiling layer, which counts from 1, never reaches.
+// The Text numbers of this file. The profiling layer counts its own Text numbers from 1 and never reaches them.
 constexpr std::uint64_t text_of_threads = ~std::uint64_t{0} >> 1, text_of_region = text_of_threads - 1;
 
 std::uint64_t resolve_place(std::uint64_t code, std::uint64_t& offset) {

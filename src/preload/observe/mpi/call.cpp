@@ -44,7 +44,7 @@ struct Tables {
   std::map<CallStack, stream::Number> call_sites;
 };
 
-// Returns the tables of this process. They are never destroyed, since programs may finalize MPI in exit handlers.
+// Returns the tables of this process. They are never destroyed, since programs may finalise MPI in exit handlers.
 Tables& tables() {
   static Tables& only = *new Tables;
   return only;

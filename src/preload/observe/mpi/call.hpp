@@ -96,7 +96,7 @@ bool find_hook_functions();
 void pause_access_recording();
 void begin_or_end_region(bool begins);
 void resume_access_recording();
-// Starts the recording and writes the RankInfo event, which is the first. Called after MPI is initialized.
+// Starts the recording and writes the RankInfo event, which is the first. Called after MPI is initialised.
 void begin_recording(stream::RankInfo who);
 // Ends the recording and closes the stream. `whole`: writes the End event first.
 void end_recording(bool whole);

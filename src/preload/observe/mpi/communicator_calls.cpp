@@ -35,7 +35,7 @@ MAKES(MPI_Dist_graph_create_adjacent,
        const int weights_out[], MPI_Info info, int reorder),
       (comm, n_in, sources, weights_in, n_out, destinations, weights_out, info, reorder))
 
-// Functions that a live simulation does not support, because they synchronize only some members of a communicator, or
+// Functions that a live simulation does not support, because they synchronise only some members of a communicator, or
 // the members of two communicators.
 #define UNSUPPORTED_LIVE(name, parameters, arguments)                           \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \

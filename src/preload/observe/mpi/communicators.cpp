@@ -17,7 +17,7 @@ struct Communicators {
   Number world_rank = 0;
 };
 
-// Returns the communicators of this process. They are never destroyed, since programs may finalize MPI in exit
+// Returns the communicators of this process. They are never destroyed, since programs may finalise MPI in exit
 // handlers.
 Communicators& communicators() {
   static Communicators& only = *new Communicators;

@@ -1,5 +1,5 @@
 // The requests of one call of a function of the MPI_Wait or MPI_Test family. Events do not mention inactive requests
-// and requests that the wrappers do not know (of files, generalized requests).
+// and requests that the wrappers do not know (of files, generalised requests).
 #pragma once
 
 #include <vector>

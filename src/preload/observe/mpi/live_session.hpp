@@ -57,7 +57,7 @@ class LiveSession {
   void poll_until(const std::function<bool()>& done);
   // Blocks, like MPI_Wait, until the MPI library has completed the request. Returns MPI's error code.
   int wait_for_request(MPI_Request* request, MPI_Status* status);
-  // Performs a barrier on a communicator, also in the simulation, before a synchronizing call that has no event.
+  // Performs a barrier on a communicator, also in the simulation, before a synchronising call that has no event.
   void synchronise_ranks(MPI_Comm comm);
 
   MPI_Request acquire_placeholder();

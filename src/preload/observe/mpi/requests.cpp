@@ -10,7 +10,7 @@ namespace nearfield::observe {
 using stream::Number;
 
 Requests& requests() {
-  static Requests& only = *new Requests;  // never destroyed: programs may finalize MPI in exit handlers
+  static Requests& only = *new Requests;  // never destroyed: programs may finalise MPI in exit handlers
   return only;
 }
 
