@@ -1,9 +1,9 @@
-// A box is the memory that one rank of a communicator shares with the others. Only its owner writes to it; the others
-// map it read-only.
+// A box is the memory that one rank of a communicator shares with its peers. Only the owner writes to the box; the
+// peers map it read-only.
 //
-// An operation's number is its place in the order of the communicator's collectives, which MPI makes equal on all
-// ranks. Lines and slots are reused after `depth` operations: the more there are, the further a rank that only sends
-// may run ahead of its readers.
+// The number of an operation is its position in the sequence of the communicator's collectives, which MPI makes equal
+// on all ranks. The lines and slots of a box are reused after `depth` operations: the larger `depth` is, the further a
+// rank that only sends may run ahead of its readers.
 #pragma once
 
 #include <atomic>
@@ -13,23 +13,26 @@
 namespace nearfield::collectives {
 
 inline constexpr std::size_t line_bytes = 64, inline_bytes = 48, slot_bytes = 8192;
-inline constexpr int max_ranks = 256;  // of a communicator
+inline constexpr int max_node_ranks = 256;  // ranks of one communicator on one node
 
-// A number that only grows, and that one rank writes.
+// A number that only grows, written by one rank and read by its peers.
 using Counter = std::atomic<std::uint64_t>;
 
-// The place of the data that a rank offers in an operation. If each rank gets a piece of its own, the slot begins with
-// a table that has, for each rank, the piece's offset in the slot or its address in the owner's memory.
-enum class Place : std::uint64_t { nowhere, line, slot, memory, pieces_in_slot, pieces_in_memory };
+// Where the data that a rank offers in an operation lie: in no place, in the line, in the slot, or in the owner's
+// private memory. If the owner has a separate piece of data for each rank, its slot begins with a table that contains,
+// for each rank, the offset of the piece in the slot (pieces_in_slot) or its address in the owner's memory
+// (pieces_in_memory).
+enum class DataPlace : std::uint64_t { nowhere, line, slot, memory, pieces_in_slot, pieces_in_memory };
 
-// The head of an operation and short data share one cache line: a reader that sees the number misses the cache once.
+// What a rank posts in one operation. The counter, the place of the data and short data share one cache line: a reader
+// that sees the number has the data after a single cache miss.
 struct alignas(line_bytes) Line {
   Counter number;
-  Place place;
+  DataPlace place;
   union {
     unsigned char data[inline_bytes];
     struct {
-      std::uint64_t address, result;  // in the owner's process, if the place is `memory`
+      std::uint64_t address, result;  // in the owner's address space, if the place is `memory`
     };
   };
 };
@@ -39,9 +42,9 @@ template <std::uint64_t depth_>
 struct BasicBox {
   static constexpr std::uint64_t depth = depth_;
   Line lines[depth];
-  alignas(line_bytes) Counter read;    // this rank has read all that it needs of this operation and those before
-  alignas(line_bytes) Counter closed;  // how many communicators that used this box this rank has freed
-  alignas(line_bytes) std::atomic<std::uint32_t> sleeps;  // not 0: in long waits, this rank sleeps until it is woken
+  alignas(line_bytes) Counter read;    // this rank has finished its reads of this operation and of those before
+  alignas(line_bytes) Counter closed;  // number of communicators freed by this rank that used this box
+  alignas(line_bytes) std::atomic<std::uint32_t> sleeps;  // nonzero: this rank sleeps in long waits until woken
   alignas(line_bytes) unsigned char slots[depth][slot_bytes];
 };
 using Box = BasicBox<16>;

@@ -1,17 +1,20 @@
-// The protocol by which the ranks of one communicator hand data to each other inside a node.
+// The protocol by which the ranks of one communicator exchange data inside a node.
 //
-// In each operation a rank posts once: it offers data, or nothing, and so announces that it has entered the operation.
-// Short data are copied into its line or slot. Longer data stay where they are, and readers copy from there; then the
-// rank must wait for these readers before its caller may change the data.
+// In each operation a rank posts once: it offers data to its peers, or nothing, and so announces that it has entered
+// the operation. Short data are copied into the rank's line or slot in shared memory (box.hpp). Longer data stay in the
+// rank's own memory, from which readers copy; then the rank must wait for these readers before its caller may change
+// the data.
 //
-// Ranks wait for nothing but counters. A counter has one writer and only grows, and a wait ends when it has reached a
-// number. The next step of a rank never depends on when a wait ends. Two facts follow, on which the test of this
-// protocol stands (tests/cpp/test_collective_protocol.cpp). First, if one schedule ends, all do. Second, take the
-// execution in which each wait reads the lowest sufficient number, which orders the fewest accesses: if it has no race,
-// no execution under the C++ memory model has one.
+// A rank waits for counters only. Each counter has one writer and only grows, and a wait ends when the counter has
+// reached a given number. The next step of a rank never depends on when a wait ends. Two facts follow, on which the
+// test of the protocol relies (tests/cpp/test_collective_protocol.cpp). First, if the protocol terminates under one
+// schedule, it terminates under all. Second, consider the execution in which each wait reads the lowest sufficient
+// number, which orders the fewest accesses: if this execution has no race, no execution under the C++ memory model has
+// one.
 //
-// `Port` is how a rank waits, copies and reads its peers' memory: live_port.hpp, and the test's own.
-// Requires that one thread at a time uses an exchange, as MPI does for the collectives of a communicator.
+// `Port` implements how a rank waits, copies data and accesses the memory of its peers: LivePort (live_port.hpp) in MPI
+// programs, SimulatedPort in the simulator, CheckedPort in the test. At most one thread at a time may use an exchange,
+// as MPI requires for the collectives of a communicator.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +26,8 @@ namespace nearfield::collectives {
 
 using Bytes = unsigned char;
 
-// The reason for a wait. The test skips waits by their reason, to see whether it then reports a race.
-enum class Wait { reuse, entry, readers };
+// The reason for which a rank waits. The test of the protocol skips all waits of one reason, and must then find a race.
+enum class WaitReason { reuse, entry, readers };
 
 template <class Port>
 class Exchange {
@@ -33,48 +36,52 @@ class Exchange {
   static constexpr std::uint64_t depth = Box::depth, half = depth / 2;
   static_assert(depth % 2 == 0);
 
-  // `boxes` has the boxes of all ranks, as mapped by this process, and must outlive the exchange.
+  // `boxes[i]` is the box of rank i, at the address where this process has mapped it. All boxes must outlive the
+  // exchange.
   Exchange(Port& port, Box* const* boxes, int ranks, int rank)
       : port_(port), boxes_(boxes), ranks_(ranks), rank_(rank) {}
 
   int ranks() const { return ranks_; }
-  std::uint64_t number() const { return number_; }  // of the last operation that has begun
+  std::uint64_t operation_number() const { return number_; }  // of the last operation that this rank has begun
   int rank() const { return rank_; }
   Port& port() { return port_; }
 
-  // Begins the next operation, which reuses the line and the slot of the operation `depth` before: waits until all ranks
-  // have finished that one, unless this is known. Then waits for a later one, so that the next operations need not.
-  void begin() {
+  // Begins the next operation, which reuses the line and the slot of the operation `depth` earlier, after all ranks
+  // have finished that earlier operation. If this rank does not know that they have, waits until all ranks have entered
+  // the operation `depth / 2` earlier, so that the operations that follow need not wait.
+  void begin_operation() {
     ++number_;
     own_ = nullptr;
-    if (number_ > depth && entered_ <= number_ - depth) await_entry(number_ - half, Wait::reuse);
+    if (number_ > depth && entered_ <= number_ - depth) await_all_entered(number_ - half, WaitReason::reuse);
   }
 
-  // Enters the operation without data.
-  void post_nothing() { publish(Place::nowhere); }
+  // Enters the operation without offering data.
+  void post_nothing() { publish_entry(DataPlace::nowhere); }
 
-  // Enters the operation and offers data, which must not change before await_readers() has returned. `result`, if not
-  // null, is as long, and where others may store() if the data are longer than a slot.
-  void post(const void* data, std::size_t bytes, void* result = nullptr) {
+  // Enters the operation and offers data to the peers. The data must not change before await_readers() has returned.
+  // `result` is null, or a buffer of the same length, into which peers may store_result() if the data are longer than a
+  // slot.
+  void post_data(const void* data, std::size_t bytes, void* result = nullptr) {
     own_ = static_cast<const Bytes*>(data);
     Line& line = own_line();
     if (bytes <= inline_bytes) {
       port_.write_shared(line.data, data, bytes);
-      publish(Place::line);
+      publish_entry(DataPlace::line);
     } else if (bytes <= slot_bytes) {
       port_.write_shared(own_slot(), data, bytes);
-      publish(Place::slot);
+      publish_entry(DataPlace::slot);
     } else {
       const std::uint64_t addresses[] = {reinterpret_cast<std::uintptr_t>(data),
                                          reinterpret_cast<std::uintptr_t>(result)};
       port_.write_shared(&line.address, addresses, sizeof addresses);
-      last_in_memory_ = number_;
-      publish(Place::memory);
+      last_in_private_memory_ = number_;
+      publish_entry(DataPlace::memory);
     }
   }
 
-  // Enters the operation and offers a piece to each rank. `piece(i)` returns rank i's: its address and length, as a
-  // struct {const Bytes* data; std::size_t bytes;}. The data must not change before await_readers() has returned.
+  // Enters the operation and offers a piece of data to each rank. `piece(i)` returns the address and the length of the
+  // piece for rank i, as a struct {const Bytes* data; std::size_t bytes;}. The data must not change before
+  // await_readers() has returned.
   template <class GetPiece>
   void post_pieces(GetPiece piece) {
     std::size_t total = 0;
@@ -90,39 +97,41 @@ class Exchange {
       offset += bytes;
     }
     own_ = piece(rank_).data;
-    if (!in_slot) last_in_memory_ = number_;
-    publish(in_slot ? Place::pieces_in_slot : Place::pieces_in_memory);
+    if (!in_slot) last_in_private_memory_ = number_;
+    publish_entry(in_slot ? DataPlace::pieces_in_slot : DataPlace::pieces_in_memory);
   }
 
-  // Waits until this rank has posted in this operation.
-  void await(int rank) {
-    if (rank != rank_) port_.wait(line_of(rank, number_).number, number_, rank, Wait::entry);
+  // Waits until `rank` has posted in the current operation.
+  void await_post(int rank) {
+    if (rank != rank_) port_.wait(line_of(rank, number_).number, number_, rank, WaitReason::entry);
   }
-  void await_all() { await_entry(number_, Wait::entry); }
+  void await_all_posts() { await_all_entered(number_, WaitReason::entry); }
 
-  // Tells that all ranks have entered this operation, which the caller concludes from waits for some of them. begin()
-  // then need not look at each rank.
-  void learn_that_all_entered(std::uint64_t number) { entered_ = std::max(entered_, number); }
+  // Records that all ranks have entered operation `number`, which the caller concludes from waits for some of them.
+  // Then begin_operation() need not read the counter of each rank.
+  void note_all_entered(std::uint64_t number) { entered_ = std::max(entered_, number); }
 
-  // Copies a part of the data that a rank has posted, after await(rank). `owner_waits`: that rank does nothing
-  // meanwhile but wait for its readers, so it can copy a part.
-  void fetch(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
+  // Copies `bytes` bytes, from `offset` on, of the data that `rank` has posted in the current operation. The caller
+  // must have called await_post(rank). `owner_waits`: during the copy, `rank` does nothing but wait for its readers, so
+  // it can help with the copy.
+  void fetch_data(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
       port_.copy_own(to, own_ + offset, bytes);
-    } else if (const Bytes* data = shared_data(rank)) {
+    } else if (const Bytes* data = data_in_box(rank)) {
       port_.read_shared(rank, to, data + offset, bytes);
     } else {
       port_.read_memory(rank, to, addresses_of(rank).address + offset, bytes, owner_waits);
     }
   }
 
-  // Copies into another rank's result, after await(rank).
-  void store(int rank, std::size_t offset, const void* from, std::size_t bytes) {
+  // Copies data into the `result` buffer that `rank` has posted. The caller must have called await_post(rank).
+  void store_result(int rank, std::size_t offset, const void* from, std::size_t bytes) {
     if (bytes > 0) port_.write_memory(rank, addresses_of(rank).result + offset, from, bytes);
   }
 
-  // Copies this rank's piece of the data that a rank has posted by post_pieces(), after await(rank).
+  // Copies the piece for this rank of the data that `rank` has posted by post_pieces(). The caller must have called
+  // await_post(rank).
   void fetch_piece(int rank, void* to, std::size_t bytes, bool owner_waits = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
@@ -132,41 +141,45 @@ class Exchange {
     const Bytes* const slot = boxes_[rank]->slots[number_ % depth];
     std::uint64_t entry = 0;
     port_.read_shared(rank, &entry, slot + sizeof entry * static_cast<std::size_t>(rank_), sizeof entry);
-    if (place_of(rank) == Place::pieces_in_slot)
+    if (place_of(rank) == DataPlace::pieces_in_slot)
       port_.read_shared(rank, to, slot + entry, bytes);
     else
       port_.read_memory(rank, to, entry, bytes, owner_waits);
   }
 
-  // Returns the address of a part of the data that this rank has posted.
+  // Returns the address of byte `offset` of the data that this rank has posted.
   const Bytes* own_data(std::size_t offset) const { return own_ + offset; }
 
-  // Returns the address of a part of the data that a rank has posted, after await(rank). If the data lie in the rank's
-  // memory, copies the part into `space` first.
-  const void* view(int rank, std::size_t offset, std::size_t bytes, void* space) {
+  // Returns an address at which `bytes` bytes, from `offset` on, of the data that `rank` has posted can be read. The
+  // caller must have called await_post(rank). If the data lie in the private memory of `rank`, copies them to `space`
+  // first.
+  const void* view_data(int rank, std::size_t offset, std::size_t bytes, void* space) {
     if (rank == rank_) return own_data(offset);
-    if (const Bytes* data = shared_data(rank)) {
+    if (const Bytes* data = data_in_box(rank)) {
       port_.note_read(rank, data + offset, bytes);
       return data + offset;
     }
-    fetch(rank, offset, space, bytes);
+    fetch_data(rank, offset, space, bytes);
     return space;
   }
 
-  // Called after the last fetch or store of an operation by each rank for which another one may wait.
-  void finish_reading() { port_.publish(boxes_[rank_]->read, number_); }
+  // Announces that this rank has finished its reads and stores of the current operation. Called by each rank whose
+  // peers may wait for it in await_reader() or await_readers().
+  void publish_reads_finished() { port_.publish(boxes_[rank_]->read, number_); }
 
-  // Waits until a rank, or each rank, has read what this one offered in its memory, in this operation or an earlier one
-  // for whose readers it has not waited. They must be all that read it.
+  // Waits until `rank` (await_reader) or all ranks (await_readers) have read the data that this rank has last offered
+  // in its private memory, in this operation or an earlier one. await_reader() requires that no other rank reads these
+  // data.
   void await_reader(int rank) {
-    if (last_in_memory_ && rank != rank_) port_.wait(boxes_[rank]->read, last_in_memory_, rank, Wait::readers);
-    last_in_memory_ = 0;
+    if (last_in_private_memory_ && rank != rank_)
+      port_.wait(boxes_[rank]->read, last_in_private_memory_, rank, WaitReason::readers);
+    last_in_private_memory_ = 0;
   }
   void await_readers() {
-    if (last_in_memory_)
+    if (last_in_private_memory_)
       for (int rank = 0; rank < ranks_; ++rank)
-        if (rank != rank_) port_.wait(boxes_[rank]->read, last_in_memory_, rank, Wait::readers);
-    last_in_memory_ = 0;
+        if (rank != rank_) port_.wait(boxes_[rank]->read, last_in_private_memory_, rank, WaitReason::readers);
+    last_in_private_memory_ = 0;
   }
 
  private:
@@ -174,25 +187,26 @@ class Exchange {
   Line& own_line() { return line_of(rank_, number_); }
   Bytes* own_slot() { return boxes_[rank_]->slots[number_ % depth]; }
 
-  void publish(Place place) {
+  void publish_entry(DataPlace place) {
     port_.write_shared(&own_line().place, &place, sizeof place);
     port_.publish(own_line().number, number_);
   }
 
-  // Waits until all ranks have entered operation `number`; each has then finished all operations before it.
-  void await_entry(std::uint64_t number, Wait reason) {
+  // Waits until all ranks have entered operation `number`; each rank has then finished all operations before it.
+  void await_all_entered(std::uint64_t number, WaitReason reason) {
     for (int rank = 0; rank < ranks_; ++rank)
       if (rank != rank_) port_.wait(line_of(rank, number).number, number, rank, reason);
     entered_ = number;
   }
 
-  // Returns what a rank has copied into its line or slot; null if its data lie in its memory.
-  const Bytes* shared_data(int rank) {
-    const Place place = place_of(rank);
-    if (place == Place::memory) return nullptr;
-    return place == Place::slot ? boxes_[rank]->slots[number_ % depth] : line_of(rank, number_).data;
+  // Returns the address of the data that `rank` has copied into its line or slot; null if the data lie in its private
+  // memory.
+  const Bytes* data_in_box(int rank) {
+    const DataPlace place = place_of(rank);
+    if (place == DataPlace::memory) return nullptr;
+    return place == DataPlace::slot ? boxes_[rank]->slots[number_ % depth] : line_of(rank, number_).data;
   }
-  Place place_of(int rank) {
+  DataPlace place_of(int rank) {
     const Line& line = line_of(rank, number_);
     port_.note_read(rank, &line.place, sizeof line.place);
     return line.place;
@@ -209,10 +223,10 @@ class Exchange {
   Port& port_;
   Box* const* boxes_;
   int ranks_, rank_;
-  std::uint64_t number_ = 0;          // of the current operation
-  std::uint64_t entered_ = 0;         // all ranks are known to have entered this operation
-  std::uint64_t last_in_memory_ = 0;  // the last operation whose readers this rank must still await; 0: none
-  const Bytes* own_ = nullptr;        // what this rank offers, or its own piece
+  std::uint64_t number_ = 0;                  // number of the current operation
+  std::uint64_t entered_ = 0;                 // the last operation that all ranks are known to have entered
+  std::uint64_t last_in_private_memory_ = 0;  // last operation whose readers are not awaited yet; 0: none
+  const Bytes* own_ = nullptr;                // the data that this rank offers, or its piece for itself
 };
 
 }  // namespace nearfield::collectives

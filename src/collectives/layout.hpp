@@ -1,8 +1,7 @@
-// Where the ranks of a communicator lie: on which nodes, and in which lanes.
+// The placement of a communicator's ranks: on which nodes they run, and to which lanes they belong.
 //
-// A rank's lane is made of the ranks of all nodes that have the same place in the order of their node's ranks: lane 0 of
-// the first rank of each node, lane 1 of the second ones, and so on. There are as many lanes as the node with the fewest
-// ranks has ranks.
+// Lane i consists of the i-th rank of each node, in the order of the ranks: lane 0 of the first rank of each node, lane
+// 1 of the second, and so on. The number of lanes is the smallest number of ranks on any node.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +15,8 @@ class Layout {
  public:
   Layout() = default;
 
-  // `hosts` has, for each rank, a number that the ranks of one node share. Nodes are numbered in the order of their
-  // first ranks. `rank` is the own one.
+  // `hosts[i]` is an arbitrary number that identifies the node of rank i: ranks on the same node have equal numbers.
+  // Nodes are numbered in the order of their first ranks. `rank` is the rank of this process.
   Layout(const std::vector<std::uint64_t>& hosts, int rank) {
     std::vector<std::uint64_t> known;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -34,25 +33,25 @@ class Layout {
     }
   }
 
-  struct Place {
-    int node, local;  // `local`: the place in the order of the node's ranks
+  struct RankPlace {
+    int node, local;  // `local`: the index among the ranks of the node
   };
 
   int nodes() const { return static_cast<int>(members_.size()); }
   int lanes() const { return lanes_; }
-  int max_members() const { return max_members_; }
-  // Returns whether all nodes have the same number of ranks, so that each rank is in a lane.
-  bool is_even() const { return lanes_ == max_members_; }
+  int max_ranks_per_node() const { return max_members_; }
+  // Returns whether all nodes have the same number of ranks. Then each rank is in a lane.
+  bool is_balanced() const { return lanes_ == max_members_; }
 
-  Place own() const { return own_; }
-  Place place_of(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
-  int rank_of(int node, int local) const { return members_of(node)[static_cast<std::size_t>(local)]; }
-  const std::vector<int>& members_of(int node) const { return members_[static_cast<std::size_t>(node)]; }
+  RankPlace own_place() const { return own_; }
+  RankPlace place_of(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  int rank_of(int node, int local) const { return ranks_of_node(node)[static_cast<std::size_t>(local)]; }
+  const std::vector<int>& ranks_of_node(int node) const { return members_[static_cast<std::size_t>(node)]; }
 
  private:
-  std::vector<std::vector<int>> members_;  // the ranks of each node, in rising order
-  std::vector<Place> places_;              // of each rank
-  Place own_{0, 0};
+  std::vector<std::vector<int>> members_;  // by node: its ranks, in ascending order
+  std::vector<RankPlace> places_;          // by rank
+  RankPlace own_{0, 0};
   int lanes_ = 0, max_members_ = 0;
 };
 

@@ -44,7 +44,7 @@ struct Injection {
   Bug bug = Bug::none;
   int rank = -1;  // -1: all ranks
   int which = 0;
-  Wait reason = Wait::reuse;
+  WaitReason reason = WaitReason::reuse;
 };
 
 struct Problem {
@@ -91,8 +91,9 @@ struct Order {
   std::vector<Access> accesses;
   std::vector<Store> stores;
   std::array<std::uint64_t, max_checked_ranks> entered;  // the last operation that each rank has entered
-  std::array<std::uint64_t, max_checked_ranks> offered;  // as Exchange::last_in_memory_, from what the port sees
-  std::array<std::uint64_t, counters> last_published;    // what the protocol has published
+  std::array<std::uint64_t, max_checked_ranks>
+      offered;                                         // as Exchange::last_in_private_memory_, from what the port sees
+  std::array<std::uint64_t, counters> last_published;  // what the protocol has published
   // By owner and reader: the last operation in which the reader counted on the owner to wait for it, and the last one
   // whose reading the owner has waited for. The last operation in which a rank did anything else after it had posted.
   std::array<std::array<std::uint64_t, max_checked_ranks>, max_checked_ranks> claimed, released;
@@ -148,7 +149,7 @@ class CheckedNode {
     for (int i = 0; i < ranks_; ++i) {
       clock(i)[static_cast<std::size_t>(i)] = 1;
       for (Line& line : box(i).lines) {
-        line.place = Place::nowhere;
+        line.place = DataPlace::nowhere;
         std::memset(line.data, 0, sizeof line.data);
       }
     }

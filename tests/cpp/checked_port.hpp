@@ -44,22 +44,22 @@ class CheckedPort {
     write_delayed();
   }
 
-  void wait(const Counter& counter, std::uint64_t number, int rank, Wait reason) {
+  void wait(const Counter& counter, std::uint64_t number, int rank, WaitReason reason) {
     if (rank == rank_) throw Problem{Problem::broken_premise, "a rank waits for itself"};
     int id = node_.counter_of(rank, counter);
     trace_action(Action::wait, static_cast<std::uint64_t>(id), number, static_cast<std::uint64_t>(reason));
-    if (reason != Wait::readers && number + depth <= node_.order.entered[own()])
+    if (reason != WaitReason::readers && number + depth <= node_.order.entered[own()])
       throw Problem{Problem::broken_premise, "a wait for an operation whose line has been reused"};
-    if (reason == Wait::readers) node_.order.offered[own()] = 0;
+    if (reason == WaitReason::readers) node_.order.offered[own()] = 0;
     switch_if_always();
     const bool is_of_reason = reason == node_.injection.reason;
     if (has(Bug::skip_wait) && is_of_reason) return;
     if (has(Bug::skip_one_wait) && waits_++ == node_.injection.which) return;
     if (has(Bug::wait_for_less) && is_of_reason) --number;
-    if (has(Bug::reuse_after_entry) && reason == Wait::reuse)
+    if (has(Bug::reuse_after_entry) && reason == WaitReason::reuse)
       --number, id = node_.counter_of(rank, node_.box(rank).lines[number % depth].number);
     join_store(id, number);
-    if (reason == Wait::readers) node_.order.released[own()][static_cast<std::size_t>(rank)] = number;
+    if (reason == WaitReason::readers) node_.order.released[own()][static_cast<std::size_t>(rank)] = number;
   }
 
   void write_shared(void* to, const void* from, std::size_t bytes) {
@@ -69,7 +69,7 @@ class CheckedPort {
     trace_access(Action::write_shared, target, node_.locate(from, bytes), bytes);
     note_own(from, bytes, false);
     const bool is_place = to == &node_.box(rank_).lines[target.area % static_cast<int>(depth)].place;
-    if (is_place) note_offer(*static_cast<const Place*>(from));
+    if (is_place) note_offer(*static_cast<const DataPlace*>(from));
     if (has(Bug::delay_place) ? is_place : has(Bug::delay_data) && !is_place) {
       write_delayed();
       delayed_.assign(static_cast<const Bytes*>(from), static_cast<const Bytes*>(from) + bytes);
@@ -151,7 +151,7 @@ class CheckedPort {
     for (const std::uint64_t word : {static_cast<std::uint64_t>(action), a, b, c})
       trace = ((trace ^ word) * 0x9e3779b97f4a7c15u) ^ (trace >> 29);
     ++steps;
-    const bool waits_for_reader = action == Action::wait && static_cast<Wait>(c) == Wait::readers;
+    const bool waits_for_reader = action == Action::wait && static_cast<WaitReason>(c) == WaitReason::readers;
     if (!waits_for_reader) note_action();
   }
   void trace_access(Action action, const Location& shared, const Location& own, std::size_t bytes) {
@@ -199,8 +199,8 @@ class CheckedPort {
     delayed_.clear();
   }
 
-  void note_offer(Place place) {
-    if (place == Place::memory || place == Place::pieces_in_memory)
+  void note_offer(DataPlace place) {
+    if (place == DataPlace::memory || place == DataPlace::pieces_in_memory)
       node_.order.offered[own()] = node_.order.entered[own()] + 1;
   }
 

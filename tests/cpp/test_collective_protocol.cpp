@@ -40,8 +40,8 @@
 //
 // Lines and slots are reused after `depth` operations. Whether an access in operation i is before the write in
 // operation i + depth depends on waits in operations i to i + depth: those before i are for numbers that do not suffice
-// for begin(). So each case shows within 3 operations if the depth is 2, and within 6 if it is 4. What ranks offer in
-// their memory is ordered within a call.
+// for begin_operation(). So each case shows within 3 operations if the depth is 2, and within 6 if it is 4. What ranks
+// offer in their memory is ordered within a call.
 //
 // One need not believe this. After each call of a sequence the ranks are in a state: what each of them knows of the
 // accesses and stores of others, and a few numbers. From equal states (digest_state() says which are) the ranks go on
@@ -264,11 +264,11 @@ struct Mistake {
 std::vector<Mistake> list_mistakes() {
   using enum Problem::Kind;
   std::vector<Mistake> list{
-      {"no wait for reuse", {Bug::skip_wait, -1, 0, Wait::reuse}, {race}},
-      {"no wait for entry", {Bug::skip_wait, -1, 0, Wait::entry}, {race, wrong_value}},
-      {"no wait for readers", {Bug::skip_wait, -1, 0, Wait::readers}, {race}},
-      {"a wait for entry in the operation before", {Bug::wait_for_less, -1, 0, Wait::entry}, {race, wrong_value}},
-      {"a wait for readers of the operation before", {Bug::wait_for_less, -1, 0, Wait::readers}, {race}},
+      {"no wait for reuse", {Bug::skip_wait, -1, 0, WaitReason::reuse}, {race}},
+      {"no wait for entry", {Bug::skip_wait, -1, 0, WaitReason::entry}, {race, wrong_value}},
+      {"no wait for readers", {Bug::skip_wait, -1, 0, WaitReason::readers}, {race}},
+      {"a wait for entry in the operation before", {Bug::wait_for_less, -1, 0, WaitReason::entry}, {race, wrong_value}},
+      {"a wait for readers of the operation before", {Bug::wait_for_less, -1, 0, WaitReason::readers}, {race}},
       {"reuse when others have entered the operation in which they read", {Bug::reuse_after_entry}, {race}},
       {"reuse after one operation less", {Bug::reuse_too_early}, {race}},
       {"the place is written after the publish", {Bug::delay_place}, {race}},
@@ -304,7 +304,7 @@ void check_mistakes() {
   }
   // The line's counter has a number at least `depth` less before it has this one, so this is no mistake.
   Sequence sequence;
-  if (const auto problem = find_mistake({Bug::wait_for_less, -1, 0, Wait::reuse}, sequence))
+  if (const auto problem = find_mistake({Bug::wait_for_less, -1, 0, WaitReason::reuse}, sequence))
     print_problem("a harmless change is a problem", depth_of_mistakes, 3, sequence, problem->text);
   std::printf("%zu mistakes are found\n", count);
 }

@@ -18,33 +18,35 @@ void require(bool condition, const char* what) {
 
 SelectionEntry read(const char* text) {
   SelectionEntry entry;
-  require(read_selection(text, std::strlen(text), entry), text);
+  require(parse_selection_entry(text, std::strlen(text), entry), text);
   return entry;
 }
 
 void test_ranges() {
   const Selection selection({read("bcast@64=flat-2048+grouped8-8192+mpi"), read("allreduce@64=whole-65536+slices")},
                             64);
-  const auto at = [&](Operation operation, std::size_t bytes) { return selection.choose(operation, bytes).algorithm; };
+  const auto at = [&](Operation operation, std::size_t bytes) {
+    return selection.choose_algorithm(operation, bytes).algorithm;
+  };
   require(at(Operation::bcast, 2048) == Algorithm::flat, "the end of the first range belongs to it");
   require(at(Operation::bcast, 2049) == Algorithm::grouped, "the second range");
-  require(selection.choose(Operation::bcast, 8192).group == 8, "the number of ranks of a group");
+  require(selection.choose_algorithm(Operation::bcast, 8192).group == 8, "the number of ranks of a group");
   require(at(Operation::bcast, 8193) == Algorithm::mpi, "the last range has no end");
   require(at(Operation::allreduce, 65537) == Algorithm::slices, "an algorithm of some operations");
   require(at(Operation::scan, 1) == Algorithm::flat, "an operation without an entry");
   require(at(Operation::barrier, 0) == Algorithm::doubling, "what is usual for many ranks");
-  require(Selection({}, 15).choose(Operation::barrier, 0).algorithm == Algorithm::flat, "few ranks");
+  require(Selection({}, 15).choose_algorithm(Operation::barrier, 0).algorithm == Algorithm::flat, "few ranks");
   for (const Operation operation : {Operation::barrier, Operation::allreduce, Operation::reduce})
-    require(Selection({}, 16).choose(operation, 8).algorithm == Algorithm::doubling, "16 ranks");
+    require(Selection({}, 16).choose_algorithm(operation, 8).algorithm == Algorithm::doubling, "16 ranks");
   for (const Operation operation : {Operation::allgather, Operation::alltoall}) {
-    require(Selection({}, 16).choose(operation, 8).algorithm == Algorithm::flat, "16 ranks, short blocks");
-    require(Selection({}, 17).choose(operation, 8).algorithm == Algorithm::mpi, "17 ranks, short blocks");
+    require(Selection({}, 16).choose_algorithm(operation, 8).algorithm == Algorithm::flat, "16 ranks, short blocks");
+    require(Selection({}, 17).choose_algorithm(operation, 8).algorithm == Algorithm::mpi, "17 ranks, short blocks");
   }
 }
 
 void test_number_of_ranks() {
   const std::vector<SelectionEntry> entries{read("scan@2=mpi"), read("scan@8=flat")};
-  const auto at = [&](int ranks) { return Selection(entries, ranks).choose(Operation::scan, 8).algorithm; };
+  const auto at = [&](int ranks) { return Selection(entries, ranks).choose_algorithm(Operation::scan, 8).algorithm; };
   require(at(2) == Algorithm::mpi && at(3) == Algorithm::mpi, "the entry with the nearest number of ranks");
   require(at(8) == Algorithm::flat && at(6) == Algorithm::flat, "the nearest one by ratio");
   require(!Selection(entries, 17).has_ranges(Operation::scan), "no entry is within a factor of two");
@@ -54,7 +56,7 @@ void test_number_of_ranks() {
 void test_several_nodes() {
   const std::vector<SelectionEntry> entries{read("allreduce@8=mpi"), read("allreduce@8x4=leaders-512+lanes")};
   const auto at = [&](int ranks, int nodes, std::size_t bytes) {
-    return Selection(entries, ranks, nodes).choose(Operation::allreduce, bytes).algorithm;
+    return Selection(entries, ranks, nodes).choose_algorithm(Operation::allreduce, bytes).algorithm;
   };
   require(at(8, 4, 512) == Algorithm::leaders && at(8, 4, 513) == Algorithm::lanes, "an entry of several nodes");
   require(at(8, 8, 513) == Algorithm::lanes, "twice as many nodes");
@@ -62,16 +64,17 @@ void test_several_nodes() {
   require(at(8, 1, 8) == Algorithm::mpi, "an entry of one node is for one node");
   require(at(17, 4, 513) == Algorithm::leaders, "too many ranks: what is usual");
   for (const Operation operation : {Operation::gather, Operation::scatter, Operation::scan, Operation::reduce_scatter})
-    require(Selection({}, 2, 2).choose(operation, 8).algorithm == Algorithm::mpi, "not done across nodes");
+    require(Selection({}, 2, 2).choose_algorithm(operation, 8).algorithm == Algorithm::mpi, "not done across nodes");
 }
 
 void test_layout() {
   const Layout layout({7, 9, 7, 9, 7}, 3);
-  require(layout.nodes() == 2 && layout.lanes() == 2 && layout.max_members() == 3 && !layout.is_even(), "two nodes");
-  require(layout.own().node == 1 && layout.own().local == 1, "the own place");
+  require(layout.nodes() == 2 && layout.lanes() == 2 && layout.max_ranks_per_node() == 3 && !layout.is_balanced(),
+          "two nodes");
+  require(layout.own_place().node == 1 && layout.own_place().local == 1, "the own place");
   require(layout.rank_of(0, 2) == 4 && layout.rank_of(1, 0) == 1, "ranks of places");
   require(layout.place_of(4).node == 0 && layout.place_of(4).local == 2, "places of ranks");
-  require(Layout({1, 1, 2, 2}, 0).is_even(), "nodes with equally many ranks");
+  require(Layout({1, 1, 2, 2}, 0).is_balanced(), "nodes with equally many ranks");
 }
 
 void test_bad_texts() {
@@ -104,7 +107,7 @@ void test_bad_texts() {
                            "bcast@2x2=lanes",
                            "after=2"}) {
     SelectionEntry entry;
-    require(!read_selection(text, std::strlen(text), entry), text);
+    require(!parse_selection_entry(text, std::strlen(text), entry), text);
   }
 }
 

@@ -40,7 +40,7 @@ void* memory(std::uint64_t bytes) {
 class Recording {
  public:
   explicit Recording(const std::string& folder) {
-    CHECK(observe::open_file(folder.c_str()));
+    CHECK(observe::open_stream_file(folder.c_str()));
     const auto place = [](std::uint64_t code, std::uint64_t& offset) { return offset = code, code >> 32; };
     encoder_.begin({memory, place, observe::platform::write_chunk});
   }
@@ -59,8 +59,8 @@ class Recording {
   }
   void close() {
     encoder_.finish_chunk();
-    observe::name_file(0, 1);
-    observe::close_file();
+    observe::name_stream_file(0, 1);
+    observe::close_stream_file();
     CHECK(encoder_.accesses() ==
           static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), [](auto& h) { return h.bytes > 0; })));
   }

@@ -19,15 +19,15 @@
 namespace nearfield::collectives {
 namespace {
 
-constexpr std::size_t arena_bytes = std::size_t{1} << 30;  // of addresses; only pages that are written take memory
-constexpr std::size_t first_box = 4096;                    // the page before it has the nonce
+constexpr std::size_t arena_bytes = std::size_t{1} << 30;  // address space; only pages that are written use memory
+constexpr std::size_t first_box_offset = 4096;             // the first page contains the nonce
 constexpr std::size_t box_bytes = (sizeof(Box) + 4095) / 4096 * 4096;
 
-struct Released {
+struct ReleasedBox {
   std::size_t offset;
   std::vector<Box*> boxes;
   std::vector<std::uint64_t> closed;
-  bool is_unused() const {
+  bool is_closed_by_all_ranks() const {
     for (std::size_t i = 0; i < boxes.size(); ++i)
       if (boxes[i]->closed.load(std::memory_order_acquire) <= closed[i]) return false;
     return true;
@@ -39,18 +39,19 @@ struct Arena {
   pid_t owner = 0;
   ArenaAddress address{};
   unsigned char* begin = nullptr;
-  std::size_t end = first_box;
-  std::deque<Released> released;
-  std::unordered_map<std::uint64_t, unsigned char*> peers;  // by nonce
+  std::size_t end = first_box_offset;
+  std::deque<ReleasedBox> released;
+  std::unordered_map<std::uint64_t, unsigned char*> peers;  // where the arenas of peers are mapped, by nonce
 };
 
-// Never destroyed, since MPI may be finalised by a destructor. A forked child makes its own.
-Arena& arena() {
+// Returns the arena of this process. It is never destroyed, since MPI may be finalised by a destructor. A forked child
+// creates its own.
+Arena& process_arena() {
   static Arena& only = *new Arena;
   return only;
 }
 
-std::uint64_t hash(std::uint64_t state, const char* bytes, std::size_t count) {
+std::uint64_t extend_hash(std::uint64_t state, const char* bytes, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     state = (state ^ static_cast<unsigned char>(bytes[i])) * std::uint64_t{1099511628211};
   return state;
@@ -64,14 +65,14 @@ std::uint64_t host_id() {
   close(file);
   struct stat processes;
   if (count <= 0 || stat("/proc/self/ns/pid", &processes) != 0) return 0;
-  const std::uint64_t state = hash(14695981039346656037u, boot, static_cast<std::size_t>(count));
-  return hash(state, reinterpret_cast<const char*>(&processes.st_ino), sizeof processes.st_ino) | 1;
+  const std::uint64_t state = extend_hash(14695981039346656037u, boot, static_cast<std::size_t>(count));
+  return extend_hash(state, reinterpret_cast<const char*>(&processes.st_ino), sizeof processes.st_ino) | 1;
 }
 
-void make(Arena& made) {
+void create_arena(Arena& made) {
   made.owner = getpid();
   made.address = {};
-  made.end = first_box;
+  made.end = first_box_offset;
   made.released.clear();
   const int file = memfd_create("nearfield-collectives", MFD_CLOEXEC);
   if (file < 0) return;
@@ -88,7 +89,7 @@ void make(Arena& made) {
   made.address = {host_id(), nonce, made.owner, file};
 }
 
-unsigned char* map_peer(const ArenaAddress& peer) {
+unsigned char* map_peer_arena(const ArenaAddress& peer) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%lld/fd/%lld", static_cast<long long>(peer.pid),
                 static_cast<long long>(peer.file));
@@ -108,46 +109,46 @@ unsigned char* map_peer(const ArenaAddress& peer) {
 }  // namespace
 
 const ArenaAddress& own_arena() {
-  const std::lock_guard guard(arena().lock);
-  if (arena().owner != getpid()) make(arena());
-  return arena().address;
+  const std::lock_guard guard(process_arena().lock);
+  if (process_arena().owner != getpid()) create_arena(process_arena());
+  return process_arena().address;
 }
 
-std::size_t take_box() {
-  const std::lock_guard guard(arena().lock);
-  auto& released = arena().released;
-  // A rank that has ended without freeing a communicator keeps its box from being reused, but no other one.
-  const auto unused = std::ranges::find_if(released, &Released::is_unused);
+std::size_t allocate_box() {
+  const std::lock_guard guard(process_arena().lock);
+  auto& released = process_arena().released;
+  // A rank that has ended without freeing a communicator prevents the reuse of the boxes of this communicator only.
+  const auto unused = std::ranges::find_if(released, &ReleasedBox::is_closed_by_all_ranks);
   if (unused != released.end()) {
     const std::size_t offset = unused->offset;
     released.erase(unused);
-    Box* const box = reinterpret_cast<Box*>(arena().begin + offset);
+    Box* const box = reinterpret_cast<Box*>(process_arena().begin + offset);
     for (Line& line : box->lines) line.number.store(0, std::memory_order_relaxed);
     box->read.store(0, std::memory_order_relaxed);
     box->sleeps.store(0, std::memory_order_relaxed);
     return offset;
   }
-  if (!arena().begin || arena().end + box_bytes > arena_bytes) return 0;
-  const std::size_t offset = arena().end;
-  arena().end += box_bytes;
+  if (!process_arena().begin || process_arena().end + box_bytes > arena_bytes) return 0;
+  const std::size_t offset = process_arena().end;
+  process_arena().end += box_bytes;
   return offset;
 }
 
-Box* own_box(std::size_t offset) { return reinterpret_cast<Box*>(arena().begin + offset); }
+Box* own_box(std::size_t offset) { return reinterpret_cast<Box*>(process_arena().begin + offset); }
 
 Box* peer_box(const ArenaAddress& peer, std::size_t offset) {
-  const std::lock_guard guard(arena().lock);
-  if (peer.nonce == arena().address.nonce) return own_box(offset);
-  unsigned char*& begin = arena().peers[peer.nonce];
-  if (!begin) begin = map_peer(peer);
+  const std::lock_guard guard(process_arena().lock);
+  if (peer.nonce == process_arena().address.nonce) return own_box(offset);
+  unsigned char*& begin = process_arena().peers[peer.nonce];
+  if (!begin) begin = map_peer_arena(peer);
   return begin ? reinterpret_cast<Box*>(begin + offset) : nullptr;
 }
 
 void release_box(std::size_t offset, Box* const* boxes, const std::uint64_t* closed, int ranks) {
   Box* const own = own_box(offset);
   own->closed.store(own->closed.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  const std::lock_guard guard(arena().lock);
-  arena().released.push_back({offset, {boxes, boxes + ranks}, {closed, closed + ranks}});
+  const std::lock_guard guard(process_arena().lock);
+  process_arena().released.push_back({offset, {boxes, boxes + ranks}, {closed, closed + ranks}});
 }
 
 }  // namespace nearfield::collectives

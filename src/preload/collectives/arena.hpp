@@ -1,8 +1,9 @@
-// The memory from which this process takes its boxes: one file without a name, which the other processes of the node
-// map read-only. It ends with the last process that has it open or mapped, however that process ends.
+// The memory from which this process allocates its boxes: an anonymous file (memfd_create), which the other processes
+// of the node map read-only. The kernel frees the file when the last process that has it open or mapped ends, even by a
+// crash.
 //
-// A peer opens it as /proc/PID/fd/N, for which the kernel requires that the peer could read this process's state: the
-// same user, and not a process that hides itself (PR_SET_DUMPABLE).
+// A peer opens the file as /proc/PID/fd/N. For this, the kernel requires that the peer has the permission to read this
+// process's state: the same user, and a process that is dumpable (PR_SET_DUMPABLE).
 #pragma once
 
 #include <sys/types.h>
@@ -14,25 +15,26 @@
 
 namespace nearfield::collectives {
 
-// How peers find this process's arena. Text of a process: of the same node if `host` is equal.
+// How peers find the arena of this process. Two processes are on the same node if their `host` is equal.
 struct ArenaAddress {
-  std::uint64_t host;   // of the kernel's boot and the namespace of process IDs
-  std::uint64_t nonce;  // stands at the arena's begin
+  std::uint64_t host;   // hash of the kernel's boot ID and the PID namespace; 0: the process has no arena
+  std::uint64_t nonce;  // random number at the beginning of the arena
   std::int64_t pid, file;
 };
 
-// Returns this process's arena, which the first call makes; a `host` of 0 if it cannot be made.
+// Returns the address of this process's arena. The first call creates the arena; if that fails, `host` is 0.
 const ArenaAddress& own_arena();
 
-// Returns the offset of a free box in this process's arena; 0 if there is none. Its counters but `closed` are 0.
-std::size_t take_box();
-// Returns the box at this offset of this process's arena.
+// Allocates a box in this process's arena. Returns its offset; 0 if there is no free box. All counters of the box but
+// `closed` are 0.
+std::size_t allocate_box();
+// Returns the box at `offset` in this process's arena.
 Box* own_box(std::size_t offset);
-// Returns the box at this offset of a peer's arena, mapped read-only; null if that is impossible.
+// Returns the box at `offset` in a peer's arena, mapped read-only; null if the arena cannot be mapped.
 Box* peer_box(const ArenaAddress& peer, std::size_t offset);
 
-// Frees a box that take_box() returned. It is taken again only after all ranks have closed theirs: `boxes` are those of
-// all ranks, `closed` the values of their counters before this communicator used them.
+// Frees a box that allocate_box() has returned. The box is reused only after all ranks have freed theirs: `boxes` are
+// the boxes of all ranks, and `closed` the values of their counters `closed` before this communicator used the boxes.
 void release_box(std::size_t offset, Box* const* boxes, const std::uint64_t* closed, int ranks);
 
 }  // namespace nearfield::collectives

@@ -15,58 +15,60 @@
 namespace nearfield::collectives {
 namespace {
 
-using Key = std::tuple<Operation, int, int, std::size_t>;  // ranks, nodes, bytes
-struct Row {
+using LengthKey = std::tuple<Operation, int, int, std::size_t>;  // ranks, nodes, bytes
+struct LengthCount {
   std::uint64_t calls = 0, ns = 0;
 };
 
-// A program with more different lengths than these has the others rounded up to powers of two.
-constexpr std::size_t max_rows = 1 << 14;
+// If a program uses more different lengths than this, further lengths are rounded up to powers of two.
+constexpr std::size_t max_length_counts = 1 << 14;
 
-// Never destroyed: MPI_Finalize may be called by a destructor.
-std::map<Key, Row>& rows = *new std::map<Key, Row>;
-std::mutex lock;
-thread_local Row* counted = nullptr;  // rows of a map stay where they are
+// The number of calls and their time, by operation, communicator and length. Never destroyed, since MPI_Finalize may be
+// called by a destructor.
+std::map<LengthKey, LengthCount>& length_counts = *new std::map<LengthKey, LengthCount>;
+std::mutex length_counts_lock;
+thread_local LengthCount* last_counted = nullptr;  // of the thread's last call; a std::map does not move its values
 
-const char* folder() {
+const char* output_folder() {
   static const char* const name = std::getenv("NEARFIELD_COLLECTIVES_LENGTHS");
   return name;
 }
 
 }  // namespace
 
-bool counts_lengths() { return folder() && *folder(); }
+bool is_counting_lengths() { return output_folder() && *output_folder(); }
 
-void count_length(Operation operation, int ranks, int nodes, std::size_t bytes) {
-  const std::lock_guard guard(lock);
-  Key key{operation, ranks, nodes, bytes};
-  if (rows.size() >= max_rows && !rows.contains(key)) std::get<std::size_t>(key) = std::bit_ceil(bytes);
-  Row& row = rows[key];
+void count_call_length(Operation operation, int ranks, int nodes, std::size_t bytes) {
+  const std::lock_guard guard(length_counts_lock);
+  LengthKey key{operation, ranks, nodes, bytes};
+  if (length_counts.size() >= max_length_counts && !length_counts.contains(key))
+    std::get<std::size_t>(key) = std::bit_ceil(bytes);
+  LengthCount& row = length_counts[key];
   ++row.calls;
-  counted = &row;
+  last_counted = &row;
 }
 
-void add_time(std::uint64_t ns) {
-  if (!counted) return;
-  const std::lock_guard guard(lock);
-  counted->ns += ns;
-  counted = nullptr;
+void add_call_time(std::uint64_t ns) {
+  if (!last_counted) return;
+  const std::lock_guard guard(length_counts_lock);
+  last_counted->ns += ns;
+  last_counted = nullptr;
 }
 
-void write_lengths(int rank, int ranks) {
-  if (!counts_lengths()) return;
+void write_call_lengths(int rank, int ranks) {
+  if (!is_counting_lengths()) return;
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const std::string path =
-      std::string(folder()) + "/" + host + "-" + std::to_string(static_cast<long>(getpid())) + ".lengths";
+      std::string(output_folder()) + "/" + host + "-" + std::to_string(static_cast<long>(getpid())) + ".lengths";
   std::FILE* const file = std::fopen(path.c_str(), "w");
   bool is_written = file != nullptr;
   if (file) {
-    const std::lock_guard guard(lock);
+    const std::lock_guard guard(length_counts_lock);
     std::fprintf(file, "nearfield-lengths 1 %d %d\n", rank, ranks);
-    for (const auto& [key, row] : rows) {
+    for (const auto& [key, row] : length_counts) {
       const auto& [operation, node_ranks, nodes, bytes] = key;
-      std::fprintf(file, "%s %d %d %zu %llu %llu\n", name_of(operation), node_ranks, nodes, bytes,
+      std::fprintf(file, "%s %d %d %zu %llu %llu\n", operation_name(operation), node_ranks, nodes, bytes,
                    static_cast<unsigned long long>(row.calls), static_cast<unsigned long long>(row.ns));
     }
     is_written = !std::ferror(file);

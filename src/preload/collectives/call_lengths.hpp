@@ -1,10 +1,12 @@
-// Counts the collectives that a program calls, by operation, communicator and length, for `nearfield run --learn`. The
-// key is what rules select by, so that a row says which cells of `nearfield tune --collectives` the program needs. While
-// calls are counted, the MPI library does all collectives that have a length, and their times are the MPI's.
+// Counts the collectives that a program calls, by operation, communicator size and length, for `nearfield run --learn`.
+// Rules select algorithms by the same key, so each row names a case that `nearfield tune --collectives` should measure
+// for the program. While calls are counted, the MPI library performs all collectives that have a length, and their
+// times are those of the MPI's algorithms.
 //
-// NEARFIELD_COLLECTIVES_LENGTHS names a folder, in which each process writes a file at MPI_Finalize: a line
-// "nearfield-lengths 1 RANK RANKS", and a line "OPERATION RANKS NODES BYTES CALLS NANOSECONDS" per row. RANKS is the
-// number of ranks on a node, the largest one if they differ. python/nearfield/apply/learn.py reads it.
+// NEARFIELD_COLLECTIVES_LENGTHS names a folder, in which each process writes a file in MPI_Finalize: a line
+// "nearfield-lengths 1 RANK RANKS", and a line "OPERATION RANKS NODES BYTES CALLS NANOSECONDS" per row. RANKS in a row
+// is the number of ranks on a node, the largest number if the nodes differ. python/nearfield/apply/learn.py reads the
+// files.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +16,16 @@
 
 namespace nearfield::collectives {
 
-// Returns whether this process counts.
-bool counts_lengths();
+// Returns whether this process counts the lengths of its collectives.
+bool is_counting_lengths();
 
-// Counts a call of this thread. A barrier has no length.
-void count_length(Operation operation, int ranks, int nodes, std::size_t bytes);
+// Counts a call of this thread. For a barrier, `bytes` is 0.
+void count_call_length(Operation operation, int ranks, int nodes, std::size_t bytes);
 
-// Adds the time of the call that this thread counted last, if that has none yet.
-void add_time(std::uint64_t ns);
+// Adds `ns` to the row of the call that this thread has counted last, unless a time was already added for this call.
+void add_call_time(std::uint64_t ns);
 
-// Writes the file.
-void write_lengths(int rank, int ranks);
+// Writes the file of this process. `rank` and `ranks` are those of MPI_COMM_WORLD.
+void write_call_lengths(int rank, int ranks);
 
 }  // namespace nearfield::collectives

@@ -1,4 +1,4 @@
-// Do other threads need the core that this thread runs on?
+// Detects whether other threads compete for the core on which this thread runs.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@ namespace nearfield::collectives {
 
 using Nanoseconds = std::int64_t;
 
-// Returns whether this thread has lately waited for a core, though it was ready to run, during more than a twentieth of
-// the time: then whoever waits for a peer should sleep, so that the others, and maybe the peer, can run. Where the
-// system does not report it, returns true. `now` is the time of CLOCK_MONOTONIC. Asks the system once in 20 ms.
+// Returns whether this thread was recently runnable without a core for more than 1/20 of the time. Then a thread that
+// waits for a peer should sleep, so that other threads, possibly the peer, can run. Returns true if the kernel does not
+// report such delays. `now` is the time of CLOCK_MONOTONIC. Reads the kernel's counter at most once in 20 ms.
 bool is_core_shared(Nanoseconds now);
 
 }  // namespace nearfield::collectives

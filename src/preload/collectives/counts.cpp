@@ -9,21 +9,21 @@
 namespace nearfield::collectives {
 namespace {
 
-std::atomic<Counts*> first{nullptr};
+std::atomic<CallCounts*> first_counts{nullptr};
 
 }  // namespace
 
-Counts::Counts(const char* function) : name(function), next(first.load()) {
-  while (!first.compare_exchange_weak(next, this)) {
+CallCounts::CallCounts(const char* function) : name(function), next(first_counts.load()) {
+  while (!first_counts.compare_exchange_weak(next, this)) {
   }
 }
 
-void print_summary(int rank) {
+void print_call_summary(int rank) {
   const int summary = settings().summary;
   if (summary == 0) return;
   unsigned long long direct = 0, left = 0;
   char text[1024] = "", *end = text;
-  for (Counts* counts = first.load(); counts; counts = counts->next) {
+  for (CallCounts* counts = first_counts.load(); counts; counts = counts->next) {
     const unsigned long long number = counts->calls[1].load();
     direct += number;
     left += counts->calls[0].load();
@@ -31,7 +31,7 @@ void print_summary(int rank) {
       end += std::snprintf(end, 64, "%s%s %llu", end == text ? ": " : ", ", counts->name, number);
   }
   std::fprintf(stderr, "nearfield: rank %d did %llu of %llu collectives itself%s\n", rank, direct, direct + left, text);
-  if (!is_loaded_by_all_ranks())
+  if (!is_library_loaded_by_all_ranks())
     std::fprintf(
         stderr,
         "nearfield: the MPI library did them all, because the ranks are on several nodes, or not known to be on "
@@ -43,7 +43,7 @@ void print_summary(int rank) {
         "times\n",
         rank, sleeps, static_cast<unsigned long long>(wakes_on_shared_core.load()));
   if (summary == 1) return;
-  for (Counts* counts = first.load(); counts; counts = counts->next)
+  for (CallCounts* counts = first_counts.load(); counts; counts = counts->next)
     std::fprintf(
         stderr, "nearfield: %s: %llu direct in %.6f s, %llu by the MPI library in %.6f s\n", counts->name,
         static_cast<unsigned long long>(counts->calls[1].load()), static_cast<double>(counts->ns[1].load()) * 1e-9,
@@ -52,10 +52,10 @@ void print_summary(int rank) {
 
 }  // namespace nearfield::collectives
 
-// Called by name, by measure.cpp. Returns how many collectives of this process were direct.
+// Returns the number of collectives of this process that were direct. measure.cpp finds this function by dlsym.
 NEARFIELD_EXPORT unsigned long long nearfield_collectives_count_direct() {
   unsigned long long direct = 0;
-  for (auto* counts = nearfield::collectives::first.load(); counts; counts = counts->next)
+  for (auto* counts = nearfield::collectives::first_counts.load(); counts; counts = counts->next)
     direct += counts->calls[1].load();
   return direct;
 }

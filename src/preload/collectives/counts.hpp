@@ -1,4 +1,5 @@
-// How many collectives were direct, and what they took. Several threads of a process may lose counts to each other.
+// Counts the collectives that were direct (performed by this library) and those forwarded to the MPI library, and
+// measures their time. If several threads of a process call MPI at the same time, counts may be lost.
 #pragma once
 
 #include <atomic>
@@ -10,36 +11,36 @@
 
 namespace nearfield::collectives {
 
-// Of one MPI function, [1] of direct calls and [0] of those that were left to the MPI library.
-struct Counts {
+// The counts of one MPI function: [1] of direct calls, [0] of calls forwarded to the MPI library.
+struct CallCounts {
   const char* name;
   std::atomic<std::uint64_t> calls[2]{};
-  std::atomic<std::uint64_t> ns[2]{};  // if the settings ask for times
-  Counts* next = nullptr;
+  std::atomic<std::uint64_t> ns[2]{};  // total time of the calls, if the settings request times
+  CallCounts* next = nullptr;
 
-  // Adds itself to the list of all; called once per function, at its first call.
-  explicit Counts(const char* function);
+  // Adds this object to the list of all counts. Constructed once per MPI function, in the function's first call.
+  explicit CallCounts(const char* function);
 };
 
-// Counts a call, and measures it if the settings ask for times, from its construction to its destruction.
+// Counts one call and, if the settings request times, measures the time from construction to destruction.
 class CountedCall {
  public:
-  explicit CountedCall(Counts& counts)
+  explicit CountedCall(CallCounts& counts)
       : counts_(counts), begin_ns_(settings().summary > 1 || settings().counts_lengths ? read_clock_ns() : 0) {}
   CountedCall(const CountedCall&) = delete;
   CountedCall& operator=(const CountedCall&) = delete;
   ~CountedCall() {
-    add(counts_.calls[is_direct], 1);
+    add_relaxed(counts_.calls[is_direct], 1);
     if (!begin_ns_) return;
     const std::uint64_t ns = read_clock_ns() - begin_ns_;
-    add(counts_.ns[is_direct], ns);
-    if (settings().counts_lengths) add_time(ns);
+    add_relaxed(counts_.ns[is_direct], ns);
+    if (settings().counts_lengths) add_call_time(ns);
   }
 
   bool is_direct = false;
 
  private:
-  static void add(std::atomic<std::uint64_t>& sum, std::uint64_t number) {
+  static void add_relaxed(std::atomic<std::uint64_t>& sum, std::uint64_t number) {
     sum.store(sum.load(std::memory_order_relaxed) + number, std::memory_order_relaxed);
   }
 
@@ -49,14 +50,14 @@ class CountedCall {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
   }
 
-  Counts& counts_;
+  CallCounts& counts_;
   std::uint64_t begin_ns_;
 };
 
-// How often this process slept in waits because other threads needed its core, and how often a peer woke it.
+// The number of sleeps of this process in waits because other threads needed its core, and of wake-ups by a peer.
 inline std::atomic<std::uint64_t> sleeps_on_shared_core{0}, wakes_on_shared_core{0};
 
-// Writes the counts on standard error if the settings say so. Called by one rank.
-void print_summary(int rank);
+// Writes the counts of this process to standard error if the settings request a summary. Called by one rank.
+void print_call_summary(int rank);
 
 }  // namespace nearfield::collectives

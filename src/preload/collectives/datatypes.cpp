@@ -8,48 +8,48 @@
 namespace nearfield::collectives {
 namespace {
 
-// Handles are pointers or numbers.
-std::uint64_t number_of(MPI_Datatype type) {
+// Returns the handle, which is a pointer or an integer, as an integer.
+std::uint64_t handle_bits(MPI_Datatype type) {
   std::uint64_t number = 0;
   std::memcpy(&number, &type, sizeof type);
   return number;
 }
 
-Arithmetic integer(std::size_t bytes, bool is_signed) {
+ElementType integer_element(std::size_t bytes, bool is_signed) {
   switch (bytes) {
     case 1:
-      return is_signed ? Arithmetic::int8 : Arithmetic::uint8;
+      return is_signed ? ElementType::int8 : ElementType::uint8;
     case 2:
-      return is_signed ? Arithmetic::int16 : Arithmetic::uint16;
+      return is_signed ? ElementType::int16 : ElementType::uint16;
     case 4:
-      return is_signed ? Arithmetic::int32 : Arithmetic::uint32;
+      return is_signed ? ElementType::int32 : ElementType::uint32;
     case 8:
-      return is_signed ? Arithmetic::int64 : Arithmetic::uint64;
+      return is_signed ? ElementType::int64 : ElementType::uint64;
     default:
-      return Arithmetic::none;
+      return ElementType::none;
   }
 }
 
-Arithmetic floating(std::size_t bytes) {
-  return bytes == 4 ? Arithmetic::float32 : bytes == 8 ? Arithmetic::float64 : Arithmetic::none;
+ElementType floating_element(std::size_t bytes) {
+  return bytes == 4 ? ElementType::float32 : bytes == 8 ? ElementType::float64 : ElementType::none;
 }
 
-// Open addressing, since the table is read in each call.
-class NamedTypes {
+// A hash table of the predefined datatypes, with open addressing, since each collective looks up its datatype.
+class PredefinedTypes {
  public:
-  NamedTypes() {
-    const auto as_signed = [](std::size_t bytes) { return integer(bytes, true); };
-    const auto as_unsigned = [](std::size_t bytes) { return integer(bytes, false); };
-    const auto as_none = [](std::size_t) { return Arithmetic::none; };
+  PredefinedTypes() {
+    const auto as_signed = [](std::size_t bytes) { return integer_element(bytes, true); };
+    const auto as_unsigned = [](std::size_t bytes) { return integer_element(bytes, false); };
+    const auto as_none = [](std::size_t) { return ElementType::none; };
     for (MPI_Datatype type : {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
                               MPI_INT32_T, MPI_INT64_T, MPI_INTEGER, MPI_AINT, MPI_OFFSET, MPI_COUNT})
-      add(type, as_signed);
+      add_type(type, as_signed);
     for (MPI_Datatype type : {MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
                               MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T})
-      add(type, as_unsigned);
+      add_type(type, as_unsigned);
     for (MPI_Datatype type : {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8})
-      add(type, floating);
-    for (MPI_Datatype type : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) add(type, as_signed);
+      add_type(type, floating_element);
+    for (MPI_Datatype type : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) add_type(type, as_signed);
     for (MPI_Datatype type : {MPI_CHAR,
                               MPI_BYTE,
                               MPI_PACKED,
@@ -76,11 +76,11 @@ class NamedTypes {
                               MPI_2REAL,
                               MPI_2DOUBLE_PRECISION,
                               MPI_2INTEGER})
-      add(type, as_none);
+      add_type(type, as_none);
   }
 
-  const NamedType* find(MPI_Datatype type) const {
-    const std::uint64_t number = number_of(type);
+  const PredefinedType* find(MPI_Datatype type) const {
+    const std::uint64_t number = handle_bits(type);
     for (std::size_t at = index_of(number); slots_[at].number != 0; at = (at + 1) % size)
       if (slots_[at].number == number) return &slots_[at].type;
     return nullptr;
@@ -90,30 +90,30 @@ class NamedTypes {
   static constexpr std::size_t size = 256;
   struct Slot {
     std::uint64_t number = 0;
-    NamedType type{};
+    PredefinedType type{};
   };
 
   static std::size_t index_of(std::uint64_t number) { return (number ^ number >> 8 ^ number >> 16) % size; }
 
   template <class Classify>
-  void add(MPI_Datatype type, Classify classify) {
+  void add_type(MPI_Datatype type, Classify classify) {
     int bytes = 0;
     MPI_Aint lower = 0, extent = 0;
-    if (type == MPI_DATATYPE_NULL || number_of(type) == 0 || find(type)) return;
-    if (PMPI(MPI_Type_size)(type, &bytes) != MPI_SUCCESS || bytes <= 0) return;  // a Fortran type that is not there
+    if (type == MPI_DATATYPE_NULL || handle_bits(type) == 0 || find(type)) return;
+    if (PMPI(MPI_Type_size)(type, &bytes) != MPI_SUCCESS || bytes <= 0) return;  // a Fortran type without support
     PMPI(MPI_Type_get_extent)(type, &lower, &extent);
-    std::size_t at = index_of(number_of(type));
+    std::size_t at = index_of(handle_bits(type));
     while (slots_[at].number != 0) at = (at + 1) % size;
     const auto size_bytes = static_cast<std::size_t>(bytes);
-    slots_[at] = {number_of(type), {size_bytes, static_cast<std::size_t>(extent), classify(size_bytes)}};
+    slots_[at] = {handle_bits(type), {size_bytes, static_cast<std::size_t>(extent), classify(size_bytes)}};
   }
 
   Slot slots_[size];
 };
 
-// Calls `pack(first element, elements)` for parts of at max_elements 1 GiB, since MPI_Pack counts bytes as int.
+// Calls `pack(first element, number of elements)` for parts of at most 1 GiB, since MPI_Pack counts bytes as int.
 template <class Pack>
-void for_parts(std::int64_t count, MPI_Datatype type, Pack pack) {
+void for_each_part(std::int64_t count, MPI_Datatype type, Pack pack) {
   const std::int64_t bytes = size_of(type);
   const std::int64_t max_elements = bytes > 0 ? std::max<std::int64_t>((std::int64_t{1} << 30) / bytes, 1) : count;
   for (std::int64_t first = 0; first < count; first += max_elements)
@@ -122,32 +122,32 @@ void for_parts(std::int64_t count, MPI_Datatype type, Pack pack) {
 
 }  // namespace
 
-const NamedType* find_named(MPI_Datatype type) {
-  static const NamedTypes& types = *new NamedTypes;
+const PredefinedType* find_predefined_type(MPI_Datatype type) {
+  static const PredefinedTypes& types = *new PredefinedTypes;
   return types.find(type);
 }
 
 std::int64_t size_of(MPI_Datatype type) {
-  if (const NamedType* named = find_named(type)) return static_cast<std::int64_t>(named->bytes);
+  if (const PredefinedType* named = find_predefined_type(type)) return static_cast<std::int64_t>(named->bytes);
   MPI_Count bytes = -1;
   return PMPI(MPI_Type_size_x)(type, &bytes) == MPI_SUCCESS ? bytes : -1;
 }
 
 std::int64_t extent_of(MPI_Datatype type) {
-  if (const NamedType* named = find_named(type)) return static_cast<std::int64_t>(named->extent);
+  if (const PredefinedType* named = find_predefined_type(type)) return static_cast<std::int64_t>(named->extent);
   MPI_Aint lower = 0, extent = 0;
   PMPI(MPI_Type_get_extent)(type, &lower, &extent);
   return extent;
 }
 
-Outgoing::Outgoing(const void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm)
+SendBuffer::SendBuffer(const void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm)
     : data_(static_cast<const Bytes*>(buffer)), bytes_(static_cast<std::size_t>(count * size_of(type))) {
-  const NamedType* named = find_named(type);
+  const PredefinedType* named = find_predefined_type(type);
   if ((named && named->is_dense()) || bytes_ == 0) return;
-  copy_ = make_buffer(bytes_);
+  copy_ = allocate_buffer(bytes_);
   const auto extent = extent_of(type);
   std::size_t done = 0;
-  for_parts(count, type, [&](std::int64_t first, int elements) {
+  for_each_part(count, type, [&](std::int64_t first, int elements) {
     int position = 0;
     const auto part = static_cast<std::size_t>(elements * size_of(type));
     PMPI(MPI_Pack)(data_ + first * extent, elements, type, copy_.get() + done, static_cast<int>(part), &position, comm);
@@ -156,30 +156,30 @@ Outgoing::Outgoing(const void* buffer, std::int64_t count, MPI_Datatype type, MP
   data_ = copy_.get();
 }
 
-void Outgoing::copy() {
+void SendBuffer::ensure_private_copy() {
   if (copy_ || bytes_ == 0) return;
-  copy_ = make_buffer(bytes_);
+  copy_ = allocate_buffer(bytes_);
   data_ = static_cast<const Bytes*>(std::memcpy(copy_.get(), data_, bytes_));
 }
 
-Incoming::Incoming(void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm)
+ReceiveBuffer::ReceiveBuffer(void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm)
     : buffer_(buffer),
       count_(count),
       type_(type),
       comm_(comm),
       data_(static_cast<Bytes*>(buffer)),
       bytes_(static_cast<std::size_t>(count * size_of(type))) {
-  const NamedType* named = find_named(type);
+  const PredefinedType* named = find_predefined_type(type);
   if ((named && named->is_dense()) || bytes_ == 0) return;
-  copy_ = make_buffer(bytes_);
+  copy_ = allocate_buffer(bytes_);
   data_ = copy_.get();
 }
 
-void Incoming::unpack() {
+void ReceiveBuffer::unpack() {
   if (!copy_) return;
   const auto extent = extent_of(type_);
   std::size_t done = 0;
-  for_parts(count_, type_, [&](std::int64_t first, int elements) {
+  for_each_part(count_, type_, [&](std::int64_t first, int elements) {
     int position = 0;
     const auto part = static_cast<std::size_t>(elements * size_of(type_));
     PMPI(MPI_Unpack)(copy_.get() + done, static_cast<int>(part), &position,

@@ -1,4 +1,4 @@
-// Data of any MPI datatype as contiguous bytes.
+// Presents buffers of any MPI datatype as contiguous bytes.
 #pragma once
 
 #include <mpi.h>
@@ -10,8 +10,8 @@
 
 namespace nearfield::collectives {
 
-// The arithmetic that this library does itself.
-enum class Arithmetic : unsigned char {
+// The element types on which this library performs reductions itself.
+enum class ElementType : unsigned char {
   none,
   int8,
   uint8,
@@ -25,29 +25,30 @@ enum class Arithmetic : unsigned char {
   float64
 };
 
-// A predefined datatype.
-struct NamedType {
+// A predefined MPI datatype: its size, its extent and its arithmetic.
+struct PredefinedType {
   std::size_t bytes, extent;
-  Arithmetic arithmetic;
+  ElementType arithmetic;
   bool is_dense() const { return bytes == extent; }
 };
 
-// Returns null if the datatype is none of the predefined ones.
-const NamedType* find_named(MPI_Datatype type);
+// Returns the description of a predefined datatype; null if `type` is a derived datatype.
+const PredefinedType* find_predefined_type(MPI_Datatype type);
 
-// Returns the bytes of one element, without gaps; negative if the datatype is invalid.
+// Returns the size of one element in bytes, without gaps; a negative number if the datatype is invalid.
 std::int64_t size_of(MPI_Datatype type);
 std::int64_t extent_of(MPI_Datatype type);
 
-// A buffer that the program sends: the program's own if its data are contiguous, else a packed copy. It may lack an
-// address only if it has no bytes.
-class Outgoing {
+// A send buffer as contiguous bytes: the program's own buffer if its elements are contiguous, otherwise a packed copy.
+// The program's buffer may be null only if it has no bytes.
+class SendBuffer {
  public:
-  Outgoing(const void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm);
+  SendBuffer(const void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm);
   const Bytes* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  // Copies the data, unless they are a copy already: the program's own will be overwritten.
-  void copy();
+  // Makes a private copy of the data, unless data() is a packed copy already. Needed if the program's buffer will be
+  // overwritten by the collective.
+  void ensure_private_copy();
 
  private:
   Buffer copy_;
@@ -55,10 +56,11 @@ class Outgoing {
   std::size_t bytes_;
 };
 
-// A buffer that the program receives with, as Outgoing. unpack() completes it.
-class Incoming {
+// A receive buffer as contiguous bytes, like SendBuffer: received data are written to data(), and unpack() moves them
+// to the program's buffer if data() is a temporary buffer.
+class ReceiveBuffer {
  public:
-  Incoming(void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm);
+  ReceiveBuffer(void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm);
   Bytes* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   void unpack();

@@ -1,4 +1,4 @@
-// Runs the algorithm that was chosen for a collective of the ranks of one node.
+// Runs the algorithm that was selected for a collective among the ranks of one node.
 #pragma once
 
 #include "collectives/doubling.hpp"
@@ -12,26 +12,27 @@ namespace nearfield::collectives {
 using LiveExchange = Exchange<LivePort>;
 using LiveReduction = Reduction<Operator>;
 
-inline void run_barrier(LiveExchange& x, Choice choice) {
+inline void run_barrier(LiveExchange& x, AlgorithmChoice choice) {
   if (choice.algorithm == Algorithm::grouped) return barrier_in_groups(x, {choice.group});
   if (choice.algorithm == Algorithm::doubling) return barrier_by_dissemination(x);
   barrier(x);
 }
 
-inline void run_bcast(LiveExchange& x, Bytes* data, std::size_t bytes, int root, Choice choice) {
+inline void run_bcast(LiveExchange& x, Bytes* data, std::size_t bytes, int root, AlgorithmChoice choice) {
   if (choice.algorithm == Algorithm::slices) return bcast_in_slices(x, data, bytes, root);
   if (choice.algorithm == Algorithm::grouped) return bcast_in_groups(x, data, bytes, root, {choice.group});
   bcast(x, data, bytes, root);
 }
 
 inline void run_reduce(LiveExchange& x, const Bytes* data, Bytes* receive, const LiveReduction& all, int root,
-                       Choice choice) {
+                       AlgorithmChoice choice) {
   if (choice.algorithm == Algorithm::doubling && all.bytes() <= slot_bytes)
     return reduce_by_doubling(x, data, receive, all, root);
   reduce(x, data, receive, all, root);
 }
 
-inline void run_allreduce(LiveExchange& x, const Bytes* data, Bytes* receive, const LiveReduction& all, Choice choice) {
+inline void run_allreduce(LiveExchange& x, const Bytes* data, Bytes* receive, const LiveReduction& all,
+                          AlgorithmChoice choice) {
   switch (choice.algorithm) {
     case Algorithm::whole:
       return allreduce_whole(x, data, receive, all);

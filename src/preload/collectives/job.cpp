@@ -10,7 +10,8 @@
 namespace nearfield::collectives {
 namespace {
 
-// Variables that launchers set for each rank: the number of the job's ranks and that of the ranks on this node.
+// Environment variables that launchers set for each rank: the number of ranks of the job, and of the ranks on this
+// node.
 constexpr struct {
   const char *ranks, *on_this_node;
 } rank_variables[] = {
@@ -19,39 +20,41 @@ constexpr struct {
     {"PMI_SIZE", "PMI_LOCAL_SIZE"},                          // PALS
     {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"},    // MVAPICH
 };
-// The number of the job's ranks and that of its nodes.
+// Environment variables with the number of ranks and the number of nodes of the job.
 constexpr struct {
   const char *ranks, *nodes;
 } node_variables[] = {{"SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"}, {"FLUX_JOB_SIZE", "FLUX_JOB_NNODES"}};
 
-bool has_value(const char* variable, int value) {
+bool is_variable_equal_to(const char* variable, int value) {
   const char* const text = std::getenv(variable);
   return text && std::to_string(value) == text;
 }
 
-// The number of ranks must be the MPI's: the variables may be another launcher's, inside which this job was started.
-bool is_on_one_node() {
+// Returns whether the launcher's variables say that all ranks are on one node. Ignores variables whose number of ranks
+// differs from the size of MPI_COMM_WORLD: they belong to another launcher, inside which this job was started.
+bool is_job_on_one_node() {
   int is_initialized = 0, ranks = 0;
   if (PMPI(MPI_Initialized)(&is_initialized) != MPI_SUCCESS || !is_initialized) return false;
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
   for (const auto& [all, on_this_node] : rank_variables)
-    if (std::getenv(all) && std::getenv(on_this_node)) return has_value(all, ranks) && has_value(on_this_node, ranks);
+    if (std::getenv(all) && std::getenv(on_this_node))
+      return is_variable_equal_to(all, ranks) && is_variable_equal_to(on_this_node, ranks);
   for (const auto& [all, nodes] : node_variables)
-    if (std::getenv(nodes)) return has_value(all, ranks) && has_value(nodes, 1);
+    if (std::getenv(nodes)) return is_variable_equal_to(all, ranks) && is_variable_equal_to(nodes, 1);
   return false;
 }
 
 }  // namespace
 
-bool is_loaded_by_all_ranks() {
-  static const bool is_loaded = settings().all_nodes || is_on_one_node();
+bool is_library_loaded_by_all_ranks() {
+  static const bool is_loaded = settings().all_nodes || is_job_on_one_node();
   return is_loaded;
 }
 
-bool is_within_job(MPI_Comm comm) {
+bool is_communicator_within_job(MPI_Comm comm) {
   int is_initialized = 0;
   if (PMPI(MPI_Initialized)(&is_initialized) != MPI_SUCCESS) return false;
-  if (!is_initialized) return false;  // only sessions: there is no world to compare with
+  if (!is_initialized) return false;  // MPI was started by sessions alone, without MPI_COMM_WORLD
   MPI_Group group, world;
   if (PMPI(MPI_Comm_group)(comm, &group) != MPI_SUCCESS) return false;
   int is_within = PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world) == MPI_SUCCESS;

@@ -1,6 +1,6 @@
-// What goes between nodes: the MPI library's collectives on a communicator of one rank of each node, whose ranks have
-// the numbers of the nodes. Lengths and counts must fit into an int. Errors end the program, because the other ranks of
-// the nodes count on the data.
+// The communication between nodes: the MPI library's collectives on a communicator that has one rank of each node, in
+// which the number of a rank is the number of its node. Lengths and counts must fit into an int. Errors abort the job,
+// because the other ranks of the nodes rely on the data.
 #pragma once
 
 #include <mpi.h>
@@ -15,7 +15,7 @@ namespace nearfield::collectives {
 
 struct Lane {
   MPI_Comm comm;
-  MPI_Datatype type = MPI_BYTE;  // of reductions
+  MPI_Datatype type = MPI_BYTE;  // element datatype of reductions
   MPI_Op op = MPI_OP_NULL;
 
   void barrier() const { PMPI(MPI_Barrier)(comm); }
@@ -25,15 +25,15 @@ struct Lane {
   void allreduce(Bytes* data, std::size_t count) const {
     PMPI(MPI_Allreduce)(MPI_IN_PLACE, data, static_cast<int>(count), type, op, comm);
   }
-  // The root's result replaces its data, which it sends from a copy, because MPICH 4.0.2 crashes in an MPI_Reduce in
-  // place whose root is not rank 0.
+  // The result replaces `data` on the root. The root sends from a copy, because MPICH 4.0.2 crashes in an MPI_Reduce
+  // with MPI_IN_PLACE whose root is not rank 0.
   void reduce(Bytes* data, std::size_t count, int root) const {
     int rank = 0;
     PMPI(MPI_Comm_rank)(comm, &rank);
     Buffer copy;
     if (rank == root) {
       const std::size_t bytes = count * static_cast<std::size_t>(extent_of(type));
-      copy = make_buffer(bytes);
+      copy = allocate_buffer(bytes);
       std::memcpy(copy.get(), data, bytes);
     }
     PMPI(MPI_Reduce)(copy ? copy.get() : data, data, static_cast<int>(count), type, op, root, comm);

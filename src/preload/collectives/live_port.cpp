@@ -23,10 +23,11 @@ namespace nearfield::collectives {
 namespace {
 
 constexpr Nanoseconds millisecond = 1'000'000;
-constexpr Nanoseconds spin_time = 5 * millisecond;       // then a rank sleeps even if it has a core for itself
-constexpr Nanoseconds min_sleep = millisecond / 10;      // a rank that is not woken, since its peer has not looked for
-constexpr Nanoseconds max_sleep = millisecond / 2;       // sleepers, continues that much later
-constexpr Nanoseconds check_period = 500 * millisecond;  // for peers that have died
+constexpr Nanoseconds max_spin_time = 5 * millisecond;  // then a rank sleeps even if no other thread needs its core
+// The shortest and the longest time-out of one sleep. A rank continues after this time if its peer does not wake it,
+// because the peer has not looked for sleepers yet.
+constexpr Nanoseconds min_sleep = millisecond / 10, max_sleep = millisecond / 2;
+constexpr Nanoseconds peer_check_period = 500 * millisecond;  // between two checks whether the awaited peer has died
 
 Nanoseconds now() {
   timespec time;
@@ -34,21 +35,21 @@ Nanoseconds now() {
   return time.tv_sec * Nanoseconds{1'000'000'000} + time.tv_nsec;
 }
 
-// The part of a counter that a futex compares. It lies in memory that the ranks share, mapped for reading alone.
-const std::uint32_t* low_word(const Counter& counter) {
+// Returns the low 32 bits of a counter, which a futex compares. They lie in shared memory that is mapped read-only.
+const std::uint32_t* futex_word(const Counter& counter) {
   static_assert(std::endian::native == std::endian::little);
   return reinterpret_cast<const std::uint32_t*>(&counter);
 }
 
-// Sleeps for some time, or until the counter's owner wakes its sleepers, unless the counter has grown meanwhile. Returns
-// whether the owner has woken this thread.
-bool sleep_on(const Counter& counter, std::uint64_t seen, Nanoseconds duration) {
+// Sleeps by FUTEX_WAIT for at most `duration`, or until the owner of the counter wakes its sleepers; not at all if the
+// counter no longer equals `seen`. Returns whether the owner has woken this thread.
+bool sleep_on_counter(const Counter& counter, std::uint64_t seen, Nanoseconds duration) {
   const timespec time{0, duration};
-  return syscall(SYS_futex, low_word(counter), FUTEX_WAIT, static_cast<std::uint32_t>(seen), &time, nullptr, 0) == 0;
+  return syscall(SYS_futex, futex_word(counter), FUTEX_WAIT, static_cast<std::uint32_t>(seen), &time, nullptr, 0) == 0;
 }
 
-// Returns whether the process has ended; a zombie has.
-bool has_ended(pid_t process) {
+// Returns whether the process has ended. A zombie counts as ended.
+bool has_process_ended(pid_t process) {
   char path[64], text[512] = {};
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
   const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -60,10 +61,10 @@ bool has_ended(pid_t process) {
   return end_of_name && (end_of_name[2] == 'Z' || end_of_name[2] == 'X');
 }
 
-// Calls `copy(own address, their address, bytes)`, which returns how many bytes it has copied, until all are. Returns
-// whether they are.
+// Calls `copy(own address, peer's address, bytes)`, which returns the number of bytes that it has copied, until all
+// bytes are copied. Returns false if a call fails.
 template <class CopySome>
-bool transfer(void* own, std::uintptr_t theirs, std::size_t bytes, CopySome copy) {
+bool copy_all_bytes(void* own, std::uintptr_t theirs, std::size_t bytes, CopySome copy) {
   auto* at = static_cast<Bytes*>(own);
   while (bytes > 0) {
     const ssize_t done = copy(at, theirs, bytes);
@@ -75,7 +76,7 @@ bool transfer(void* own, std::uintptr_t theirs, std::size_t bytes, CopySome copy
 }
 
 template <class Function>
-Function* find_in_heap(const char* name) {
+Function* find_heap_function(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
@@ -84,34 +85,34 @@ Function* find_in_heap(const char* name) {
 LivePort::LivePort(MPI_Comm comm, std::vector<pid_t> processes)
     : comm_(comm),
       processes_(std::move(processes)),
-      heap_{find_in_heap<decltype(nearfield_heap_read)>("nearfield_heap_read"),
-            find_in_heap<decltype(nearfield_heap_poll)>("nearfield_heap_poll")} {}
+      heap_{find_heap_function<decltype(nearfield_heap_read)>("nearfield_heap_read"),
+            find_heap_function<decltype(nearfield_heap_poll)>("nearfield_heap_poll")} {}
 
-void LivePort::wait_long(const Counter& counter, std::uint64_t number, int rank) {
+void LivePort::wait_after_spinning(const Counter& counter, std::uint64_t number, int rank) {
   const Nanoseconds begin = now();
-  Nanoseconds next_check = begin + check_period, sleep = min_sleep;
+  Nanoseconds next_check = begin + peer_check_period, sleep = min_sleep;
   const bool is_shared = is_core_shared(begin);
   bool sleeps = is_shared;
   if (auto& own = boxes_[static_cast<std::size_t>(rank_)]->sleeps; (own.load(std::memory_order_relaxed) != 0) != sleeps)
-    own.store(sleeps, std::memory_order_relaxed);  // only a change takes the line from the others' caches
+    own.store(sleeps, std::memory_order_relaxed);  // a store would invalidate the line in the peers' caches
   for (int i = 0;; ++i) {
     if (heap_.poll) heap_.poll();
-    progress();
+    drive_mpi_progress();
     const std::uint64_t seen = counter.load(std::memory_order_acquire);
     if (seen >= number) break;
     if (!sleeps) {
-      sleeps = i % 64 == 63 && now() - begin > spin_time;
+      sleeps = i % 64 == 63 && now() - begin > max_spin_time;
       continue;
     }
-    const bool is_woken = sleep_on(counter, seen, sleep);
+    const bool is_woken = sleep_on_counter(counter, seen, sleep);
     if (is_shared) {
       sleeps_on_shared_core.fetch_add(1, std::memory_order_relaxed);
       wakes_on_shared_core.fetch_add(is_woken, std::memory_order_relaxed);
     }
     sleep = std::min(2 * sleep, max_sleep);
     if (now() < next_check) continue;
-    end_if_dead(rank);
-    next_check = now() + check_period;
+    abort_if_peer_died(rank);
+    next_check = now() + peer_check_period;
   }
   spins_ = now() - begin > millisecond / 20 ? std::max(spins_ / 2, min_spins) : std::min(spins_ * 2, max_spins);
 }
@@ -123,21 +124,22 @@ void LivePort::look_for_sleepers() {
   });
 }
 
-// A peer that goes to sleep at this moment may miss it, and then continues after its time.
+// Wakes all threads that sleep on the counter, by FUTEX_WAKE. A peer that is just going to sleep may miss the call, and
+// then continues when its sleep times out.
 void LivePort::wake_sleepers(const Counter& counter) {
-  syscall(SYS_futex, low_word(counter), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  syscall(SYS_futex, futex_word(counter), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// A probe on the program's communicator receives nothing. One on MPI_COMM_SELF does not suffice: MPICH 4.0 drives no
-// progress by it.
-void LivePort::progress() const {
+// Drives the MPI library's progress by an MPI_Iprobe on the program's communicator, which receives nothing. A probe on
+// MPI_COMM_SELF does not suffice: in MPICH 4.0 it drives no progress.
+void LivePort::drive_mpi_progress() const {
   int flag = 0;
   PMPI(MPI_Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
 }
 
-bool LivePort::try_to_read(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits) const {
+bool LivePort::try_read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits) const {
   const pid_t process = processes_[static_cast<std::size_t>(rank)];
-  return transfer(to, from, bytes, [&](void* own, std::uintptr_t theirs, std::size_t length) {
+  return copy_all_bytes(to, from, bytes, [&](void* own, std::uintptr_t theirs, std::size_t length) {
     if (heap_.read) return heap_.read(process, own, theirs, length, owner_waits);
     const iovec local{own, length}, remote{reinterpret_cast<void*>(theirs), length};
     return process_vm_readv(process, &local, 1, &remote, 1, 0);
@@ -145,24 +147,24 @@ bool LivePort::try_to_read(int rank, void* to, std::uintptr_t from, std::size_t 
 }
 
 void LivePort::read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits) {
-  if (!try_to_read(rank, to, from, bytes, owner_waits)) end_program(rank, std::strerror(errno));
+  if (!try_read_memory(rank, to, from, bytes, owner_waits)) abort_job(rank, std::strerror(errno));
 }
 
 void LivePort::write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes) {
   const pid_t process = processes_[static_cast<std::size_t>(rank)];
   const bool is_written =
-      transfer(const_cast<void*>(from), to, bytes, [&](void* own, std::uintptr_t theirs, std::size_t length) {
+      copy_all_bytes(const_cast<void*>(from), to, bytes, [&](void* own, std::uintptr_t theirs, std::size_t length) {
         const iovec local{own, length}, remote{reinterpret_cast<void*>(theirs), length};
         return process_vm_writev(process, &local, 1, &remote, 1, 0);
       });
-  if (!is_written) end_program(rank, std::strerror(errno));
+  if (!is_written) abort_job(rank, std::strerror(errno));
 }
 
-void LivePort::end_if_dead(int rank) const {
-  if (has_ended(processes_[static_cast<std::size_t>(rank)])) end_program(rank, "its process has ended");
+void LivePort::abort_if_peer_died(int rank) const {
+  if (has_process_ended(processes_[static_cast<std::size_t>(rank)])) abort_job(rank, "its process has ended");
 }
 
-void LivePort::end_program(int rank, const char* why) const {
+void LivePort::abort_job(int rank, const char* why) const {
   std::fprintf(stderr, "nearfield: a collective cannot read the data of process %d: %s\n",
                static_cast<int>(processes_[static_cast<std::size_t>(rank)]), why);
   PMPI(MPI_Abort)(comm_, 1);

@@ -1,4 +1,4 @@
-// How a rank waits for its peers and reads their memory in a running program.
+// The Port of an Exchange in a running MPI program: how a rank waits for its peers and accesses their memory.
 #pragma once
 
 #include <mpi.h>
@@ -17,12 +17,13 @@ class LivePort {
  public:
   using Box = collectives::Box;
 
-  // `processes` are the IDs of the processes of the exchange's ranks. The communicator must outlive the port; it is used
-  // to drive the MPI library's progress and, if a peer dies, to end the program.
+  // `processes[i]` is the process ID of rank i of the exchange. The communicator must outlive the port; it is used to
+  // drive the MPI library's progress and, if a peer dies, to abort the job.
   LivePort(MPI_Comm comm, std::vector<pid_t> processes);
 
-  // Gives the boxes of all ranks, as mapped by this process, which must outlive the port, and the own rank.
-  void use_boxes(std::span<Box* const> boxes, int rank) { boxes_ = boxes, rank_ = rank; }
+  // Sets the boxes of all ranks, at the addresses where this process has mapped them, and this process's rank in the
+  // exchange. The boxes must outlive the port.
+  void set_boxes(std::span<Box* const> boxes, int rank) { boxes_ = boxes, rank_ = rank; }
 
   void publish(Counter& counter, std::uint64_t number) {
     counter.store(number, std::memory_order_release);
@@ -30,13 +31,13 @@ class LivePort {
     if (has_sleepers_) wake_sleepers(counter);
   }
 
-  void wait(const Counter& counter, std::uint64_t number, int rank, Wait) {
+  void wait(const Counter& counter, std::uint64_t number, int rank, WaitReason) {
     for (int i = 0; i < spins_; ++i) {
       if (counter.load(std::memory_order_acquire) >= number) return;
       if (i % 8 == 7 && heap_.poll) heap_.poll();
       pause();
     }
-    wait_long(counter, number, rank);
+    wait_after_spinning(counter, number, rank);
   }
 
   void write_shared(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
@@ -44,13 +45,14 @@ class LivePort {
   void copy_own(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void note_read(int, const void*, std::size_t) {}
 
-  // Copies from or to a peer's memory: in user space where the shared heap is loaded and has the data, else by the
-  // kernel. They end the program if that fails, since the others count on it.
+  // Copy from or to a peer's private memory: in user space if the shared heap is preloaded and contains the data,
+  // otherwise by process_vm_readv or process_vm_writev. If the copy fails, they abort the job, since the peers rely on
+  // the data.
   void read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits);
   void write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes);
 
-  // Returns whether this process may read a rank's memory; `from` is the address of `bytes` bytes there.
-  bool try_to_read(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits = false) const;
+  // Copies `bytes` bytes from address `from` in the memory of `rank` to `to`. Returns whether that succeeded.
+  bool try_read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits = false) const;
 
  private:
   static void pause() {
@@ -61,20 +63,21 @@ class LivePort {
 #endif
   }
 
-  // Lets the MPI library progress meanwhile. Sleeps between two looks at the counter if other threads need this core, and
-  // is then woken by the rank that publishes. If the wait takes very long, this rank sleeps, too, but is not woken.
-  void wait_long(const Counter& counter, std::uint64_t number, int rank);
-  void progress() const;
+  // Waits after spinning without success, and drives the MPI library's progress. If other threads need this core,
+  // sleeps between two loads of the counter, and is woken by the rank that publishes. If the wait takes very long,
+  // sleeps as well, but is not woken.
+  void wait_after_spinning(const Counter& counter, std::uint64_t number, int rank);
+  void drive_mpi_progress() const;
   void look_for_sleepers();
   static void wake_sleepers(const Counter& counter);
-  void end_if_dead(int rank) const;
-  [[noreturn]] void end_program(int rank, const char* why) const;
+  void abort_if_peer_died(int rank) const;
+  [[noreturn]] void abort_job(int rank, const char* why) const;
 
   static constexpr int max_spins = 2000, min_spins = 20;
-  static constexpr int look_period = 64;  // publishes from one look for sleeping peers to the next
-  int spins_ = max_spins;  // fewer while waits are long: then processes share cores, and spinning keeps others waiting
+  static constexpr int look_period = 64;  // number of publishes between two looks for sleeping peers
+  int spins_ = max_spins;                 // halved after long waits: spinning takes cores from other processes
   int publishes_until_look_ = look_period;
-  bool has_sleepers_ = false;  // a peer may sleep in a wait for this rank
+  bool has_sleepers_ = false;  // some peer may be asleep in a wait for this rank
   std::span<Box* const> boxes_;
   int rank_ = 0;
   MPI_Comm comm_;
@@ -82,7 +85,7 @@ class LivePort {
   struct {
     decltype(&nearfield_heap_read) read;
     decltype(&nearfield_heap_poll) poll;
-  } heap_;  // null where it is not loaded
+  } heap_;  // null if the shared heap is not preloaded
 };
 
 }  // namespace nearfield::collectives

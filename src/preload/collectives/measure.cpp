@@ -1,26 +1,28 @@
-// Measures algorithms of collectives against each other, for `nearfield tune --collectives`.
+// Compares the latency of different algorithms of the same collective, for `nearfield tune --collectives`.
 //
 //   mpirun -n RANKS nearfield-collectives CPU,CPU... [NATIVE] OPERATION:BYTES:ALGORITHM,ALGORITHM...[:CHECK] ...
 //   mpirun -n 1 nearfield-collectives variables PREFIX
 //
-// Runs with libnearfield_collectives.so preloaded, which lets it choose the algorithm from call to call: all are measured
-// in one process on the same cores, in turn, milliseconds apart. Rank i runs on the i-th CPU of the list, on whichever
-// node it is.
+// This program runs with libnearfield_collectives.so preloaded, which allows the program to choose the algorithm from
+// call to call: all algorithms are measured in one process on the same cores, in turn, milliseconds apart. Rank i runs
+// on the i-th CPU of the list, on whichever node the rank is.
 //
-// With NATIVE, the algorithms are the MPI's own, and nothing is preloaded (measure_choice.hpp). It is `native-calls` or
-// `native-communicators`, by when this MPI reads the variables that select algorithms. CHECK is `check` or
-// `check-any-call`: before an algorithm is measured, its results are compared with what they must be (measure_check.hpp), and
-// it is left out if they are wrong. `variables` prints the control variables that select algorithms.
+// With NATIVE, the algorithms are the MPI's own, and nothing is preloaded (measure_choice.hpp). NATIVE is
+// `native-calls` if this MPI reads the variables that select algorithms in each call, and `native-communicators` if it
+// reads them when a communicator is created. CHECK is `check` or `check-any-call`: before an algorithm is measured, its
+// results are compared with the expected results (measure_check.hpp), and an algorithm with wrong results is not
+// measured. `variables` prints the control variables (MPI_T) whose names begin with PREFIX.
 //
-// A sample is the maximum over ranks of the mean time of the calls of a batch; a call is timed by itself on each rank, so
-// that a rank which arrives early measures how long it waits. Before each call, and outside the timed part, each rank
-// rewrites what it sends. In half of the batches of short calls each rank arrives late by a random time, up to that of a
-// call or 5 us, as ranks of a real program do.
+// A sample is the maximum over ranks of the mean latency of the calls of a batch. Each rank times each call on its own,
+// so the latency on a rank that arrives early includes its wait for the others. Before each call, and outside the timed
+// part, each rank rewrites its send buffer. In half of the batches of short calls each rank arrives late by a random
+// delay of at most the latency of a call or 5 us, as ranks of a real program do.
 //
-// Prints JSON lines: {"latency_ns": L}, the core-to-core latency between rank 0 and the next rank of its node, at the begin and at the end, and
-// {"operation": O, "bytes": B, "arrival": "together" or "late", "latency_ns": L, "samples": {ALGORITHM: [ns, ...], ...}}.
-// With NATIVE also {"operation": O, "bytes": B, "trying": ALGORITHM} before a check, and with "" after all of them, and
-// {"operation": O, "bytes": B, "algorithm": ALGORITHM, "refused": REASON}.
+// Prints JSON lines: {"latency_ns": L} at the end, where L is the core-to-core latency between rank 0 and the next rank
+// of its node, and {"operation": O, "bytes": B, "arrival": "together" or "late", "latency_ns": L, "samples":
+// {ALGORITHM: [ns, ...], ...}}. With CHECK also {"operation": O, "bytes": B, "trying": ALGORITHM} before each check,
+// the same line with an empty ALGORITHM after all checks of the operation, and {"operation": O, "bytes": B,
+// "algorithm": ALGORITHM, "refused": REASON} for each algorithm that is left out.
 #include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
@@ -41,23 +43,23 @@
 namespace {
 
 using nearfield::now;
-using nearfield::collectives::Buffers;
-using nearfield::collectives::Choice;
+using nearfield::collectives::AlgorithmSelector;
 using nearfield::collectives::Doubles;
-using nearfield::collectives::Operation;
-using nearfield::collectives::split;
+using nearfield::collectives::MeasuredOperation;
+using nearfield::collectives::OperationBuffers;
+using nearfield::collectives::split_text;
 
-constexpr double batch_ns = 200e3;                // of calls, without what is between them
-constexpr int max_batches = 6, min_batches = 3;   // of one algorithm and arrival
-constexpr double longest_delay_ns = 5e3;          // of a rank that arrives late
-constexpr std::size_t max_late_bytes = 64 << 10;  // longer calls take longer than ranks differ in their arrival
-constexpr std::size_t max_long_bytes = 1 << 20;   // longer ones have the least number of batches
+constexpr double target_batch_ns = 200e3;        // time in the calls of a batch, without the time between calls
+constexpr int max_batches = 6, min_batches = 3;  // batches per algorithm and kind of arrival
+constexpr double max_arrival_delay_ns = 5e3;     // of a late arrival
+constexpr std::size_t max_bytes_with_late_arrival = 64 << 10;  // longer calls take longer than the spread of arrivals
+constexpr std::size_t max_bytes_with_all_batches = 1 << 20;    // longer vectors are measured in min_batches only
 constexpr int latency_batches = 20, round_trips = 100;
 
 int rank_ = 0, ranks_ = 0;
 double ticks_per_ns = 1;
 
-[[noreturn]] void fail(const std::string& problem) {
+[[noreturn]] void abort_job(const std::string& problem) {
   std::fprintf(stderr, "nearfield-collectives: rank %d: %s\n", rank_, problem.c_str());
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::exit(1);
@@ -73,8 +75,8 @@ void spin_ns(double ns) {
 
 // ---- core-to-core latency
 
-struct Flags {
-  alignas(128) std::atomic<std::uint64_t> request;  // 128: prefetchers of the adjacent line must not couple the two
+struct PingPongFlags {
+  alignas(128) std::atomic<std::uint64_t> request;  // 128: not in adjacent lines, which a core prefetches in pairs
   alignas(128) std::atomic<std::uint64_t> reply;
 };
 
@@ -88,12 +90,13 @@ class LatencyGauge {
     MPI_Comm_rank(node, &rank_on_node_);
     MPI_Bcast(&first_rank, 1, MPI_INT, 0, node);
     void* base = nullptr;
-    MPI_Aint bytes = rank_on_node_ == 0 ? 2 * sizeof(Flags) : 0;
+    MPI_Aint bytes = rank_on_node_ == 0 ? 2 * sizeof(PingPongFlags) : 0;
     int unit = 0;
     MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, node, &base, &window_);
     MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
     const auto address = reinterpret_cast<std::uintptr_t>(base);
-    flags_ = reinterpret_cast<Flags*>((address + sizeof(Flags) - 1) / sizeof(Flags) * sizeof(Flags));
+    flags_ = reinterpret_cast<PingPongFlags*>((address + sizeof(PingPongFlags) - 1) / sizeof(PingPongFlags) *
+                                              sizeof(PingPongFlags));
     if (rank_on_node_ == 0) flags_->request = flags_->reply = 0;
     takes_part_ = first_rank == 0 && rank_on_node_ < 2 && ranks_on_node > 1;
     MPI_Comm_free(&node);
@@ -103,8 +106,8 @@ class LatencyGauge {
   LatencyGauge& operator=(const LatencyGauge&) = delete;
   ~LatencyGauge() { MPI_Win_free(&window_); }
 
-  // Returns half of a round trip between rank 0 and the next rank of its node, on these two: the minimum over batches of
-  // the mean. Returns 0 on the others, or if there is no such rank.
+  // Returns half of the round-trip time, in ns, between rank 0 and the next rank of the same node, as the minimum over
+  // batches of the mean. Returns 0 on all other ranks, or if rank 0 is alone on its node.
   double measure_ns() {
     double best = takes_part_ ? 1e18 : 0;
     for (int batch = 0; batch < latency_batches && takes_part_; ++batch) {
@@ -124,21 +127,22 @@ class LatencyGauge {
 
  private:
   MPI_Win window_ = MPI_WIN_NULL;
-  Flags* flags_ = nullptr;
+  PingPongFlags* flags_ = nullptr;
   int rank_on_node_ = 0;
   bool takes_part_ = false;
   std::uint64_t turn_ = 0;
 };
 
-// ---- measuring
+// ---- measurement
 
-// Returns the name of an algorithm, without the variables that select it.
-std::string name_of(const std::string& algorithm) { return algorithm.substr(0, algorithm.find('@')); }
+// Returns the name of an algorithm without the "@VARIABLE=VALUE..." that selects it.
+std::string name_without_variables(const std::string& algorithm) { return algorithm.substr(0, algorithm.find('@')); }
 
-class Cell {
+class MeasuredCase {
  public:
-  Cell(const Operation& operation, std::size_t bytes, std::vector<std::string> algorithms, Choice& choice)
-      : operation_(operation), bytes_(bytes), algorithms_(std::move(algorithms)), choice_(choice) {
+  MeasuredCase(const MeasuredOperation& operation, std::size_t bytes, std::vector<std::string> algorithms,
+               AlgorithmSelector& selector)
+      : operation_(operation), bytes_(bytes), algorithms_(std::move(algorithms)), selector_(selector) {
     const auto count = bytes / sizeof(double), ranks = static_cast<std::size_t>(ranks_);
     buffers_.count = static_cast<int>(count);
     buffers_.rank = rank_;
@@ -147,22 +151,22 @@ class Cell {
     buffers_.receive.resize(count * (operation.receives_blocks ? ranks : 1));
   }
 
-  // Leaves out the algorithms whose results are wrong on any rank.
-  void check(bool any_call) {
+  // Checks the results of all algorithms, and removes the algorithms whose results are wrong on any rank.
+  void drop_wrong_algorithms(bool any_call) {
     std::vector<std::string> right;
     for (const std::string& algorithm : algorithms_) {
-      announce(name_of(algorithm));
-      choose(algorithm);
-      const std::string problem = agree(find_problem(operation_, choice_.comm(), bytes_, any_call));
+      print_trial(name_without_variables(algorithm));
+      select_algorithm(algorithm);
+      const std::string problem = find_first_problem(find_wrong_result(operation_, selector_.comm(), bytes_, any_call));
       if (problem.empty())
         right.push_back(algorithm);
       else if (rank_ == 0)
         std::printf(R"({"operation": "%s", "bytes": %zu, "algorithm": "%s", "refused": "%s"})"
                     "\n",
-                    operation_.name, bytes_, name_of(algorithm).c_str(), problem.c_str());
+                    operation_.name, bytes_, name_without_variables(algorithm).c_str(), problem.c_str());
     }
     algorithms_ = right;
-    announce("");
+    print_trial("");
   }
 
   void measure(LatencyGauge& gauge) {
@@ -171,24 +175,25 @@ class Cell {
     std::vector<int> calls;
     double longest_ns = 0;
     for (const std::string& algorithm : algorithms_) {
-      choose(algorithm);
+      select_algorithm(algorithm);
       const double ns = estimate_ns();
       longest_ns = std::max(longest_ns, ns);
-      calls.push_back(std::clamp(static_cast<int>(batch_ns / ns), 1, 1000));
+      calls.push_back(std::clamp(static_cast<int>(target_batch_ns / ns), 1, 1000));
     }
-    run(false, 0, calls, latency_ns);
-    if (bytes_ <= max_late_bytes && bytes_ > 0) run(true, std::min(longest_ns, longest_delay_ns), calls, latency_ns);
-    choose(algorithms_.front());
-    choice_.release();
+    measure_batches(false, 0, calls, latency_ns);
+    if (bytes_ <= max_bytes_with_late_arrival && bytes_ > 0)
+      measure_batches(true, std::min(longest_ns, max_arrival_delay_ns), calls, latency_ns);
+    select_algorithm(algorithms_.front());
+    selector_.restore_default();
   }
 
  private:
-  void choose(const std::string& algorithm) {
-    if (!choice_.choose(operation_.name, algorithm)) fail("no algorithm is called '" + algorithm + "'");
-    buffers_.comm = choice_.comm();
+  void select_algorithm(const std::string& algorithm) {
+    if (!selector_.select(operation_.name, algorithm)) abort_job("no algorithm is called '" + algorithm + "'");
+    buffers_.comm = selector_.comm();
   }
 
-  void announce(const std::string& algorithm) const {
+  void print_trial(const std::string& algorithm) const {
     if (rank_ != 0) return;
     std::printf(R"({"operation": "%s", "bytes": %zu, "trying": "%s"})"
                 "\n",
@@ -196,9 +201,10 @@ class Cell {
     std::fflush(stdout);
   }
 
-  // Returns the problem of the first rank that has one, without characters that JSON would need to escape.
-  std::string agree(const std::string& own) {
-    choice_.release();
+  // Returns the problem reported by the lowest rank that has one, or an empty string; the same text on all ranks.
+  // Replaces characters that JSON would need to escape by spaces.
+  std::string find_first_problem(const std::string& own) {
+    selector_.restore_default();
     int first = own.empty() ? ranks_ : rank_, found = ranks_;
     PMPI_Allreduce(&first, &found, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (found == ranks_) return "";
@@ -216,44 +222,45 @@ class Cell {
       std::fill(buffers_.send.begin(), buffers_.send.end(), static_cast<double>(++number_ % 1024));
       if (max_delay_ns > 0) spin_ns(max_delay_ns * static_cast<double>(rand_r(&seed_) % 1024) / 1024);
       const nearfield::Ticks begin = now();
-      if (operation_.call(buffers_) != MPI_SUCCESS) fail("an algorithm of " + std::string(operation_.name) + " failed");
+      if (operation_.call(buffers_) != MPI_SUCCESS)
+        abort_job("an algorithm of " + std::string(operation_.name) + " failed");
       total += ns_since(begin);
     }
     return total / calls;
   }
 
-  // Returns about how long a call takes; the same number on all ranks.
+  // Returns an estimate of the latency of a call in ns, at least 50; the same number on all ranks.
   double estimate_ns() {
     time_calls(2, 0);
     double ns = time_calls(2, 0), max_ns = 0;
-    choice_.release();
+    selector_.restore_default();
     PMPI_Allreduce(&ns, &max_ns, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return std::max(max_ns, 50.0);
   }
 
-  void run(bool is_late, double max_delay_ns, const std::vector<int>& calls, double latency_ns) {
-    const int batches = bytes_ > max_long_bytes ? min_batches : max_batches;
+  void measure_batches(bool is_late, double max_delay_ns, const std::vector<int>& calls, double latency_ns) {
+    const int batches = bytes_ > max_bytes_with_all_batches ? min_batches : max_batches;
     std::vector<Doubles> samples(algorithms_.size());
     for (int batch = 0; batch < batches; ++batch)
       for (std::size_t turn = 0; turn < algorithms_.size(); ++turn) {
         const std::size_t i = batch % 2 ? algorithms_.size() - 1 - turn : turn;
-        choose(algorithms_[i]);
+        select_algorithm(algorithms_[i]);
         time_calls(1, max_delay_ns);
         samples[i].push_back(time_calls(calls[i], max_delay_ns));
       }
-    choice_.release();
+    selector_.restore_default();
     for (Doubles& of_one : samples) {
       const Doubles own = of_one;
       PMPI_Allreduce(own.data(), of_one.data(), batches, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     }
-    if (rank_ == 0) print(is_late, latency_ns, samples);
+    if (rank_ == 0) print_samples(is_late, latency_ns, samples);
   }
 
-  void print(bool is_late, double latency_ns, const std::vector<Doubles>& samples) const {
+  void print_samples(bool is_late, double latency_ns, const std::vector<Doubles>& samples) const {
     std::printf(R"({"operation": "%s", "bytes": %zu, "arrival": "%s", "latency_ns": %.1f, "samples": {)",
                 operation_.name, bytes_, is_late ? "late" : "together", latency_ns);
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      std::printf(R"(%s"%s": [)", i ? ", " : "", name_of(algorithms_[i]).c_str());
+      std::printf(R"(%s"%s": [)", i ? ", " : "", name_without_variables(algorithms_[i]).c_str());
       for (std::size_t k = 0; k < samples[i].size(); ++k) std::printf("%s%.1f", k ? ", " : "", samples[i][k]);
       std::printf("]");
     }
@@ -261,41 +268,43 @@ class Cell {
     std::fflush(stdout);
   }
 
-  const Operation& operation_;
+  const MeasuredOperation& operation_;
   std::size_t bytes_;
   std::vector<std::string> algorithms_;
-  Choice& choice_;
-  Buffers buffers_;
+  AlgorithmSelector& selector_;
+  OperationBuffers buffers_;
   unsigned seed_ = static_cast<unsigned>(rank_) + 1;
   std::uint64_t number_ = 0;
 };
 
 // ---- start
 
-void bind_to(const std::string& cpu) {
+void bind_to_cpu(const std::string& cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(std::atoi(cpu.c_str()), &set);
-  if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot run on CPU " + cpu);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) abort_job("cannot run on CPU " + cpu);
 }
 
-// The collectives of MPI_COMM_WORLD become direct after a few calls, if they can.
-void require_direct() {
+// Makes a few calls on MPI_COMM_WORLD, after which its collectives become direct if the ranks can share memory. Aborts
+// the job if no call was direct.
+void require_direct_collectives() {
   const auto count =
       reinterpret_cast<unsigned long long (*)()>(dlsym(RTLD_DEFAULT, "nearfield_collectives_count_direct"));
   for (int i = 0; i < 8; ++i) MPI_Barrier(MPI_COMM_WORLD);
-  if (!count || count() == 0) fail("the ranks cannot share memory, so all collectives are left to the MPI library");
+  if (!count || count() == 0)
+    abort_job("the ranks cannot share memory, so all collectives are left to the MPI library");
 }
 
-void measure_cells(const std::vector<std::string>& cells, Choice& choice) {
+void measure_cases(const std::vector<std::string>& cells, AlgorithmSelector& selector) {
   LatencyGauge gauge;
   for (const std::string& cell : cells) {
-    const std::vector<std::string> parts = split(cell, ':');
-    if (parts.size() < 3 || parts.size() > 4) fail("not understood: " + cell);
-    const Operation* operation = nearfield::collectives::find_operation(parts[0]);
-    if (!operation) fail("no operation is called '" + parts[0] + "'");
-    Cell one(*operation, std::strtoull(parts[1].c_str(), nullptr, 10), split(parts[2], ','), choice);
-    if (parts.size() == 4) one.check(parts[3] == "check-any-call");
+    const std::vector<std::string> parts = split_text(cell, ':');
+    if (parts.size() < 3 || parts.size() > 4) abort_job("not understood: " + cell);
+    const MeasuredOperation* operation = nearfield::collectives::find_operation(parts[0]);
+    if (!operation) abort_job("no operation is called '" + parts[0] + "'");
+    MeasuredCase one(*operation, std::strtoull(parts[1].c_str(), nullptr, 10), split_text(parts[2], ','), selector);
+    if (parts.size() == 4) one.drop_wrong_algorithms(parts[3] == "check-any-call");
     one.measure(gauge);
   }
   const double latency_ns = gauge.measure_ns();
@@ -311,24 +320,25 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
-  if (argc < 3) fail("usage: nearfield-collectives CPU,... [NATIVE] OPERATION:BYTES:ALGORITHM,... ...");
+  if (argc < 3) abort_job("usage: nearfield-collectives CPU,... [NATIVE] OPERATION:BYTES:ALGORITHM,... ...");
   if (argv[1] == std::string("variables")) {
-    if (rank_ == 0) nearfield::collectives::print_variables(argv[2]);
+    if (rank_ == 0) nearfield::collectives::print_control_variables(argv[2]);
     MPI_Finalize();
     return 0;
   }
-  const std::vector<std::string> cpus = split(argv[1], ',');
-  if (static_cast<int>(cpus.size()) != ranks_ || ranks_ < 2) fail("one CPU for each rank, and two of them at least");
-  bind_to(cpus[static_cast<std::size_t>(rank_)]);
+  const std::vector<std::string> cpus = split_text(argv[1], ',');
+  if (static_cast<int>(cpus.size()) != ranks_ || ranks_ < 2)
+    abort_job("one CPU for each rank, and two of them at least");
+  bind_to_cpu(cpus[static_cast<std::size_t>(rank_)]);
   ticks_per_ns = nearfield::measure_ticks_per_ns(0.01);
   const std::string mode = argv[2];
   const bool is_native = mode == "native-calls" || mode == "native-communicators";
-  auto choice = is_native ? nearfield::collectives::make_native_choice(mode == "native-communicators")
-                          : nearfield::collectives::make_preloaded_choice();
-  if (!choice) fail("libnearfield_collectives.so is not preloaded");
-  if (!is_native) require_direct();
-  measure_cells({argv + 2 + is_native, argv + argc}, *choice);
-  choice.reset();
+  auto selector = is_native ? nearfield::collectives::make_native_selector(mode == "native-communicators")
+                            : nearfield::collectives::make_preloaded_selector();
+  if (!selector) abort_job("libnearfield_collectives.so is not preloaded");
+  if (!is_native) require_direct_collectives();
+  measure_cases({argv + 2 + is_native, argv + argc}, *selector);
+  selector.reset();
   MPI_Finalize();
   return 0;
 }

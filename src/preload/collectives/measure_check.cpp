@@ -7,10 +7,10 @@
 namespace nearfield::collectives {
 namespace {
 
-constexpr std::size_t max_varied_bytes = 1 << 20;  // longer vectors are checked once, since that takes long
-constexpr double unset = -1;
+constexpr std::size_t max_bytes_of_all_checks = 1 << 20;  // longer vectors are checked in one case only, to save time
+constexpr double unset_value = -1;
 
-struct Case {
+struct CheckedCase {
   MPI_Comm comm;
   int rank, ranks, root, count;
   bool in_place;
@@ -19,13 +19,15 @@ struct Case {
   std::size_t blocks() const { return size() * static_cast<std::size_t>(ranks); }
 };
 
-// Whole numbers, so that sums are exact in every order.
-double value(int rank, std::size_t i) { return (rank + 1) * (1.0 + static_cast<double>(i % 61)); }
-double sum_of_all(int ranks, std::size_t i) { return ranks * (ranks + 1) / 2 * (1.0 + static_cast<double>(i % 61)); }
+// The values are integers, so that sums of doubles are exact in every order.
+double sent_value(int rank, std::size_t i) { return (rank + 1) * (1.0 + static_cast<double>(i % 61)); }
+double sum_over_ranks(int ranks, std::size_t i) {
+  return ranks * (ranks + 1) / 2 * (1.0 + static_cast<double>(i % 61));
+}
 
-Doubles values_of(int rank, std::size_t count) {
+Doubles sent_values(int rank, std::size_t count) {
   Doubles made(count);
-  for (std::size_t i = 0; i < count; ++i) made[i] = value(rank, i);
+  for (std::size_t i = 0; i < count; ++i) made[i] = sent_value(rank, i);
   return made;
 }
 
@@ -39,15 +41,16 @@ std::string error_text(int code) {
 }
 
 template <class Expected>
-std::string compare(int code, const Doubles& got, std::size_t count, Expected expected) {
+std::string compare_results(int code, const Doubles& got, std::size_t count, Expected expected) {
   if (code != MPI_SUCCESS) return error_text(code);
   for (std::size_t i = 0; i < count; ++i)
     if (got[i] != expected(i)) return "wrong results";
   return "";
 }
 
-// Each rank in turn arrives late: nobody may leave before.
-std::string check_barrier(const Case& c) {
+// In each round another rank arrives 100 us late. Returns an error if any rank leaves the barrier before the last rank
+// has entered.
+std::string check_barrier(const CheckedCase& c) {
   using Clock = std::chrono::steady_clock;
   for (int late = 0; late < c.ranks; ++late) {
     const auto begin = Clock::now();
@@ -62,91 +65,92 @@ std::string check_barrier(const Case& c) {
   return "";
 }
 
-std::string check_bcast(const Case& c) {
-  Doubles data = c.rank == c.root ? values_of(c.root, c.size()) : Doubles(c.size(), unset);
+std::string check_bcast(const CheckedCase& c) {
+  Doubles data = c.rank == c.root ? sent_values(c.root, c.size()) : Doubles(c.size(), unset_value);
   const int code = MPI_Bcast(data.data(), c.count, MPI_DOUBLE, c.root, c.comm);
-  return compare(code, data, c.size(), [&](std::size_t i) { return value(c.root, i); });
+  return compare_results(code, data, c.size(), [&](std::size_t i) { return sent_value(c.root, i); });
 }
 
-std::string check_reduce(const Case& c) {
-  Doubles send = values_of(c.rank, c.size()), receive = send;
+std::string check_reduce(const CheckedCase& c) {
+  Doubles send = sent_values(c.rank, c.size()), receive = send;
   const void* from = c.in_place && c.rank == c.root ? MPI_IN_PLACE : send.data();
   const int code = MPI_Reduce(from, receive.data(), c.count, MPI_DOUBLE, MPI_SUM, c.root, c.comm);
-  return compare(code, receive, c.rank == c.root ? c.size() : 0, [&](std::size_t i) { return sum_of_all(c.ranks, i); });
+  return compare_results(code, receive, c.rank == c.root ? c.size() : 0,
+                         [&](std::size_t i) { return sum_over_ranks(c.ranks, i); });
 }
 
-std::string check_allreduce(const Case& c) {
-  Doubles send = values_of(c.rank, c.size()), receive = send;
+std::string check_allreduce(const CheckedCase& c) {
+  Doubles send = sent_values(c.rank, c.size()), receive = send;
   const void* from = c.in_place ? MPI_IN_PLACE : send.data();
   const int code = MPI_Allreduce(from, receive.data(), c.count, MPI_DOUBLE, MPI_SUM, c.comm);
-  return compare(code, receive, c.size(), [&](std::size_t i) { return sum_of_all(c.ranks, i); });
+  return compare_results(code, receive, c.size(), [&](std::size_t i) { return sum_over_ranks(c.ranks, i); });
 }
 
-std::string check_allgather(const Case& c) {
-  Doubles send = values_of(c.rank, c.size()), receive(c.blocks(), unset);
+std::string check_allgather(const CheckedCase& c) {
+  Doubles send = sent_values(c.rank, c.size()), receive(c.blocks(), unset_value);
   std::copy(send.begin(), send.end(), receive.begin() + static_cast<long>(c.size()) * c.rank);
   const void* from = c.in_place ? MPI_IN_PLACE : send.data();
   const int code = MPI_Allgather(from, c.count, MPI_DOUBLE, receive.data(), c.count, MPI_DOUBLE, c.comm);
-  return compare(code, receive, c.blocks(),
-                 [&](std::size_t i) { return value(static_cast<int>(i / c.size()), i % c.size()); });
+  return compare_results(code, receive, c.blocks(),
+                         [&](std::size_t i) { return sent_value(static_cast<int>(i / c.size()), i % c.size()); });
 }
 
-std::string check_alltoall(const Case& c) {
-  Doubles send = values_of(c.rank, c.blocks()), receive = send;
+std::string check_alltoall(const CheckedCase& c) {
+  Doubles send = sent_values(c.rank, c.blocks()), receive = send;
   const void* from = c.in_place ? MPI_IN_PLACE : send.data();
   const int code = MPI_Alltoall(from, c.count, MPI_DOUBLE, receive.data(), c.count, MPI_DOUBLE, c.comm);
-  return compare(code, receive, c.blocks(), [&](std::size_t i) {
-    return value(static_cast<int>(i / c.size()), c.size() * static_cast<std::size_t>(c.rank) + i % c.size());
+  return compare_results(code, receive, c.blocks(), [&](std::size_t i) {
+    return sent_value(static_cast<int>(i / c.size()), c.size() * static_cast<std::size_t>(c.rank) + i % c.size());
   });
 }
 
-std::string check_reduce_scatter(const Case& c) {
-  const std::vector<int> counts = scattered_counts(c.count, c.ranks);
-  Doubles send = values_of(c.rank, c.size()), receive(c.size(), unset);
+std::string check_reduce_scatter(const CheckedCase& c) {
+  const std::vector<int> counts = reduce_scatter_counts(c.count, c.ranks);
+  Doubles send = sent_values(c.rank, c.size()), receive(c.size(), unset_value);
   const int code = MPI_Reduce_scatter(send.data(), receive.data(), counts.data(), MPI_DOUBLE, MPI_SUM, c.comm);
   std::size_t first = 0;
   for (int i = 0; i < c.rank; ++i) first += static_cast<std::size_t>(counts[static_cast<std::size_t>(i)]);
-  return compare(code, receive, static_cast<std::size_t>(counts[static_cast<std::size_t>(c.rank)]),
-                 [&](std::size_t i) { return sum_of_all(c.ranks, first + i); });
+  return compare_results(code, receive, static_cast<std::size_t>(counts[static_cast<std::size_t>(c.rank)]),
+                         [&](std::size_t i) { return sum_over_ranks(c.ranks, first + i); });
 }
 
-// ---- an operator that does not commute: the composition of maps x -> a x + b, of which a is -1
+// ---- an operator that does not commute: the composition of linear maps x -> a x + b with a = -1
 
-struct Map {
+struct LinearMap {
   double a, b;
 };
 
-void compose(void* in, void* inout, int* length, MPI_Datatype*) {
-  const Map* first = static_cast<const Map*>(in);
-  Map* second = static_cast<Map*>(inout);
+void compose_maps(void* in, void* inout, int* length, MPI_Datatype*) {
+  const LinearMap* first = static_cast<const LinearMap*>(in);
+  LinearMap* second = static_cast<LinearMap*>(inout);
   for (int i = 0; i < *length; ++i) second[i] = {first[i].a * second[i].a, second[i].a * first[i].b + second[i].b};
 }
 
-std::string check_order(const Operation& operation, const Case& c) {
+std::string check_noncommutative(const MeasuredOperation& operation, const CheckedCase& c) {
   const bool is_reduce = operation.name == std::string("reduce");
   if (!is_reduce && operation.name != std::string("allreduce")) return "";
   MPI_Datatype pair;
   MPI_Op op;
   MPI_Type_contiguous(2, MPI_DOUBLE, &pair);
   MPI_Type_commit(&pair);
-  MPI_Op_create(compose, 0, &op);
-  const int count = std::max(2 * c.ranks, c.count / 2);  // an algorithm may cut only long vectors into parts
-  std::vector<Map> send(static_cast<std::size_t>(count), Map{-1, 1.0 + c.rank}), receive(send);
+  MPI_Op_create(compose_maps, 0, &op);
+  const int count = std::max(2 * c.ranks, c.count / 2);  // some algorithms split only long vectors
+  std::vector<LinearMap> send(static_cast<std::size_t>(count), LinearMap{-1, 1.0 + c.rank}), receive(send);
   const int code = is_reduce ? MPI_Reduce(send.data(), receive.data(), count, pair, op, c.root, c.comm)
                              : MPI_Allreduce(send.data(), receive.data(), count, pair, op, c.comm);
   MPI_Op_free(&op);
   MPI_Type_free(&pair);
   if (code != MPI_SUCCESS) return error_text(code);
-  Map expected{-1, 1};
+  LinearMap expected{-1, 1};
   for (int i = 1; i < c.ranks; ++i) expected = {-expected.a, -expected.b + 1.0 + i};
-  for (const Map& one : receive)
+  for (const LinearMap& one : receive)
     if ((!is_reduce || c.rank == c.root) && (one.a != expected.a || one.b != expected.b))
       return "wrong results with an operator that does not commute";
   return "";
 }
 
-using Check = std::string (*)(const Case&);
-const std::map<std::string, Check> checks{
+using CheckFunction = std::string (*)(const CheckedCase&);
+const std::map<std::string, CheckFunction> checks{
     {"barrier", check_barrier},
     {"bcast", check_bcast},
     {"reduce", check_reduce},
@@ -158,23 +162,23 @@ const std::map<std::string, Check> checks{
 
 }  // namespace
 
-std::string find_problem(const Operation& operation, MPI_Comm comm, std::size_t bytes, bool any_call) {
+std::string find_wrong_result(const MeasuredOperation& operation, MPI_Comm comm, std::size_t bytes, bool any_call) {
   const auto check = checks.find(operation.name);
   if (check == checks.end()) return "nothing checks the results of this operation";
-  Case base{comm, 0, 0, 0, static_cast<int>(bytes / sizeof(double)), false};
+  CheckedCase base{comm, 0, 0, 0, static_cast<int>(bytes / sizeof(double)), false};
   MPI_Comm_rank(comm, &base.rank);
   MPI_Comm_size(comm, &base.ranks);
-  std::vector<Case> cases{base};
-  if (bytes > 0 && bytes <= max_varied_bytes) {
+  std::vector<CheckedCase> cases{base};
+  if (bytes > 0 && bytes <= max_bytes_of_all_checks) {
     cases.push_back({comm, base.rank, base.ranks, base.ranks - 1, base.count / 2 + 1, false});
     if (any_call || operation.name != std::string("alltoall"))
       cases.push_back({comm, base.rank, base.ranks, base.ranks - 1, base.count, true});
   }
   std::string problem;
-  for (const Case& one : cases)
+  for (const CheckedCase& one : cases)
     if (std::string found = check->second(one); problem.empty()) problem = found;
   if (any_call)
-    if (std::string found = check_order(operation, base); problem.empty()) problem = found;
+    if (std::string found = check_noncommutative(operation, base); problem.empty()) problem = found;
   return problem;
 }
 

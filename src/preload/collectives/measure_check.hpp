@@ -1,8 +1,10 @@
-// Checks the results of the MPI's own algorithms, before `nearfield tune --collectives --native` measures them.
+// Checks the results of the MPI's own algorithms before `nearfield tune --collectives --native` measures the
+// algorithms.
 //
-// Every rank computes what it must receive. Checked are the measured length and half of it, the first and the last root, and
-// MPI_IN_PLACE. With `any_call`, also what some MPIs exclude from a selection: an operator that does not commute, and
-// all-to-alls in place. Not checked: derived datatypes and intercommunicators.
+// Each rank computes the result that it must receive. The checks cover the measured length and half of it, the first
+// and the last root, and MPI_IN_PLACE. With `any_call`, they also cover what some MPIs exclude from a selection:
+// operators that do not commute, and MPI_Alltoall with MPI_IN_PLACE. They do not cover derived datatypes and
+// intercommunicators.
 #pragma once
 
 #include <string>
@@ -11,8 +13,9 @@
 
 namespace nearfield::collectives {
 
-// Returns what is wrong on this rank; empty if all is right. All ranks of the communicator call it. If an algorithm
-// refuses its arguments on some ranks only, the others may wait for ever.
-std::string find_problem(const Operation& operation, MPI_Comm comm, std::size_t bytes, bool any_call);
+// Runs the operation on `comm` and compares the results on this rank with the expected results. Returns a description
+// of the first problem; an empty string if there is none. All ranks of the communicator must call this function. If an
+// algorithm fails on some ranks only, the other ranks may hang.
+std::string find_wrong_result(const MeasuredOperation& operation, MPI_Comm comm, std::size_t bytes, bool any_call);
 
 }  // namespace nearfield::collectives

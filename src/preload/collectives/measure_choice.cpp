@@ -10,17 +10,17 @@
 namespace nearfield::collectives {
 namespace {
 
-constexpr int max_name = 512, max_description = 16384;
+constexpr int max_name_bytes = 512, max_description_bytes = 16384;
 
-struct Variable {
+struct ControlVariable {
   std::string name, description;
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_T_enum items = MPI_T_ENUM_NULL;
 };
 
-bool read_info(int index, Variable& variable) {
-  static char name[max_name], description[max_description];
-  int name_length = max_name, description_length = max_description, verbosity = 0, bind = 0, scope = 0;
+bool read_variable_info(int index, ControlVariable& variable) {
+  static char name[max_name_bytes], description[max_description_bytes];
+  int name_length = max_name_bytes, description_length = max_description_bytes, verbosity = 0, bind = 0, scope = 0;
   if (MPI_T_cvar_get_info(index, name, &name_length, &verbosity, &variable.type, &variable.items, description,
                           &description_length, &bind, &scope) != MPI_SUCCESS)
     return false;
@@ -29,7 +29,7 @@ bool read_info(int index, Variable& variable) {
   return true;
 }
 
-std::string quote(const std::string& text) {
+std::string quote_as_json(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);
@@ -45,53 +45,53 @@ std::string quote(const std::string& text) {
   return quoted + '"';
 }
 
-void print_items(MPI_T_enum items) {
-  static char name[max_name];
-  int count = 0, length = max_name;
+void print_enum_items(MPI_T_enum items) {
+  static char name[max_name_bytes];
+  int count = 0, length = max_name_bytes;
   if (items == MPI_T_ENUM_NULL || MPI_T_enum_get_info(items, &count, name, &length) != MPI_SUCCESS) return;
   for (int i = 0; i < count; ++i) {
     int value = 0;
-    length = max_name;
+    length = max_name_bytes;
     if (MPI_T_enum_get_item(items, i, &value, name, &length) == MPI_SUCCESS)
-      std::printf("%s%s: %d", i ? ", " : "", quote(name).c_str(), value);
+      std::printf("%s%s: %d", i ? ", " : "", quote_as_json(name).c_str(), value);
   }
 }
 
-[[noreturn]] void fail(const std::string& problem) {
+[[noreturn]] void abort_job(const std::string& problem) {
   std::fprintf(stderr, "nearfield-collectives: %s\n", problem.c_str());
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::exit(1);
 }
 
-// ---- the preloaded library
+// ---- algorithms of the preloaded library
 
-class PreloadedChoice : public Choice {
+class PreloadedSelector : public AlgorithmSelector {
  public:
-  using Override = bool(const char*, const char*);
-  explicit PreloadedChoice(Override* override) : override_(override) {}
-  bool choose(const std::string& operation, const std::string& algorithm) override {
+  using OverrideFunction = bool(const char*, const char*);
+  explicit PreloadedSelector(OverrideFunction* override) : override_(override) {}
+  bool select(const std::string& operation, const std::string& algorithm) override {
     return override_(operation.c_str(), algorithm.c_str());
   }
   MPI_Comm comm() const override { return MPI_COMM_WORLD; }
 
  private:
-  Override* override_;
+  OverrideFunction* override_;
 };
 
-// ---- the MPI's own
+// ---- the MPI's own algorithms
 
-class Integer {
+class IntegerVariable {
  public:
-  explicit Integer(const std::string& name) {
+  explicit IntegerVariable(const std::string& name) {
     int count = 0;
     MPI_T_cvar_get_num(&count);
-    Variable variable;
+    ControlVariable variable;
     int index = 0;
-    while (index < count && !(read_info(index, variable) && variable.name == name)) ++index;
-    if (index == count) fail("this MPI has no variable " + name);
+    while (index < count && !(read_variable_info(index, variable) && variable.name == name)) ++index;
+    if (index == count) abort_job("this MPI has no variable " + name);
     int elements = 0;
     if (variable.type != MPI_INT || MPI_T_cvar_handle_alloc(index, nullptr, &handle_, &elements) != MPI_SUCCESS)
-      fail("cannot set the variable " + name);
+      abort_job("cannot set the variable " + name);
     MPI_T_cvar_read(handle_, &original_);
   }
   bool set(int value) { return MPI_T_cvar_write(handle_, &value) == MPI_SUCCESS; }
@@ -102,27 +102,27 @@ class Integer {
   int original_ = 0;
 };
 
-class NativeChoice : public Choice {
+class NativeSelector : public AlgorithmSelector {
  public:
-  explicit NativeChoice(bool by_communicator) : by_communicator_(by_communicator) {}
-  ~NativeChoice() override {
-    release();
+  explicit NativeSelector(bool by_communicator) : by_communicator_(by_communicator) {}
+  ~NativeSelector() override {
+    restore_default();
     for (auto& [algorithm, comm] : comms_) MPI_Comm_free(&comm);
   }
 
-  bool choose(const std::string&, const std::string& algorithm) override {
-    release();
+  bool select(const std::string&, const std::string& algorithm) override {
+    restore_default();
     if (!by_communicator_) use_communicator("");
     const std::size_t at = algorithm.find('@');
     if (at != std::string::npos)
-      for (const std::string& setting : split(algorithm.substr(at + 1), '&'))
+      for (const std::string& setting : split_text(algorithm.substr(at + 1), '&'))
         if (!set(setting)) return false;
     if (by_communicator_) use_communicator(algorithm);
     return true;
   }
 
-  void release() override {
-    for (Integer* variable : changed_) variable->restore();
+  void restore_default() override {
+    for (IntegerVariable* variable : changed_) variable->restore();
     changed_.clear();
   }
 
@@ -134,7 +134,7 @@ class NativeChoice : public Choice {
     if (equals == std::string::npos) return false;
     const std::string name = setting.substr(0, equals);
     auto known = variables_.find(name);
-    if (known == variables_.end()) known = variables_.emplace(name, Integer(name)).first;
+    if (known == variables_.end()) known = variables_.emplace(name, IntegerVariable(name)).first;
     changed_.push_back(&known->second);
     return known->second.set(std::atoi(setting.c_str() + equals + 1));
   }
@@ -149,36 +149,37 @@ class NativeChoice : public Choice {
   }
 
   bool by_communicator_;
-  std::map<std::string, Integer> variables_;
-  std::vector<Integer*> changed_;
+  std::map<std::string, IntegerVariable> variables_;
+  std::vector<IntegerVariable*> changed_;
   std::map<std::string, MPI_Comm> comms_;
   MPI_Comm current_ = MPI_COMM_WORLD;
 };
 
 }  // namespace
 
-void print_variables(const std::string& prefix) {
+void print_control_variables(const std::string& prefix) {
   int count = 0;
   MPI_T_cvar_get_num(&count);
   for (int index = 0; index < count; ++index) {
-    Variable variable;
-    if (!read_info(index, variable) || variable.name.rfind(prefix, 0) != 0 || variable.type != MPI_INT) continue;
-    std::printf(R"({"variable": %s, "description": %s, "items": {)", quote(variable.name).c_str(),
-                quote(variable.description).c_str());
-    print_items(variable.items);
+    ControlVariable variable;
+    if (!read_variable_info(index, variable) || variable.name.rfind(prefix, 0) != 0 || variable.type != MPI_INT)
+      continue;
+    std::printf(R"({"variable": %s, "description": %s, "items": {)", quote_as_json(variable.name).c_str(),
+                quote_as_json(variable.description).c_str());
+    print_enum_items(variable.items);
     std::printf("}}\n");
   }
   std::fflush(stdout);
 }
 
-std::unique_ptr<Choice> make_preloaded_choice() {
+std::unique_ptr<AlgorithmSelector> make_preloaded_selector() {
   const auto override =
-      reinterpret_cast<PreloadedChoice::Override*>(dlsym(RTLD_DEFAULT, "nearfield_collectives_override"));
-  return override ? std::make_unique<PreloadedChoice>(override) : nullptr;
+      reinterpret_cast<PreloadedSelector::OverrideFunction*>(dlsym(RTLD_DEFAULT, "nearfield_collectives_override"));
+  return override ? std::make_unique<PreloadedSelector>(override) : nullptr;
 }
 
-std::unique_ptr<Choice> make_native_choice(bool by_communicator) {
-  return std::make_unique<NativeChoice>(by_communicator);
+std::unique_ptr<AlgorithmSelector> make_native_selector(bool by_communicator) {
+  return std::make_unique<NativeSelector>(by_communicator);
 }
 
 }  // namespace nearfield::collectives

@@ -1,5 +1,5 @@
-// Who does the collectives that nearfield-collectives measures: an algorithm of the preloaded library, or one of the
-// MPI's own, which its control variables (MPI_T) select.
+// Selects the algorithm of the collectives that the program nearfield-collectives measures: an algorithm of the
+// preloaded library, or one of the MPI's own algorithms, which the MPI's control variables (MPI_T) select.
 #pragma once
 
 #include <mpi.h>
@@ -11,28 +11,30 @@
 
 namespace nearfield::collectives {
 
-// Prints the integer control variables whose names have that beginning, as JSON lines: {"variable": N, "description": D,
-// "items": {NAME: VALUE, ...}}. The MPI gives `items` for enumerations; MPICH lists them in the description only.
-void print_variables(const std::string& prefix);
+// Prints the integer control variables whose names begin with `prefix`, as JSON lines: {"variable": N, "description":
+// D, "items": {NAME: VALUE, ...}}. The MPI reports `items` for enumerations; MPICH lists them in the description only.
+void print_control_variables(const std::string& prefix);
 
-// All ranks choose the same algorithms in the same order, outside of timed parts.
-class Choice {
+// All ranks must select the same algorithms in the same order, outside of timed parts.
+class AlgorithmSelector {
  public:
-  virtual ~Choice() = default;
-  // Makes an algorithm current. Returns false if there is none of that name.
-  virtual bool choose(const std::string& operation, const std::string& algorithm) = 0;
-  // Lets the MPI choose again, for collectives on other communicators. `choose` follows.
-  virtual void release() {}
-  // Returns the communicator on which the current algorithm acts.
+  virtual ~AlgorithmSelector() = default;
+  // Selects `algorithm` for the next calls of `operation`. Returns false if there is no algorithm of this name.
+  virtual bool select(const std::string& operation, const std::string& algorithm) = 0;
+  // Restores the MPI's default selection, for collectives on other communicators. To be called before the next
+  // select().
+  virtual void restore_default() {}
+  // Returns the communicator on which the selected algorithm is used.
   virtual MPI_Comm comm() const = 0;
 };
 
-// The algorithms of libnearfield_collectives.so. Returns nullptr if it is not preloaded.
-std::unique_ptr<Choice> make_preloaded_choice();
+// Returns a selector of the algorithms of libnearfield_collectives.so; nullptr if this library is not preloaded.
+std::unique_ptr<AlgorithmSelector> make_preloaded_selector();
 
-// The MPI's own algorithms. "NAME@VARIABLE=VALUE&VARIABLE=VALUE" sets these variables; a name alone sets none. An MPI reads
-// them in each call (MPICH), or when a communicator is made (Open MPI): then, with `by_communicator`, each algorithm has a
-// communicator that was made with its variables. Errors of these communicators are returned, not fatal.
-std::unique_ptr<Choice> make_native_choice(bool by_communicator);
+// Returns a selector of the MPI's own algorithms. The algorithm "NAME@VARIABLE=VALUE&VARIABLE=VALUE" sets these control
+// variables; a NAME alone sets none. An MPI reads the variables in each call (MPICH), or when a communicator is created
+// (Open MPI): then, with `by_communicator`, each algorithm has a communicator that was created with the algorithm's
+// variables set. These communicators return errors instead of aborting.
+std::unique_ptr<AlgorithmSelector> make_native_selector(bool by_communicator);
 
 }  // namespace nearfield::collectives

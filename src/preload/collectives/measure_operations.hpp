@@ -1,4 +1,4 @@
-// The collectives that nearfield-collectives measures and checks (measure.cpp), on vectors of doubles.
+// The collectives that the program nearfield-collectives measures and checks (measure.cpp), on vectors of doubles.
 #pragma once
 
 #include <mpi.h>
@@ -10,26 +10,27 @@ namespace nearfield::collectives {
 
 using Doubles = std::vector<double>;
 
-struct Buffers {
+struct OperationBuffers {
   Doubles send, receive;
-  int count;  // doubles of the vector, or of one rank's block
+  int count;  // number of doubles in the vector, or in the block of one rank
   MPI_Comm comm;
-  int rank, ranks;  // in that communicator
+  int rank, ranks;  // in `comm`
 };
 
-struct Operation {
+struct MeasuredOperation {
   const char* name;
-  bool sends_blocks, receives_blocks;  // whether the buffer has a block for each rank
-  int (*call)(Buffers&);               // returns the MPI's error code; the root is rank 0
+  bool sends_blocks, receives_blocks;  // the send or receive buffer has a block for each rank
+  int (*call)(OperationBuffers&);      // calls the MPI function, with root 0; returns its error code
 };
 
-// Returns the operation of that name, or nullptr.
-const Operation* find_operation(const std::string& name);
+// Returns the operation called `name`, or nullptr.
+const MeasuredOperation* find_operation(const std::string& name);
 
-// Returns how many doubles each rank gets from MPI_Reduce_scatter: equal parts, and rank 0 the remainder, too.
-std::vector<int> scattered_counts(int count, int ranks);
+// Returns, by rank, the number of doubles that the rank receives from MPI_Reduce_scatter: `count / ranks` each, plus
+// the remainder on rank 0.
+std::vector<int> reduce_scatter_counts(int count, int ranks);
 
-// Returns the parts of a text between separators.
-std::vector<std::string> split(const std::string& text, char separator);
+// Splits a text at each separator. Returns the parts, of which some may be empty.
+std::vector<std::string> split_text(const std::string& text, char separator);
 
 }  // namespace nearfield::collectives

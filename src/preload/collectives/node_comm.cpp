@@ -12,65 +12,68 @@
 
 namespace nearfield::collectives {
 
-struct Card {
+struct RankCard {
   ArenaAddress arena;
-  std::uint64_t box, closed;  // offset in the arena; the counter's value
-  std::uint64_t secret;       // the address of a copy of the nonce in the rank's own memory
-  std::uint64_t selection;    // a digest: ranks that would choose different algorithms would wait for ever
+  std::uint64_t box, closed;  // offset of the rank's box in its arena, and the value of the box's counter `closed`
+  std::uint64_t secret;       // the address, in the rank's private memory, of a copy of its arena's nonce
+  std::uint64_t selection;    // digest of the settings; ranks with different algorithms would deadlock
 };
 
 namespace {
 
 std::uint64_t secret = 0;
 
-std::uint64_t number_of(MPI_Comm comm) {
+std::uint64_t handle_bits(MPI_Comm comm) {
   std::uint64_t number = 0;
   static_assert(sizeof comm <= sizeof number);
   std::memcpy(&number, &comm, sizeof comm);
   return number;
 }
 
-// The communicators that were used last, by handle. A communicator that one thread frees is none that another one uses
-// meanwhile, so an entry that has the right handle before and after its node was read belongs to it.
-struct Entry {
+// A cache of the communicators that were used last, indexed by a hash of the handle. A program must not free a
+// communicator in one thread while another thread uses it, so if an entry has the right handle both before and after
+// its `node` was read, `node` belongs to this handle.
+struct CacheEntry {
   std::atomic<std::uint64_t> comm{0};
   std::atomic<NodeComm*> node{nullptr};
 };
-Entry table[64];
-std::mutex table_lock;
+CacheEntry cache[64];
+std::mutex cache_lock;
 
-Entry& entry_of(MPI_Comm comm) {
-  const std::uint64_t number = number_of(comm);
-  return table[(number ^ number >> 6 ^ number >> 12) % 64];
+CacheEntry& cache_entry_of(MPI_Comm comm) {
+  const std::uint64_t number = handle_bits(comm);
+  return cache[(number ^ number >> 6 ^ number >> 12) % 64];
 }
 
-void enter(MPI_Comm comm, NodeComm* node) {
-  const std::lock_guard guard(table_lock);
-  Entry& entry = entry_of(comm);
+void cache_node_comm(MPI_Comm comm, NodeComm* node) {
+  const std::lock_guard guard(cache_lock);
+  CacheEntry& entry = cache_entry_of(comm);
   entry.comm.store(0);
   entry.node.store(node);
-  entry.comm.store(node ? number_of(comm) : 0);
+  entry.comm.store(node ? handle_bits(comm) : 0);
 }
 
-NodeComm* look_up(MPI_Comm comm) {
-  const Entry& entry = entry_of(comm);
-  if (entry.comm.load(std::memory_order_acquire) != number_of(comm)) return nullptr;
+NodeComm* find_cached(MPI_Comm comm) {
+  const CacheEntry& entry = cache_entry_of(comm);
+  if (entry.comm.load(std::memory_order_acquire) != handle_bits(comm)) return nullptr;
   NodeComm* const node = entry.node.load(std::memory_order_acquire);
-  return entry.comm.load(std::memory_order_acquire) == number_of(comm) ? node : nullptr;
+  return entry.comm.load(std::memory_order_acquire) == handle_bits(comm) ? node : nullptr;
 }
 
-// MPIs have some thousand communicators at a time. A program that uses many itself gets no more of ours.
+// MPIs support some thousand communicators at a time. A program that uses many of its own gets at most `max_lanes`
+// lanes, each of which is one more communicator.
 constexpr int max_lanes = 64;
-std::atomic<int> lanes{0};
+std::atomic<int> lane_count{0};
 std::atomic<bool> is_finalizing{false};
 
-int copy_nothing(MPI_Comm, int, void*, void*, void*, int* flag) {
+int copy_no_attribute(MPI_Comm, int, void*, void*, void*, int* flag) {
   *flag = 0;
   return MPI_SUCCESS;
 }
 
-// Returns a number that the ranks of one node share.
-std::uint64_t host_of(std::uint64_t host) {
+// Returns a number that is equal on all ranks of a node and different on other nodes. For tests, the setting
+// `node_ranks` divides a host into several nodes.
+std::uint64_t node_id_of(std::uint64_t host) {
   const int node_ranks = settings().node_ranks;
   if (node_ranks == 0) return host;
   int rank = 0;
@@ -78,8 +81,9 @@ std::uint64_t host_of(std::uint64_t host) {
   return host ^ static_cast<std::uint64_t>(rank / node_ranks) * 0x9e3779b97f4a7c15u;
 }
 
-// Buffers may lie in a device's memory, which only the MPI library can copy from.
-bool has_device_memory() {
+// Returns whether a GPU runtime is loaded. Then buffers may lie in device memory, from which only the MPI library can
+// copy.
+bool is_gpu_runtime_loaded() {
   for (const char* name :
        {"libcuda.so.1", "libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.6", "libze_loader.so.1"})
     if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return true;
@@ -93,18 +97,19 @@ NodeComm::NodeComm(MPI_Comm comm) : comm_(comm) {
   PMPI(MPI_Comm_test_inter)(comm, &is_inter);
   PMPI(MPI_Comm_rank)(comm, &rank_);
   PMPI(MPI_Comm_size)(comm, &ranks_);
-  if (is_inter || ranks_ < 2 || !is_loaded_by_all_ranks() || !is_within_job(comm)) state_ = State::left_to_mpi;
+  if (is_inter || ranks_ < 2 || !is_library_loaded_by_all_ranks() || !is_communicator_within_job(comm))
+    state_ = State::left_to_mpi;
 }
 
-NodeComm::~NodeComm() { free_lane(); }
+NodeComm::~NodeComm() { free_lane_communicator(); }
 
 NodeComm* NodeComm::find(MPI_Comm comm) {
-  NodeComm* node = look_up(comm);
+  NodeComm* node = find_cached(comm);
   if (!node) {
     if (comm == MPI_COMM_NULL) return nullptr;
     static const int key = [] {
       int made = MPI_KEYVAL_INVALID;
-      PMPI(MPI_Comm_create_keyval)(copy_nothing, forget, &made, nullptr);
+      PMPI(MPI_Comm_create_keyval)(copy_no_attribute, delete_attribute, &made, nullptr);
       return made;
     }();
     int is_known = 0;
@@ -113,15 +118,15 @@ NodeComm* NodeComm::find(MPI_Comm comm) {
       node = new NodeComm(comm);
       if (PMPI(MPI_Comm_set_attr)(comm, key, node) != MPI_SUCCESS) std::abort();
     }
-    enter(comm, node);
+    cache_node_comm(comm, node);
   }
   if (node->state_ == State::direct) return node;
   return node->state_ == State::counting ? node->count_call() : nullptr;
 }
 
-int NodeComm::forget(MPI_Comm comm, int, void* value, void*) {
+int NodeComm::delete_attribute(MPI_Comm comm, int, void* value, void*) {
   NodeComm* const node = static_cast<NodeComm*>(value);
-  if (look_up(comm)) enter(comm, nullptr);
+  if (find_cached(comm)) cache_node_comm(comm, nullptr);
   if (node->state_ == State::direct)
     release_box(node->own_offset_, node->boxes_.data(), node->closed_.data(), static_cast<int>(node->boxes_.size()));
   delete node;
@@ -129,86 +134,88 @@ int NodeComm::forget(MPI_Comm comm, int, void* value, void*) {
 }
 
 NodeComm* NodeComm::count_call() {
-  if (calls_++ < settings().after) return nullptr;  // a communicator that is used once costs nothing
-  connect();
+  if (calls_++ < settings().after) return nullptr;  // a communicator that is used once is never connected
+  connect_ranks();
   return state_ == State::direct ? this : nullptr;
 }
 
-// Exchanges cards, maps the boxes of the node, makes the lanes, and agrees with the other ranks on the result.
-void NodeComm::connect() {
+// Exchanges the ranks' cards by an MPI_Allgather, maps the boxes of the ranks of this node, creates the lanes, and
+// agrees with all ranks, by MPI_Allreduce, whether all have succeeded. Sets `state_`.
+void NodeComm::connect_ranks() {
   state_ = State::left_to_mpi;
-  Card own{own_arena(), 0, 0, reinterpret_cast<std::uintptr_t>(&secret), settings().digest};
+  RankCard own{own_arena(), 0, 0, reinterpret_cast<std::uintptr_t>(&secret), settings().digest};
   secret = own.arena.nonce;
-  if (own.arena.host && !has_device_memory()) own.box = take_box();
+  if (own.arena.host && !is_gpu_runtime_loaded()) own.box = allocate_box();
   if (own.box) own.closed = own_box(own.box)->closed.load(std::memory_order_relaxed);
-  own.arena.host = host_of(own.arena.host);
-  std::vector<Card> cards(static_cast<std::size_t>(ranks_));
+  own.arena.host = node_id_of(own.arena.host);
+  std::vector<RankCard> cards(static_cast<std::size_t>(ranks_));
   if (PMPI(MPI_Allgather)(&own, sizeof own, MPI_BYTE, cards.data(), sizeof own, MPI_BYTE, comm_) != MPI_SUCCESS) return;
   std::vector<std::uint64_t> hosts;
-  for (const Card& card : cards) hosts.push_back(card.arena.host);
+  for (const RankCard& card : cards) hosts.push_back(card.arena.host);
   layout_ = Layout(hosts, rank_);
   spans_nodes_ = layout_.nodes() > 1;
-  const bool has_peers = layout_.max_members() > 1;  // on some node
-  int is_connected = has_peers && map_boxes(cards) && (!spans_nodes() || lanes.load() < max_lanes), are_connected = 0;
+  const bool has_peers = layout_.max_ranks_per_node() > 1;  // some node has several ranks
+  int is_connected = has_peers && map_peer_boxes(cards) && (!spans_nodes() || lane_count.load() < max_lanes),
+      are_connected = 0;
   if (has_peers) PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
   if (are_connected && spans_nodes()) {
-    is_connected = make_lane();
+    is_connected = create_lane_communicator();
     PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
   }
   if (are_connected) {
-    const Layout::Place place = layout_.own();
+    const Layout::RankPlace place = layout_.own_place();
     own_offset_ = own.box;
-    port_->use_boxes(boxes_, place.local);
+    port_->set_boxes(boxes_, place.local);
     const int members = static_cast<int>(boxes_.size());
-    selection_ = Selection(settings().selection, layout_.max_members(), layout_.nodes());
-    in_node_ = Selection(settings().selection, members);
+    selection_ = Selection(settings().selection, layout_.max_ranks_per_node(), layout_.nodes());
+    in_node_selection_ = Selection(settings().selection, members);
     exchange_ = std::make_unique<Exchange<LivePort>>(*port_, boxes_.data(), members, place.local);
     state_ = State::direct;
   } else {
-    free_lane();
-    if (own.box) release_box(own.box, nullptr, nullptr, 0);  // nobody has used it
+    free_lane_communicator();
+    if (own.box) release_box(own.box, nullptr, nullptr, 0);  // no rank has used the box
   }
 }
 
-bool NodeComm::map_boxes(const std::vector<Card>& cards) {
-  const std::vector<int>& members = layout_.members_of(layout_.own().node);
-  if (members.size() > static_cast<std::size_t>(max_ranks)) return false;
-  for (const Card& card : cards)
+bool NodeComm::map_peer_boxes(const std::vector<RankCard>& cards) {
+  const std::vector<int>& members = layout_.ranks_of_node(layout_.own_place().node);
+  if (members.size() > static_cast<std::size_t>(max_node_ranks)) return false;
+  for (const RankCard& card : cards)
     if (card.box == 0 || card.selection != cards[0].selection) return false;
   std::vector<pid_t> processes;
   for (const int rank : members) {
-    const Card& card = cards[static_cast<std::size_t>(rank)];
+    const RankCard& card = cards[static_cast<std::size_t>(rank)];
     processes.push_back(static_cast<pid_t>(card.arena.pid));
     closed_.push_back(card.closed);
   }
   port_ = std::make_unique<LivePort>(comm_, processes);
   for (std::size_t local = 0; local < members.size(); ++local) {
-    const Card& card = cards[static_cast<std::size_t>(members[local])];
+    const RankCard& card = cards[static_cast<std::size_t>(members[local])];
     boxes_.push_back(peer_box(card.arena, card.box));
     std::uint64_t read = 0;
-    if (!boxes_.back() || !port_->try_to_read(static_cast<int>(local), &read, card.secret, sizeof read) ||
+    if (!boxes_.back() || !port_->try_read_memory(static_cast<int>(local), &read, card.secret, sizeof read) ||
         read != card.arena.nonce)
       return false;
   }
   return true;
 }
 
-// All ranks of the communicator call it.
-bool NodeComm::make_lane() {
-  const auto [node, local] = layout_.own();
+// Splits the communicator into lanes. Collective over the communicator. Returns whether this rank succeeded.
+bool NodeComm::create_lane_communicator() {
+  const auto [node, local] = layout_.own_place();
   const int color = local < layout_.lanes() ? local : MPI_UNDEFINED;
   if (PMPI(MPI_Comm_split)(comm_, color, node, &lane_) != MPI_SUCCESS) return false;
   if (lane_ == MPI_COMM_NULL) return true;
-  ++lanes;
+  ++lane_count;
   return PMPI(MPI_Comm_set_errhandler)(lane_, MPI_ERRORS_ARE_FATAL) == MPI_SUCCESS;
 }
 
-void NodeComm::free_lane() {
+void NodeComm::free_lane_communicator() {
   if (lane_ == MPI_COMM_NULL || is_finalizing) return;
   PMPI(MPI_Comm_free)(&lane_);
-  --lanes;
+  --lane_count;
 }
 
-void keep_lanes() { is_finalizing = true; }
+void stop_freeing_lanes() { is_finalizing = true; }
 
 }  // namespace nearfield::collectives

@@ -1,4 +1,5 @@
-// The state of a communicator: whether its collectives are direct, and the exchange that they use.
+// The state of a communicator: whether its collectives are direct (performed by this library), and the exchange through
+// which the ranks of this node communicate.
 #pragma once
 
 #include <mpi.h>
@@ -18,13 +19,14 @@
 
 namespace nearfield::collectives {
 
-struct Card;  // what a rank says of itself when a communicator is connected
+struct RankCard;  // what each rank sends to all others when a communicator is connected
 
 class NodeComm {
  public:
-  // Returns the state of a communicator. Returns null if the MPI library must do this collective, because the
-  // communicator has one rank on each node, is an intercommunicator or MPI_COMM_NULL, or has had few collectives so far.
-  // All ranks of the communicator call it in each collective; one of the first calls communicates.
+  // Returns the state of a communicator. Returns null if the MPI library must perform the current collective, because
+  // the communicator is an intercommunicator or MPI_COMM_NULL, has only one rank on each node, or has had few
+  // collectives so far. All ranks of the communicator call this function in each collective; one of the first calls
+  // communicates (connect_ranks()).
   static NodeComm* find(MPI_Comm comm);
 
   explicit NodeComm(MPI_Comm comm);
@@ -32,28 +34,32 @@ class NodeComm {
   NodeComm& operator=(const NodeComm&) = delete;
   ~NodeComm();
 
-  // Returns what does a collective of that length, which must be the same on all ranks.
-  Choice choose(Operation operation, std::size_t bytes) const {
+  // Returns the algorithm of a collective of `bytes` bytes. The length must be equal on all ranks.
+  AlgorithmChoice choose_algorithm(Operation operation, std::size_t bytes) const {
     if (counts_lengths_) [[unlikely]] {
-      count_length(operation, layout_.max_members(), layout_.nodes(), bytes);
+      count_call_length(operation, layout_.max_ranks_per_node(), layout_.nodes(), bytes);
       return {Algorithm::mpi};
     }
-    const Choice override = overrides[static_cast<std::size_t>(operation)].load(std::memory_order_relaxed);
-    return override.algorithm == Algorithm::none ? selection_.choose(operation, bytes) : override;
+    const AlgorithmChoice override =
+        algorithm_overrides[static_cast<std::size_t>(operation)].load(std::memory_order_relaxed);
+    return override.algorithm == Algorithm::none ? selection_.choose_algorithm(operation, bytes) : override;
   }
-  Choice choose(Operation operation, std::int64_t count, MPI_Datatype type) const {
+  AlgorithmChoice choose_algorithm(Operation operation, std::int64_t count, MPI_Datatype type) const {
     const bool depends_on_length = counts_lengths_ || selection_.has_ranges(operation);
-    return choose(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
+    return choose_algorithm(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
   }
 
-  // Returns what does a collective among the ranks of this node, where the communicator spans several.
-  Choice choose_in_node(Operation operation, std::size_t bytes) const { return in_node_.choose(operation, bytes); }
+  // Returns the algorithm of a collective among the ranks of this node, as a step of a collective that spans nodes.
+  AlgorithmChoice choose_algorithm_in_node(Operation operation, std::size_t bytes) const {
+    return in_node_selection_.choose_algorithm(operation, bytes);
+  }
 
-  // The exchange between the ranks of this node, in which they have their local numbers.
+  // Returns the exchange between the ranks of this node. The number of a rank in the exchange is its local index.
   Exchange<LivePort>& exchange() { return *exchange_; }
   bool spans_nodes() const { return spans_nodes_; }
   const Layout& layout() const { return layout_; }
-  // The communicator of this rank's lane, if it is in one and the communicator spans nodes.
+  // Returns the communicator of this rank's lane; MPI_COMM_NULL if the communicator lies in one node or the rank is in
+  // no lane.
   MPI_Comm lane() const { return lane_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -61,31 +67,31 @@ class NodeComm {
  private:
   enum class State { counting, direct, left_to_mpi };
 
-  static int forget(MPI_Comm comm, int key, void* value, void* extra);
+  static int delete_attribute(MPI_Comm comm, int key, void* value, void* extra);
   NodeComm* count_call();
-  void connect();
-  bool map_boxes(const std::vector<Card>& cards);
-  bool make_lane();
-  void free_lane();
+  void connect_ranks();
+  bool map_peer_boxes(const std::vector<RankCard>& cards);
+  bool create_lane_communicator();
+  void free_lane_communicator();
 
-  // What each collective reads comes first.
+  // First the members that each collective reads, so that they share cache lines.
   State state_ = State::counting;
   bool spans_nodes_ = false, counts_lengths_ = settings().counts_lengths;
   int rank_ = 0, ranks_ = 0;
   std::unique_ptr<Exchange<LivePort>> exchange_;
-  Selection selection_, in_node_;
+  Selection selection_, in_node_selection_;
 
   MPI_Comm comm_;
   int calls_ = 0;
   std::size_t own_offset_ = 0;
   Layout layout_;
   MPI_Comm lane_ = MPI_COMM_NULL;
-  std::vector<Box*> boxes_;  // of the ranks of this node
+  std::vector<Box*> boxes_;  // boxes of the ranks of this node, by local index
   std::vector<std::uint64_t> closed_;
   std::unique_ptr<LivePort> port_;
 };
 
-// Called before the MPI library is finalised: communicators that still exist then are not freed.
-void keep_lanes();
+// Called before the MPI library is finalised: from then on, the lanes of communicators that still exist are not freed.
+void stop_freeing_lanes();
 
 }  // namespace nearfield::collectives

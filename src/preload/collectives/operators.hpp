@@ -1,4 +1,4 @@
-// The predefined operators of MPI on predefined datatypes.
+// The predefined reduction operators of MPI on predefined datatypes.
 #pragma once
 
 #include <mpi.h>
@@ -7,19 +7,20 @@
 
 namespace nearfield::collectives {
 
-// Sets n elements of `out` to a + b; out may be a. Always commutative.
+// A commutative reduction operator on one datatype. A call sets n elements of `out` to a + b; `out` may be `a`.
 class Operator {
  public:
-  // Returns whether this library combines elements of this type by this operator: a list of pairs that are valid in
-  // MPI. Others are left to the MPI library on all ranks, which have the same operator and datatype.
+  // Sets `found` to the operator `op` on elements of datatype `type`. Returns false if this pair is not in this
+  // library's list of pairs that are valid in MPI; then the MPI library performs the reduction on all ranks, which have
+  // the same operator and datatype.
   static bool find(MPI_Op op, MPI_Datatype type, Operator& found);
 
   void operator()(void* out, const void* a, const void* b, std::size_t n) const;
-  std::size_t width() const { return width_; }  // bytes from one element to the next
+  std::size_t width() const { return width_; }  // extent of an element in bytes
 
  private:
   using Kernel = void (*)(void* out, const void* a, const void* b, std::size_t n);
-  Kernel kernel_ = nullptr;  // null: the MPI library does it
+  Kernel kernel_ = nullptr;  // null: MPI_Reduce_local combines the elements
   std::size_t width_ = 0;
   MPI_Op op_;
   MPI_Datatype type_;

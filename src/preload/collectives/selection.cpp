@@ -11,18 +11,18 @@
 namespace nearfield::collectives {
 namespace {
 
-constexpr std::string_view operation_names[operations] = {
+constexpr std::string_view operation_names[operation_count] = {
     "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan"};
 constexpr std::string_view algorithm_names[] = {"flat",     "whole",   "slices", "grouped",
                                                 "doubling", "leaders", "lanes",  "mpi"};
 
 template <std::size_t count>
-int find_name(const std::string_view (&names)[count], std::string_view name) {
+int index_of_name(const std::string_view (&names)[count], std::string_view name) {
   const auto found = std::find(names, names + count, name);
   return found == names + count ? -1 : static_cast<int>(found - names);
 }
 
-bool is_algorithm_of(Operation operation, Algorithm algorithm) {
+bool has_algorithm(Operation operation, Algorithm algorithm) {
   const auto is_one_of = [operation](auto... names) { return ((operation == names) || ...); };
   using enum Operation;
   switch (algorithm) {
@@ -43,15 +43,15 @@ bool is_algorithm_of(Operation operation, Algorithm algorithm) {
   }
 }
 
-bool is_for_several_nodes(Algorithm algorithm) {
+bool is_multi_node_algorithm(Algorithm algorithm) {
   return algorithm == Algorithm::leaders || algorithm == Algorithm::lanes;
 }
 
-// What communicators that span nodes use without rules: what saves messages between nodes, or copies inside them,
-// whatever the network is like. Where more than that decides, which is the case for long data that pass through one
-// rank or are copied once more, the MPI library's own algorithms, which overlap both, may be faster, and nothing is
-// known before it is measured.
-constexpr std::string_view usual_of_several_nodes[] = {
+// The defaults for communicators that span nodes: algorithms that send fewer messages between nodes, or copy less
+// inside a node, on any network. Long data pass through one rank or are copied once more by these algorithms, while the
+// MPI library's own algorithms overlap communication between nodes with copies inside a node; which is faster then is
+// unknown without a measurement, so the default is the MPI library's algorithm.
+constexpr std::string_view multi_node_defaults[] = {
     "barrier@2x2=leaders",
     "bcast@2x2=leaders-65536+mpi",
     "reduce@2x2=leaders-8192+mpi",
@@ -64,62 +64,63 @@ constexpr std::string_view usual_of_several_nodes[] = {
     "scan@2x2=mpi",
 };
 
-// What communicators of many ranks use without rules. It follows from simulations of 16, 32 and 128 ranks with 8 B, 1 KiB
-// and 4 KiB (docs/explanation/collectives.md): doubling is faster than messages whatever a description leaves open, and
-// than flat algorithms unless fetches overlap fully. For shorter blocks than these, it is not known whether flat
-// algorithms are faster than messages.
-struct Usual {
+// The defaults for communicators with many ranks on one node. They follow from simulations of 16, 32 and 128 ranks with
+// 8 B, 1 KiB and 4 KiB (docs/explanation/collectives.md): doubling is faster than the MPI's messages for all values
+// that a machine description leaves open, and faster than the flat algorithms unless fetches overlap fully. For shorter
+// blocks than these, it is unknown whether flat algorithms are faster than messages.
+struct DefaultEntry {
   int min_ranks;
   std::string_view entry;
 };
-constexpr Usual usual_of_many[] = {{16, "barrier@2=doubling"},
-                                   {16, "allreduce@2=doubling-8192+slices"},
-                                   {16, "reduce@2=doubling-8192+flat"},
-                                   {17, "allgather@2=mpi-1024+flat"},
-                                   {17, "alltoall@2=mpi-1023+flat"}};
+constexpr DefaultEntry many_rank_defaults[] = {{16, "barrier@2=doubling"},
+                                               {16, "allreduce@2=doubling-8192+slices"},
+                                               {16, "reduce@2=doubling-8192+flat"},
+                                               {17, "allgather@2=mpi-1024+flat"},
+                                               {17, "alltoall@2=mpi-1023+flat"}};
 
 template <class Number>
-bool read_number(std::string_view text, Number& number) {
+bool parse_number(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Returns the part of `rest` before the separator, and removes both.
-std::string_view take_until(std::string_view& rest, char separator) {
+// Removes the part of `rest` up to and including the first separator. Returns this part without the separator.
+std::string_view split_off_until(std::string_view& rest, char separator) {
   const std::size_t at = std::min(rest.find(separator), rest.size());
   const std::string_view taken = rest.substr(0, at);
   rest.remove_prefix(std::min(at + 1, rest.size()));
   return taken;
 }
 
-// Reads "grouped8", or the name of another algorithm of the operation.
-bool read_choice(std::string_view text, Operation operation, Choice& choice) {
+// Parses "grouped8" (groups of 8 ranks) or the name of another algorithm of the operation. Returns false if `text` is
+// neither.
+bool parse_choice(std::string_view text, Operation operation, AlgorithmChoice& choice) {
   const std::size_t end = std::min(text.find_first_of("0123456789"), text.size());
-  const int algorithm = find_name(algorithm_names, text.substr(0, end));
-  if (algorithm < 0 || !is_algorithm_of(operation, static_cast<Algorithm>(algorithm))) return false;
+  const int algorithm = index_of_name(algorithm_names, text.substr(0, end));
+  if (algorithm < 0 || !has_algorithm(operation, static_cast<Algorithm>(algorithm))) return false;
   choice = {static_cast<Algorithm>(algorithm), 0};
   const bool has_group = end < text.size(), needs_group = choice.algorithm == Algorithm::grouped;
   if (!needs_group) return !has_group;
-  return read_number(text.substr(end), choice.group) && choice.group > 1;
+  return parse_number(text.substr(end), choice.group) && choice.group > 1;
 }
 
 }  // namespace
 
-Override overrides[operations];
+AlgorithmOverride algorithm_overrides[operation_count];
 
-const char* name_of(Operation operation) { return operation_names[static_cast<std::size_t>(operation)].data(); }
+const char* operation_name(Operation operation) { return operation_names[static_cast<std::size_t>(operation)].data(); }
 
 Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks, int nodes) {
   const auto take = [this](std::string_view text) {
-    if (SelectionEntry entry; read_selection(text.data(), text.size(), entry))
+    if (SelectionEntry entry; parse_selection_entry(text.data(), text.size(), entry))
       ranges_[static_cast<std::size_t>(entry.operation)] = entry.ranges;
   };
   if (nodes > 1)
-    for (const std::string_view text : usual_of_several_nodes) take(text);
+    for (const std::string_view text : multi_node_defaults) take(text);
   else
-    for (const auto& [min_ranks, text] : usual_of_many)
+    for (const auto& [min_ranks, text] : many_rank_defaults)
       if (ranks >= min_ranks) take(text);
-  std::array<double, operations> nearest;
+  std::array<double, operation_count> nearest;
   nearest.fill(std::numeric_limits<double>::infinity());
   for (const SelectionEntry& entry : entries) {
     const auto index = static_cast<std::size_t>(entry.operation);
@@ -132,26 +133,26 @@ Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks, int 
   }
 }
 
-bool read_selection(const char* text, std::size_t length, SelectionEntry& entry) {
+bool parse_selection_entry(const char* text, std::size_t length, SelectionEntry& entry) {
   std::string_view rest(text, length);
-  const int operation = find_name(operation_names, take_until(rest, '@'));
-  std::string_view place = take_until(rest, '=');
+  const int operation = index_of_name(operation_names, split_off_until(rest, '@'));
+  std::string_view place = split_off_until(rest, '=');
   const bool has_nodes = place.find('x') != place.npos;
-  if (operation < 0 || !read_number(take_until(place, 'x'), entry.ranks)) return false;
+  if (operation < 0 || !parse_number(split_off_until(place, 'x'), entry.ranks)) return false;
   entry.nodes = 1;
-  if (has_nodes && (!read_number(place, entry.nodes) || entry.nodes < 2)) return false;
+  if (has_nodes && (!parse_number(place, entry.nodes) || entry.nodes < 2)) return false;
   if (entry.ranks < 2) return false;
   entry.operation = static_cast<Operation>(operation);
   entry.ranges.clear();
   std::size_t before = 0;
   while (!rest.empty()) {
-    std::string_view range = take_until(rest, '+');
+    std::string_view range = split_off_until(rest, '+');
     const bool has_length = range.find('-') != range.npos;
-    Choice choice;
-    if (!read_choice(take_until(range, '-'), entry.operation, choice)) return false;
-    if (choice.algorithm != Algorithm::mpi && is_for_several_nodes(choice.algorithm) != has_nodes) return false;
+    AlgorithmChoice choice;
+    if (!parse_choice(split_off_until(range, '-'), entry.operation, choice)) return false;
+    if (choice.algorithm != Algorithm::mpi && is_multi_node_algorithm(choice.algorithm) != has_nodes) return false;
     std::size_t last = SIZE_MAX;
-    if (has_length ? !read_number(range, last) || last < before : !rest.empty()) return false;
+    if (has_length ? !parse_number(range, last) || last < before : !rest.empty()) return false;
     entry.ranges.push_back({last, choice});
     before = last;
   }
@@ -160,12 +161,13 @@ bool read_selection(const char* text, std::size_t length, SelectionEntry& entry)
 
 }  // namespace nearfield::collectives
 
-// Called by name, by measure.cpp. Returns false if it knows no such operation or algorithm.
+// Sets the algorithm of an operation on all communicators of this process. measure.cpp finds this function by dlsym.
+// Returns false if there is no such operation, or the operation has no such algorithm.
 NEARFIELD_EXPORT bool nearfield_collectives_override(const char* operation, const char* algorithm) {
   using namespace nearfield::collectives;
-  const int of = find_name(operation_names, operation);
-  Choice choice;
-  if (of < 0 || !read_choice(algorithm, static_cast<Operation>(of), choice)) return false;
-  overrides[of].store(choice, std::memory_order_relaxed);
+  const int of = index_of_name(operation_names, operation);
+  AlgorithmChoice choice;
+  if (of < 0 || !parse_choice(algorithm, static_cast<Operation>(of), choice)) return false;
+  algorithm_overrides[of].store(choice, std::memory_order_relaxed);
   return true;
 }

@@ -1,8 +1,10 @@
-// Which algorithm does a collective, by operation, number of ranks and length: what `nearfield tune --collectives` found.
+// Selects the algorithm of a collective by operation, number of ranks and length, from the entries that `nearfield tune
+// --collectives` has written.
 //
-// All ranks of a communicator must choose alike, so only what MPI makes equal on all of them counts. A length is the
-// bytes of the vector, or of one rank's block in operations that move a block for each rank. Operations whose blocks
-// differ (MPI_Gatherv, MPI_Alltoallv ...) have no length that all ranks know; nothing is selected for them.
+// All ranks of a communicator must select the same algorithm, so a selection depends only on what MPI makes equal on
+// all ranks. The length is the number of bytes of the vector or, in operations with a block for each rank, of one
+// block. Operations whose blocks differ in length (MPI_Gatherv, MPI_Alltoallv ...) have no length that all ranks know;
+// for these operations no algorithm is selected.
 #pragma once
 
 #include <array>
@@ -14,28 +16,29 @@
 namespace nearfield::collectives {
 
 enum class Operation { barrier, bcast, gather, scatter, reduce, allgather, alltoall, allreduce, reduce_scatter, scan };
-inline constexpr std::size_t operations = 10;
+inline constexpr std::size_t operation_count = 10;
 
-// Returns the name of an operation in settings and rules, such as "bcast".
-const char* name_of(Operation operation);
+// Returns the name of an operation, as used in settings and rules, such as "bcast".
+const char* operation_name(Operation operation);
 
-// `flat`: each rank reads from all that have data for it. `mpi` leaves the collective to the MPI library. `leaders` and
-// `lanes` are for communicators that span nodes, for which none of the others but `mpi` is. Most exist for some
-// operations only (selection.cpp). `none`: nothing is chosen.
+// The algorithms of collectives. `flat`: each rank reads from all ranks that have data for it. `mpi`: the MPI library
+// performs the collective. Communicators that span nodes have only the algorithms `leaders`, `lanes` and `mpi`, of
+// which the first two exist for them alone. Most algorithms exist for some operations only (selection.cpp). `none`: no
+// algorithm is selected.
 enum class Algorithm : std::uint8_t { flat, whole, slices, grouped, doubling, leaders, lanes, mpi, none };
 
-struct Choice {
+struct AlgorithmChoice {
   Algorithm algorithm = Algorithm::flat;
-  int group = 0;  // ranks of a group, of `grouped`
+  int group = 0;  // ranks per group, for the algorithm `grouped`
 };
 
-// The algorithm for lengths up to `last_bytes`, from the end of the range before on.
+// The algorithm for lengths from the end of the previous range up to `last_bytes`.
 struct LengthRange {
   std::size_t last_bytes;
-  Choice choice;
+  AlgorithmChoice choice;
 };
 
-// The ranges of one operation, measured with that many ranks on each of that many nodes.
+// The algorithms of one operation by length, measured with `ranks` ranks on each of `nodes` nodes.
 struct SelectionEntry {
   Operation operation;
   int ranks, nodes;
@@ -45,14 +48,14 @@ struct SelectionEntry {
 class Selection {
  public:
   Selection() = default;
-  // Takes, for each operation, the entry whose numbers of ranks and nodes are nearest, if each is at most twice or half
-  // of these; without such an entry, what is usual for several nodes or for many ranks. One node and several have
-  // different algorithms, so entries for the one do not serve the other.
+  // For each operation, uses the entry whose numbers of ranks per node and of nodes are nearest to `ranks` and `nodes`,
+  // if neither differs by more than a factor of two; without such an entry, the defaults for several nodes or for many
+  // ranks. Entries for one node and for several nodes are never used for each other, since their algorithms differ.
   Selection(const std::vector<SelectionEntry>& entries, int ranks, int nodes = 1);
 
   bool has_ranges(Operation operation) const { return !ranges_[static_cast<std::size_t>(operation)].empty(); }
 
-  Choice choose(Operation operation, std::size_t bytes) const {
+  AlgorithmChoice choose_algorithm(Operation operation, std::size_t bytes) const {
     const auto& ranges = ranges_[static_cast<std::size_t>(operation)];
     for (const LengthRange& range : ranges)
       if (bytes <= range.last_bytes) return range.choice;
@@ -60,21 +63,21 @@ class Selection {
   }
 
  private:
-  std::array<std::vector<LengthRange>, operations> ranges_;
+  std::array<std::vector<LengthRange>, operation_count> ranges_;
 };
 
-// Reads "bcast@64=flat-2048+grouped8-65536+mpi": the operation, the number of ranks, and ranges in rising order, of
-// which only the last one may lack its length. Groups have 8 ranks here. For several nodes, the number of ranks on each
-// is followed by that of the nodes: "allreduce@64x4=leaders-8192+lanes". Returns false if `text`, of that length, is not
-// of this form.
-bool read_selection(const char* text, std::size_t length, SelectionEntry& entry);
+// Parses an entry such as "bcast@64=flat-2048+grouped8-65536+mpi": the operation, the number of ranks, and ranges of
+// lengths in ascending order, of which only the last may lack its upper end; "grouped8" means groups of 8 ranks. For
+// several nodes, the number of ranks per node is followed by the number of nodes: "allreduce@64x4=leaders-8192+lanes".
+// Returns false if the first `length` characters of `text` are not of this form.
+bool parse_selection_entry(const char* text, std::size_t length, SelectionEntry& entry);
 
-// An override replaces the selection of an operation in all communicators of this process, unless it is `none`.
+// The algorithm that replaces the selection of an operation in all communicators of this process; `none`: not replaced.
 // measure.cpp sets it by nearfield_collectives_override(), on all ranks between the same two collectives.
-struct Override : std::atomic<Choice> {
-  constexpr Override() : std::atomic<Choice>({Algorithm::none, 0}) {}
+struct AlgorithmOverride : std::atomic<AlgorithmChoice> {
+  constexpr AlgorithmOverride() : std::atomic<AlgorithmChoice>({Algorithm::none, 0}) {}
 };
-static_assert(Override::is_always_lock_free);
-extern Override overrides[operations];
+static_assert(AlgorithmOverride::is_always_lock_free);
+extern AlgorithmOverride algorithm_overrides[operation_count];
 
 }  // namespace nearfield::collectives

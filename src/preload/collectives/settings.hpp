@@ -1,4 +1,5 @@
-// The settings of this library: NEARFIELD_COLLECTIVES="key=number,operation@ranks=algorithms" (docs/reference/environment.md).
+// The settings of this library, from NEARFIELD_COLLECTIVES="key=number,operation@ranks=algorithms"
+// (docs/reference/environment.md).
 #pragma once
 
 #include "preload/collectives/selection.hpp"
@@ -6,17 +7,17 @@
 namespace nearfield::collectives {
 
 struct Settings {
-  int after = 2;       // collectives of a communicator that the MPI library does first; all ranks need the same number
-  int all_nodes = 0;   // 1: all ranks have this library, on whichever node they are
-  int node_ranks = 0;  // for tests: each `node_ranks` ranks of the job, in their order, count as a node; 0: those that
-                       // share memory do
-  int summary = 0;     // 1: the first rank says at its end how many collectives were direct; 2: and what they took
-  bool counts_lengths = false;  // call_lengths.hpp
+  int after = 2;  // the first `after` collectives of a communicator go to the MPI library; must be equal on all ranks
+  int all_nodes = 0;  // 1: all ranks have this library, on all nodes
+  // For tests: this number of consecutive ranks of the job counts as one node. 0: ranks that share memory are a node.
+  int node_ranks = 0;
+  int summary = 0;  // 1: rank 0 prints, in MPI_Finalize, how many collectives were direct; 2: also their times
+  bool counts_lengths = false;  // whether lengths are counted (call_lengths.hpp)
   std::vector<SelectionEntry> selection;
-  std::uint64_t digest = 0;  // of the selection; ranks with different ones must not be direct
+  std::uint64_t digest = 0;  // of `selection`; ranks with different digests must not be direct
 };
 
-// Reads the variable at the first call. Parts that are not understood are reported and change nothing.
+// Returns the settings. The first call parses NEARFIELD_COLLECTIVES; parts with errors are reported and ignored.
 const Settings& settings();
 
 }  // namespace nearfield::collectives

@@ -1,7 +1,8 @@
-// The MPI functions on which this library interposes. Each does the collective directly where the communicator lies in
-// one node, the arguments are valid, and the operator is one of operators.hpp; where it spans nodes, across_nodes.hpp
-// does some of them. Else the MPI library does it, which also reports all errors. Whether it is direct depends only on
-// what MPI makes equal on all ranks of a correct program.
+// The MPI functions on which this library interposes. A call is direct if this library performs the collective itself:
+// if the communicator lies in one node, the arguments are valid, and the operator is listed in operators.hpp. On
+// communicators that span nodes, across_nodes.hpp performs some collectives. All other calls are forwarded to the MPI
+// library, which also reports all errors. Whether a call is direct depends only on what MPI makes equal on all ranks of
+// a correct program.
 #include "base/export.h"
 #include "preload/collectives/across_nodes.hpp"
 #include "preload/collectives/counts.hpp"
@@ -14,88 +15,88 @@ using namespace nearfield::collectives;
 
 namespace {
 
-// Arguments that the MPI library would report are left to it.
-bool is_valid(std::int64_t count, MPI_Datatype type) { return count >= 0 && type != MPI_DATATYPE_NULL; }
-// A null buffer is MPI_BOTTOM in some MPIs, and then has a derived datatype.
-bool is_valid(const void* buffer, std::int64_t count, MPI_Datatype type) {
-  return is_valid(count, type) && (buffer || count == 0 || !find_named(type));
+// Calls with arguments that are not valid are forwarded to the MPI library, which reports the error.
+bool are_valid_arguments(std::int64_t count, MPI_Datatype type) { return count >= 0 && type != MPI_DATATYPE_NULL; }
+// A null buffer is valid with a derived datatype, since some MPIs define MPI_BOTTOM as null.
+bool are_valid_arguments(const void* buffer, std::int64_t count, MPI_Datatype type) {
+  return are_valid_arguments(count, type) && (buffer || count == 0 || !find_predefined_type(type));
 }
 
-NodeComm* find(MPI_Comm comm, int root) {
+NodeComm* find_node_comm(MPI_Comm comm, int root) {
   NodeComm* const node = NodeComm::find(comm);
   return node && root >= 0 && root < node->ranks() ? node : nullptr;
 }
-// Returns null if the communicator spans nodes.
-NodeComm* unless_spanning(NodeComm* node) { return node && !node->spans_nodes() ? node : nullptr; }
+// Returns `node`, or null if the communicator spans nodes.
+NodeComm* null_if_spanning_nodes(NodeComm* node) { return node && !node->spans_nodes() ? node : nullptr; }
 
-// Returns null if the MPI library's own algorithm is selected for this length.
-NodeComm* unless_left_to_mpi(NodeComm* node, Operation operation, std::int64_t count, MPI_Datatype type) {
-  return node && node->choose(operation, count, type).algorithm != Algorithm::mpi ? node : nullptr;
+// Returns `node`, or null if the MPI library's own algorithm is selected for this operation and length.
+NodeComm* null_if_left_to_mpi(NodeComm* node, Operation operation, std::int64_t count, MPI_Datatype type) {
+  return node && node->choose_algorithm(operation, count, type).algorithm != Algorithm::mpi ? node : nullptr;
 }
 
 Bytes* as_bytes(const void* buffer) { return static_cast<Bytes*>(const_cast<void*>(buffer)); }
 
-// One rank's part of a buffer that has one for each rank.
-struct Part {
+// The part, for one rank, of a buffer that has a part for each rank.
+struct BufferPart {
   const void* buffer;
   std::int64_t count;
   MPI_Datatype type;
 };
-NodeComm* unless_left_to_mpi(NodeComm* node, Operation operation, const Part& block) {
-  return unless_left_to_mpi(node, operation, block.count, block.type);
+NodeComm* null_if_left_to_mpi(NodeComm* node, Operation operation, const BufferPart& block) {
+  return null_if_left_to_mpi(node, operation, block.count, block.type);
 }
-Part part_at(const void* buffer, std::int64_t displacement, std::int64_t count, MPI_Datatype type) {
+BufferPart part_at(const void* buffer, std::int64_t displacement, std::int64_t count, MPI_Datatype type) {
   return {as_bytes(buffer) + displacement * extent_of(type), count, type};
 }
 
-template <class GetPart>
-bool are_valid(int ranks, GetPart part) {
+template <class GetBufferPart>
+bool are_valid_parts(int ranks, GetBufferPart part) {
   for (int i = 0; i < ranks; ++i)
-    if (const Part one = part(i); !is_valid(one.count, one.type)) return false;
+    if (const BufferPart one = part(i); !are_valid_arguments(one.count, one.type)) return false;
   return true;
 }
 
-// The parts of all ranks as contiguous data.
-template <class GetPart>
-std::vector<Outgoing> make_outgoing(const NodeComm& node, GetPart part, MPI_Comm comm) {
-  std::vector<Outgoing> made;
+// Returns the parts of all ranks as contiguous data, packed if needed.
+template <class GetBufferPart>
+std::vector<SendBuffer> make_send_buffers(const NodeComm& node, GetBufferPart part, MPI_Comm comm) {
+  std::vector<SendBuffer> made;
   made.reserve(static_cast<std::size_t>(node.ranks()));
   for (int i = 0; i < node.ranks(); ++i) made.emplace_back(part(i).buffer, part(i).count, part(i).type, comm);
   return made;
 }
-template <class GetPart>
-std::vector<Incoming> make_incoming(const NodeComm& node, GetPart part, MPI_Comm comm) {
-  std::vector<Incoming> made;
+template <class GetBufferPart>
+std::vector<ReceiveBuffer> make_receive_buffers(const NodeComm& node, GetBufferPart part, MPI_Comm comm) {
+  std::vector<ReceiveBuffer> made;
   made.reserve(static_cast<std::size_t>(node.ranks()));
   for (int i = 0; i < node.ranks(); ++i) made.emplace_back(as_bytes(part(i).buffer), part(i).count, part(i).type, comm);
   return made;
 }
-auto pieces_of(const std::vector<Outgoing>& parts) {
+auto pieces_of(const std::vector<SendBuffer>& parts) {
   return [&parts](int rank) {
-    const Outgoing& part = parts[static_cast<std::size_t>(rank)];
+    const SendBuffer& part = parts[static_cast<std::size_t>(rank)];
     return Piece{part.data(), part.bytes()};
   };
 }
-auto targets_in(const std::vector<Incoming>& parts) {
+auto targets_in(const std::vector<ReceiveBuffer>& parts) {
   return [&parts](int rank) {
-    const Incoming& part = parts[static_cast<std::size_t>(rank)];
+    const ReceiveBuffer& part = parts[static_cast<std::size_t>(rank)];
     return std::pair(part.data(), part.bytes());
   };
 }
 
-// Copies a rank's own part from its send buffer to its receive buffer.
-void move_own(const Outgoing& from, Incoming& to) {
+// Copies this rank's own part from the send buffer to the receive buffer.
+void copy_own_part(const SendBuffer& from, ReceiveBuffer& to) {
   if (from.bytes() > 0) std::memcpy(to.data(), from.data(), std::min(from.bytes(), to.bytes()));
   to.unpack();
 }
 
-// ---- the collectives: each returns whether it has been done
+// ---- direct collectives: each function returns whether it has performed the collective
 
 bool try_barrier(MPI_Comm comm) {
   NodeComm* const node = NodeComm::find(comm);
   if (!node) return false;
   if (node->spans_nodes()) return across_nodes::barrier(*node);
-  const Choice choice = node->choose(Operation::barrier, 0);
+  const AlgorithmChoice choice = node->choose_algorithm(Operation::barrier, 0);
   if (choice.algorithm == Algorithm::mpi) return false;
   run_barrier(node->exchange(), choice);
   return true;
@@ -103,81 +104,83 @@ bool try_barrier(MPI_Comm comm) {
 
 bool bcast_across_nodes(NodeComm& node, void* buffer, std::int64_t count, MPI_Datatype type, int root, MPI_Comm comm) {
   if (node.rank() == root) {
-    const Outgoing data(buffer, count, type, comm);
+    const SendBuffer data(buffer, count, type, comm);
     return across_nodes::bcast(node, const_cast<Bytes*>(data.data()), data.bytes(), root);
   }
-  Incoming data(buffer, count, type, comm);
+  ReceiveBuffer data(buffer, count, type, comm);
   const bool is_done = across_nodes::bcast(node, data.data(), data.bytes(), root);
   if (is_done) data.unpack();
   return is_done;
 }
 
 bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MPI_Comm comm) {
-  NodeComm* const node = is_valid(buffer, count, type) ? find(comm, root) : nullptr;
-  const Choice choice = node ? node->choose(Operation::bcast, count, type) : Choice{Algorithm::mpi};
+  NodeComm* const node = are_valid_arguments(buffer, count, type) ? find_node_comm(comm, root) : nullptr;
+  const AlgorithmChoice choice =
+      node ? node->choose_algorithm(Operation::bcast, count, type) : AlgorithmChoice{Algorithm::mpi};
   if (choice.algorithm == Algorithm::mpi) return false;
   if (node->spans_nodes()) return bcast_across_nodes(*node, buffer, count, type, root, comm);
   if (node->rank() == root) {
-    const Outgoing data(buffer, count, type, comm);
+    const SendBuffer data(buffer, count, type, comm);
     run_bcast(node->exchange(), const_cast<Bytes*>(data.data()), data.bytes(), root, choice);
   } else {
-    Incoming data(buffer, count, type, comm);
+    ReceiveBuffer data(buffer, count, type, comm);
     run_bcast(node->exchange(), data.data(), data.bytes(), root, choice);
     data.unpack();
   }
   return true;
 }
 
-// `has_blocks`: all ranks send the same number of bytes, which the root knows as the length of each part.
-template <class GetPart>
-bool try_gather(Part own, GetPart part, int root, MPI_Comm comm, bool has_blocks) {
-  NodeComm* node = unless_spanning(find(comm, root));
-  if (node && has_blocks) node = unless_left_to_mpi(node, Operation::gather, node->rank() == root ? part(0) : own);
+// `has_blocks`: all ranks send the same number of bytes (MPI_Gather), so the length of the root's first part selects
+// the algorithm.
+template <class GetBufferPart>
+bool try_gather(BufferPart own, GetBufferPart part, int root, MPI_Comm comm, bool has_blocks) {
+  NodeComm* node = null_if_spanning_nodes(find_node_comm(comm, root));
+  if (node && has_blocks) node = null_if_left_to_mpi(node, Operation::gather, node->rank() == root ? part(0) : own);
   if (!node) return false;
   if (node->rank() != root) {
-    if (!is_valid(own.buffer, own.count, own.type)) return false;
-    const Outgoing data(own.buffer, own.count, own.type, comm);
+    if (!are_valid_arguments(own.buffer, own.count, own.type)) return false;
+    const SendBuffer data(own.buffer, own.count, own.type, comm);
     gather(node->exchange(), data.data(), data.bytes(), root, [](int) { return std::pair<Bytes*, std::size_t>(); });
     return true;
   }
-  if (!are_valid(node->ranks(), part)) return false;
-  std::vector<Incoming> parts = make_incoming(*node, part, comm);
+  if (!are_valid_parts(node->ranks(), part)) return false;
+  std::vector<ReceiveBuffer> parts = make_receive_buffers(*node, part, comm);
   if (own.buffer != MPI_IN_PLACE)
-    move_own(Outgoing(own.buffer, own.count, own.type, comm), parts[static_cast<std::size_t>(root)]);
+    copy_own_part(SendBuffer(own.buffer, own.count, own.type, comm), parts[static_cast<std::size_t>(root)]);
   gather(node->exchange(), nullptr, 0, root, targets_in(parts));
   for (int i = 0; i < node->ranks(); ++i)
     if (i != root) parts[static_cast<std::size_t>(i)].unpack();
   return true;
 }
 
-template <class GetPart>
-bool try_scatter(GetPart part, Part own, int root, MPI_Comm comm, bool has_blocks) {
-  NodeComm* node = unless_spanning(find(comm, root));
-  if (node && has_blocks) node = unless_left_to_mpi(node, Operation::scatter, node->rank() == root ? part(0) : own);
+template <class GetBufferPart>
+bool try_scatter(GetBufferPart part, BufferPart own, int root, MPI_Comm comm, bool has_blocks) {
+  NodeComm* node = null_if_spanning_nodes(find_node_comm(comm, root));
+  if (node && has_blocks) node = null_if_left_to_mpi(node, Operation::scatter, node->rank() == root ? part(0) : own);
   if (!node) return false;
   if (node->rank() != root) {
-    if (!is_valid(own.buffer, own.count, own.type)) return false;
-    Incoming data(as_bytes(own.buffer), own.count, own.type, comm);
+    if (!are_valid_arguments(own.buffer, own.count, own.type)) return false;
+    ReceiveBuffer data(as_bytes(own.buffer), own.count, own.type, comm);
     scatter(node->exchange(), [](int) { return Piece{}; }, data.data(), data.bytes(), root);
     data.unpack();
     return true;
   }
-  if (!are_valid(node->ranks(), part)) return false;
-  const std::vector<Outgoing> parts = make_outgoing(*node, part, comm);
+  if (!are_valid_parts(node->ranks(), part)) return false;
+  const std::vector<SendBuffer> parts = make_send_buffers(*node, part, comm);
   scatter(node->exchange(), pieces_of(parts), nullptr, 0, root);
   if (own.buffer == MPI_IN_PLACE) return true;
-  Incoming data(as_bytes(own.buffer), own.count, own.type, comm);
-  move_own(parts[static_cast<std::size_t>(root)], data);
+  ReceiveBuffer data(as_bytes(own.buffer), own.count, own.type, comm);
+  copy_own_part(parts[static_cast<std::size_t>(root)], data);
   return true;
 }
 
-bool try_allgather(Part own, void* receive, std::int64_t count, MPI_Datatype type, MPI_Comm comm) {
-  NodeComm* const found = is_valid(receive, count, type) ? NodeComm::find(comm) : nullptr;
-  NodeComm* const node = unless_left_to_mpi(found, Operation::allgather, count, type);
+bool try_allgather(BufferPart own, void* receive, std::int64_t count, MPI_Datatype type, MPI_Comm comm) {
+  NodeComm* const found = are_valid_arguments(receive, count, type) ? NodeComm::find(comm) : nullptr;
+  NodeComm* const node = null_if_left_to_mpi(found, Operation::allgather, count, type);
   if (!node) return false;
   if (own.buffer == MPI_IN_PLACE) own = part_at(receive, node->rank() * count, count, type);
-  const Outgoing data(own.buffer, own.count, own.type, comm);
-  Incoming all(receive, count * node->ranks(), type, comm);
+  const SendBuffer data(own.buffer, own.count, own.type, comm);
+  ReceiveBuffer all(receive, count * node->ranks(), type, comm);
   const std::size_t bytes = all.bytes() / static_cast<std::size_t>(node->ranks());
   if (node->spans_nodes()) {
     const bool is_done = across_nodes::allgather(*node, data.data(), all.data(), bytes);
@@ -190,28 +193,28 @@ bool try_allgather(Part own, void* receive, std::int64_t count, MPI_Datatype typ
   return true;
 }
 
-template <class GetPart>
-bool try_allgatherv(Part own, GetPart part, MPI_Comm comm) {
-  NodeComm* const node = unless_spanning(NodeComm::find(comm));
-  if (!node || !are_valid(node->ranks(), part)) return false;
+template <class GetBufferPart>
+bool try_allgatherv(BufferPart own, GetBufferPart part, MPI_Comm comm) {
+  NodeComm* const node = null_if_spanning_nodes(NodeComm::find(comm));
+  if (!node || !are_valid_parts(node->ranks(), part)) return false;
   if (own.buffer == MPI_IN_PLACE) own = part(node->rank());
-  const Outgoing data(own.buffer, own.count, own.type, comm);
-  std::vector<Incoming> parts = make_incoming(*node, part, comm);
+  const SendBuffer data(own.buffer, own.count, own.type, comm);
+  std::vector<ReceiveBuffer> parts = make_receive_buffers(*node, part, comm);
   allgather(node->exchange(), data.data(), data.bytes(), targets_in(parts));
-  for (Incoming& one : parts) one.unpack();
+  for (ReceiveBuffer& one : parts) one.unpack();
   return true;
 }
 
 bool try_alltoall(const void* send, std::int64_t send_count, MPI_Datatype send_type, void* receive, std::int64_t count,
                   MPI_Datatype type, MPI_Comm comm) {
-  NodeComm* const found = is_valid(receive, count, type) ? NodeComm::find(comm) : nullptr;
-  NodeComm* const node = unless_left_to_mpi(found, Operation::alltoall, count, type);
+  NodeComm* const found = are_valid_arguments(receive, count, type) ? NodeComm::find(comm) : nullptr;
+  NodeComm* const node = null_if_left_to_mpi(found, Operation::alltoall, count, type);
   if (!node) return false;
   const bool is_in_place = send == MPI_IN_PLACE;
-  Outgoing out(is_in_place ? receive : send, (is_in_place ? count : send_count) * node->ranks(),
-               is_in_place ? type : send_type, comm);
-  if (is_in_place) out.copy();
-  Incoming in(receive, count * node->ranks(), type, comm);
+  SendBuffer out(is_in_place ? receive : send, (is_in_place ? count : send_count) * node->ranks(),
+                 is_in_place ? type : send_type, comm);
+  if (is_in_place) out.ensure_private_copy();
+  ReceiveBuffer in(receive, count * node->ranks(), type, comm);
   const std::size_t bytes = in.bytes() / static_cast<std::size_t>(node->ranks());
   if (node->spans_nodes()) {
     const bool is_done = across_nodes::alltoall(*node, out.data(), in.data(), bytes);
@@ -225,27 +228,28 @@ bool try_alltoall(const void* send, std::int64_t send_count, MPI_Datatype send_t
 
 template <class GetSent, class GetReceived>
 bool try_alltoallv(bool is_in_place, GetSent sent, GetReceived received, MPI_Comm comm) {
-  NodeComm* const node = unless_spanning(NodeComm::find(comm));
-  if (!node || !are_valid(node->ranks(), received)) return false;
-  if (!is_in_place && !are_valid(node->ranks(), sent)) return false;
-  std::vector<Outgoing> out = is_in_place ? make_outgoing(*node, received, comm) : make_outgoing(*node, sent, comm);
+  NodeComm* const node = null_if_spanning_nodes(NodeComm::find(comm));
+  if (!node || !are_valid_parts(node->ranks(), received)) return false;
+  if (!is_in_place && !are_valid_parts(node->ranks(), sent)) return false;
+  std::vector<SendBuffer> out =
+      is_in_place ? make_send_buffers(*node, received, comm) : make_send_buffers(*node, sent, comm);
   if (is_in_place)
-    for (Outgoing& one : out) one.copy();
-  std::vector<Incoming> in = make_incoming(*node, received, comm);
+    for (SendBuffer& one : out) one.ensure_private_copy();
+  std::vector<ReceiveBuffer> in = make_receive_buffers(*node, received, comm);
   alltoallv(node->exchange(), pieces_of(out), targets_in(in));
-  for (Incoming& one : in) one.unpack();
+  for (ReceiveBuffer& one : in) one.unpack();
   return true;
 }
 
-// Calls `reduce(node, send buffer, reduction, choice)`, and returns what it returns, if this library combines such
-// elements, and the MPI library's own algorithm is not selected for this length.
+// If this library implements the operator on this datatype, and the MPI library's own algorithm is not selected for
+// this length, calls `reduce(node, send buffer, reduction, choice)` and returns its result. Otherwise returns false.
 template <class Reduce>
 bool try_reduction(Operation operation, const void* send, const void* receive, std::int64_t count, MPI_Datatype type,
                    MPI_Op op, NodeComm* node, Reduce reduce) {
   Operator combine;
   const void* const source = send == MPI_IN_PLACE ? receive : send;
-  if (!node || !is_valid(source, count, type) || !Operator::find(op, type, combine)) return false;
-  const Choice choice = node->choose(operation, count, type);
+  if (!node || !are_valid_arguments(source, count, type) || !Operator::find(op, type, combine)) return false;
+  const AlgorithmChoice choice = node->choose_algorithm(operation, count, type);
   if (choice.algorithm == Algorithm::mpi) return false;
   const LiveReduction all{static_cast<std::size_t>(count), combine.width(), combine};
   return reduce(*node, as_bytes(source), all, choice);
@@ -254,8 +258,8 @@ bool try_reduction(Operation operation, const void* send, const void* receive, s
 bool try_reduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, int root,
                 MPI_Comm comm) {
   Bytes* const result = as_bytes(receive);
-  return try_reduction(Operation::reduce, send, receive, count, type, op, find(comm, root),
-                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, Choice choice) {
+  return try_reduction(Operation::reduce, send, receive, count, type, op, find_node_comm(comm, root),
+                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, AlgorithmChoice choice) {
                          if (node.spans_nodes()) return across_nodes::reduce(node, data, result, all, type, op, root);
                          run_reduce(node.exchange(), data, result, all, root, choice);
                          return true;
@@ -265,17 +269,17 @@ bool try_reduce(const void* send, void* receive, std::int64_t count, MPI_Datatyp
 bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   Bytes* const result = as_bytes(receive);
   return try_reduction(Operation::allreduce, send, receive, count, type, op, NodeComm::find(comm),
-                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, Choice choice) {
+                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, AlgorithmChoice choice) {
                          if (node.spans_nodes()) return across_nodes::allreduce(node, data, result, all, type, op);
                          run_allreduce(node.exchange(), data, result, all, choice);
                          return true;
                        });
 }
 
-// `count(i)` returns how many elements rank i gets.
+// `count(i)` returns the number of elements that rank i receives.
 template <class GetCount>
 bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  NodeComm* const node = unless_spanning(NodeComm::find(comm));
+  NodeComm* const node = null_if_spanning_nodes(NodeComm::find(comm));
   if (!node) return false;
   std::int64_t total = 0;
   Slice own{0, 0};
@@ -286,7 +290,7 @@ bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Dat
     if (i == node->rank()) own.end = static_cast<std::size_t>(total);
   }
   return try_reduction(Operation::reduce_scatter, send, receive, total, type, op, node,
-                       [&](NodeComm& found, const Bytes* data, const LiveReduction& all, Choice) {
+                       [&](NodeComm& found, const Bytes* data, const LiveReduction& all, AlgorithmChoice) {
                          reduce_scatter(found.exchange(), data, as_bytes(receive), own, all);
                          return true;
                        });
@@ -294,8 +298,8 @@ bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Dat
 
 bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
               bool is_exclusive) {
-  return try_reduction(Operation::scan, send, receive, count, type, op, unless_spanning(NodeComm::find(comm)),
-                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, Choice) {
+  return try_reduction(Operation::scan, send, receive, count, type, op, null_if_spanning_nodes(NodeComm::find(comm)),
+                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, AlgorithmChoice) {
                          scan(node.exchange(), data, as_bytes(receive), all, node.rank() - (is_exclusive ? 1 : 0));
                          return true;
                        });
@@ -303,10 +307,11 @@ bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype 
 
 }  // namespace
 
-// Defines the wrapper of `name`, which returns after `attempt` has done the collective, or calls the MPI library.
+// Defines the wrapper of the MPI function `name`. `attempt` is an expression that performs the collective and is true
+// if it has succeeded; if it is false, the wrapper calls the MPI library.
 #define WRAP(name, parameters, arguments, attempt)              \
   NEARFIELD_EXPORT int name parameters {                        \
-    static Counts& counts = *new Counts(#name);                 \
+    static CallCounts& counts = *new CallCounts(#name);         \
     CountedCall call(counts);                                   \
     call.is_direct = attempt;                                   \
     return call.is_direct ? MPI_SUCCESS : PMPI(name) arguments; \
@@ -317,24 +322,25 @@ NEARFIELD_EXPORT int MPI_Finalize() {
   int rank = 0, ranks = 0;
   if (PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank) == MPI_SUCCESS &&
       PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS) {
-    if (rank == 0) print_summary(rank);
-    write_lengths(rank, ranks);
+    if (rank == 0) print_call_summary(rank);
+    write_call_lengths(rank, ranks);
   }
-  keep_lanes();
+  stop_freeing_lanes();
   return PMPI(MPI_Finalize)();
 }
 NEARFIELD_EXPORT_PMPI(MPI_Finalize)
 
 WRAP(MPI_Barrier, (MPI_Comm comm), (comm), try_barrier(comm))
 
-// The parts of a buffer, by arrays of counts and displacements or by one count.
+// Functions that return the part of rank i of a buffer: by arrays of counts and displacements in elements (LISTED), by
+// one count for all ranks (EVEN), or by arrays of counts, displacements in bytes and datatypes (TYPED).
 #define LISTED(buffer, counts, displacements, type) \
   [&](int i) { return part_at(buffer, displacements[i], counts[i], type); }
 #define EVEN(buffer, count, type) [&](int i) { return part_at(buffer, std::int64_t{i} * count, count, type); }
 #define TYPED(buffer, counts, displacements, types) \
-  [&](int i) { return Part{as_bytes(buffer) + displacements[i], counts[i], types[i]}; }
+  [&](int i) { return BufferPart{as_bytes(buffer) + displacements[i], counts[i], types[i]}; }
 #define OWN(buffer, count, type) \
-  Part { buffer, count, type }
+  BufferPart { buffer, count, type }
 
 #define ALL(suffix, Count, Displacement)                                                                              \
   WRAP(MPI_Bcast##suffix, (void* buffer, Count n, MPI_Datatype type, int root, MPI_Comm comm),                        \

@@ -1,5 +1,6 @@
-// The wrappers of all functions in calls.def, under both names, since Fortran's bindings and other tools call either.
-// Each calls the next library's function of the same name. Only the outermost call of a thread is counted.
+// The wrappers of all functions in the table calls.def, under their MPI_ and their PMPI_ names, since Fortran bindings
+// and other tools may call either. Each wrapper calls the definition of the same name in the next library. Only the
+// outermost call of a thread is counted.
 #include <algorithm>
 #include <utility>
 
@@ -15,17 +16,17 @@ namespace {
 using namespace shapes;
 
 template <int n, class Own>
-int pass_on(Own own, const Word* w) {
+int call_with_words(Own own, const Word* w) {
   if constexpr (n == 6)
     return own(w[0], w[1], w[2], w[3], w[4], w[5]);
   else
     return own(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12]);
 }
 
-// One call of an MPI function: the wrapper passes it to count_timed() and count_found().
+// One call of an MPI function, as passed to count_timed() and count_successful_poll().
 struct Call {
-  const Shape& shape;
-  Function& function;
+  const CallShape& shape;
+  MpiFunction& function;
   Word* arguments;
   const void* site;
   Table& table;
@@ -34,46 +35,48 @@ struct Call {
 template <int n, class Own>
 int count_timed(const Call& call, Own own) {
   const auto& [shape, function, arguments, site, table] = call;
-  Polls& last = polls;
-  Before before;
-  look_before(shape, arguments, before);
-  const std::uint64_t begun = ticks();
-  const std::uint64_t since_poll = end_untimed(last, table, begun);
-  const Did pending = before.did;
-  const int result = pass_on<n>(own, arguments);
-  const std::uint64_t ended = ticks();
-  if (result == MPI_SUCCESS) look_after(shape, arguments, before, table);
-  const bool is_poll = shape.does == Does::poll;
-  Row& row = count(table, function, site, before.did, begun, ended, is_poll ? since_poll : 0);
+  PollState& last = poll_state;
+  CallObservation before;
+  observe_before_call(shape, arguments, before);
+  const std::uint64_t begun = read_ticks();
+  const std::uint64_t since_poll = count_untimed_polls(last, table, begun);
+  const CallDescription pending = before.did;
+  const int result = call_with_words<n>(own, arguments);
+  const std::uint64_t ended = read_ticks();
+  if (result == MPI_SUCCESS) observe_after_call(shape, arguments, before, table);
+  const bool is_poll = shape.does == CallAction::poll;
+  Row& row = count_call(table, function, site, before.did, begun, ended, is_poll ? since_poll : 0);
   last.function = nullptr;
   last.ended = is_poll ? ended : 0;
-  if (is_poll && since_poll && result == MPI_SUCCESS && found_nothing(shape, arguments)) {
+  if (is_poll && since_poll && result == MPI_SUCCESS && has_poll_found_nothing(shape, arguments)) {
     last.row = &row;
     last.did = pending;
     last.call = ended - begun;
     last.gap = since_poll;
-    begin_untimed(last, function, site, shape, arguments);
+    begin_untimed_polls(last, function, site, shape, arguments);
   }
   return result;
 }
 
-// Counts an untimed poll that found something.
-[[gnu::noinline]] void count_found(const Call& call) {
-  Polls& last = polls;
-  const std::uint64_t ended = ticks(), left = end_untimed(last, call.table, ended), gap = std::min(left, last.gap);
-  Before before;
+// Counts a poll that found something, and whose beginning was not timed.
+[[gnu::noinline]] void count_successful_poll(const Call& call) {
+  PollState& last = poll_state;
+  const std::uint64_t ended = read_ticks(), left = count_untimed_polls(last, call.table, ended),
+                      gap = std::min(left, last.gap);
+  CallObservation before;
   before.did = last.did;
-  look_after(call.shape, call.arguments, before, call.table);
-  count(call.table, call.function, call.site, before.did, ended - (left - gap), ended, gap);
+  observe_after_call(call.shape, call.arguments, before, call.table);
+  count_call(call.table, call.function, call.site, before.did, ended - (left - gap), ended, gap);
   last.function = nullptr;
   last.ended = ended;
 }
 
 template <int n, class Own>
-[[gnu::noinline]] int counted(const Shape& shape, Function& function, Own own, Word* arguments, const void* site) {
-  Thread& me = thread;
-  Table* const table = me.depth == 0 && is_active.load(std::memory_order_relaxed) ? take_table() : nullptr;
-  if (!table) return pass_on<n>(own, arguments);
+[[gnu::noinline]] int count_and_call(const CallShape& shape, MpiFunction& function, Own own, Word* arguments,
+                                     const void* site) {
+  ThreadState& me = thread_state;
+  Table* const table = me.depth == 0 && is_active.load(std::memory_order_relaxed) ? get_thread_table() : nullptr;
+  if (!table) return call_with_words<n>(own, arguments);
   ++me.depth;
   const int result =
       count_timed<n>({shape, function, arguments, me.fortran_site ? me.fortran_site : site, *table}, own);
@@ -81,23 +84,24 @@ template <int n, class Own>
   return result;
 }
 
-// Counts a call of any function. A poll that repeats the previous one costs only a few instructions.
-template <const Shape& shape, int n, class Own>
-[[gnu::always_inline]] inline int counted_or_untimed(Function& function, Own own, const Word (&arguments)[n],
-                                                     const void* site) {
-  if constexpr (shape.does == Does::poll) {
-    Thread& me = thread;
-    Polls& last = polls;
+// Performs and counts a call of any function of the table. A poll that repeats the previous poll costs only a few
+// instructions.
+template <const CallShape& shape, int n, class Own>
+[[gnu::always_inline]] inline int call_and_count(MpiFunction& function, Own own, const Word (&arguments)[n],
+                                                 const void* site) {
+  if constexpr (shape.does == CallAction::poll) {
+    ThreadState& me = thread_state;
+    PollState& last = poll_state;
     if (me.fortran_site) site = me.fortran_site;
-    if (me.depth == 0 && repeats(last, function, site, shape, arguments)) {
+    if (me.depth == 0 && is_repeated_poll(last, function, site, shape, arguments)) {
       ++me.depth;
-      const int result = pass_on<n>(own, arguments);
-      if (result != MPI_SUCCESS || found_nothing(shape, arguments)) {
+      const int result = call_with_words<n>(own, arguments);
+      if (result != MPI_SUCCESS || has_poll_found_nothing(shape, arguments)) {
         ++last.untimed;
       } else {
         Word words[n];
         std::copy_n(arguments, n, words);
-        count_found({shape, function, words, site, *me.table});
+        count_successful_poll({shape, function, words, site, *me.table});
       }
       --me.depth;
       return result;
@@ -105,26 +109,27 @@ template <const Shape& shape, int n, class Own>
   }
   Word words[n];
   std::copy_n(arguments, n, words);
-  return counted<n>(shape, function, own, words, site);
+  return count_and_call<n>(shape, function, own, words, site);
 }
 
-// Returns the ticks of a call: the minimum of several means, since others may use the core at the same time.
-template <const Shape& shape>
-double measure_ticks(const Word (&arguments)[6]) {
-  static Function function{"-", 1};
+// Returns the overhead of the wrapper per call in ticks: the minimum of several means, since other processes may use
+// the core at the same time.
+template <const CallShape& shape>
+double measure_call_ticks(const Word (&arguments)[6]) {
+  static MpiFunction function{"-", 1};
   static constexpr auto do_nothing = [](Word, Word, Word, Word, Word, Word) { return MPI_SUCCESS; };
-  constexpr int means = 8, times = max_untimed + 1;
+  constexpr int means = 8, times = max_untimed_polls + 1;
   std::uint64_t minimum = ~std::uint64_t{0};
   for (int mean = 0; mean < means; ++mean) {
-    const std::uint64_t begun = ticks();
-    for (int i = 0; i < times; ++i) counted_or_untimed<shape>(function, do_nothing, arguments, nullptr);
-    minimum = std::min(minimum, ticks() - begun);
+    const std::uint64_t begun = read_ticks();
+    for (int i = 0; i < times; ++i) call_and_count<shape>(function, do_nothing, arguments, nullptr);
+    minimum = std::min(minimum, read_ticks() - begun);
   }
   return static_cast<double>(minimum) / times;
 }
 
 template <class Handle>
-Word word(Handle handle) {
+Word as_word(Handle handle) {
   if constexpr (std::is_pointer_v<Handle>)
     return reinterpret_cast<Word>(handle);
   else
@@ -133,17 +138,17 @@ Word word(Handle handle) {
 
 }  // namespace
 
-void measure_layer() {
-  static constexpr Shape sends = send(), queries = completes(0).polls(1);
+void measure_layer_overhead() {
+  static constexpr CallShape sends = send(), queries = completes(0).polls(1);
   static Table scratch;
-  const Thread before = std::exchange(thread, Thread{.has_requested_table = true, .table = &scratch});
+  const ThreadState before = std::exchange(thread_state, ThreadState{.has_requested_table = true, .table = &scratch});
   MPI_Request request = MPI_REQUEST_NULL;
   int flag = 0;
-  Word to_self[] = {0, 1, word(MPI_BYTE), 0, 0, word(MPI_COMM_WORLD)},
-       one_request[] = {word(&request), word(&flag), 0, 0, 0, 0};
-  set_cost(measure_ticks<sends>(to_self), measure_ticks<queries>(one_request));
-  thread = before;
-  polls = {};
+  Word to_self[] = {0, 1, as_word(MPI_BYTE), 0, 0, as_word(MPI_COMM_WORLD)},
+       one_request[] = {as_word(&request), as_word(&flag), 0, 0, 0, 0};
+  set_layer_overhead(measure_call_ticks<sends>(to_self), measure_call_ticks<queries>(one_request));
+  thread_state = before;
+  poll_state = {};
 }
 }  // namespace nearfield::forecast
 
@@ -154,25 +159,25 @@ using namespace nearfield::forecast;
 #define WORDS_6 a, b, c, d, e, f
 #define WORDS_13 WORDS_6, g, h, i, j, k, l, m
 
-// mpi.h declares the functions with their types; `asm` gives the functions here the same symbol names.
+// mpi.h declares these functions with their types; `asm` gives the functions defined here the same symbol names.
 #define ENTRY(symbol, id, n, name_text, next_name)                                                               \
   extern "C" __attribute__((visibility("default"))) int id(PARAMETERS_##n) asm(symbol);                          \
   extern "C" int id(PARAMETERS_##n) {                                                                            \
     const auto own = nearfield::find_once(                                                                       \
         [] { return reinterpret_cast<decltype(&id)>(nearfield::next_or_abort(next_name, "PMPI_" name_text)); }); \
     const Word words[] = {WORDS_##n};                                                                            \
-    return counted_or_untimed<shape_of_##id, n>(function_of_##id, own, words, __builtin_return_address(0));      \
+    return call_and_count<shape_of_##id, n>(function_of_##id, own, words, __builtin_return_address(0));          \
   }
 
-#define CALL_AS(name, n, shape)                                     \
-  static constexpr Shape shape_of_##name = [] {                     \
-    using namespace nearfield::forecast::shapes;                    \
-    return shape;                                                   \
-  }();                                                              \
-  static Function function_of_##name{"MPI_" #name};                 \
-  static constexpr const Shape& shape_of_p##name = shape_of_##name; \
-  static Function& function_of_p##name = function_of_##name;        \
-  ENTRY("MPI_" #name, name, n, #name, "MPI_" #name)                 \
+#define CALL_AS(name, n, shape)                                         \
+  static constexpr CallShape shape_of_##name = [] {                     \
+    using namespace nearfield::forecast::shapes;                        \
+    return shape;                                                       \
+  }();                                                                  \
+  static MpiFunction function_of_##name{"MPI_" #name};                  \
+  static constexpr const CallShape& shape_of_p##name = shape_of_##name; \
+  static MpiFunction& function_of_p##name = function_of_##name;         \
+  ENTRY("MPI_" #name, name, n, #name, "MPI_" #name)                     \
   ENTRY("PMPI_" #name, p##name, n, #name, "PMPI_" #name)
 
 #define CALL(name, fortran, n, shape) CALL_AS(name, n, (shape))

@@ -13,27 +13,28 @@
 namespace nearfield::forecast {
 namespace {
 
-constexpr int max_entries = 2048, max_steps = 32;  // of the table; of a search in it
+constexpr int max_entries = 2048, max_probed_slots = 32;  // size of the hash table; maximum number of probed slots
 
 std::atomic<Communicator*> table[max_entries];
-Communicator gone{};  // placeholder for a removed one
-pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+Communicator removed_entry{};  // marks the slot of a removed communicator
+pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-// ---- memory: not from the C library's heap, since one more block there can change how often the program's own heap
+// ---- memory allocation: not from the C library's heap, since one more block there may change when the program's heap
 // returns memory to the system
 
 char *block = nullptr, *block_end = nullptr;
-Communicator* freed = nullptr;  // a list
+Communicator* freed_communicators = nullptr;  // list of freed objects
 
 void* map_memory(std::size_t bytes) {
   void* const found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return found == MAP_FAILED ? nullptr : found;
 }
 
-// Returns a zeroed communicator with room for this many ranks; null without memory. The caller holds `changing`.
-Communicator* allocate(std::size_t ranks) {
+// Returns a zeroed communicator with space for `ranks` ranks; null if there is no memory. The caller must hold the
+// table's mutex.
+Communicator* allocate_communicator(std::size_t ranks) {
   constexpr std::size_t block_bytes = 1 << 16, alignment = alignof(Communicator);
-  for (Communicator** link = &freed; *link; link = &(*link)->next)
+  for (Communicator** link = &freed_communicators; *link; link = &(*link)->next)
     if (static_cast<std::size_t>((*link)->size) >= ranks) {
       Communicator* const found = std::exchange(*link, (*link)->next);
       *found = {};
@@ -49,17 +50,17 @@ Communicator* allocate(std::size_t ranks) {
   return reinterpret_cast<Communicator*>(std::exchange(block, block + bytes));
 }
 
-void release(Communicator* comm) { comm->next = std::exchange(freed, comm); }
+void free_communicator(Communicator* comm) { comm->next = std::exchange(freed_communicators, comm); }
 
-// An array of integers for the duration of one function.
-class Integers {
+// A temporary array of integers, allocated by mmap.
+class TemporaryIntegers {
  public:
-  explicit Integers(int count)
+  explicit TemporaryIntegers(int count)
       : size_(static_cast<std::size_t>(std::max(1, count))),
         first_(static_cast<int*>(map_memory(size_ * sizeof(int)))) {}
-  Integers(const Integers&) = delete;
-  Integers& operator=(const Integers&) = delete;
-  ~Integers() {
+  TemporaryIntegers(const TemporaryIntegers&) = delete;
+  TemporaryIntegers& operator=(const TemporaryIntegers&) = delete;
+  ~TemporaryIntegers() {
     if (first_) munmap(first_, size_ * sizeof(int));
   }
   explicit operator bool() const { return first_; }
@@ -71,7 +72,7 @@ class Integers {
   int* first_;
 };
 
-// ---- the table
+// ---- the hash table of communicators
 
 template <class Handle>
 std::uint64_t key_of(Handle handle) {
@@ -85,18 +86,18 @@ std::atomic<Communicator*>& slot_at(std::uint64_t key, int step) {
   return table[((key * 0x9e3779b97f4a7c15 >> 40) + static_cast<std::uint64_t>(step)) % max_entries];
 }
 
-// Returns the position of the communicator; null if it is not in the table.
-std::atomic<Communicator*>* find(std::uint64_t key) {
-  for (int step = 0; step < max_steps; ++step) {
+// Returns the slot of the communicator; null if the table does not contain the communicator.
+std::atomic<Communicator*>* find_slot(std::uint64_t key) {
+  for (int step = 0; step < max_probed_slots; ++step) {
     auto& slot = slot_at(key, step);
     Communicator* const entry = slot.load(std::memory_order_acquire);
     if (!entry) return nullptr;
-    if (entry != &gone && entry->key == key) return &slot;
+    if (entry != &removed_entry && entry->key == key) return &slot;
   }
   return nullptr;
 }
 
-int neighbours_of(MPI_Comm comm) {
+int count_destinations(MPI_Comm comm) {
   int kind = MPI_UNDEFINED, count = 0, in = 0, weighted = 0, rank = 0;
   PMPI(MPI_Topo_test)(comm, &kind);
   if (kind == MPI_CART) {
@@ -109,10 +110,10 @@ int neighbours_of(MPI_Comm comm) {
   return count;
 }
 
-// Calls use(size, ranks) with the ranks in MPI_COMM_WORLD of a communicator's local or remote group. Returns whether
-// there was memory.
+// Calls use(size, ranks) with the world ranks of the communicator's local group, or of the remote group of an
+// intercommunicator. Returns false if there is no memory.
 template <class Use>
-bool with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
+bool call_with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
   MPI_Group group, world;
   int size = 0;
   if (is_between_groups)
@@ -121,99 +122,101 @@ bool with_world_ranks(MPI_Comm comm, bool is_between_groups, Use use) {
     PMPI(MPI_Comm_group)(comm, &group);
   PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world);
   PMPI(MPI_Group_size)(group, &size);
-  Integers ranks(size), in_world(size);
-  const bool has_memory = ranks && in_world;
+  TemporaryIntegers ranks(size), world_ranks(size);
+  const bool has_memory = ranks && world_ranks;
   if (has_memory) {
     for (int i = 0; i < size; ++i) ranks[i] = i;
-    PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world, in_world.data());
-    use(size, in_world.data());
+    PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world, world_ranks.data());
+    use(size, world_ranks.data());
   }
   PMPI(MPI_Group_free)(&group);
   PMPI(MPI_Group_free)(&world);
   return has_memory;
 }
 
-Place place_of_all(const Communicator& comm, int rank) {
+Place place_of_peers(const Communicator& comm, int rank) {
   bool on_node = false, on_others = false;
   for (int i = 0; i < comm.size; ++i)
     if (i != rank) (comm.is_local[i] ? on_node : on_others) = true;
   return !on_others ? Place::node : on_node ? Place::both : Place::others;
 }
 
-Communicator* in_world = nullptr;  // MPI_COMM_WORLD's ranks
+Communicator* world_communicator = nullptr;  // which ranks of MPI_COMM_WORLD are on this node
 
-// May contain ranks that are not in this job's world (spawned ones).
-bool is_local(int world_rank) {
-  return world_rank < 0 || !in_world || world_rank >= in_world->size || in_world->is_local[world_rank];
+// Returns whether a rank of MPI_COMM_WORLD is on this node; true for spawned ranks, which do not belong to
+// MPI_COMM_WORLD.
+bool is_on_this_node(int world_rank) {
+  return world_rank < 0 || !world_communicator || world_rank >= world_communicator->size ||
+         world_communicator->is_local[world_rank];
 }
 
-Communicator* described(MPI_Comm comm) {
+Communicator* describe_communicator(MPI_Comm comm) {
   int is_between_groups = 0, rank = -1;
   PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
   Communicator* made = nullptr;
-  with_world_ranks(comm, is_between_groups, [&](int size, const int* ranks) {
-    made = allocate(static_cast<std::size_t>(size));
+  call_with_world_ranks(comm, is_between_groups, [&](int size, const int* ranks) {
+    made = allocate_communicator(static_cast<std::size_t>(size));
     if (!made) return;
     made->size = size;
-    for (int i = 0; i < size; ++i) made->is_local[i] = is_local(ranks[i]);
+    for (int i = 0; i < size; ++i) made->is_local[i] = is_on_this_node(ranks[i]);
   });
   if (!made) return nullptr;
   made->key = key_of(comm);
   made->is_between_groups = is_between_groups;
   if (!is_between_groups) {
     PMPI(MPI_Comm_rank)(comm, &rank);
-    made->destinations = neighbours_of(comm);
+    made->destinations = count_destinations(comm);
   }
-  made->place = place_of_all(*made, rank);
+  made->place = place_of_peers(*made, rank);
   return made;
 }
 
-void put(Communicator* comm) {
-  for (int step = 0; step < max_steps; ++step) {
+void insert_in_table(Communicator* comm) {
+  for (int step = 0; step < max_probed_slots; ++step) {
     auto& slot = slot_at(comm->key, step);
     Communicator* const entry = slot.load(std::memory_order_relaxed);
-    if (entry && entry != &gone) continue;
+    if (entry && entry != &removed_entry) continue;
     slot.store(comm, std::memory_order_release);
     return;
   }
-  release(comm);
+  free_communicator(comm);
 }
 
 }  // namespace
 
-// A node communicator would give the same result, but its allocations by the MPI library would remain on the heap.
-int begin_communicators(const char* host) {
+// Does not use MPI_Comm_split_type, because the memory that it allocates in the MPI library would remain on the heap.
+int find_ranks_on_node(const char* host) {
   std::uint64_t mine = 0xcbf29ce484222325;  // FNV-1a
   for (; *host; ++host) mine = (mine ^ static_cast<unsigned char>(*host)) * 0x100000001b3;
   int ranks = 1, on_node = 0;
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
   const std::size_t bytes = static_cast<std::size_t>(ranks) * sizeof mine;
   auto* const hosts = static_cast<std::uint64_t*>(map_memory(bytes));
-  in_world = allocate(static_cast<std::size_t>(ranks));
-  if (!hosts || !in_world) std::abort();  // the other ranks wait for this one
+  world_communicator = allocate_communicator(static_cast<std::size_t>(ranks));
+  if (!hosts || !world_communicator) std::abort();  // the other ranks wait for this one
   PMPI(MPI_Allgather)(&mine, sizeof mine, MPI_BYTE, hosts, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
-  in_world->size = ranks;
-  for (int i = 0; i < ranks; ++i) on_node += in_world->is_local[i] = hosts[i] == mine;
+  world_communicator->size = ranks;
+  for (int i = 0; i < ranks; ++i) on_node += world_communicator->is_local[i] = hosts[i] == mine;
   munmap(hosts, bytes);
   return on_node;
 }
 
-const Communicator* known(MPI_Comm comm) {
+const Communicator* known_communicator(MPI_Comm comm) {
   const std::uint64_t key = key_of(comm);
-  if (auto* const slot = find(key)) return slot->load(std::memory_order_acquire);
+  if (auto* const slot = find_slot(key)) return slot->load(std::memory_order_acquire);
   if (comm == MPI_COMM_NULL) return nullptr;
-  pthread_mutex_lock(&changing);
-  if (!find(key))
-    if (Communicator* const made = described(comm)) put(made);
-  pthread_mutex_unlock(&changing);
-  auto* const slot = find(key);
+  pthread_mutex_lock(&table_mutex);
+  if (!find_slot(key))
+    if (Communicator* const made = describe_communicator(comm)) insert_in_table(made);
+  pthread_mutex_unlock(&table_mutex);
+  auto* const slot = find_slot(key);
   return slot ? slot->load(std::memory_order_acquire) : nullptr;
 }
 
-void forget(MPI_Comm comm) {
-  pthread_mutex_lock(&changing);
-  if (auto* const slot = find(key_of(comm))) release(slot->exchange(&gone));
-  pthread_mutex_unlock(&changing);
+void forget_communicator(MPI_Comm comm) {
+  pthread_mutex_lock(&table_mutex);
+  if (auto* const slot = find_slot(key_of(comm))) free_communicator(slot->exchange(&removed_entry));
+  pthread_mutex_unlock(&table_mutex);
 }
 
 }  // namespace nearfield::forecast

@@ -1,4 +1,4 @@
-// Determines which ranks of a communicator are on this node.
+// Determines which ranks of a communicator are on the node of this process.
 #pragma once
 
 #include <mpi.h>
@@ -8,21 +8,22 @@
 namespace nearfield::forecast {
 
 struct Communicator {
-  Communicator* next;  // in the list of freed ones
+  Communicator* next;  // next in the list of freed objects
   std::uint64_t key;
-  int size;  // of the remote group, for intercommunicators
+  int size;  // number of ranks; of the remote group for intercommunicators
   bool is_between_groups;
-  int destinations;  // neighbours to which this rank sends; 0 without a topology
-  Place place;       // of its other ranks
+  int destinations;  // number of neighbours to which this rank sends; 0 without a topology
+  Place place;       // where the other ranks are
   unsigned char is_local[];
 };
 
-// Compares the host names of all ranks, right after MPI_Init; collective. Returns the number of ranks on this node.
-int begin_communicators(const char* host);
-// Returns what is known of the communicator; null if it is invalid, or if there are too many.
-const Communicator* known(MPI_Comm comm);
-// Called before the handle becomes invalid.
-void forget(MPI_Comm comm);
+// Determines which ranks of MPI_COMM_WORLD are on this node, by an MPI_Allgather of a hash of the host name, right
+// after MPI_Init. Collective over MPI_COMM_WORLD. Returns the number of ranks on this node.
+int find_ranks_on_node(const char* host);
+// Returns the properties of a communicator; null if the handle is invalid, or if there are too many communicators.
+const Communicator* known_communicator(MPI_Comm comm);
+// Removes the communicator from the table. Called before the handle becomes invalid.
+void forget_communicator(MPI_Comm comm);
 
 inline Place place_of(const Communicator* comm, int peer) {
   if (!comm || peer < 0 || peer >= comm->size) return Place::node;

@@ -9,7 +9,7 @@
 namespace nearfield::forecast {
 namespace {
 
-static_assert(sizeof(MPI_Status) <= sizeof(Before::status));
+static_assert(sizeof(MPI_Status) <= sizeof(CallObservation::status));
 
 template <class Handle>
 Handle handle_of(Word word) {
@@ -33,22 +33,23 @@ std::uint64_t extent_of(Word type) {
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
-std::uint64_t count_of(const Shape& shape, Word word) {
+std::uint64_t count_argument(const CallShape& shape, Word word) {
   const Word count = shape.is_large ? word : static_cast<int>(word);
   return count > 0 ? static_cast<std::uint64_t>(count) : 0;
 }
 
-// Returns the mean of a list with one number per rank or neighbour.
-std::uint64_t mean_of(const Shape& shape, Word list, int members) {
+// Returns the mean, rounded up, of an array of counts with one count per rank or neighbour.
+std::uint64_t mean_count(const CallShape& shape, Word list, int members) {
   std::uint64_t sum = 0;
   for (int i = 0; i < members; ++i)
-    sum += count_of(shape, shape.is_large ? reinterpret_cast<const MPI_Count*>(list)[i]
-                                          : Word{reinterpret_cast<const int*>(list)[i]});
+    sum += count_argument(shape, shape.is_large ? reinterpret_cast<const MPI_Count*>(list)[i]
+                                                : Word{reinterpret_cast<const int*>(list)[i]});
   return members ? (sum + static_cast<std::uint64_t>(members) - 1) / static_cast<std::uint64_t>(members) : 0;
 }
 
-// Returns how many bytes this rank sends: to each other rank if it sends different data to each.
-std::uint64_t bytes_of_move(const Shape& shape, const Word* arguments, const Communicator* comm) {
+// Returns the number of bytes that this rank sends in a collective or one-sided operation; per destination if the data
+// for each destination differ.
+std::uint64_t bytes_of_move(const CallShape& shape, const Word* arguments, const Communicator* comm) {
   if (shape.count < 0 || (comm && comm->is_between_groups)) return 0;  // on intercommunicators other ranks send
   int count = shape.count, type = shape.type;
   if (count > 0 && arguments[count - 1] == reinterpret_cast<Word>(MPI_IN_PLACE)) {
@@ -56,21 +57,21 @@ std::uint64_t bytes_of_move(const Shape& shape, const Word* arguments, const Com
     type += shape.instead - count;
     count = shape.instead;
   }
-  if (!shape.is_list) return count_of(shape, arguments[count]) * extent_of(arguments[type]);
+  if (!shape.is_list) return count_argument(shape, arguments[count]) * extent_of(arguments[type]);
   const int members = !comm ? 0 : shape.of_neighbours ? comm->destinations : comm->size;
-  return members ? mean_of(shape, arguments[count], members) * extent_of(arguments[type]) : 0;
+  return members ? mean_count(shape, arguments[count], members) * extent_of(arguments[type]) : 0;
 }
 
-void add_sent(Before& before, Place place, std::uint64_t bytes) {
+void add_sent(CallObservation& before, Place place, std::uint64_t bytes) {
   (place == Place::others ? before.sent_to_others : before.sent_to_node) += bytes;
 }
 
-const Communicator* communicator(const Shape& shape, const Word* arguments) {
-  return shape.comm >= 0 ? known(handle_of<MPI_Comm>(arguments[shape.comm])) : nullptr;
+const Communicator* communicator_of(const CallShape& shape, const Word* arguments) {
+  return shape.comm >= 0 ? known_communicator(handle_of<MPI_Comm>(arguments[shape.comm])) : nullptr;
 }
 
-void look_at_send(const Shape& shape, const Word* arguments, Before& before) {
-  const Communicator* const comm = communicator(shape, arguments);
+void describe_send(const CallShape& shape, const Word* arguments, CallObservation& before) {
+  const Communicator* const comm = communicator_of(shape, arguments);
   int peer = static_cast<int>(arguments[shape.peer]), count = shape.count, type = shape.type;
   before.sends = peer >= 0;
   if (peer < 0 && shape.instead >= 0) {
@@ -80,11 +81,11 @@ void look_at_send(const Shape& shape, const Word* arguments, Before& before) {
   before.did.place = place_of(comm, peer);
   before.did.messages = 1;
   if (before.sends || shape.instead >= 0)
-    before.did.bytes = count_of(shape, arguments[count]) * extent_of(arguments[type]);
+    before.did.bytes = count_argument(shape, arguments[count]) * extent_of(arguments[type]);
   if (before.sends) add_sent(before, before.did.place, before.did.bytes);
 }
 
-void look_at_receive(const Shape& shape, const Word* arguments, Before& before) {
+void describe_receive(const CallShape& shape, const Word* arguments, CallObservation& before) {
   int peer = shape.peer >= 0 ? static_cast<int>(arguments[shape.peer]) : -1;
   before.did.messages = 1;
   if (shape.status >= 0) {
@@ -94,21 +95,21 @@ void look_at_receive(const Shape& shape, const Word* arguments, Before& before) 
     before.did.bytes = bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
     peer = status.MPI_SOURCE;
   } else {
-    before.did.bytes = count_of(shape, arguments[shape.count]) * extent_of(arguments[shape.type]);
+    before.did.bytes = count_argument(shape, arguments[shape.count]) * extent_of(arguments[shape.type]);
   }
-  before.did.place = place_of(communicator(shape, arguments), peer);
+  before.did.place = place_of(communicator_of(shape, arguments), peer);
 }
 
 // ---- requests
 
-constexpr int max_requests = 64;  // requests per call; the others are assumed to be similar
+constexpr int max_requests = 64;  // requests examined per call; further requests are assumed to be similar
 
-void look_at_requests(const Shape& shape, const Word* arguments, Before& before) {
+void describe_requests(const CallShape& shape, const Word* arguments, CallObservation& before) {
   const auto* const handles = reinterpret_cast<const MPI_Request*>(arguments[shape.requests]);
   const int number = shape.how_many >= 0 ? std::max(0, static_cast<int>(arguments[shape.how_many])) : 1;
-  const int examined = std::min(number, shape.does == Does::poll ? 1 : max_requests);
+  const int examined = std::min(number, shape.does == CallAction::poll ? 1 : max_requests);
   const std::uint64_t times = examined ? static_cast<std::uint64_t>(number / examined) : 1;
-  Pending one;
+  PendingRequest one;
   std::uint64_t found = 0;
   for (int i = 0; i < examined; ++i) {
     if (!requests::find(word_of(handles[i]), one)) continue;
@@ -122,8 +123,8 @@ void look_at_requests(const Shape& shape, const Word* arguments, Before& before)
   before.did.messages = found * times;
 }
 
-// Removes the requests that the call has not completed.
-void keep_completed(const Shape& shape, const Word* arguments, Did& did) {
+// Subtracts the requests that the call has not completed.
+void subtract_incomplete(const CallShape& shape, const Word* arguments, CallDescription& did) {
   if (shape.completes == Completes::all || did.messages == 0) return;
   const int found = shape.found >= 0 ? *reinterpret_cast<const int*>(arguments[shape.found]) : 1;
   std::uint64_t done = found > 0 ? 1 : 0;
@@ -134,38 +135,38 @@ void keep_completed(const Shape& shape, const Word* arguments, Did& did) {
   did.messages = done;
 }
 
-void remember(const Shape& shape, const Word* arguments, const Before& before) {
+void add_pending_request(const CallShape& shape, const Word* arguments, const CallObservation& before) {
   const MPI_Request made = *reinterpret_cast<const MPI_Request*>(arguments[shape.request]);
   requests::add(word_of(made), {shape.category, before.did.place, before.sends, before.did.bytes});
 }
 
 }  // namespace
 
-void look_before(const Shape& shape, Word* arguments, Before& before) {
+void observe_before_call(const CallShape& shape, Word* arguments, CallObservation& before) {
   before.did.category = shape.category;
-  if (shape.requests >= 0) look_at_requests(shape, arguments, before);
+  if (shape.requests >= 0) describe_requests(shape, arguments, before);
   if (shape.status >= 0 && arguments[shape.status] == reinterpret_cast<Word>(MPI_STATUS_IGNORE))
     arguments[shape.status] = reinterpret_cast<Word>(before.status);
-  if (shape.does == Does::free) forget(*reinterpret_cast<MPI_Comm*>(arguments[shape.comm]));
+  if (shape.does == CallAction::free) forget_communicator(*reinterpret_cast<MPI_Comm*>(arguments[shape.comm]));
 }
 
-void look_after(const Shape& shape, const Word* arguments, Before& before, Table& table) {
-  Did& did = before.did;
-  if (shape.does == Does::send) look_at_send(shape, arguments, before);
-  if (shape.does == Does::receive) look_at_receive(shape, arguments, before);
-  if (shape.does == Does::move) {
-    const Communicator* const comm = communicator(shape, arguments);
+void observe_after_call(const CallShape& shape, const Word* arguments, CallObservation& before, Table& table) {
+  CallDescription& did = before.did;
+  if (shape.does == CallAction::send) describe_send(shape, arguments, before);
+  if (shape.does == CallAction::receive) describe_receive(shape, arguments, before);
+  if (shape.does == CallAction::move) {
+    const Communicator* const comm = communicator_of(shape, arguments);
     if (comm) did.place = comm->place;
     did.messages = 1;
     did.bytes = bytes_of_move(shape, arguments, comm);
   }
-  if (shape.requests >= 0) keep_completed(shape, arguments, did);
-  if (shape.request >= 0) remember(shape, arguments, before);
-  if (!shape.is_persistent && (shape.does == Does::send || shape.does == Does::start)) {
+  if (shape.requests >= 0) subtract_incomplete(shape, arguments, did);
+  if (shape.request >= 0) add_pending_request(shape, arguments, before);
+  if (!shape.is_persistent && (shape.does == CallAction::send || shape.does == CallAction::start)) {
     table.sent_to_node += before.sent_to_node;
     table.sent_to_others += before.sent_to_others;
   }
-  if (shape.is_persistent) did.messages = did.bytes = 0;  // nothing moves until it is started
+  if (shape.is_persistent) did.messages = did.bytes = 0;  // a persistent request moves no data before its start
 }
 
 }  // namespace nearfield::forecast

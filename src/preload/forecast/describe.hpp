@@ -1,4 +1,5 @@
-// Determines the effect of an MPI call from its arguments and its Shape. Arguments are words: integers and pointers.
+// Determines the category, place, number and size of the messages of an MPI call from the call's arguments and the
+// positions of the arguments. Arguments are passed as words: integers and pointers.
 #pragma once
 
 #include "preload/forecast/record.hpp"
@@ -8,20 +9,22 @@ namespace nearfield::forecast {
 
 using Word = std::intptr_t;
 
-// Called before the MPI library's function: determines what that will change. May change the arguments: a status that
-// the program ignores is requested here.
-struct Before {
-  Did did;
+// Called before the MPI library's function: determines what the call will overwrite, such as the requests that it
+// completes. If the program ignores the status and the size of a receive depends on the status, changes the argument to
+// request it.
+struct CallObservation {
+  CallDescription did;
   bool sends = false;
-  std::uint64_t sent_to_node = 0, sent_to_others = 0;  // bytes, if the call begins to send
-  alignas(16) unsigned char status[64];                // room for an MPI_Status
+  std::uint64_t sent_to_node = 0, sent_to_others = 0;  // bytes that the call begins to send
+  alignas(16) unsigned char status[64];                // space for an MPI_Status
 };
-void look_before(const Shape& shape, Word* arguments, Before& before);
+void observe_before_call(const CallShape& shape, Word* arguments, CallObservation& before);
 
-// Called after it, if it succeeded: adds to `before.did`, and to the bytes that the thread has sent.
-void look_after(const Shape& shape, const Word* arguments, Before& before, Table& table);
+// Called after the MPI library's function, if it has succeeded: completes the description of the call, and adds the
+// sent bytes to the thread's table.
+void observe_after_call(const CallShape& shape, const Word* arguments, CallObservation& before, Table& table);
 
-// Measures the layer's own overhead per call, after MPI_Init.
-void measure_layer();
+// Measures the overhead of this profiling layer per call, after MPI_Init.
+void measure_layer_overhead();
 
 }  // namespace nearfield::forecast

@@ -1,5 +1,5 @@
-// Counts calls in the tables of format.hpp. Independent of MPI. A call costs at most two reads of the processor's
-// counter and an addition to a row of the thread's own table: no lock and no allocation, unless a row is new.
+// Counts MPI calls in the tables of format.hpp. Independent of MPI. A call costs at most two reads of the processor's
+// counter and additions to a row of the thread's own table: no lock and no allocation, unless the row is new.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,9 @@
 
 namespace nearfield::forecast {
 
-// Reads the processor's counter without ordering, because the measured intervals are a hundred times as long.
-inline std::uint64_t ticks() {
+// Reads the processor's time-stamp counter, without a barrier, since the measured intervals are a hundred times longer
+// than the reordering of instructions.
+inline std::uint64_t read_ticks() {
 #if defined(__x86_64__)
   std::uint32_t low, high;
   asm volatile("rdtsc" : "=a"(low), "=d"(high));
@@ -22,41 +23,43 @@ inline std::uint64_t ticks() {
 #endif
 }
 
-// An MPI function; its number is the position of its name in the file's names, and 0 until it is first called.
-struct Function {
+// An MPI function. `number` is the position of the function's name in the file's names; 0 until the first call.
+struct MpiFunction {
   const char* name;
   std::atomic<std::uint32_t> number{0};
 };
 
-// The effect of one call.
-struct Did {
+// The kind of one call, the place of its peers, and its messages.
+struct CallDescription {
   Category category = Category::other;
   Place place = Place::node;
-  std::uint64_t messages = 0, bytes = 0;  // of all messages together
+  std::uint64_t messages = 0, bytes = 0;  // `bytes`: total of all messages
 };
 
-struct Thread {
-  int depth = 0;                       // of nested MPI functions
-  bool has_requested_table = false;    // for a table
-  const void* fortran_site = nullptr;  // where Fortran's binding was called
+struct ThreadState {
+  int depth = 0;                       // nesting depth of MPI functions
+  bool has_requested_table = false;    // whether get_thread_table() was called
+  const void* fortran_site = nullptr;  // call site of the Fortran binding
   Table* table = nullptr;
 };
-inline thread_local constinit __attribute__((tls_model("initial-exec"))) Thread thread;
+inline thread_local constinit __attribute__((tls_model("initial-exec"))) ThreadState thread_state;
 inline std::atomic<bool> is_active = false;
 
-// Opens the file in the folder named by NEARFIELD_FORECAST, before MPI_Init. Returns whether there is one.
-bool open_file();
-Header& header();
-// Starts counting; the caller first fills in the header's fields about this rank.
-void begin();
-// Sets how many ticks the layer itself takes in a timed call and, on average, in polls, most of which are not timed.
-void set_cost(double timed_call, double repeated_poll);
-// Ends the counting. Only the first call has an effect, and none in a forked child.
-void end(State state);
-// Assigns a table to the thread; returns null if there are too many threads.
-Table* take_table();
-// Adds a call to its row, and returns the row.
-Row& count(Table& table, Function& function, const void* site, const Did& did, std::uint64_t begun, std::uint64_t ended,
-           std::uint64_t between);
+// Creates and maps this process's file in the folder that NEARFIELD_FORECAST names, before MPI_Init. Returns false if
+// the variable is not set or the file cannot be created.
+bool open_record_file();
+Header& file_header();
+// Starts counting. The caller must have set the header's fields about this rank.
+void begin_counting();
+// Sets the overhead of this layer in ticks: in a timed call, and on average in repeated polls, most of which are not
+// timed.
+void set_layer_overhead(double timed_call, double repeated_poll);
+// Ends the counting and completes the header. Only the first call has an effect, and none in a forked child.
+void end_counting(RunState state);
+// Returns the table of this thread; the first call assigns one. Returns null if there are too many threads.
+Table* get_thread_table();
+// Adds a call to the row of its call site, function and size class, and returns the row.
+Row& count_call(Table& table, MpiFunction& function, const void* site, const CallDescription& did, std::uint64_t begun,
+                std::uint64_t ended, std::uint64_t between);
 
 }  // namespace nearfield::forecast

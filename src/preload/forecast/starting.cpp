@@ -1,5 +1,5 @@
-// MPI_Init and MPI_Finalize: a forecast's run is the time from the end of the one to the beginning of the other. Left
-// out: programs that start MPI by MPI_Session_init alone, which are not recorded.
+// Wrappers of MPI_Init and MPI_Finalize. The run that a forecast describes lasts from the end of MPI_Init to the
+// beginning of MPI_Finalize. Programs that start MPI only by MPI_Session_init are not recorded.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -26,25 +26,25 @@ void record_identity(Header& head) {
   std::snprintf(head.library, sizeof head.library, "%.*s", static_cast<int>(std::strcspn(library, "\r\n")), library);
 }
 
-// `initialise` calls the MPI library's own function.
+// `initialise` calls the MPI library's own function. Starts counting if the program is to be forecast.
 template <class Initialise>
-int start(Initialise initialise) {
-  if (thread.depth || !open_file()) return initialise();
-  ++thread.depth;
+int initialise_and_count(Initialise initialise) {
+  if (thread_state.depth || !open_record_file()) return initialise();
+  ++thread_state.depth;
   const int result = initialise();
   if (result == MPI_SUCCESS && nearfield::is_built_for_the_library()) {
-    record_identity(header());
-    header().node_ranks = begin_communicators(header().host);
-    begin();
-    measure_layer();
+    record_identity(file_header());
+    file_header().node_ranks = find_ranks_on_node(file_header().host);
+    begin_counting();
+    measure_layer_overhead();
   }
-  --thread.depth;
+  --thread_state.depth;
   return result;
 }
 
 }  // namespace
 
-// Each function calls the next library's one of the same name, as in calls.cpp.
+// Defines a wrapper, and a function `next_...` that returns the definition of the same name in the next library.
 #define ENTRY(symbol, id, parameters)                                                              \
   extern "C" __attribute__((visibility("default"))) int id parameters asm(symbol);                 \
   static int(*next_##id()) parameters {                                                            \
@@ -53,9 +53,9 @@ int start(Initialise initialise) {
   }                                                                                                \
   extern "C" int id parameters
 
-#define STARTS(symbol, id, parameters, arguments)        \
-  ENTRY(symbol, id, parameters) {                        \
-    return start([&] { return next_##id() arguments; }); \
+#define STARTS(symbol, id, parameters, arguments)                       \
+  ENTRY(symbol, id, parameters) {                                       \
+    return initialise_and_count([&] { return next_##id() arguments; }); \
   }
 
 STARTS("MPI_Init", init, (int* argc, char*** argv), (argc, argv))
@@ -63,15 +63,15 @@ STARTS("PMPI_Init", init_p, (int* argc, char*** argv), (argc, argv))
 STARTS("MPI_Init_thread", init_thread, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
 STARTS("PMPI_Init_thread", init_thread_p, (int* argc, char*** argv, int need, int* got), (argc, argv, need, got))
 
-static void finish() {
-  if (thread.table) end_untimed(polls, *thread.table, ticks());
-  end(State::finalized);
+static void finish_counting() {
+  if (thread_state.table) count_untimed_polls(poll_state, *thread_state.table, read_ticks());
+  end_counting(RunState::finalized);
 }
 ENTRY("MPI_Finalize", finalize, ()) {
-  finish();
+  finish_counting();
   return next_finalize()();
 }
 ENTRY("PMPI_Finalize", finalize_p, ()) {
-  finish();
+  finish_counting();
   return next_finalize_p()();
 }

@@ -18,11 +18,11 @@
 namespace nearfield::forecast {
 namespace {
 
-std::uint64_t nanoseconds(const timeval& time) {
+std::uint64_t to_ns(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_usec) * 1000;
 }
 
-// Returns whether the file could be read; the text is zero-terminated.
+// Reads the beginning of a file into `text`, terminated by zero. Returns false if the file cannot be read.
 bool read_text(const char* path, char* text, std::size_t size) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
@@ -32,8 +32,9 @@ bool read_text(const char* path, char* text, std::size_t size) {
   return got > 0;
 }
 
-// Adds the time in which threads were runnable without a core: the second number of their schedstat.
-void add_delays(Usage& usage) {
+// Adds the time in which the threads of this process were runnable without a core, from the second number of each
+// /proc/self/task/TID/schedstat.
+void add_scheduling_delays(Usage& usage) {
   DIR* const tasks = opendir("/proc/self/task");
   if (!tasks) return;
   while (const dirent* task = readdir(tasks)) {
@@ -48,7 +49,7 @@ void add_delays(Usage& usage) {
   closedir(tasks);
 }
 
-void add_node(Usage& usage) {
+void add_node_cpu_times(Usage& usage) {
   char text[512];
   unsigned long long user = 0, nice = 0, system = 0, idle = 0, waits = 0, irq = 0, soft = 0, stolen = 0;
   if (!read_text("/proc/stat", text, sizeof text)) return;
@@ -61,18 +62,18 @@ void add_node(Usage& usage) {
 
 }  // namespace
 
-Usage usage_now() {
+Usage read_usage() {
   Usage now{};
   timespec wall;
   rusage used{};
-  add_delays(now);
-  add_node(now);
+  add_scheduling_delays(now);
+  add_node_cpu_times(now);
   getrusage(RUSAGE_SELF, &used);
   clock_gettime(CLOCK_MONOTONIC, &wall);
-  now.ticks = ticks();
+  now.ticks = read_ticks();
   now.wall_ns = static_cast<std::uint64_t>(wall.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(wall.tv_nsec);
-  now.user_ns = nanoseconds(used.ru_utime);
-  now.system_ns = nanoseconds(used.ru_stime);
+  now.user_ns = to_ns(used.ru_utime);
+  now.system_ns = to_ns(used.ru_stime);
   now.minor_faults = static_cast<std::uint64_t>(used.ru_minflt);
   now.resident_max = static_cast<std::uint64_t>(used.ru_maxrss);
   now.voluntary = static_cast<std::uint64_t>(used.ru_nvcsw);
@@ -80,7 +81,7 @@ Usage usage_now() {
   return now;
 }
 
-void note_cores(Header& header) {
+void record_affinity_mask(Header& header) {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return;
@@ -93,7 +94,7 @@ double measure_fault_ns() {
   void* const memory = mmap(nullptr, means * pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 0;
   madvise(memory, means * pages * page, MADV_NOHUGEPAGE);
-  double minimum = 1e9;  // of the means: others may use the core at the same time
+  double minimum = 1e9;  // minimum of the means, since other processes may use the core
   for (std::size_t mean = 0; mean < means; ++mean) {
     timespec before, after;
     clock_gettime(CLOCK_MONOTONIC, &before);

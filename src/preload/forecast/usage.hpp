@@ -1,13 +1,13 @@
-// Operating system counters of this process, and the cost of a page fault.
+// Reads the operating system's counters of this process, and measures the cost of a page fault.
 #pragma once
 
 #include "preload/forecast/format.hpp"
 
 namespace nearfield::forecast {
 
-Usage usage_now();
-void note_cores(Header& header);
-// Returns the mean cost in ns of a few page faults of private memory.
+Usage read_usage();
+void record_affinity_mask(Header& header);
+// Returns the mean cost, in ns, of page faults in private memory; 0 if memory cannot be mapped.
 double measure_fault_ns();
 
 }  // namespace nearfield::forecast

@@ -1,6 +1,6 @@
-// Atomic operations of programs compiled with hooks. The compiler leaves them to the thread sanitizer's library, so
-// this one has to implement them. They are sequentially consistent, whatever order the program specifies, and recorded
-// as a load, a store, or both.
+// Atomic operations of programs that are compiled with hooks. The compiler replaces them by calls into the thread
+// sanitizer's library, so this library must perform them. They are sequentially consistent, whatever order the program
+// specifies, and are recorded as a load, a store, or both.
 #include <cstdint>
 
 #include "preload/observe/hook.hpp"
@@ -10,23 +10,23 @@ using namespace nearfield::observe;
 
 #define FETCH(bits, bytes, type, what)                                               \
   HOOK type __tsan_atomic##bits##_fetch_##what(volatile type* at, type value, int) { \
-    access(CODE, stream::load##bytes, at);                                           \
-    access(CODE, stream::store##bytes, at);                                          \
+    record_access(CODE, stream::load##bytes, at);                                    \
+    record_access(CODE, stream::store##bytes, at);                                   \
     return __atomic_fetch_##what(at, value, __ATOMIC_SEQ_CST);                       \
   }
 
 #define ATOMICS(bits, bytes, type)                                                                                  \
   HOOK type __tsan_atomic##bits##_load(const volatile type* at, int) {                                              \
-    access(CODE, stream::load##bytes, at);                                                                          \
+    record_access(CODE, stream::load##bytes, at);                                                                   \
     return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                                   \
   }                                                                                                                 \
   HOOK void __tsan_atomic##bits##_store(volatile type* at, type value, int) {                                       \
-    access(CODE, stream::store##bytes, at);                                                                         \
+    record_access(CODE, stream::store##bytes, at);                                                                  \
     __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                                  \
   }                                                                                                                 \
   HOOK type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                                    \
-    access(CODE, stream::load##bytes, at);                                                                          \
-    access(CODE, stream::store##bytes, at);                                                                         \
+    record_access(CODE, stream::load##bytes, at);                                                                   \
+    record_access(CODE, stream::store##bytes, at);                                                                  \
     return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST);                                                        \
   }                                                                                                                 \
   FETCH(bits, bytes, type, add)                                                                                     \
@@ -36,21 +36,21 @@ using namespace nearfield::observe;
   FETCH(bits, bytes, type, xor)                                                                                     \
   FETCH(bits, bytes, type, nand)                                                                                    \
   HOOK int __tsan_atomic##bits##_compare_exchange_strong(volatile type* at, type* expected, type value, int, int) { \
-    access(CODE, stream::load##bytes, at);                                                                          \
+    record_access(CODE, stream::load##bytes, at);                                                                   \
     const bool done = __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);  \
-    if (done) access(CODE, stream::store##bytes, at);                                                               \
+    if (done) record_access(CODE, stream::store##bytes, at);                                                        \
     return done;                                                                                                    \
   }                                                                                                                 \
   HOOK int __tsan_atomic##bits##_compare_exchange_weak(volatile type* at, type* expected, type value, int, int) {   \
-    access(CODE, stream::load##bytes, at);                                                                          \
+    record_access(CODE, stream::load##bytes, at);                                                                   \
     const bool done = __atomic_compare_exchange_n(at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);  \
-    if (done) access(CODE, stream::store##bytes, at);                                                               \
+    if (done) record_access(CODE, stream::store##bytes, at);                                                        \
     return done;                                                                                                    \
   }                                                                                                                 \
   HOOK type __tsan_atomic##bits##_compare_exchange_val(volatile type* at, type expected, type value, int, int) {    \
-    access(CODE, stream::load##bytes, at);                                                                          \
+    record_access(CODE, stream::load##bytes, at);                                                                   \
     if (__atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))               \
-      access(CODE, stream::store##bytes, at);                                                                       \
+      record_access(CODE, stream::store##bytes, at);                                                                \
     return expected;                                                                                                \
   }
 

@@ -11,15 +11,15 @@
 
 namespace nearfield::observe {
 
-const char* simulation_in(const char* where) { return strncmp(where, "live:", 5) == 0 ? where + 5 : nullptr; }
+const char* simulation_name_in(const char* where) { return strncmp(where, "live:", 5) == 0 ? where + 5 : nullptr; }
 
-int connect_to(const char* simulation) {
+int connect_to_simulation(const char* simulation) {
   const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (made < 0) return -1;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const size_t length = strnlen(simulation, sizeof address.sun_path - 1);
-  memcpy(address.sun_path + 1, simulation, length);  // after a zero: an abstract name
+  memcpy(address.sun_path + 1, simulation, length);  // after a zero byte: a name in the abstract namespace
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
   while (connect(made, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     if (errno == EINTR) continue;
@@ -31,17 +31,17 @@ int connect_to(const char* simulation) {
   return made;
 }
 
-int connect_rank(const char* simulation, int rank, int ranks) {
-  const int made = connect_to(simulation);
+int connect_rank_to_simulation(const char* simulation, int rank, int ranks) {
+  const int made = connect_to_simulation(simulation);
   unsigned char hello[sizeof stream::rank_magic + 8];
   const std::int32_t numbers[] = {rank, ranks};
   memcpy(hello, stream::rank_magic, sizeof stream::rank_magic);
   memcpy(hello + sizeof stream::rank_magic, numbers, sizeof numbers);
-  if (made >= 0) write_whole(made, hello, sizeof hello);
+  if (made >= 0) write_all_bytes(made, hello, sizeof hello);
   return made;
 }
 
-bool write_whole(int to, const void* data, std::uint64_t bytes) {
+bool write_all_bytes(int to, const void* data, std::uint64_t bytes) {
   auto* from = static_cast<const char*>(data);
   while (bytes > 0) {
     auto done = send(to, from, bytes, MSG_NOSIGNAL);

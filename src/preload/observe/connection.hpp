@@ -1,18 +1,20 @@
-// The connections of an observed process to a live simulation (src/trace/stream/live.hpp). One carries the bytes of the
-// stream, as a file would. The other one identifies the rank and carries the simulation's replies.
+// The connections of an observed process to a live simulation (src/trace/stream/live.hpp), by Unix sockets. One
+// connection carries the bytes of the stream that a file would contain. The other identifies the rank and carries the
+// simulation's replies.
 #pragma once
 
 #include <cstdint>
 
 namespace nearfield::observe {
 
-// Returns the name of the simulation's socket if `where` names one; else nullptr.
-const char* simulation_in(const char* where);
-// Returns a connection to the simulation; on failure -1, with errno set.
-int connect_to(const char* simulation);
-// Opens the second connection. Returns it, or -1.
-int connect_rank(const char* simulation, int rank, int ranks);
-// Writes to a connection or a file. Returns whether everything was written; if not, errno is set.
-bool write_whole(int to, const void* data, std::uint64_t bytes);
+// If `where` is "live:NAME", returns NAME, the name of the simulation's socket. Otherwise `where` is a folder, and the
+// function returns nullptr.
+const char* simulation_name_in(const char* where);
+// Connects to the simulation's socket. Returns the socket's descriptor; on failure -1, with errno set.
+int connect_to_simulation(const char* simulation);
+// Opens the connection for replies, and sends the rank and the number of ranks. Returns the socket's descriptor, or -1.
+int connect_rank_to_simulation(const char* simulation, int rank, int ranks);
+// Writes all bytes to a connection or a file. Returns false if that fails, with errno set.
+bool write_all_bytes(int to, const void* data, std::uint64_t bytes);
 
 }  // namespace nearfield::observe

@@ -20,12 +20,12 @@ namespace {
 using stream::ChunkHeader;
 
 char folder_name[3072], file_name[4096];
-int file = -1, answers = -1;
+int file = -1, reply_connection = -1;
 bool is_live = false;
 unsigned char* packed = nullptr;
 std::size_t packed_bytes = 0;
 
-// The interface of libzstd.so.1, which is stable; its header need not be there.
+// The functions of libzstd.so.1 that are used, with their stable interface; the header file may be missing on the host.
 struct Zstandard {
   void* (*make)() = nullptr;
   std::size_t (*compress)(void*, void*, std::size_t, const void*, std::size_t, int) = nullptr;
@@ -47,19 +47,20 @@ void find_zstandard() {
   zstandard.context = zstandard.make();
 }
 
-void fail(const char* what) {
+void stop_stream(const char* what) {
   const char* const then = is_live ? "The simulation is over." : "The program goes on, and is not recorded any more.";
   fprintf(stderr, "nearfield: %s %s: %s. %s\n", what, file_name, strerror(errno), then);
   if (file >= 0) close(file);
   file = -1;
-  if (is_live) kill(getpid(), SIGTERM);  // the program runs for nobody else
+  if (is_live) kill(getpid(), SIGTERM);  // the program runs for the simulation only
 }
 
-void write_all(const void* data, std::size_t bytes) {
-  if (file >= 0 && !write_whole(file, data, bytes)) fail("cannot write");
+void write_or_stop(const void* data, std::size_t bytes) {
+  if (file >= 0 && !write_all_bytes(file, data, bytes)) stop_stream("cannot write");
 }
 
-void store(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses, std::uint32_t flags) {
+void write_compressed_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses,
+                            std::uint32_t flags) {
   ChunkHeader header;
   header.flags = flags;
   header.raw_bytes = header.stored_bytes = bytes;
@@ -74,19 +75,19 @@ void store(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses
     }
   }
   header.checksum = stream::checksum(header, stored);
-  write_all(&header, sizeof header);
-  write_all(stored, header.stored_bytes);
+  write_or_stop(&header, sizeof header);
+  write_or_stop(stored, header.stored_bytes);
 }
 
 }  // namespace
 
-bool open_file(const char* where) {
-  const char* const simulation = simulation_in(where);
+bool open_stream_file(const char* where) {
+  const char* const simulation = simulation_name_in(where);
   is_live = simulation;
   snprintf(folder_name, sizeof folder_name, "%s", simulation ? simulation : where);
   if (simulation) {
     snprintf(file_name, sizeof file_name, "the simulation, which must be on the same host");
-    file = connect_to(simulation);
+    file = connect_to_simulation(simulation);
   } else {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
@@ -94,22 +95,23 @@ bool open_file(const char* where) {
     file = open(file_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   }
   if (file < 0) {
-    fail(simulation ? "cannot connect to" : "cannot make");
+    stop_stream(simulation ? "cannot connect to" : "cannot make");
     return false;
   }
   if (!zstandard.context) find_zstandard();
   unsigned char header[stream::header_bytes] = {};
   memcpy(header, stream::file_magic, sizeof stream::file_magic);
   memcpy(header + sizeof stream::file_magic, &stream::version, sizeof stream::version);
-  write_all(header, sizeof header);
+  write_or_stop(header, sizeof header);
   return true;
 }
 
-// link() does not overwrite, so a second program under the same command cannot replace the streams of the first.
-void name_file(int rank, int ranks) {
+// link() fails if the name exists, so a second program under the same command cannot overwrite the streams of the
+// first.
+void name_stream_file(int rank, int ranks) {
   if (file < 0) return;
   if (is_live) {
-    answers = connect_rank(folder_name, rank, ranks);
+    reply_connection = connect_rank_to_simulation(folder_name, rank, ranks);
     return;
   }
   char name[sizeof file_name];
@@ -119,31 +121,31 @@ void name_file(int rank, int ranks) {
     unlink(file_name);
     memcpy(file_name, name, sizeof name);
     errno = why;
-    return fail(why == EEXIST ? "another program has written" : "cannot make");
+    return stop_stream(why == EEXIST ? "another program has written" : "cannot make");
   }
   unlink(file_name);
   memcpy(file_name, name, sizeof name);
 }
 
-int descriptor() { return file; }
-int reply_descriptor() { return answers; }
-bool goes_to_simulation() { return is_live && file >= 0; }
+int stream_descriptor() { return file; }
+int reply_descriptor() { return reply_connection; }
+bool is_read_by_simulation() { return is_live && file >= 0; }
 
 void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses) {
-  if (file >= 0) store(raw, bytes, accesses, 0);
+  if (file >= 0) write_compressed_chunk(raw, bytes, accesses, 0);
 }
 
-void close_file() {
+void close_stream_file() {
   if (file < 0) return;
-  store(nullptr, 0, 0, ChunkHeader::last);
-  if (file >= 0 && close(file) != 0) fail("cannot write");
+  write_compressed_chunk(nullptr, 0, 0, ChunkHeader::last);
+  if (file >= 0 && close(file) != 0) stop_stream("cannot write");
   file = -1;
 }
 
-void abandon_file() {
+void abandon_stream_file() {
   if (file >= 0) close(file);
-  if (answers >= 0) close(answers);
-  file = answers = -1;
+  if (reply_connection >= 0) close(reply_connection);
+  file = reply_connection = -1;
 }
 
 }  // namespace nearfield::observe

@@ -1,25 +1,27 @@
-// The stream's file or connection; also defines platform::write_chunk. Chunks are compressed if the host has
-// Zstandard's shared library.
+// The file or the connection to which the stream of this process is written. Also defines platform::write_chunk
+// (process_stream.hpp), which compresses chunks if the host has libzstd.so.1.
 #pragma once
 
 #include <cstdint>
 
 namespace nearfield::observe {
 
-// Opens the file of a process without a rank, in a folder, or connects to a simulation (connection.hpp). Returns
-// whether that succeeded; if not, a message gives the reason.
-bool open_file(const char* where);
-// Renames the file to the rank's, or sends the simulation the rank and the number of ranks.
-void name_file(int rank, int ranks);
-// Returns the open file or connection.
-int descriptor();
-// Returns the connection on which a simulation replies; -1 if there is none.
+// Opens a file in the folder `where`, named after the host and the process ID, since the rank is not known yet; or
+// connects to a simulation (connection.hpp). If that fails, prints the reason and returns false.
+bool open_stream_file(const char* where);
+// Renames the file to rank-N.nfs, or opens the reply connection to the simulation and sends the rank and the number of
+// ranks.
+void name_stream_file(int rank, int ranks);
+// Returns the descriptor of the stream's file or connection; -1 if none is open.
+int stream_descriptor();
+// Returns the descriptor of the connection on which a live simulation replies; -1 if there is none.
 int reply_descriptor();
-// Returns whether a live simulation reads the stream.
-bool goes_to_simulation();
-// Writes the last chunk and closes the file. A stream without it is truncated: the process was killed.
-void close_file();
-// Called in a child after fork(), since the file belongs to its parent.
-void abandon_file();
+// Returns whether a live simulation, rather than a file, receives the stream.
+bool is_read_by_simulation();
+// Writes the last chunk and closes the file or connection. A stream without a last chunk is truncated, because the
+// process was killed.
+void close_stream_file();
+// Closes the descriptors without writing. Called in a child after fork(), since the stream belongs to the parent.
+void abandon_stream_file();
 
 }  // namespace nearfield::observe

@@ -1,5 +1,6 @@
-// The files of hooks include this. They are compiled for two recorders: that of observed processes, and the one
-// of `rewrite --verify`, which NEARFIELD_RECORDER names then.
+// Included by all files that define hooks (hooks.cpp, atomics.cpp, ranges.cpp). They are compiled for two recorders:
+// the recorder of observed processes, and the recorder of `rewrite --verify`, whose header NEARFIELD_RECORDER then
+// names.
 #pragma once
 
 #ifdef NEARFIELD_RECORDER

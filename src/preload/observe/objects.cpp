@@ -8,13 +8,13 @@
 namespace nearfield::observe {
 namespace {
 
-struct Search {
+struct ObjectSearch {
   std::uint64_t code;
   Object object{};
 };
 
 int find_object(dl_phdr_info* info, std::size_t, void* what) {
-  auto& search = *static_cast<Search*>(what);
+  auto& search = *static_cast<ObjectSearch*>(what);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& part = info->dlpi_phdr[i];
     if (part.p_type != PT_LOAD || !(part.p_flags & PF_X)) continue;
@@ -26,8 +26,8 @@ int find_object(dl_phdr_info* info, std::size_t, void* what) {
   return 0;
 }
 
-// The loader lists the executable without a name.
-const char* executable() {
+// Returns the path of the executable, for which dl_iterate_phdr reports an empty name.
+const char* executable_path() {
   static char path[4096];
   const auto length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length > 0) path[length] = 0;
@@ -37,10 +37,10 @@ const char* executable() {
 }  // namespace
 
 Object platform::object_at(std::uint64_t code) {
-  Search search{code};
+  ObjectSearch search{code};
   dl_iterate_phdr(find_object, &search);
   if (search.object.end == 0) search.object.begin = search.object.end = code;
-  if (!*search.object.path) search.object.path = executable();
+  if (!*search.object.path) search.object.path = executable_path();
   return search.object;
 }
 

@@ -1,11 +1,13 @@
-// The executable of this process, as the loader knows it; also defines platform::object_at.
+// Finds the executable and the shared libraries of this process by dl_iterate_phdr. Also defines platform::object_at
+// (process_stream.hpp).
 #pragma once
 
 #include <cstdint>
 
 namespace nearfield::observe {
 
-// Returns the load bias of the executable: the address of its code minus the offset in its file.
+// Returns the load bias of the executable: the difference between code addresses in memory and in the executable's
+// file.
 std::uint64_t executable_base();
 
 }  // namespace nearfield::observe

@@ -1,6 +1,6 @@
-// The stream of one process: its accesses and events, the objects that contain its code locations, and at the end all
-// locations. It is compiled into the hook library and into Valgrind's tool, each of which implements `platform`; so it
-// needs no C++ library.
+// The stream of one process: its memory accesses and events, the objects (executable and shared libraries) that contain
+// its code locations, and at the end the list of all locations. Compiled into the hook library and into Valgrind's
+// tool, each of which implements `platform`. Does not need the C++ library.
 #pragma once
 
 #include <string.h>
@@ -12,34 +12,38 @@
 
 namespace nearfield::observe {
 
-// The executable or a shared library in memory; `base` is the difference between addresses and file offsets.
+// The executable or a shared library in memory. `base` is the difference between addresses and the offsets that
+// addr2line takes.
 struct Object {
   std::uint64_t begin = 0, end = 0, base = 0;
   const char* path = "code made at run time";
 };
 struct CodeLocation {
-  std::uint64_t object = 0, offset = 0;  // as addr2line takes it
+  std::uint64_t object = 0, offset = 0;  // `object`: number of the object; `offset`: for addr2line
 };
 
 namespace platform {
-// Returns zeroed memory that is never freed. Ends the process if there is none.
-void* memory(std::uint64_t bytes);
-// Returns the object that contains this code address, or an object of this address alone. Its path remains valid.
+// Returns zeroed memory that is never freed. Aborts the process if there is no memory.
+void* allocate_zeroed(std::uint64_t bytes);
+// Returns the object that contains the code address; if there is none, an object that contains only this address. The
+// object's path remains valid.
 Object object_at(std::uint64_t code);
-// Writes an event after the accesses so far.
-void event(const unsigned char* bytes, std::uint64_t size);
-// Writes a chunk of the stream. The first failure prints a message; nothing is written after that.
+// Appends an event to the stream, after the accesses recorded so far.
+void write_event(const unsigned char* bytes, std::uint64_t size);
+// Writes a chunk of the stream that contains `accesses` accesses. The first failure prints a message; later calls do
+// nothing.
 void write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses);
 }  // namespace platform
 
 __attribute__((visibility("hidden"))) extern stream::Encoder encoder;
 
 void begin_stream();
-// Returns the location of a code address. Writes an Object event first if its object is new.
-CodeLocation code_location(std::uint64_t code);
-// Returns the object of a code address from which MPI is called, and its offset. Sites will list it, once.
+// Returns the object and the offset of a code address. If the object is new, writes an Object event first.
+CodeLocation resolve_code_location(std::uint64_t code);
+// Returns the number of the object that contains a code address from which MPI is called, and sets `offset`. The Sites
+// event will list the address, once.
 std::uint64_t emit_location_once(std::uint64_t code, std::uint64_t& offset);
-// Writes the Sites event in a chunk of its own.
+// Writes the Sites event, which lists all objects and code locations, in a separate chunk.
 void end_stream();
 
 inline unsigned char* put_text(unsigned char* to, const char* text) {
@@ -49,25 +53,25 @@ inline unsigned char* put_text(unsigned char* to, const char* text) {
   return to + length;
 }
 
-// Writes an event that consists of a number and a text: a file's path or a sentence.
+// Writes an event that consists of a number and a text, such as the path of a file.
 template <class Event>
-void event_with_text(std::uint64_t first, const char* text) {
+void write_event_with_text(std::uint64_t first, const char* text) {
   static unsigned char bytes[4096 + 64];
   unsigned char* const end = put_text(stream::put(stream::put(bytes, stream::number_of<Event>), first), text);
-  platform::event(bytes, static_cast<std::uint64_t>(end - bytes));
+  platform::write_event(bytes, static_cast<std::uint64_t>(end - bytes));
 }
 
 template <class Event>
-void event_of_numbers(std::initializer_list<std::uint64_t> numbers) {
+void write_event_of_numbers(std::initializer_list<std::uint64_t> numbers) {
   unsigned char bytes[64];
   unsigned char* end = stream::put(bytes, stream::number_of<Event>);
   for (const std::uint64_t number : numbers) end = stream::put(end, number);
-  platform::event(bytes, static_cast<std::uint64_t>(end - bytes));
+  platform::write_event(bytes, static_cast<std::uint64_t>(end - bytes));
 }
 
-// Records, once, that threads other than the recorded one accessed memory.
+// Records that a thread other than the recorded thread has accessed memory. Further calls do nothing.
 void record_other_threads();
-// Records that the function that is the region was entered or left.
+// Records that the function to which recording is restricted was entered (`begins`) or left.
 void record_region(const char* name, bool begins);
 
 }  // namespace nearfield::observe

@@ -1,5 +1,5 @@
-// Functions of the C library that access ranges. `nearfield cc` links the program's calls of memcpy to __wrap_memcpy,
-// so calls from other libraries, such as MPI, are not recorded.
+// Hooks of the C library's functions that access ranges of memory. `nearfield cc` links the program's calls of memcpy
+// to __wrap_memcpy, so calls from other libraries, such as MPI, are not recorded.
 #include <string.h>
 
 #include "preload/observe/hook.hpp"
@@ -10,8 +10,8 @@ using namespace nearfield::observe;
 namespace {
 
 void record_copy_ranges(const void* code, const void* to, const void* from, size_t bytes) {
-  range(code, stream::load_range, from, bytes);
-  range(code, stream::store_range, to, bytes);
+  record_range(code, stream::load_range, from, bytes);
+  record_range(code, stream::store_range, to, bytes);
 }
 
 }  // namespace
@@ -26,15 +26,15 @@ void record_copy_ranges(const void* code, const void* to, const void* from, size
     return memmove(to, from, bytes);                                     \
   }                                                                      \
   HOOK void* prefix##memset(void* to, int value, size_t bytes) {         \
-    range(CODE, stream::store_range, to, bytes);                         \
+    record_range(CODE, stream::store_range, to, bytes);                  \
     return memset(to, value, bytes);                                     \
   }
 
 RANGES(__wrap_)
-RANGES(__tsan_)  // clang's names
+RANGES(__tsan_)  // called by code that clang has compiled
 
 HOOK int __wrap_memcmp(const void* one, const void* other, size_t bytes) {
-  range(CODE, stream::load_range, one, bytes);
-  range(CODE, stream::load_range, other, bytes);
+  record_range(CODE, stream::load_range, one, bytes);
+  record_range(CODE, stream::load_range, other, bytes);
   return memcmp(one, other, bytes);
 }

@@ -12,8 +12,8 @@
 
 namespace nearfield::observe {
 
-void* recorded = nullptr;
-Callers callers;
+void* recorded_thread_pointer = nullptr;
+CallStack callers;
 Region region;
 
 namespace {
@@ -21,112 +21,112 @@ namespace {
 enum class State { unknown, recording, over };
 State state = State::unknown;
 void* recorded_thread = nullptr;
-bool in_valgrind = false;
-bool ranked = false;
-bool region_by_mpi = false;  // MPI_Pcontrol delimits it
-bool in_region = true;
-int pauses = 0;              // nesting depth of pauses by MPI calls
+bool is_in_valgrind = false;
+bool has_rank = false;
+bool is_region_by_pcontrol = false;  // calls of MPI_Pcontrol delimit the region
+bool is_in_region = true;
+int pause_depth = 0;         // nesting depth of pauses by MPI calls
 bool other_threads = false;  // another thread has accessed memory
 
-// Starts or stops recording accesses, as the current state requires.
-void turn_on_or_off() {
+// Starts or stops the recording of accesses, as `pause_depth` and `is_in_region` require.
+void update_recording() {
   if (state != State::recording) return;
-  const bool on = pauses == 0 && in_region;
-  if (in_valgrind)
-    nearfield_request_tool(NEARFIELD_STATE, on, pauses > 0, 0);
+  const bool on = pause_depth == 0 && is_in_region;
+  if (is_in_valgrind)
+    nearfield_request_tool(NEARFIELD_STATE, on, pause_depth > 0, 0);
   else
-    recorded = on ? recorded_thread : nullptr;
+    recorded_thread_pointer = on ? recorded_thread : nullptr;
 }
 
-void begin_child() {
+void stop_in_forked_child() {
   state = State::over;
-  recorded = callers.thread = nullptr;
-  abandon_file();
+  recorded_thread_pointer = callers.thread = nullptr;
+  abandon_stream_file();
 }
 
-// NEARFIELD_OBSERVE_REGION is "pcontrol", or the offset and size of a function in the executable's file and its name:
-// "0x1234,96,solve". It is read before main(), which may be that function.
-__attribute__((constructor(200))) void choose_region() {
+// Parses NEARFIELD_OBSERVE_REGION: "pcontrol", or the offset, the size and the name of a function in the executable's
+// file, such as "0x1234,96,solve". Runs before main(), which may be this function.
+__attribute__((constructor(200))) void parse_region() {
   const char* const setting = getenv("NEARFIELD_OBSERVE_REGION");
   if (!setting || !*setting) return;
-  region_by_mpi = strcmp(setting, "pcontrol") == 0;
+  is_region_by_pcontrol = strcmp(setting, "pcontrol") == 0;
   char* rest = nullptr;
   const std::uint64_t offset = strtoull(setting, &rest, 16);
-  if (!region_by_mpi && *rest == ',') {
+  if (!is_region_by_pcontrol && *rest == ',') {
     region.begin = executable_base() + offset;
     region.size = strtoull(rest + 1, &rest, 10);
     region.name = *rest == ',' ? rest + 1 : "";
   }
-  in_region = !region_by_mpi && region.size == 0;
+  is_in_region = !is_region_by_pcontrol && region.size == 0;
 }
 
-void begin() {
+void begin_recording() {
   state = State::over;
   const char* const folder = getenv("NEARFIELD_OBSERVE");
-  if (!folder || !*folder || !open_file(folder)) return;
-  pthread_atfork(nullptr, nullptr, begin_child);
+  if (!folder || !*folder || !open_stream_file(folder)) return;
+  pthread_atfork(nullptr, nullptr, stop_in_forked_child);
   recorded_thread = __builtin_thread_pointer();
   state = State::recording;
-  in_valgrind = nearfield_request_tool(NEARFIELD_BEGIN, static_cast<unsigned long>(descriptor()),
-                                       reinterpret_cast<unsigned long>(static_cast<nearfield_region*>(&region)), 0);
-  if (!in_valgrind) {
+  is_in_valgrind = nearfield_request_tool(NEARFIELD_BEGIN, static_cast<unsigned long>(stream_descriptor()),
+                                          reinterpret_cast<unsigned long>(static_cast<nearfield_region*>(&region)), 0);
+  if (!is_in_valgrind) {
     begin_stream();
     callers.thread = recorded_thread;
   } else if (region.size > 0) {
-    in_region = true;  // the tool tracks the region
+    is_in_region = true;  // the tool tracks the region
   }
-  turn_on_or_off();
+  update_recording();
 }
 
-// In programs without hooks only Valgrind sees the first access.
+// Begins recording before main() under Valgrind's tool: a program without hooks does not call begin_at_first_access().
 __attribute__((constructor)) void begin_in_valgrind() {
-  if (nearfield_request_tool(NEARFIELD_PRESENT, 0, 0, 0)) begin();
+  if (nearfield_request_tool(NEARFIELD_PRESENT, 0, 0, 0)) begin_recording();
 }
 
 void report_other_threads() {
   if (__atomic_load_n(&other_threads, __ATOMIC_RELAXED)) record_other_threads();
 }
 
-__attribute__((destructor)) void end() {
+__attribute__((destructor)) void end_recording() {
   if (state != State::recording) return;
-  if (!ranked) {  // a program without MPI is rank 0 of 1
-    name_file(0, 1);
-    event_of_numbers<stream::End>({});
+  if (!has_rank) {  // a program without MPI is rank 0 of 1
+    name_stream_file(0, 1);
+    write_event_of_numbers<stream::End>({});
   }
   nearfield_observe_close();
 }
 
 }  // namespace
 
-bool first_access() {
-  if (state == State::unknown) begin();
+bool begin_at_first_access() {
+  if (state == State::unknown) begin_recording();
   if (state == State::recording && __builtin_thread_pointer() != recorded_thread)
     __atomic_store_n(&other_threads, true, __ATOMIC_RELAXED);
   return in_recorded_thread();
 }
 
-void access_slow(Encoder::Key key, std::uint64_t address) {
-  if (first_access()) encoder.access(key, address);
+void record_first_access(Encoder::Key key, std::uint64_t address) {
+  if (begin_at_first_access()) encoder.access(key, address);
 }
 
-void enter_or_leave(bool enters) {
-  if (state == State::unknown) begin();
-  if (in_valgrind || __builtin_thread_pointer() != recorded_thread) return;
+void cross_region_boundary(bool enters) {
+  if (state == State::unknown) begin_recording();
+  if (is_in_valgrind || __builtin_thread_pointer() != recorded_thread) return;
   if (enters ? region.depth++ > 0 : --region.depth > 0) return;
   if (state == State::recording) record_region(region.name, enters);
-  in_region = enters;
-  turn_on_or_off();
+  is_in_region = enters;
+  update_recording();
 }
 
-void* platform::memory(std::uint64_t bytes) {
+void* platform::allocate_zeroed(std::uint64_t bytes) {
   void* const found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (found != MAP_FAILED) return found;
   fputs("nearfield: no memory is left for recording\n", stderr);
   abort();
 }
 
-void platform::event(const unsigned char* bytes, std::uint64_t size) {
-  if (in_valgrind)
+void platform::write_event(const unsigned char* bytes, std::uint64_t size) {
+  if (is_in_valgrind)
     nearfield_request_tool(NEARFIELD_EVENT, reinterpret_cast<unsigned long>(bytes), size, 0);
   else
     encoder.event(bytes, size);
@@ -137,27 +137,27 @@ void platform::event(const unsigned char* bytes, std::uint64_t size) {
 using namespace nearfield::observe;
 
 int nearfield_observe_active() {
-  if (state == State::unknown) begin();
+  if (state == State::unknown) begin_recording();
   return state == State::recording;
 }
 
 void nearfield_observe_rank(int rank, int ranks) {
-  name_file(rank, ranks);
-  ranked = true;
+  name_stream_file(rank, ranks);
+  has_rank = true;
 }
 
 int nearfield_observe_reply_socket() {
-  return getenv("NEARFIELD_OBSERVE_ASK") && !in_valgrind ? reply_descriptor() : -1;
+  return getenv("NEARFIELD_OBSERVE_ASK") && !is_in_valgrind ? reply_descriptor() : -1;
 }
 
 int nearfield_observe_clock() { return getenv("NEARFIELD_OBSERVE_CLOCK") != nullptr; }
 
-// Files get larger chunks than a simulation, because each chunk defines its sites again.
+// Files get larger chunks than a live simulation, because each chunk repeats the definitions of its sites.
 void nearfield_observe_flush() {
   constexpr unsigned flushes_per_chunk = 10;
   static unsigned flushes = 0;
-  if (state != State::recording || (!goes_to_simulation() && ++flushes % flushes_per_chunk != 0)) return;
-  if (in_valgrind)
+  if (state != State::recording || (!is_read_by_simulation() && ++flushes % flushes_per_chunk != 0)) return;
+  if (is_in_valgrind)
     nearfield_request_tool(NEARFIELD_FLUSH, 0, 0, 0);
   else
     encoder.finish_chunk();
@@ -166,48 +166,48 @@ void nearfield_observe_flush() {
 void nearfield_observe_event(const unsigned char* bytes, unsigned long size) {
   if (state != State::recording) return;
   report_other_threads();
-  platform::event(bytes, size);
+  platform::write_event(bytes, size);
 }
 
 unsigned long nearfield_observe_place(const void* address, unsigned long* offset) {
   const auto code = reinterpret_cast<std::uint64_t>(address);
-  if (in_valgrind) return nearfield_request_tool(NEARFIELD_PLACE, code, reinterpret_cast<unsigned long>(offset), 0);
+  if (is_in_valgrind) return nearfield_request_tool(NEARFIELD_PLACE, code, reinterpret_cast<unsigned long>(offset), 0);
   return emit_location_once(code, *offset);
 }
 
 int nearfield_observe_callers(const void* call, const void** addresses, int max_count) {
-  if (in_valgrind)
+  if (is_in_valgrind)
     return static_cast<int>(nearfield_request_tool(NEARFIELD_CALLERS, reinterpret_cast<unsigned long>(call),
                                                    reinterpret_cast<unsigned long>(addresses),
                                                    static_cast<unsigned long>(max_count)));
   int count = 0;
-  for (unsigned i = callers.depth; i > 0 && callers.depth <= Callers::max_depth && count < max_count; --i)
+  for (unsigned i = callers.depth; i > 0 && callers.depth <= CallStack::max_depth && count < max_count; --i)
     addresses[count++] = callers.at[i - 1];
   return count;
 }
 
 void nearfield_observe_pause() {
-  if (state == State::recording && pauses++ == 0) turn_on_or_off();
+  if (state == State::recording && pause_depth++ == 0) update_recording();
 }
 
 void nearfield_observe_resume() {
-  if (state == State::recording && --pauses == 0) turn_on_or_off();
+  if (state == State::recording && --pause_depth == 0) update_recording();
 }
 
 void nearfield_observe_region(int begins) {
-  if (!region_by_mpi) return;
-  in_region = begins;
-  turn_on_or_off();
+  if (!is_region_by_pcontrol) return;
+  is_in_region = begins;
+  update_recording();
 }
 
 void nearfield_observe_close() {
   if (state != State::recording) return;
-  recorded = nullptr;
+  recorded_thread_pointer = nullptr;
   report_other_threads();
-  if (in_valgrind)
+  if (is_in_valgrind)
     nearfield_request_tool(NEARFIELD_END, 0, 0, 0);
   else
     end_stream();
-  close_file();
+  close_stream_file();
   state = State::over;
 }

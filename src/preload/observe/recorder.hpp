@@ -1,11 +1,13 @@
-// The recorder of an observed process. It gets accesses from hooks and events from the profiling layer (interface.h),
-// and writes the stream. NEARFIELD_OBSERVE names the folder of the streams; without it hooks return at once.
+// The recorder of an observed process. It receives memory accesses from the hooks and events from the profiling layer
+// (interface.h), and writes the stream. The environment variable NEARFIELD_OBSERVE names the folder of the streams;
+// without the variable, hooks return at once.
 //
-// The thread that makes the first access, or calls MPI_Init, is recorded. Accesses of other threads cannot be ordered
-// relative to it, so they mark the stream as unsupported. Children of fork() are not recorded. Needs no C++ library.
+// Recorded is one thread: the first that makes an access or calls MPI_Init. Accesses of other threads cannot be ordered
+// relative to those of the recorded thread, so they mark the stream as unsupported. Children of fork() are not
+// recorded. The recorder does not need the C++ library.
 //
-// Under Valgrind's tool (requests.h) the tool records the accesses, of programs without hooks, and the hooks do
-// nothing.
+// Under Valgrind's tool (requests.h), the tool records the accesses of programs that have no hooks, and the functions
+// of this header do nothing.
 #pragma once
 
 #include "preload/observe/process_stream.hpp"
@@ -16,57 +18,59 @@ namespace nearfield::observe {
 using stream::Encoder;
 using stream::SiteKind;
 
-// The recorded thread, while accesses are recorded; else nullptr.
-__attribute__((visibility("hidden"))) extern void* recorded;
+// The thread pointer of the recorded thread while accesses are recorded; nullptr while they are not.
+__attribute__((visibility("hidden"))) extern void* recorded_thread_pointer;
 
-inline bool in_recorded_thread() { return recorded == __builtin_thread_pointer(); }
-// Returns whether this thread is recorded. The very first access starts the recording.
-bool first_access();
-void access_slow(Encoder::Key key, std::uint64_t address);
+inline bool in_recorded_thread() { return recorded_thread_pointer == __builtin_thread_pointer(); }
+// Returns whether accesses of this thread are recorded now. The first access in the process starts the recording; an
+// access of another thread is noted.
+bool begin_at_first_access();
+void record_first_access(Encoder::Key key, std::uint64_t address);
 
-inline void access(const void* code, SiteKind kind, const volatile void* address) {
+inline void record_access(const void* code, SiteKind kind, const volatile void* address) {
   const Encoder::Key key{reinterpret_cast<std::uint64_t>(code), kind};
   const auto at = reinterpret_cast<std::uint64_t>(address);
   if (!in_recorded_thread()) [[unlikely]]
-    return access_slow(key, at);
+    return record_first_access(key, at);
   encoder.access(key, at);
 }
 
-// The call sites of the active functions of the recorded thread, outermost first. In very deep recursion the innermost
-// ones are missing.
-struct Callers {
+// The call stack of the recorded thread: the call sites of its active functions, outermost first. If the recursion is
+// deeper than max_depth, the innermost call sites are missing.
+struct CallStack {
   static constexpr unsigned max_depth = 4096;
   void* thread = nullptr;
   unsigned depth = 0;
   const void* at[max_depth];
 };
-__attribute__((visibility("hidden"))) extern Callers callers;
+__attribute__((visibility("hidden"))) extern CallStack callers;
 
-// The function to which recording is restricted, as code addresses.
+// The function to which recording is restricted, as a range of code addresses. `size` is 0 if recording is not
+// restricted.
 struct Region : nearfield_region {
-  int depth = 0;  // of its recursion
+  int depth = 0;  // current recursion depth of the function
 };
 extern Region region;
-void enter_or_leave(bool enters);
+void cross_region_boundary(bool enters);
 
-// Called on entry to every function, which was called from `caller`, and on exit from it.
+// Called on entry to each function: `code` is an address in the function, `caller` the call site.
 inline void function_begins(const void* code, const void* caller) {
   if (callers.thread == __builtin_thread_pointer()) {
-    if (callers.depth < Callers::max_depth) callers.at[callers.depth] = caller;
+    if (callers.depth < CallStack::max_depth) callers.at[callers.depth] = caller;
     ++callers.depth;
   }
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
-    enter_or_leave(true);
+    cross_region_boundary(true);
 }
 inline void function_ends(const void* code) {
-  // Functions that were entered before recording began are not counted.
+  // Functions that were entered before recording began are not on the stack.
   if (callers.thread == __builtin_thread_pointer() && callers.depth > 0) --callers.depth;
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
-    enter_or_leave(false);
+    cross_region_boundary(false);
 }
 
-inline void range(const void* code, SiteKind kind, const volatile void* address, std::uint64_t bytes) {
-  if (bytes > 0 && (in_recorded_thread() || first_access()))
+inline void record_range(const void* code, SiteKind kind, const volatile void* address, std::uint64_t bytes) {
+  if (bytes > 0 && (in_recorded_thread() || begin_at_first_access()))
     encoder.range({reinterpret_cast<std::uint64_t>(code), kind}, reinterpret_cast<std::uint64_t>(address), bytes);
 }
 

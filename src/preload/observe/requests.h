@@ -1,21 +1,23 @@
-/* Requests of a process's recorder to Valgrind's tool (valgrind/). Under the tool, which sees the accesses, the tool
-   writes the stream. They are Valgrind client requests: instructions that have no effect outside of Valgrind. Except
-   for the first one, only the recorded thread makes them. x86-64 only. */
+/* Valgrind client requests by which the recorder of a process controls nearfield's Valgrind tool (valgrind/). Under
+   Valgrind the tool, which observes the accesses, writes the stream. A client request is a sequence of instructions
+   that has no effect outside of Valgrind. All requests but the first are made by the recorded thread only. x86-64
+   only. */
 #ifndef NEARFIELD_OBSERVE_REQUESTS_H
 #define NEARFIELD_OBSERVE_REQUESTS_H
 
 enum nearfield_request {
   NEARFIELD_PRESENT = 'N' << 24 | 'F' << 16, /* Returns 1. */
-  NEARFIELD_BEGIN,  /* (file descriptor, struct nearfield_region*): begins the stream; this thread is recorded. */
-  NEARFIELD_STATE,  /* (on, in MPI): turns recording on or off; threads created in MPI are not the program's. */
-  NEARFIELD_EVENT,  /* (bytes, size): appends an event. Returns 1 if the program has had other threads. */
-  NEARFIELD_PLACE,   /* (code, unsigned long* offset): returns the number of the object. */
-  NEARFIELD_CALLERS, /* (call, const void** addresses, most): as nearfield_observe_callers. */
-  NEARFIELD_FLUSH,  /* Writes what has been recorded so far to the file. */
-  NEARFIELD_END,  /* Completes the stream, except for its last chunk. */
+  NEARFIELD_BEGIN,  /* (file descriptor, struct nearfield_region*): begins the stream, recording this thread. */
+  NEARFIELD_STATE,  /* (is_on, in_mpi): switches recording; threads created inside MPI do not count. */
+  NEARFIELD_EVENT,  /* (bytes, size): appends an event to the stream. */
+  NEARFIELD_PLACE,   /* (code, unsigned long* offset): as nearfield_observe_place. */
+  NEARFIELD_CALLERS, /* (call, const void** addresses, max_count): as nearfield_observe_callers. */
+  NEARFIELD_FLUSH,  /* Writes the accesses and events recorded so far to the file. */
+  NEARFIELD_END,  /* Completes the stream, except for the last chunk, which the recorder writes. */
 };
 
-/* The function to which recording is restricted; `size` is 0 if there is none. */
+/* The function to which recording is restricted, as a range of code addresses. `size` is 0 if recording is not
+   restricted. */
 struct nearfield_region {
   unsigned long begin, size;
   const char* name;

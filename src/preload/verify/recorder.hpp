@@ -7,13 +7,13 @@
 
 namespace nearfield::observe {
 
-inline void range(const void*, stream::SiteKind kind, const volatile void* address, unsigned long bytes) {
+inline void record_range(const void*, stream::SiteKind kind, const volatile void* address, unsigned long bytes) {
   const void* data = const_cast<const void*>(address);
   stream::is_store(kind) ? nf_add_write(data, bytes) : nf_add_read(data, bytes);
 }
 
-inline void access(const void* code, stream::SiteKind kind, const volatile void* address) {
-  range(code, kind, address, stream::size_of(kind));
+inline void record_access(const void* code, stream::SiteKind kind, const volatile void* address) {
+  record_range(code, kind, address, stream::size_of(kind));
 }
 
 inline void function_begins(const void*, const void*) {}

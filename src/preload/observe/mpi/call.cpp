@@ -13,7 +13,7 @@
 namespace nearfield::observe {
 namespace {
 
-// The functions of the hook library (interface.h).
+// The functions of the hook library (interface.h), found by dlsym.
 struct Hooks {
   decltype(&nearfield_observe_active) active = nullptr;
   decltype(&nearfield_observe_rank) rank = nullptr;
@@ -30,30 +30,30 @@ struct Hooks {
 } hooks;
 
 template <class Function>
-bool find(const char* name, Function& function) {
+bool find_function(const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
   return function;
 }
 
-// The location of a call, and the locations from which the functions around it were called.
-using Frames = std::array<const void*, 1 + stream::CallSite::max_callers>;
+// A call stack: the call site of an MPI function, and the call sites of the functions that contain it.
+using CallStack = std::array<const void*, 1 + stream::CallSite::max_callers>;
 
 struct Tables {
   stream::EventWriter writer;
   std::unordered_map<std::string, stream::Number> texts, unsupported;
-  std::map<Frames, stream::Number> call_sites;
+  std::map<CallStack, stream::Number> call_sites;
 };
 
-// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+// Returns the tables of this process. They are never destroyed, since programs may finalise MPI in exit handlers.
 Tables& tables() {
   static Tables& only = *new Tables;
   return only;
 }
 
-std::uint64_t last_ns = 0;  // when the last event with a time was recorded
-Delays delays;
+std::uint64_t last_ns = 0;  // time of the last event that contains a time
+SchedulingDelays delays;
 
-stream::Number since_ns() {
+stream::Number take_elapsed_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   const std::uint64_t now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
@@ -62,8 +62,8 @@ stream::Number since_ns() {
   return since;
 }
 
-// A running simulation gets what has been recorded so far, because it may have nothing to do until then. A file gets it
-// in case the program is interrupted.
+// Flushes the stream at most every 50 ms: a live simulation may have nothing else to simulate until then, and a file is
+// more complete if the program is interrupted.
 void flush_periodically() {
   constexpr std::uint64_t period_ns = 50'000'000;
   static std::uint64_t flushed_ns = 0;
@@ -72,8 +72,8 @@ void flush_periodically() {
   hooks.flush();
 }
 
-stream::Number call_site(const void* address) {
-  Frames frames{address};
+stream::Number call_site_number(const void* address) {
+  CallStack frames{address};
   const int callers = hooks.callers(address, frames.data() + 1, stream::CallSite::max_callers);
   const auto [found, is_new] = tables().call_sites.try_emplace(frames, tables().call_sites.size() + 1);
   if (is_new) {
@@ -97,25 +97,25 @@ void report_other_threads() {
 
 namespace detail {
 
-void enter(Name& name, const void* site) {
+void record_enter(FunctionName& name, const void* site) {
   hooks.pause();
   if (name.number == 0) name.number = text_number(name.text);
-  const stream::Number place = call_site(fortran_site ? fortran_site : site);
-  const stream::Number since = since_ns();
-  record(stream::Enter{name.number, place, since, delays.within(since)});
+  const stream::Number place = call_site_number(fortran_site ? fortran_site : site);
+  const stream::Number since = take_elapsed_ns();
+  record(stream::Enter{name.number, place, since, delays.delay_within(since)});
   report_other_threads();
 }
 
-void leave() {
-  const stream::Number since = since_ns();
-  record(stream::Leave{since, delays.within(since)});
+void record_leave() {
+  const stream::Number since = take_elapsed_ns();
+  record(stream::Leave{since, delays.delay_within(since)});
   flush_periodically();
   hooks.resume();
 }
 
-void write(const std::vector<unsigned char>& bytes) { hooks.event(bytes.data(), bytes.size()); }
+void write_event(const std::vector<unsigned char>& bytes) { hooks.event(bytes.data(), bytes.size()); }
 
-stream::EventWriter& writer() { return tables().writer; }
+stream::EventWriter& event_writer() { return tables().writer; }
 
 }  // namespace detail
 
@@ -129,29 +129,34 @@ void mark_unsupported(const std::string& what) {
   const bool is_new = tables().unsupported.try_emplace(what, 0).second;
   if (!is_new) return;
   record(stream::Unsupported{text_number(what)});
-  if (is_live()) flush();  // before the MPI library handles the call
+  if (is_live()) flush_stream();  // so that the simulation stops before the MPI library performs the call
 }
 
-bool find_hooks() {
-  return find("nearfield_observe_active", hooks.active) && find("nearfield_observe_rank", hooks.rank) &&
-         find("nearfield_observe_reply_socket", hooks.reply_socket) && find("nearfield_observe_flush", hooks.flush) &&
-         find("nearfield_observe_clock", hooks.clock) && find("nearfield_observe_event", hooks.event) &&
-         find("nearfield_observe_place", hooks.place) && find("nearfield_observe_callers", hooks.callers) &&
-         find("nearfield_observe_pause", hooks.pause) && find("nearfield_observe_resume", hooks.resume) &&
-         find("nearfield_observe_region", hooks.region) && find("nearfield_observe_close", hooks.close) &&
-         hooks.active();
+bool find_hook_functions() {
+  return find_function("nearfield_observe_active", hooks.active) &&
+         find_function("nearfield_observe_rank", hooks.rank) &&
+         find_function("nearfield_observe_reply_socket", hooks.reply_socket) &&
+         find_function("nearfield_observe_flush", hooks.flush) &&
+         find_function("nearfield_observe_clock", hooks.clock) &&
+         find_function("nearfield_observe_event", hooks.event) &&
+         find_function("nearfield_observe_place", hooks.place) &&
+         find_function("nearfield_observe_callers", hooks.callers) &&
+         find_function("nearfield_observe_pause", hooks.pause) &&
+         find_function("nearfield_observe_resume", hooks.resume) &&
+         find_function("nearfield_observe_region", hooks.region) &&
+         find_function("nearfield_observe_close", hooks.close) && hooks.active();
 }
 
-void flush() { hooks.flush(); }
-void pause_accesses() { hooks.pause(); }
+void flush_stream() { hooks.flush(); }
+void pause_access_recording() { hooks.pause(); }
 void begin_or_end_region(bool begins) { hooks.region(begins); }
-void resume_accesses() { hooks.resume(); }
+void resume_access_recording() { hooks.resume(); }
 
 void begin_recording(stream::RankInfo who) {
   hooks.rank(static_cast<int>(who.rank), static_cast<int>(who.ranks));
   detail::reply_socket = hooks.reply_socket();
   who.is_live = is_live();
-  who.delays = delays.begin();
+  who.delays = delays.begin_counting();
   detail::uses_simulated_time = is_live() && hooks.clock();
   record(who);
   detail::is_recorded_thread = true;

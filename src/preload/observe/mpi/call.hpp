@@ -1,12 +1,13 @@
-// What every wrapper of an MPI function does first and last, and how it writes its events. This header does not include
-// mpi.h, because some wrappers pass arguments on without knowing their types (unsupported_calls.cpp, fortran.cpp).
+// What each wrapper of an MPI function does on entry and exit, and how it writes its events. This header does not
+// include mpi.h, because some wrappers pass arguments on without knowing their types (unsupported_calls.cpp,
+// fortran.cpp).
 //
-// Only the outermost MPI function that the program calls is recorded. MPI's own calls of other MPI functions and calls
-// in callbacks (reduction operators, attributes) are not. Calls are recorded in the thread that called MPI_Init, until
-// MPI_Finalize; a call in another thread marks the stream as unsupported.
+// Only the outermost MPI function that the program calls is recorded. MPI's own calls of other MPI functions, and calls
+// in callbacks (reduction operators, attribute callbacks), are not. Calls are recorded in the thread that called
+// MPI_Init, until MPI_Finalize; a call in another thread marks the stream as unsupported.
 //
-// Events are written after the MPI library has completed the call, and only if it succeeded, so the arguments are
-// valid. In a live simulation (live_session.hpp) they are written before, because the rank may block in the call.
+// Events are written after the MPI library has completed the call, and only if the call succeeded, so the arguments are
+// valid. In a live simulation (live_session.hpp) events are written before the call, because the rank may block in it.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@ namespace nearfield::observe {
 
 namespace stream = nearfield::stream;  // for wrappers, which are outside of this namespace and use it
 
-// The name of an MPI function, and the number of its text once it has one.
-struct Name {
+// The name of an MPI function, and the number of the Text event that defines the name; 0 before the event is written.
+struct FunctionName {
   const char* text;
   stream::Number number = 0;
 };
@@ -31,47 +32,48 @@ NEARFIELD_PER_THREAD bool is_recorded_thread = false;
 NEARFIELD_PER_THREAD const void* fortran_site = nullptr;
 inline std::atomic<bool> is_active = false, other_threads = false;
 
-inline int reply_socket = -1;  // the connection on which a live simulation replies; -1: none
+inline int reply_socket = -1;  // connection on which a live simulation replies; -1: none
 inline bool uses_simulated_time = false;
 
-void enter(Name& name, const void* site);
-void leave();
-void write(const std::vector<unsigned char>& bytes);
-stream::EventWriter& writer();
+void record_enter(FunctionName& name, const void* site);
+void record_leave();
+void write_event(const std::vector<unsigned char>& bytes);
+stream::EventWriter& event_writer();
 }  // namespace detail
 
 // Returns whether a live simulation decides nondeterministic MPI outcomes (live_session.hpp).
 inline bool is_live() { return detail::reply_socket >= 0; }
-// Sends what has been recorded so far if a live simulation reads it.
-void flush();
+// Sends the events recorded so far to the live simulation. If a file gets the stream, writes them at every tenth call.
+void flush_stream();
 
 template <class Kind>
 void record(const Kind& event) {
-  detail::write(detail::writer().bytes(event));
+  detail::write_event(detail::event_writer().bytes(event));
 }
 
-// Returns the number by which events name a string. If the string is new, first writes the Text event that defines the
-// number.
+// Returns the number by which events refer to a string. If the string is new, first writes the Text event that defines
+// the number.
 stream::Number text_number(const std::string& text);
 
-// Records that the stream cannot be simulated because of `what`. Each `what` is written once.
+// Records that the stream cannot be simulated because the program uses `what`. Each `what` is recorded once.
 void mark_unsupported(const std::string& what);
 
-// Lives as long as the program is inside an MPI function.
+// A call of an MPI function by the program, from construction to destruction. The outermost call of the recorded thread
+// writes an Enter and a Leave event.
 class Call {
  public:
-  Call(Name& name, const void* site) : name_(name), is_recorded_(detail::depth++ == 0 && may_be_recorded()) {
-    if (is_recorded_) detail::enter(name, site);
+  Call(FunctionName& name, const void* site) : name_(name), is_recorded_(detail::depth++ == 0 && may_be_recorded()) {
+    if (is_recorded_) detail::record_enter(name, site);
   }
   ~Call() {
-    if (is_recorded_) detail::leave();
+    if (is_recorded_) detail::record_leave();
     --detail::depth;
   }
   Call(const Call&) = delete;
 
   bool is_recorded() const { return is_recorded_; }
 
-  // Returns whether the MPI library completed the call; if not, the stream is marked as unsupported.
+  // Returns whether `result` is MPI_SUCCESS. If not, marks the stream as unsupported.
   bool succeeded(int result) const {
     if (result != 0) mark_unsupported(std::string(name_.text) + " failed");
     return result == 0;
@@ -84,18 +86,19 @@ class Call {
     return detail::is_recorded_thread;
   }
 
-  Name& name_;
+  FunctionName& name_;
   const bool is_recorded_;
 };
 
-// Called in MPI_Init before the MPI library's own function. Returns whether this process is observed.
-bool find_hooks();
-void pause_accesses();
+// Looks up the functions of the hook library. Called in MPI_Init before the MPI library's own function. Returns whether
+// this process is observed.
+bool find_hook_functions();
+void pause_access_recording();
 void begin_or_end_region(bool begins);
-void resume_accesses();
-// Called once MPI is initialised. RankInfo is the first event.
+void resume_access_recording();
+// Starts the recording and writes the RankInfo event, which is the first. Called after MPI is initialised.
 void begin_recording(stream::RankInfo who);
-// Closes the stream; nothing is recorded afterwards. `whole`: writes the End event.
+// Ends the recording and closes the stream. `whole`: writes the End event first.
 void end_recording(bool whole);
 
 }  // namespace nearfield::observe

@@ -1,4 +1,4 @@
-// Collective operations, blocking and nonblocking.
+// Wrappers of the collective operations, blocking and nonblocking.
 #include "preload/observe/mpi/collective_events.hpp"
 #include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/requests.hpp"
@@ -8,47 +8,50 @@ using events::Kind;
 
 namespace {
 
-// On intercommunicators other ranks send and receive, which no event describes.
-bool is_described(MPI_Comm comm) {
-  if (!known(comm).is_between_groups) return true;
+// Returns whether `comm` is an intracommunicator. Collectives on intercommunicators, where other ranks send and
+// receive, are not described by any event and mark the stream as unsupported.
+bool is_recordable(MPI_Comm comm) {
+  if (!known_communicator(comm).is_between_groups) return true;
   mark_unsupported("a collective operation on an intercommunicator");
   return false;
 }
 
-void begin(const stream::Collective& event, const MPI_Request* request) {
+void add_pending_collective(const stream::Collective& event, const MPI_Request* request) {
   Request pending;
-  pending.number = start(event);
+  pending.number = record_start_of(event);
   requests().add(request, std::move(pending));
 }
 
-// A live simulation must know of a collective before the rank blocks in it.
+// Performs a blocking collective as a nonblocking one and a wait, in a live simulation, which must receive the event
+// before the rank blocks. `begin_it(request)` calls the MPI library's nonblocking function.
 template <class Begin>
-int collective(const stream::Collective& event, Begin begin_it) {
+int run_live_collective(const stream::Collective& event, Begin begin_it) {
   record(event);
   MPI_Request request;
   const int result = begin_it(&request);
-  return result == MPI_SUCCESS ? live_session().wait(&request, MPI_STATUS_IGNORE) : result;
+  return result == MPI_SUCCESS ? live_session().wait_for_request(&request, MPI_STATUS_IGNORE) : result;
 }
 
 }  // namespace
 
-// Both forms of an operation. The expression `described` is its event.
-#define COLLECTIVE(Name, Iname, parameters, arguments, described)                        \
-  WRAPPED(Name, parameters, arguments) {                                                 \
-    if (is_live() && is_described(comm)) {                                               \
-      const auto begin_it = [&](auto* it) { return PMPI(Iname)(LIST arguments, it); };   \
-      const int done = collective(events::described, begin_it);                          \
-      call.succeeded(done);                                                              \
-      return done;                                                                       \
-    }                                                                                    \
-    const int result = PMPI(Name) arguments;                                             \
-    if (call.succeeded(result) && is_described(comm)) record(events::described);         \
-    return result;                                                                       \
-  }                                                                                      \
-  WRAPPED(Iname, (LIST parameters, MPI_Request * request), (LIST arguments, request)) {  \
-    const int result = PMPI(Iname)(LIST arguments, request);                             \
-    if (call.succeeded(result) && is_described(comm)) begin(events::described, request); \
-    return result;                                                                       \
+// Defines the wrappers of the blocking and the nonblocking form of an operation. The expression `described` is its
+// event.
+#define COLLECTIVE(Name, Iname, parameters, arguments, described)                                          \
+  WRAPPED(Name, parameters, arguments) {                                                                   \
+    if (is_live() && is_recordable(comm)) {                                                                \
+      const auto begin_it = [&](auto* it) { return PMPI(Iname)(LIST arguments, it); };                     \
+      const int done = run_live_collective(events::described, begin_it);                                   \
+      call.succeeded(done);                                                                                \
+      return done;                                                                                         \
+    }                                                                                                      \
+    const int result = PMPI(Name) arguments;                                                               \
+    if (call.succeeded(result) && is_recordable(comm)) record(events::described);                          \
+    return result;                                                                                         \
+  }                                                                                                        \
+  WRAPPED(Iname, (LIST parameters, MPI_Request * request), (LIST arguments, request)) {                    \
+    const int result = PMPI(Iname)(LIST arguments, request);                                               \
+    if (call.succeeded(result) && is_recordable(comm)) add_pending_collective(events::described, request); \
+    return result;                                                                                         \
   }
 
 #define REDUCES(Name, Iname, operation, Count)                                                                   \
@@ -73,16 +76,16 @@ int collective(const stream::Collective& event, Begin begin_it) {
              (const void* in, Count n_in, MPI_Datatype t_in, void* out, const Count counts[], const Offset offsets[], \
               MPI_Datatype t_out, MPI_Comm comm),                                                                     \
              (in, n_in, t_in, out, counts, offsets, t_out, comm),                                                     \
-             to_all_listed(kind, sources, in, n_in, t_in, out, counts, offsets, t_out, comm))
+             collective_with_listed_receives(kind, sources, in, n_in, t_in, out, counts, offsets, t_out, comm))
 
-// `Type` with `brackets` is MPI_Datatype or a list of them.
-#define ALL_LISTED(Name, Iname, Count, Offset, Type, brackets, kind, destinations, sources)          \
-  COLLECTIVE(                                                                                        \
-      Name, Iname,                                                                                   \
-      (const void* in, const Count n_in[], const Offset offsets_in[], Type t_in brackets, void* out, \
-       const Count n_out[], const Offset offsets_out[], Type t_out brackets, MPI_Comm comm),         \
-      (in, n_in, offsets_in, t_in, out, n_out, offsets_out, t_out, comm),                            \
-      all_listed(kind, destinations, sources, in, n_in, offsets_in, t_in, out, n_out, offsets_out, t_out, comm))
+// `Type` and `brackets` declare one MPI_Datatype for all ranks, or an array with one per rank.
+#define ALL_LISTED(Name, Iname, Count, Offset, Type, brackets, kind, destinations, sources)                    \
+  COLLECTIVE(Name, Iname,                                                                                      \
+             (const void* in, const Count n_in[], const Offset offsets_in[], Type t_in brackets, void* out,    \
+              const Count n_out[], const Offset offsets_out[], Type t_out brackets, MPI_Comm comm),            \
+             (in, n_in, offsets_in, t_in, out, n_out, offsets_out, t_out, comm),                               \
+             collective_with_listed_parts(kind, destinations, sources, in, n_in, offsets_in, t_in, out, n_out, \
+                                          offsets_out, t_out, comm))
 
 #define ALL(suffix, Count, Offset)                                                                                     \
   COLLECTIVE(MPI_Bcast##suffix, MPI_Ibcast##suffix,                                                                    \
@@ -111,13 +114,13 @@ int collective(const stream::Collective& event, Begin begin_it) {
              (in, counts, offsets, t_in, out, n_out, t_out, root, comm),                                               \
              scatterv(in, counts, offsets, t_in, out, n_out, t_out, root, comm))                                       \
   MOVES(MPI_Allgather##suffix, MPI_Iallgather##suffix, Count,                                                          \
-        to_all(Kind::allgather, in, n_in, t_in, out, n_out, t_out, comm))                                              \
+        collective_of_single_parts(Kind::allgather, in, n_in, t_in, out, n_out, t_out, comm))                          \
   MOVES(MPI_Alltoall##suffix, MPI_Ialltoall##suffix, Count,                                                            \
-        to_all(Kind::alltoall, in, n_in, t_in, out, n_out, t_out, comm))                                               \
+        collective_of_single_parts(Kind::alltoall, in, n_in, t_in, out, n_out, t_out, comm))                           \
   MOVES(MPI_Neighbor_allgather##suffix, MPI_Ineighbor_allgather##suffix, Count,                                        \
-        to_all(Kind::neighbor_allgather, in, n_in, t_in, out, n_out, t_out, comm))                                     \
+        collective_of_single_parts(Kind::neighbor_allgather, in, n_in, t_in, out, n_out, t_out, comm))                 \
   MOVES(MPI_Neighbor_alltoall##suffix, MPI_Ineighbor_alltoall##suffix, Count,                                          \
-        to_all(Kind::neighbor_alltoall, in, n_in, t_in, out, n_out, t_out, comm))                                      \
+        collective_of_single_parts(Kind::neighbor_alltoall, in, n_in, t_in, out, n_out, t_out, comm))                  \
   GETS_LISTED(MPI_Allgatherv##suffix, MPI_Iallgatherv##suffix, Count, Offset, Kind::allgatherv, events::size_of(comm)) \
   GETS_LISTED(MPI_Neighbor_allgatherv##suffix, MPI_Ineighbor_allgatherv##suffix, Count, Offset,                        \
               Kind::neighbor_allgatherv, events::sources_of(comm))                                                     \

@@ -1,4 +1,4 @@
-// The functions that create, name and free communicators.
+// Wrappers of the functions that create, name and free communicators.
 #include "preload/observe/mpi/collective_events.hpp"
 #include "preload/observe/mpi/communicators.hpp"
 #include "preload/observe/mpi/live_session.hpp"
@@ -7,12 +7,12 @@
 
 using namespace nearfield::observe;
 
-// `fresh` is the last parameter of all of these.
+// Wrappers of functions that create a communicator and return it in the last parameter, `fresh`.
 #define MAKES(name, parameters, arguments)                                      \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
-    if (is_live()) live_session().synchronise(comm);                            \
+    if (is_live()) live_session().synchronise_ranks(comm);                      \
     const int result = PMPI(name)(LIST arguments, fresh);                       \
-    if (call.succeeded(result)) record_new(*fresh);                             \
+    if (call.succeeded(result)) record_new_communicator(*fresh);                \
     return result;                                                              \
   }
 
@@ -35,12 +35,13 @@ MAKES(MPI_Dist_graph_create_adjacent,
        const int weights_out[], MPI_Info info, int reorder),
       (comm, n_in, sources, weights_in, n_out, destinations, weights_out, info, reorder))
 
-// These do not synchronise all members of one communicator, or they synchronise those of two.
+// Functions that a live simulation does not support, because they synchronise only some members of a communicator, or
+// the members of two communicators.
 #define UNSUPPORTED_LIVE(name, parameters, arguments)                           \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh), (LIST arguments, fresh)) { \
     if (is_live()) mark_unsupported(#name " in a live simulation");             \
     const int result = PMPI(name)(LIST arguments, fresh);                       \
-    if (call.succeeded(result)) record_new(*fresh);                             \
+    if (call.succeeded(result)) record_new_communicator(*fresh);                \
     return result;                                                              \
   }
 
@@ -49,15 +50,15 @@ UNSUPPORTED_LIVE(MPI_Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peer
                  (comm, leader, peer, remote_leader, tag))
 UNSUPPORTED_LIVE(MPI_Intercomm_merge, (MPI_Comm comm, int high), (comm, high))
 
-// The copy exists when its request completes; the request itself is not an event.
+// The copy exists when the request completes; the request itself has no event.
 #define MAKES_NONBLOCKING(name, parameters, arguments)                                                          \
   WRAPPED(name, (LIST parameters, MPI_Comm * fresh, MPI_Request * request), (LIST arguments, fresh, request)) { \
     const int result = PMPI(name)(LIST arguments, fresh, request);                                              \
     if (call.succeeded(result)) {                                                                               \
-      const auto context = context_of_copy(comm);                                                               \
+      const auto context = compute_context_of_copy(comm);                                                       \
       Request pending;                                                                                          \
-      if (is_live()) pending.number = start(events::barrier(comm));                                             \
-      pending.at_end = [=] { record_copy(*fresh, context); };                                                   \
+      if (is_live()) pending.number = record_start_of(events::barrier(comm));                                   \
+      pending.at_end = [=] { record_communicator_copy(*fresh, context); };                                      \
       requests().add(request, std::move(pending));                                                              \
     }                                                                                                           \
     return result;                                                                                              \
@@ -81,6 +82,6 @@ FREES(MPI_Comm_disconnect)
 
 WRAPPED(MPI_Comm_set_name, (MPI_Comm comm, const char* name), (comm, name)) {
   const int result = PMPI(MPI_Comm_set_name)(comm, name);
-  if (call.succeeded(result)) record_name(comm);
+  if (call.succeeded(result)) record_communicator_name(comm);
   return result;
 }

@@ -13,18 +13,19 @@ using stream::Number;
 struct Communicators {
   std::unordered_map<std::uint64_t, KnownCommunicator> known;
   Number numbers = 0;
-  Number contexts = 0;  // allocated by this rank
+  Number contexts = 0;  // number of contexts allocated by this rank
   Number world_rank = 0;
 };
 
-// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+// Returns the communicators of this process. They are never destroyed, since programs may finalise MPI in exit
+// handlers.
 Communicators& communicators() {
   static Communicators& only = *new Communicators;
   return only;
 }
 
-// Returns a context that no other rank allocates. Rank 0 allocates the first one, 0, for MPI_COMM_WORLD.
-Number new_context() { return communicators().world_rank << 32 | communicators().contexts++; }
+// Allocates a context that no other rank allocates. The first context of rank 0, which is 0, belongs to MPI_COMM_WORLD.
+Number allocate_context() { return communicators().world_rank << 32 | communicators().contexts++; }
 
 std::vector<Number> world_ranks(MPI_Group group) {
   int size = 0;
@@ -66,7 +67,7 @@ KnownCommunicator describe_communicator(MPI_Comm comm) {
   return found;
 }
 
-const KnownCommunicator& add(MPI_Comm comm, Number context) {
+const KnownCommunicator& add_communicator(MPI_Comm comm, Number context) {
   KnownCommunicator& entry = communicators().known[key_of(comm)] = describe_communicator(comm);
   entry.event.communicator = ++communicators().numbers;
   entry.event.context = context;
@@ -74,16 +75,17 @@ const KnownCommunicator& add(MPI_Comm comm, Number context) {
   return entry;
 }
 
-// Rank 0 of the members allocates the context.
+// Rank 0 of the communicator allocates a context and sends it to all members by MPI_Bcast. Returns the context.
 Number agree_on_context(MPI_Comm comm) {
   int rank = 0;
   PMPI(MPI_Comm_rank)(comm, &rank);
-  std::uint64_t context = rank == 0 ? new_context() : 0;
+  std::uint64_t context = rank == 0 ? allocate_context() : 0;
   PMPI(MPI_Bcast)(&context, 1, MPI_UINT64_T, 0, comm);
   return context;
 }
 
-// A broadcast on an intercommunicator would reach one group only.
+// Agrees on the context of an intercommunicator on a temporary merged communicator, since an MPI_Bcast on an
+// intercommunicator reaches one group only.
 Number agree_on_context_between_groups(MPI_Comm comm) {
   MPI_Comm both;
   PMPI(MPI_Intercomm_merge)(comm, 0, &both);
@@ -92,7 +94,7 @@ Number agree_on_context_between_groups(MPI_Comm comm) {
   return context;
 }
 
-std::uint64_t mixed(std::uint64_t value) {  // splitmix64
+std::uint64_t mix_bits(std::uint64_t value) {  // splitmix64
   value += 0x9e3779b97f4a7c15;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
   value = (value ^ value >> 27) * 0x94d049bb133111eb;
@@ -101,40 +103,40 @@ std::uint64_t mixed(std::uint64_t value) {  // splitmix64
 
 }  // namespace
 
-void begin_communicators() {
+void record_predefined_communicators() {
   int rank = 0;
   PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
   communicators().world_rank = static_cast<Number>(rank);
   communicators().contexts = 1;
-  add(MPI_COMM_WORLD, 0);
-  add(MPI_COMM_SELF, new_context());
+  add_communicator(MPI_COMM_WORLD, 0);
+  add_communicator(MPI_COMM_SELF, allocate_context());
 }
 
-const KnownCommunicator& known(MPI_Comm comm) {
+const KnownCommunicator& known_communicator(MPI_Comm comm) {
   const auto found = communicators().known.find(key_of(comm));
   if (found != communicators().known.end()) return found->second;
   mark_unsupported("a communicator made in a way that is not recorded");
-  return add(comm, new_context());
+  return add_communicator(comm, allocate_context());
 }
 
-void record_new(MPI_Comm comm) {
+void record_new_communicator(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
   int is_between_groups = 0;
   PMPI(MPI_Comm_test_inter)(comm, &is_between_groups);
-  add(comm, is_between_groups ? agree_on_context_between_groups(comm) : agree_on_context(comm));
+  add_communicator(comm, is_between_groups ? agree_on_context_between_groups(comm) : agree_on_context(comm));
 }
 
-Number context_of_copy(MPI_Comm parent) {
-  known(parent);
+Number compute_context_of_copy(MPI_Comm parent) {
+  known_communicator(parent);
   KnownCommunicator& entry = communicators().known[key_of(parent)];
   constexpr Number computed = Number{1} << 63;  // contexts that ranks allocate are smaller
-  return computed | mixed(mixed(entry.event.context) + ++entry.copies);
+  return computed | mix_bits(mix_bits(entry.event.context) + ++entry.copies);
 }
 
-void record_copy(MPI_Comm comm, Number context) { add(comm, context); }
+void record_communicator_copy(MPI_Comm comm, Number context) { add_communicator(comm, context); }
 
-void record_name(MPI_Comm comm) {
-  known(comm);
+void record_communicator_name(MPI_Comm comm) {
+  known_communicator(comm);
   KnownCommunicator& entry = communicators().known[key_of(comm)];
   entry.event.name = name_of_communicator(comm);
   record(entry.event);

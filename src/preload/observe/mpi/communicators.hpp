@@ -1,5 +1,6 @@
-// The program's communicators. Members agree on the context of a new one by a broadcast on it. Only for MPI_Comm_idup,
-// which must not block, is the context computed from that of the parent.
+// The program's communicators. Each communicator has a context, a number that is unique in the job and equal on all
+// members. The members agree on the context of a new communicator by an MPI_Bcast on it. Only for MPI_Comm_idup, which
+// must not block, is the context computed from the context of the parent.
 #pragma once
 
 #include <mpi.h>
@@ -12,27 +13,29 @@ struct KnownCommunicator {
   stream::Communicator event;
   bool is_between_groups = false;  // an intercommunicator
   int rank = 0;
-  int size = 0;               // of the local group
-  stream::Number copies = 0;  // made by MPI_Comm_idup
+  int size = 0;               // size of the local group
+  stream::Number copies = 0;  // number of copies made by MPI_Comm_idup
 };
 
-// Writes the events of MPI_COMM_WORLD and MPI_COMM_SELF. Called once, in MPI_Init.
-void begin_communicators();
+// Writes the Communicator events of MPI_COMM_WORLD and MPI_COMM_SELF. Called once, in MPI_Init.
+void record_predefined_communicators();
 
-// Returns what is known of a communicator. If no wrapper saw its creation, the stream is marked as unsupported.
-const KnownCommunicator& known(MPI_Comm comm);
+// Returns the recorded properties of a communicator. If no wrapper has seen the creation of the communicator, marks the
+// stream as unsupported.
+const KnownCommunicator& known_communicator(MPI_Comm comm);
 
-inline stream::Number number_of(MPI_Comm comm) { return known(comm).event.communicator; }
+inline stream::Number communicator_number(MPI_Comm comm) { return known_communicator(comm).event.communicator; }
 
-// Called on all members of a new communicator, except by MPI_Comm_idup; MPI_COMM_NULL is ignored.
-void record_new(MPI_Comm comm);
+// Writes the Communicator event of a new communicator; ignores MPI_COMM_NULL. Called on all members, except for copies
+// by MPI_Comm_idup.
+void record_new_communicator(MPI_Comm comm);
 
-// Reserves the context of the next copy by MPI_Comm_idup. Called on all members in the same order.
-stream::Number context_of_copy(MPI_Comm parent);
-// Records a copy that is complete on this member.
-void record_copy(MPI_Comm comm, stream::Number context);
+// Computes the context of the next copy of `parent` by MPI_Comm_idup. Must be called on all members in the same order.
+stream::Number compute_context_of_copy(MPI_Comm parent);
+// Writes the Communicator event of a copy by MPI_Comm_idup that is complete on this rank.
+void record_communicator_copy(MPI_Comm comm, stream::Number context);
 
-void record_name(MPI_Comm comm);
+void record_communicator_name(MPI_Comm comm);
 void forget_communicator(MPI_Comm comm);
 
 }  // namespace nearfield::observe

@@ -1,5 +1,5 @@
-// The requests of one call of Wait or Test. Inactive requests and those that the wrappers do not know (of files,
-// generalised requests) are not in any event.
+// The requests of one call of a function of the MPI_Wait or MPI_Test family. Events do not mention inactive requests
+// and requests that the wrappers do not know (of files, generalised requests).
 #pragma once
 
 #include <vector>
@@ -9,27 +9,29 @@
 
 namespace nearfield::observe {
 
-// The requests are taken out of the table before the call, and dropped or returned to it afterwards.
+// The constructor moves the requests out of the table of requests.hpp before the MPI library's call. The destructor
+// drops the requests that the call has freed, and returns the others to the table.
 class Completion {
  public:
   Completion(MPI_Request* handles, int count) : now_(handles), before_(handles, handles + count) {
     for (int i = 0; i < count; ++i) {
-      requests().take(handles + i, taken_);
+      requests().take_entry(handles + i, taken_);
       at_.push_back(&taken_.back());
       has_receives_ |= taken_.back().is_receive;
       if (taken_.back().number) numbers_.push_back(taken_.back().number), places_.push_back(i);
     }
   }
 
-  // Returns where the MPI library writes statuses: to the program's, or to own ones if the program ignores them.
-  MPI_Status* statuses(MPI_Status* wanted) {
+  // Returns the array to which the MPI library shall write statuses: the program's array, or a private array if the
+  // program ignores statuses and some request is a receive.
+  MPI_Status* statuses_to_write(MPI_Status* wanted) {
     if (wanted != MPI_STATUSES_IGNORE || !has_receives_) return wanted;
     own_.resize(before_.size());
     return own_.data();
   }
 
-  // Records that the program has learnt of the completion of request `index`.
-  void done(int index, const MPI_Status* status) {
+  // Records that the program has observed the completion of request `index`.
+  void record_completion_of(int index, const MPI_Status* status) {
     Request& request = *at_[static_cast<std::size_t>(index)];
     if (request.at_end) request.at_end();
     if (request.number == 0) return;
@@ -41,14 +43,15 @@ class Completion {
     request.number = 0;
   }
 
-  // ---- in a live simulation
-  const std::vector<stream::Number>& numbers() const { return numbers_; }
-  // Returns whether the first request is a message whose completion the program has already learnt of.
-  bool has_message() const { return !at_.empty() && at_[0]->held; }
-  int count() const { return static_cast<int>(at_.size()); }
-  // Returns the index in the program's list of the request at `place` in numbers().
+  // ---- for a live simulation
+  const std::vector<stream::Number>& request_numbers() const { return numbers_; }
+  // Returns whether the first request has a message whose completion the program has already observed.
+  bool has_completed_message() const { return !at_.empty() && at_[0]->held; }
+  int request_count() const { return static_cast<int>(at_.size()); }
+  // Returns the index, in the program's array, of the request at `place` in request_numbers().
   int index_of(std::int64_t place) const { return places_[static_cast<std::size_t>(place)]; }
-  // Blocks until the MPI library, too, has completed the request, as MPI_Wait does.
+  // Blocks, like MPI_Wait, until the MPI library has completed a request that is complete in the simulation. Returns
+  // MPI's error code.
   int complete_in_library(int index, MPI_Status* status, bool keeps_handle);
 
   void record_completed() {
@@ -58,14 +61,14 @@ class Completion {
     if (!numbers_.empty()) record(stream::Tested{numbers_, done_, waited});
   }
 
-  // The MPI library has set the handles of freed requests to MPI_REQUEST_NULL.
+  // Requests that the MPI library has freed have the handle MPI_REQUEST_NULL.
   ~Completion() {
-    for (const stream::Number number : done_) requests().over(number);
+    for (const stream::Number number : done_) requests().release_number(number);
     for (std::size_t i = 0; i < before_.size(); ++i)
       if (before_[i] == MPI_REQUEST_NULL || now_[i] == MPI_REQUEST_NULL)
-        requests().drop(taken_);
+        requests().drop_entry(taken_);
       else
-        requests().give_back(before_[i], taken_);
+        requests().return_entry(before_[i], taken_);
   }
 
  private:
@@ -74,7 +77,7 @@ class Completion {
   std::list<Request> taken_;
   std::vector<Request*> at_;
   std::vector<stream::Number> numbers_, done_;
-  std::vector<int> places_;  // the index of each of numbers_
+  std::vector<int> places_;  // for each of numbers_, the index in the program's array
   std::vector<MPI_Status> own_;
   bool has_receives_ = false;
 };

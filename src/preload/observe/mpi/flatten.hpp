@@ -1,4 +1,4 @@
-// Flattens datatypes by means of MPI_Type_get_envelope and MPI_Type_get_contents.
+// Converts datatypes into runs of contiguous blocks, by MPI_Type_get_envelope and MPI_Type_get_contents.
 #pragma once
 
 #include <mpi.h>
@@ -7,10 +7,11 @@
 
 namespace nearfield::observe {
 
-// Returns the bytes of one element as runs of blocks.
-Runs flatten(MPI_Datatype type);
+// Returns the bytes of one element as regular runs of blocks (runs.hpp).
+Runs flatten_datatype(MPI_Datatype type);
 
-// Returns the name of the constructor, e.g. "vector" for MPI_Type_vector; "" for predefined datatypes.
+// Returns the name of the function that created the datatype, such as "vector" for MPI_Type_vector; "" for predefined
+// datatypes.
 const char* constructor_of(MPI_Datatype type);
 
 }  // namespace nearfield::observe

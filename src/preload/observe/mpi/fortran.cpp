@@ -1,4 +1,5 @@
-// Fortran names of the functions that this layer wraps: those of the table, and others.
+// Entry points with the Fortran names of the wrapped MPI functions, which record the program's call site: the functions
+// of the table calls.def, and the others that this layer wraps.
 #include "preload/mpi/fortran_names.hpp"
 #include "preload/observe/mpi/call.hpp"
 

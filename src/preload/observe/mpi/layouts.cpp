@@ -20,7 +20,7 @@ std::string name_of_datatype(MPI_Datatype type) {
   return *name ? name : constructor_of(type);
 }
 
-// Returns all bytes from the first to the last, for datatypes with too many runs.
+// Returns a single run that covers all bytes of the datatype, for datatypes with too many runs.
 stream::LayoutRun whole_extent(MPI_Datatype type) {
   MPI_Count lower = 0, extent = 0;
   PMPI(MPI_Type_get_true_extent_x)(type, &lower, &extent);
@@ -32,9 +32,9 @@ stream::Layout describe_datatype(MPI_Datatype type) {
   PMPI(MPI_Type_size_x)(type, &size);
   PMPI(MPI_Type_get_extent_x)(type, &lower, &extent);
   stream::Layout event{0, static_cast<stream::Number>(size), extent, {}, name_of_datatype(type)};
-  const Runs runs = flatten(type);
+  const Runs runs = flatten_datatype(type);
   event.runs = runs.list();
-  if (runs.is_cut()) {
+  if (runs.is_truncated()) {
     event.runs = {whole_extent(type)};
     mark_unsupported("a datatype of more than " + std::to_string(Runs::max_runs) + " runs of blocks");
   } else if (runs.size_bytes() != event.size_bytes) {
@@ -47,7 +47,7 @@ stream::Layout describe_datatype(MPI_Datatype type) {
 
 const KnownLayout& layout_of(MPI_Datatype type) {
   static stream::Number numbers = 0;
-  // Some programs pass no datatype where there is nothing to send.
+  // Some programs pass MPI_DATATYPE_NULL with a count of 0.
   if (type == MPI_DATATYPE_NULL) type = MPI_BYTE;
   const auto [found, is_new] = known_layouts().try_emplace(key_of(type));
   if (is_new) {
@@ -63,8 +63,8 @@ const KnownLayout& layout_of(MPI_Datatype type) {
 
 using namespace nearfield::observe;
 
-// This is not an event: messages that used the datatype keep their layout. The next datatype may have the same handle,
-// wherever it is created, so the layout is removed even where calls are not recorded.
+// Forgets the layout of the datatype, without an event: messages that used the datatype keep their layout. Also forgets
+// it inside calls that are not recorded, since the next datatype may have the same handle, wherever it is created.
 extern "C" __attribute__((visibility("default"))) int MPI_Type_free(MPI_Datatype* type) {
   if (detail::is_recorded_thread) known_layouts().erase(key_of(*type));
   return PMPI(MPI_Type_free)(type);

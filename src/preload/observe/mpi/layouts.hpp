@@ -1,4 +1,4 @@
-// The program's datatypes and their layouts, which are computed when a datatype is first used.
+// The program's datatypes and their layouts. A layout is computed when the datatype is first used.
 #pragma once
 
 #include <mpi.h>
@@ -12,12 +12,12 @@ struct KnownLayout {
   std::int64_t extent_bytes = 0;
 };
 
-// Returns the layout of a datatype. Writes a Layout event first if it is new.
+// Returns the layout of a datatype. If the datatype is new, writes a Layout event first.
 const KnownLayout& layout_of(MPI_Datatype type);
 
-// Returns `count` elements from `address` plus `offset_bytes` on. MPI_BOTTOM is address 0.
+// Returns the description of `count` elements at `address` plus `offset_bytes`. MPI_BOTTOM counts as address 0.
 template <class Count>
-stream::Data data(const void* address, Count count, MPI_Datatype type, std::int64_t offset_bytes = 0) {
+stream::Data data_of_buffer(const void* address, Count count, MPI_Datatype type, std::int64_t offset_bytes = 0) {
   const auto from = address == MPI_BOTTOM ? 0 : reinterpret_cast<std::uintptr_t>(address);
   return {from + static_cast<stream::Number>(offset_bytes), static_cast<stream::Number>(count), layout_of(type).number};
 }

@@ -18,7 +18,7 @@
 namespace nearfield::observe {
 namespace {
 
-constexpr int max_sleep_ms = 8;  // other ranks may need this rank's progress
+constexpr int max_sleep_ms = 8;  // other ranks may depend on this rank to drive MPI progress
 constexpr auto max_throttle = std::chrono::milliseconds(200);
 
 [[noreturn]] void exit_without_simulation() {
@@ -36,14 +36,15 @@ MPI_Status empty_status() {
   return status;
 }
 
-// Returns the status of a receive from MPI_PROC_NULL. MPICH 4.0 leaves that of a nonblocking one unset.
+// Returns the status of a receive from MPI_PROC_NULL, by a blocking receive: MPICH 4.0 leaves the status of a
+// nonblocking one unset.
 MPI_Status null_status() {
   MPI_Status status;
   PMPI(MPI_Recv)(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, &status);
   return status;
 }
 
-void post_now(DeferredRequest& message, int source, int tag) {
+void post_receive_now(DeferredRequest& message, int source, int tag) {
   message.posted = true;
   message.error = message.post(source, tag, &message.real);
 }
@@ -55,10 +56,11 @@ LiveSession& live_session() {
   return only;
 }
 
-// ---- connection
+// ---- connection to the simulator
 
-// Reads what has arrived; waits for at most this time.
-void LiveSession::read_socket(int milliseconds) {
+// Reads the bytes that have arrived from the simulator; waits for at most `milliseconds`. Ends the process if the
+// simulation has ended.
+void LiveSession::read_reply_bytes(int milliseconds) {
   pollfd polled{detail::reply_socket, POLLIN, 0};
   if (poll(&polled, 1, milliseconds) <= 0) return;
   unsigned char buffer[4096];
@@ -68,23 +70,24 @@ void LiveSession::read_socket(int milliseconds) {
   bytes_.insert(bytes_.end(), buffer, buffer + count);
 }
 
-// Removes one complete reply from the received bytes. Returns it, or nothing.
-std::optional<Words> LiveSession::take_reply() {
+// Removes one complete reply from the received bytes and returns it; nothing if no reply is complete.
+std::optional<ReplyWords> LiveSession::take_reply() {
   constexpr std::size_t word = sizeof(std::int64_t);
   std::int64_t head[2];
   if (bytes_.size() < sizeof head) return {};
   std::memcpy(head, bytes_.data(), sizeof head);
   const std::size_t size = sizeof head + word * static_cast<std::size_t>(head[1]);
   if (bytes_.size() < size) return {};
-  Words words(size / word);
+  ReplyWords words(size / word);
   std::memcpy(words.data(), bytes_.data(), size);
   bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size));
   return words;
 }
 
-// Posts the receives whose messages are now known, and queues other replies.
+// Waits at most `milliseconds` for replies. Posts the deferred receives whose messages the replies name, and queues
+// other replies.
 void LiveSession::receive_replies(int milliseconds) {
-  read_socket(milliseconds);
+  read_reply_bytes(milliseconds);
   while (auto words = take_reply()) {
     if ((*words)[0] == static_cast<std::int64_t>(stream::ReplyKind::matched))
       post_deferred(static_cast<stream::Number>((*words)[2]), static_cast<int>((*words)[3]),
@@ -94,51 +97,52 @@ void LiveSession::receive_replies(int milliseconds) {
   }
 }
 
-Words LiveSession::query(const stream::Query& question) {
+ReplyWords LiveSession::query_simulator(const stream::Query& question) {
   record(question);
-  flush();
+  flush_stream();
   for (int sleep_ms = 1; replies_.empty(); sleep_ms = std::min(2 * sleep_ms, max_sleep_ms)) {
     receive_replies(sleep_ms);
     free_sent_copies();
   }
-  Words answer = std::move(replies_.front());
+  ReplyWords answer = std::move(replies_.front());
   replies_.pop_front();
   return answer;
 }
 
-void LiveSession::progress_until(const std::function<bool()>& done) {
+void LiveSession::poll_until(const std::function<bool()>& done) {
   if (done()) return;
-  flush();
+  flush_stream();
   for (int sleep_ms = 0; !done(); sleep_ms = std::min(2 * sleep_ms + 1, max_sleep_ms)) {
     receive_replies(sleep_ms);
     free_sent_copies();
   }
 }
 
-int LiveSession::wait(MPI_Request* request, MPI_Status* status) {
+int LiveSession::wait_for_request(MPI_Request* request, MPI_Status* status) {
   int flag = 0, result = PMPI(MPI_Test)(request, &flag, status);
   if (flag || result != MPI_SUCCESS) return result;
   if (deferred_.empty()) {
-    flush();
+    flush_stream();
     return PMPI(MPI_Wait)(request, status);
   }
-  progress_until([&] {
+  poll_until([&] {
     result = PMPI(MPI_Test)(request, &flag, status);
     return flag || result != MPI_SUCCESS;
   });
   return result;
 }
 
-void LiveSession::synchronise(MPI_Comm comm) {
+void LiveSession::synchronise_ranks(MPI_Comm comm) {
   record(events::barrier(comm));
   MPI_Request request;
   PMPI(MPI_Ibarrier)(comm, &request);
-  wait(&request, MPI_STATUS_IGNORE);
+  wait_for_request(&request, MPI_STATUS_IGNORE);
 }
 
 // ---- receives
 
-// Returns a persistent receive from MPI_PROC_NULL that is never started, so no other request has its handle.
+// Returns a placeholder handle: a persistent receive from MPI_PROC_NULL that is never started, so no other request has
+// the same handle.
 MPI_Request LiveSession::acquire_placeholder() {
   MPI_Request handle;
   if (placeholders_.empty()) {
@@ -154,20 +158,20 @@ void LiveSession::post_or_defer(const DeferredMessage& message, stream::Receive 
   const bool from_any = source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG;
   const bool is_null = source == MPI_PROC_NULL;
   event.notify_on_match = !is_null && (from_any || !deferred_.empty());
-  message->number = start(event);
+  message->number = record_start_of(event);
   if (event.notify_on_match) {
     deferred_.push_back(message);
   } else if (is_null) {
     message->posted = message->completed = true;
     message->status = null_status();
   } else {
-    post_now(*message, source, tag);
+    post_receive_now(*message, source, tag);
   }
 }
 
-DeferredMessage LiveSession::adopt(const stream::Receive& event, MPI_Request real) {
+DeferredMessage LiveSession::adopt_receive(const stream::Receive& event, MPI_Request real) {
   const auto message = std::make_shared<DeferredRequest>();
-  message->number = start(event);
+  message->number = record_start_of(event);
   message->posted = true;
   message->real = real;
   return message;
@@ -176,15 +180,15 @@ DeferredMessage LiveSession::adopt(const stream::Receive& event, MPI_Request rea
 void LiveSession::post_deferred(stream::Number number, int source, int tag) {
   const auto found = std::ranges::find(deferred_, number, [](const auto& message) { return message->number; });
   if (found == deferred_.end()) return;
-  post_now(**found, source, tag);
+  post_receive_now(**found, source, tag);
   deferred_.erase(found);
 }
 
-int LiveSession::complete(DeferredRequest& message, MPI_Status* status) {
+int LiveSession::complete_message(DeferredRequest& message, MPI_Status* status) {
   int result = message.error;
   if (!message.completed) {
-    progress_until([&] { return message.posted; });
-    result = message.error == MPI_SUCCESS ? wait(&message.real, &message.status) : message.error;
+    poll_until([&] { return message.posted; });
+    result = message.error == MPI_SUCCESS ? wait_for_request(&message.real, &message.status) : message.error;
     message.completed = true;
   }
   if (status) *status = message.status;
@@ -193,9 +197,9 @@ int LiveSession::complete(DeferredRequest& message, MPI_Status* status) {
 
 // ---- sends
 
-// Frees the oldest buffers up to the first one that has not been sent, and by its test drives the MPI library's progress:
-// a receiver may wait for a buffered send inside the library, and the message that this rank waits for may come only
-// after that. MPI_Iprobe on MPI_COMM_SELF does not suffice: under MPICH 4.0, sends wait for ever.
+// Frees the oldest copies up to the first that is not sent yet. The MPI_Test of that one drives the MPI library's
+// progress: a receiver may wait for a buffered send inside the library, and may send the message for which this rank
+// waits only after that. MPI_Iprobe on MPI_COMM_SELF does not suffice: under MPICH 4.0, sends never complete.
 void LiveSession::free_sent_copies() {
   for (int flag = 1; flag && !copies_.empty();) {
     PMPI(MPI_Test)(&copies_.front().request, &flag, MPI_STATUS_IGNORE);
@@ -206,21 +210,22 @@ void LiveSession::free_sent_copies() {
   if (copies_.empty()) max_copied_bytes_ = default_max_buffered_bytes;
 }
 
-// Waits until slow receivers have caught up, before more is buffered, but at most `max_throttle`: the receivers may
-// wait for the simulation, which may wait for this rank's next call.
-void LiveSession::throttle() {
+// Before another send is buffered, waits until slow receivers have received enough of the buffered bytes, but at most
+// `max_throttle`: the receivers may wait for the simulation, which may wait for this rank's next call. Then doubles the
+// limit until the present bytes fit.
+void LiveSession::throttle_sends() {
   free_sent_copies();
   const auto until = std::chrono::steady_clock::now() + max_throttle;
   const auto has_room = [this] { return copied_bytes_ <= max_copied_bytes_; };
   if (!has_room())
-    progress_until([&] { return free_sent_copies(), has_room() || std::chrono::steady_clock::now() > until; });
+    poll_until([&] { return free_sent_copies(), has_room() || std::chrono::steady_clock::now() > until; });
   while (!has_room()) max_copied_bytes_ *= 2;
 }
 
 DeferredMessage LiveSession::send_copy(const stream::Send& event, const void* buffer, MPI_Count count,
                                        MPI_Datatype type, int destination, int tag, MPI_Comm comm) {
   auto message = std::make_shared<DeferredRequest>();
-  message->number = start(event);
+  message->number = record_start_of(event);
   message->posted = message->completed = true;  // as the program sees it
   message->status = empty_status();
   if (destination == MPI_PROC_NULL) return message;
@@ -229,8 +234,8 @@ DeferredMessage LiveSession::send_copy(const stream::Send& event, const void* bu
     mark_unsupported("a message of more than 2 GiB in a live simulation");
     return message;
   }
-  throttle();
-  Copy& copy = copies_.emplace_back();
+  throttle_sends();
+  SendCopy& copy = copies_.emplace_back();
   copy.bytes.resize(static_cast<std::size_t>(bytes));
   PMPI(MPI_Pack)(buffer, static_cast<int>(count), type, copy.bytes.data(), bytes, &packed, comm);
   const auto send = event.mode == stream::Mode::synchronous ? PMPI(MPI_Issend) : PMPI(MPI_Isend);
@@ -242,8 +247,8 @@ DeferredMessage LiveSession::send_copy(const stream::Send& event, const void* bu
   return message;
 }
 
-void LiveSession::finish() {
-  progress_until([this] { return free_sent_copies(), copies_.empty(); });
+void LiveSession::finish_sends() {
+  poll_until([this] { return free_sent_copies(), copies_.empty(); });
   for (MPI_Request& spare : placeholders_) PMPI(MPI_Request_free)(&spare);
   placeholders_.clear();
 }

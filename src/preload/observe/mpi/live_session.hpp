@@ -1,20 +1,21 @@
-// The session of a rank with its live simulation. For every nondeterministic MPI outcome (the message of a receive with
-// a wildcard, the result of a probe or test, the request that Waitany returns) the rank queries the simulator, blocks
-// until the reply arrives, and makes the MPI library produce that outcome. The program gets placeholder handles of its
-// sends and receives, which have these states:
+// The session of a rank with its live simulation. For each nondeterministic MPI outcome (the message that a wildcard
+// receive matches, the result of a probe or test, the request that MPI_Waitany returns) the rank queries the simulator,
+// blocks until the reply arrives, and makes the MPI library produce the same outcome. The program gets placeholder
+// handles for its sends and receives, which pass through these states:
 //
-//   receive()  -> deferred if it may match different messages or an earlier receive is deferred, else posted
-//   deferred   -- the simulation reports its match --> posted
-//   adopt()    -> posted
-//   posted     -- complete(), when the MPI library has completed it --> completed
-//   send()     -> completed, as the program sees it; the MPI library sends a copy of the data
+//   receive_or_defer()  -> deferred if it may match different messages or an earlier one is deferred, otherwise posted
+//   deferred            -- the simulation reports the matching message --> posted
+//   adopt_receive()     -> posted
+//   posted              -- complete_message(), when the MPI library has completed it --> completed
+//   send_buffered()     -> completed, as the program sees it; the MPI library sends a copy of the data
 //
 // Deadlock freedom:
 // - The stream is flushed before the rank blocks, so the simulator never waits for a rank that waits for a reply.
-// - Sends are buffered: the simulated MPI may proceed where the real one would wait for the receiver.
+// - Sends are buffered: the simulated MPI may proceed where the real MPI would wait for the receiver.
 // - A receive that may match different messages is posted when the simulation has determined its message. Later
-//   receives are deferred as well, because they must not overtake it. The simulation sends the match as soon as it is
-//   known, whatever the rank does then; while receives are deferred, no rank blocks in the MPI library.
+//   receives are
+// deferred as well, because they must not overtake it. The simulation sends the match as soon as it is known, whatever
+// the rank does at that time; while receives are deferred, no rank blocks in the MPI library.
 // - A rank that waits for a reply polls the MPI library to drive its progress.
 #pragma once
 
@@ -34,37 +35,38 @@
 
 namespace nearfield::observe {
 
-using Words = std::vector<std::int64_t>;
+using ReplyWords = std::vector<std::int64_t>;
 
-// A message for which the program has a placeholder handle.
+// The state of a send or receive for which the program has a placeholder handle.
 struct DeferredRequest {
   stream::Number number = 0;
-  bool posted = false, completed = false;  // of the real request
+  bool posted = false, completed = false;  // state of the MPI library's request
   MPI_Request real = MPI_REQUEST_NULL;
-  int error = MPI_SUCCESS;  // of posting it
-  MPI_Status status;        // once it has completed
+  int error = MPI_SUCCESS;  // result of posting the MPI library's request
+  MPI_Status status;        // valid after completion
   std::function<int(int source, int tag, MPI_Request* real)> post;
 };
 using DeferredMessage = std::shared_ptr<DeferredRequest>;
 
 class LiveSession {
  public:
-  // Sends the query. Returns the reply (stream/live_reply.hpp) without its first two words.
-  Words query(const stream::Query& question);
-  // Blocks until `done`, which polls the MPI library, returns true. The stream is flushed first.
-  void progress_until(const std::function<bool()>& done);
-  // Blocks until the request has completed, as MPI_Wait does.
-  int wait(MPI_Request* request, MPI_Status* status);
-  // Synchronises all ranks of a communicator, also in the simulation, before a synchronising call that is not an event.
-  void synchronise(MPI_Comm comm);
+  // Sends a query to the simulator and blocks until the reply arrives. Returns the reply without its first two words,
+  // which are its kind and length (stream/live_reply.hpp).
+  ReplyWords query_simulator(const stream::Query& question);
+  // Flushes the stream and blocks until `done()` returns true. `done` must poll the MPI library.
+  void poll_until(const std::function<bool()>& done);
+  // Blocks, like MPI_Wait, until the MPI library has completed the request. Returns MPI's error code.
+  int wait_for_request(MPI_Request* request, MPI_Status* status);
+  // Performs a barrier on a communicator, also in the simulation, before a synchronising call that has no event.
+  void synchronise_ranks(MPI_Comm comm);
 
   MPI_Request acquire_placeholder();
   void release_placeholder(MPI_Request handle) { placeholders_.push_back(handle); }
 
-  // Posts a receive now, or later if it may match different messages. `irecv` is the MPI library's own function.
+  // Posts a receive now, or defers it if it may match different messages. `irecv` is the MPI library's own function.
   template <class Irecv, class Count>
-  DeferredMessage receive(Irecv irecv, void* buffer, Count count, MPI_Datatype type, int source, int tag,
-                          MPI_Comm comm) {
+  DeferredMessage receive_or_defer(Irecv irecv, void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                                   MPI_Comm comm) {
     const auto message = std::make_shared<DeferredRequest>();
     message->post = [=](int matched_source, int matched_tag, MPI_Request* real) {
       return irecv(buffer, count, type, matched_source, matched_tag, comm, real);
@@ -72,49 +74,50 @@ class LiveSession {
     post_or_defer(message, receive_event(buffer, count, type, source, tag, comm), source, tag);
     return message;
   }
-  // Adopts a receive that the MPI library has posted already.
-  DeferredMessage adopt(const stream::Receive& event, MPI_Request real);
-  // Sends a copy of the data.
+  // Adds a receive that the MPI library has already posted (MPI_Imrecv).
+  DeferredMessage adopt_receive(const stream::Receive& event, MPI_Request real);
+  // Sends a copy of the data, so that the program may continue.
   template <class Count>
-  DeferredMessage send(stream::Mode mode, const void* buffer, Count count, MPI_Datatype type, int destination, int tag,
-                       MPI_Comm comm) {
+  DeferredMessage send_buffered(stream::Mode mode, const void* buffer, Count count, MPI_Datatype type, int destination,
+                                int tag, MPI_Comm comm) {
     return send_copy(send_event(mode, buffer, count, type, destination, tag, comm), buffer, count, type, destination,
                      tag, comm);
   }
-  // Blocks until the message has completed; `status` may be null.
-  int complete(DeferredRequest& message, MPI_Status* status);
-  // Waits until all buffered sends have completed, and frees the placeholders. To be called in MPI_Finalize.
-  void finish();
+  // Blocks until the message has completed, and copies its status to `status`, which may be null. Returns MPI's error
+  // code.
+  int complete_message(DeferredRequest& message, MPI_Status* status);
+  // Waits until all buffered sends have completed, and frees the placeholder handles. To be called in MPI_Finalize.
+  void finish_sends();
 
  private:
-  struct Copy {
+  struct SendCopy {
     std::vector<char> bytes;
     MPI_Request request;
   };
-  static constexpr std::size_t default_max_buffered_bytes = 64 << 20;  // in flight, before a send is throttled
+  static constexpr std::size_t default_max_buffered_bytes = 64 << 20;  // copies in flight before a send is throttled
 
   void receive_replies(int milliseconds);
-  void read_socket(int milliseconds);
-  std::optional<Words> take_reply();
+  void read_reply_bytes(int milliseconds);
+  std::optional<ReplyWords> take_reply();
   void post_or_defer(const DeferredMessage& message, stream::Receive event, int source, int tag);
   void post_deferred(stream::Number number, int source, int tag);
   DeferredMessage send_copy(const stream::Send& event, const void* buffer, MPI_Count count, MPI_Datatype type,
                             int destination, int tag, MPI_Comm comm);
-  void throttle();
+  void throttle_sends();
   void free_sent_copies();
 
-  std::vector<unsigned char> bytes_;  // received and not parsed yet; begin with a reply
-  std::deque<Words> replies_;
-  std::list<DeferredMessage> deferred_;  // receives that have not been posted, in the order of the program's calls
-  std::list<Copy> copies_;               // of buffered sends
+  std::vector<unsigned char> bytes_;  // received bytes that are not parsed yet; they begin with a reply
+  std::deque<ReplyWords> replies_;
+  std::list<DeferredMessage> deferred_;  // deferred receives, in the order of the program's calls
+  std::list<SendCopy> copies_;           // copies of buffered sends
   std::size_t copied_bytes_ = 0, max_copied_bytes_ = default_max_buffered_bytes;
-  std::vector<MPI_Request> placeholders_;  // for reuse
+  std::vector<MPI_Request> placeholders_;  // free placeholder handles
 };
 
 LiveSession& live_session();
 
-// Returns a request, with a placeholder handle, for the message.
-inline Request placeholder_for(DeferredMessage message, bool is_receive) {
+// Returns the table entry of a request whose placeholder handle stands for the message.
+inline Request make_placeholder_request(DeferredMessage message, bool is_receive) {
   Request request;
   request.number = message->number;
   request.is_receive = is_receive;

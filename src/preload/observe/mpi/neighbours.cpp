@@ -5,13 +5,14 @@
 namespace nearfield::observe {
 namespace {
 
-std::vector<std::int64_t> peers(const std::vector<int>& ranks) {
+std::vector<std::int64_t> peers_of(const std::vector<int>& ranks) {
   std::vector<std::int64_t> found;
   for (const int rank : ranks) found.push_back(peer_of(rank));
   return found;
 }
 
-// Returns the lower and upper neighbour in each dimension; each is a source and a destination.
+// Returns the lower and the upper neighbour in each dimension of a Cartesian topology; each is both source and
+// destination.
 std::vector<int> grid_neighbours(MPI_Comm comm) {
   int dimensions = 0;
   PMPI(MPI_Cartdim_get)(comm, &dimensions);
@@ -32,15 +33,15 @@ std::vector<int> graph_neighbours(MPI_Comm comm) {
   return ranks;
 }
 
-void add_directed(MPI_Comm comm, stream::Communicator& event) {
+void add_graph_neighbours(MPI_Comm comm, stream::Communicator& event) {
   int in = 0, out = 0, is_weighted = 0;
   PMPI(MPI_Dist_graph_neighbors_count)(comm, &in, &out, &is_weighted);
   std::vector<int> sources(static_cast<std::size_t>(in)), destinations(static_cast<std::size_t>(out));
   std::vector<int> weights(sources.size() + destinations.size());
   PMPI(MPI_Dist_graph_neighbors)(comm, in, sources.data(), weights.data(), out, destinations.data(),
                                  weights.data() + in);
-  event.sources = peers(sources);
-  event.destinations = peers(destinations);
+  event.sources = peers_of(sources);
+  event.destinations = peers_of(destinations);
 }
 
 }  // namespace
@@ -48,9 +49,9 @@ void add_directed(MPI_Comm comm, stream::Communicator& event) {
 void add_neighbours(MPI_Comm comm, stream::Communicator& event) {
   int kind = MPI_UNDEFINED;
   PMPI(MPI_Topo_test)(comm, &kind);
-  if (kind == MPI_DIST_GRAPH) return add_directed(comm, event);
-  if (kind == MPI_CART) event.sources = event.destinations = peers(grid_neighbours(comm));
-  if (kind == MPI_GRAPH) event.sources = event.destinations = peers(graph_neighbours(comm));
+  if (kind == MPI_DIST_GRAPH) return add_graph_neighbours(comm, event);
+  if (kind == MPI_CART) event.sources = event.destinations = peers_of(grid_neighbours(comm));
+  if (kind == MPI_GRAPH) event.sources = event.destinations = peers_of(graph_neighbours(comm));
 }
 
 }  // namespace nearfield::observe

@@ -1,4 +1,4 @@
-// The ranks that neighbourhood collectives of a communicator reach.
+// The ranks with which neighbourhood collectives of a communicator communicate.
 #pragma once
 
 #include <mpi.h>
@@ -7,10 +7,11 @@
 
 namespace nearfield::observe {
 
-// Fills in the sources and destinations, in the block order of neighbourhood collectives, if there is a topology.
+// If the communicator has a topology, sets the event's sources and destinations, in the block order of neighbourhood
+// collectives.
 void add_neighbours(MPI_Comm comm, stream::Communicator& event);
 
-// Returns the value that streams use for a rank or a wildcard of MPI.
+// Converts a rank or a wildcard of MPI into the value that streams use.
 constexpr std::int64_t peer_of(int rank) {
   return rank == MPI_ANY_SOURCE ? stream::any : rank == MPI_PROC_NULL ? stream::proc_null : rank;
 }

@@ -10,22 +10,22 @@ namespace nearfield::observe {
 using stream::Number;
 
 Requests& requests() {
-  static Requests& only = *new Requests;  // never destroyed: programs finalise MPI in exit handlers
+  static Requests& only = *new Requests;  // never destroyed: programs may finalise MPI in exit handlers
   return only;
 }
 
-Number Requests::new_number() {
+Number Requests::allocate_number() {
   if (free_numbers_.empty()) return ++max_number_;
   const Number number = free_numbers_.back();
   free_numbers_.pop_back();
   return number;
 }
 
-void Requests::over(Number number) {
+void Requests::release_number(Number number) {
   if (number) free_numbers_.push_back(number);
 }
 
-std::list<Request> Requests::fresh() {
+std::list<Request> Requests::take_spare_entry() {
   std::list<Request> one;
   if (spare_.empty())
     one.emplace_back();
@@ -35,17 +35,17 @@ std::list<Request> Requests::fresh() {
 }
 
 void Requests::add(const MPI_Request* home, Request request) {
-  std::list<Request> one = fresh();
+  std::list<Request> one = take_spare_entry();
   one.front() = std::move(request);
   one.front().home = home;
   std::list<Request>& same = table_[key_of(*home)];
   same.splice(same.end(), one);
 }
 
-bool Requests::take(const MPI_Request* home, std::list<Request>& to) {
+bool Requests::take_entry(const MPI_Request* home, std::list<Request>& to) {
   const auto found = *home == MPI_REQUEST_NULL ? table_.end() : table_.find(key_of(*home));
   if (found == table_.end() || found->second.empty()) {
-    std::list<Request> one = fresh();
+    std::list<Request> one = take_spare_entry();
     one.front() = Request();
     to.splice(to.end(), one);
     return false;
@@ -57,29 +57,29 @@ bool Requests::take(const MPI_Request* home, std::list<Request>& to) {
   return true;
 }
 
-void Requests::give_back(MPI_Request handle, std::list<Request>& from) {
-  if (!from.front().home) return drop(from);
+void Requests::return_entry(MPI_Request handle, std::list<Request>& from) {
+  if (!from.front().home) return drop_entry(from);
   std::list<Request>& same = table_[key_of(handle)];
   same.splice(same.begin(), from, from.begin());
 }
 
-void Requests::drop(std::list<Request>& from) { spare_.splice(spare_.end(), from, from.begin()); }
+void Requests::drop_entry(std::list<Request>& from) { spare_.splice(spare_.end(), from, from.begin()); }
 
-Request* Requests::persistent(MPI_Request handle) {
+Request* Requests::find_persistent(MPI_Request handle) {
   const auto found = table_.find(key_of(handle));
   if (found == table_.end() || found->second.empty() || !found->second.front().is_persistent()) return nullptr;
   return &found->second.front();
 }
 
 template <class Kind>
-Number start(Kind event) {
-  event.request = requests().new_number();
+Number record_start_of(Kind event) {
+  event.request = requests().allocate_number();
   record(event);
   return event.request;
 }
-template Number start(stream::Send);
-template Number start(stream::Receive);
-template Number start(stream::Collective);
+template Number record_start_of(stream::Send);
+template Number record_start_of(stream::Receive);
+template Number record_start_of(stream::Collective);
 
 void record_outcome(Number number, const MPI_Status& status) {
   MPI_Count bytes = 0;
@@ -93,7 +93,7 @@ void record_wait_started(std::vector<Number> numbers) {
 }
 
 void record_completed(std::vector<Number> numbers) {
-  for (const Number number : numbers) requests().over(number);
+  for (const Number number : numbers) requests().release_number(number);
   record(stream::Completed{std::move(numbers)});
 }
 

@@ -1,8 +1,9 @@
-// The program's requests and their numbers.
+// The program's MPI requests and the numbers by which events refer to them.
 //
-// MPI libraries give requests that complete immediately one common handle (MPICH's lightweight request, Open MPI's
-// empty request), so a handle may stand for several requests. A call then means the request whose handle the program
-// keeps at that address, else the oldest one. All of them have completed, so the choice hardly matters.
+// MPI libraries give all requests that complete immediately one common handle (MPICH's lightweight request, Open MPI's
+// empty request), so a handle may stand for several requests. A call that passes such a handle means the request whose
+// handle the program stores at the same address or, if there is none, the oldest request. All of these requests have
+// completed, so the choice hardly matters.
 #pragma once
 
 #include <mpi.h>
@@ -21,56 +22,57 @@ namespace nearfield::observe {
 struct DeferredRequest;  // live_session.hpp
 
 struct Request {
-  stream::Number number = 0;  // 0: inactive, or its completion was recorded, or no event is about it
-  bool is_receive = false, is_to_nobody = false;                     // the peer is MPI_PROC_NULL
-  std::variant<std::monostate, stream::Send, stream::Receive> does;  // what each start of a persistent request does
+  stream::Number number = 0;                      // 0: inactive, or completion already recorded, or no event
+  bool is_receive = false, is_to_nobody = false;  // is_to_nobody: the peer is MPI_PROC_NULL
+  std::variant<std::monostate, stream::Send, stream::Receive> does;  // the event of each start of a persistent request
   std::function<void()> at_end;
-  std::shared_ptr<DeferredRequest> held;                     // its message, in a live simulation
+  std::shared_ptr<DeferredRequest> held;                     // message in a live simulation
   std::function<std::shared_ptr<DeferredRequest>()> starts;  // starts a persistent request in a live simulation
-  const MPI_Request* home = nullptr;  // where the handle was returned to the program; null: unknown
+  const MPI_Request* home = nullptr;                         // address of the program's handle; null: unknown
 
   bool is_persistent() const { return does.index() != 0 || starts; }
 };
 
 class Requests {
  public:
-  // new_number() returns a number for a request, from 1 on; over() releases it.
-  stream::Number new_number();
-  void over(stream::Number number);
+  // Numbers of requests count from 1. A released number is reused.
+  stream::Number allocate_number();
+  void release_number(stream::Number number);
 
-  // Adds a request whose handle an MPI function has just written to `home`.
+  // Adds a request whose handle an MPI function has just written to `home` in the program's memory.
   void add(const MPI_Request* home, Request request);
 
-  // Moves the request from the table to the end of `to`, or appends an empty one. Returns whether it was known.
-  bool take(const MPI_Request* home, std::list<Request>& to);
-  // Returns the first of `from` to the table under `handle`, if it was known.
-  void give_back(MPI_Request handle, std::list<Request>& from);
-  // Drops the first of `from`.
-  void drop(std::list<Request>& from);
+  // Moves the request with handle `*home` from the table to the end of `to`; if the handle is not in the table, appends
+  // an empty request. Returns whether the handle was in the table.
+  bool take_entry(const MPI_Request* home, std::list<Request>& to);
+  // Moves the first request of `from` back to the table under `handle`, if the request came from the table.
+  void return_entry(MPI_Request handle, std::list<Request>& from);
+  // Drops the first request of `from`.
+  void drop_entry(std::list<Request>& from);
 
-  // Returns a persistent request; null if it is not known.
-  Request* persistent(MPI_Request handle);
+  // Returns the persistent request with this handle; null if there is none.
+  Request* find_persistent(MPI_Request handle);
 
  private:
-  std::list<Request> fresh();
+  std::list<Request> take_spare_entry();
 
   std::unordered_map<std::uint64_t, std::list<Request>> table_;
-  std::list<Request> spare_;  // for reuse: in the long run no memory is allocated
+  std::list<Request> spare_;  // unused list nodes, for reuse without allocation
   std::vector<stream::Number> free_numbers_;
   stream::Number max_number_ = 0;
 };
 
 Requests& requests();
 
-// Records the start of a send, a receive or a nonblocking collective operation. Returns its request's number.
+// Records the start of a send, a receive or a nonblocking collective. Returns the number allocated for the request.
 template <class Kind>
-stream::Number start(Kind event);
+stream::Number record_start_of(Kind event);
 
-// Records the message of a receive, or with number 0 that of a probe.
+// Records which message a receive got; with number 0, which message a probe found.
 void record_outcome(stream::Number number, const MPI_Status& status);
-// Records that the rank is about to wait, which a live simulation must know beforehand.
+// Records, in a live simulation, that the rank is about to wait for these requests.
 void record_wait_started(std::vector<stream::Number> numbers);
-// Records the completion of a blocking call's own requests and releases their numbers.
+// Records the completion of the requests of a blocking call, and releases their numbers.
 void record_completed(std::vector<stream::Number> numbers);
 
 }  // namespace nearfield::observe

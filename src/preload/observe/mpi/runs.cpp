@@ -8,8 +8,9 @@ using stream::Number;
 
 std::int64_t signed_of(Number number) { return static_cast<std::int64_t>(number); }
 
-// Merges `next` into `last` if the blocks of both form one run. Returns whether it did.
-bool continues(LayoutRun& last, const LayoutRun& next) {
+// If the blocks of `last` and `next` form one regular run, merges `next` into `last` and returns true. Otherwise
+// returns false.
+bool merge_runs(LayoutRun& last, const LayoutRun& next) {
   if (last.count == 1 && next.count == 1 && last.offset_bytes + signed_of(last.bytes) == next.offset_bytes) {
     last.bytes += next.bytes;
     return true;
@@ -28,16 +29,16 @@ bool continues(LayoutRun& last, const LayoutRun& next) {
 }  // namespace
 
 void Runs::add(LayoutRun run) {
-  if (run.bytes == 0 || run.count == 0 || is_cut_) return;
-  if (!list_.empty() && continues(list_.back(), run)) return;
+  if (run.bytes == 0 || run.count == 0 || is_truncated_) return;
+  if (!list_.empty() && merge_runs(list_.back(), run)) return;
   if (list_.size() == max_runs)
-    is_cut_ = true;
+    is_truncated_ = true;
   else
     list_.push_back(run);
 }
 
-// Copies of a single run often form a single run again. Returns whether they do, and then adds it.
-bool Runs::repeats_within_one(LayoutRun run, Number count, std::int64_t stride_bytes) {
+// If `count` copies of `run` at this stride form a single run, adds this run and returns true. Otherwise returns false.
+bool Runs::add_as_single_run(LayoutRun run, Number count, std::int64_t stride_bytes) {
   if (run.count == 1 && stride_bytes == signed_of(run.bytes)) {
     run.bytes *= count;
   } else if (run.count == 1 && count > 1) {
@@ -52,15 +53,15 @@ bool Runs::repeats_within_one(LayoutRun run, Number count, std::int64_t stride_b
   return true;
 }
 
-void Runs::repeat(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes) {
+void Runs::add_copies(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes) {
   if (count <= 0 || element.list_.empty()) return;
-  is_cut_ |= element.is_cut_;
+  is_truncated_ |= element.is_truncated_;
   if (element.list_.size() == 1) {
     LayoutRun run = element.list_.front();
     run.offset_bytes += offset_bytes;
-    if (repeats_within_one(run, static_cast<Number>(count), stride_bytes)) return;
+    if (add_as_single_run(run, static_cast<Number>(count), stride_bytes)) return;
   }
-  for (std::int64_t i = 0; i < count && !is_cut_; ++i)
+  for (std::int64_t i = 0; i < count && !is_truncated_; ++i)
     for (LayoutRun run : element.list_) {
       run.offset_bytes += offset_bytes + i * stride_bytes;
       add(run);

@@ -1,4 +1,4 @@
-// The bytes of a datatype as regular runs of blocks, in MPI's type map order.
+// The bytes of a datatype as a list of regular runs of blocks, in the order of MPI's type map.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,24 @@ namespace nearfield::observe {
 
 class Runs {
  public:
-  static constexpr std::size_t max_runs = 65536;  // further ones are dropped
+  static constexpr std::size_t max_runs = 65536;  // further runs are dropped
 
-  // Adds `count` copies of other runs: the first one moved by `offset_bytes`, each next one by `stride_bytes` more.
-  void repeat(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes);
-  // Adds a run, merged into the last one if it continues that.
+  // Adds `count` copies of the runs of `element`: the first moved by `offset_bytes`, each next copy by `stride_bytes`
+  // more.
+  void add_copies(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes);
+  // Adds a run; merges the run into the last one if both form one regular run.
   void add(stream::LayoutRun run);
 
   const std::vector<stream::LayoutRun>& list() const { return list_; }
   // Returns whether runs were dropped because there were too many.
-  bool is_cut() const { return is_cut_; }
+  bool is_truncated() const { return is_truncated_; }
   stream::Number size_bytes() const;
 
  private:
-  bool repeats_within_one(stream::LayoutRun run, stream::Number count, std::int64_t stride_bytes);
+  bool add_as_single_run(stream::LayoutRun run, stream::Number count, std::int64_t stride_bytes);
 
   std::vector<stream::LayoutRun> list_;
-  bool is_cut_ = false;
+  bool is_truncated_ = false;
 };
 
 }  // namespace nearfield::observe

@@ -1,5 +1,5 @@
-// MPI_Init, MPI_Finalize, MPI_Abort and MPI_Pcontrol. Not recorded are programs that start MPI by MPI_Session_init
-// alone, and processes that MPI_Comm_spawn started, whose ranks belong to another MPI_COMM_WORLD.
+// Wrappers of MPI_Init, MPI_Finalize, MPI_Abort and MPI_Pcontrol. Programs that start MPI only by MPI_Session_init are
+// not recorded, nor are processes started by MPI_Comm_spawn, whose ranks belong to another MPI_COMM_WORLD.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,14 +13,15 @@
 namespace nearfield::observe {
 namespace {
 
-// Handles and constants must have the form of the MPI library that is loaded.
+// Exits with an error message if the loaded MPI library is another than the one for which this library was built:
+// handles and constants would have another form.
 void require_matching_library() {
   if (is_built_for_the_library()) return;
   std::fprintf(stderr, "nearfield: this program's MPI is another one than the profiling layer was built for\n");
   std::exit(1);
 }
 
-stream::RankInfo who() {
+stream::RankInfo describe_rank() {
   stream::RankInfo event;
   int rank = 0, ranks = 1, length = 0;
   PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
@@ -39,23 +40,23 @@ bool is_spawned() {
   return parent != MPI_COMM_NULL;
 }
 
-// `initialise` calls the MPI library's own function.
+// `initialise` calls the MPI library's own function. Starts the recording if this process is observed.
 template <class Initialise>
-int start(Name& name, const void* site, Initialise initialise) {
-  const bool is_observed = find_hooks();
+int initialise_and_record(FunctionName& name, const void* site, Initialise initialise) {
+  const bool is_observed = find_hook_functions();
   if (!is_observed) return initialise();
-  pause_accesses();
+  pause_access_recording();
   require_matching_library();
   ++detail::depth;
   const int result = initialise();
   --detail::depth;
   if (result == MPI_SUCCESS && !is_spawned()) {
-    begin_recording(who());
+    begin_recording(describe_rank());
     const Call call(name, site);
-    begin_communicators();
+    record_predefined_communicators();
     record(static_and_stack_ranges());
   }
-  resume_accesses();
+  resume_access_recording();
   return result;
 }
 
@@ -64,40 +65,41 @@ int start(Name& name, const void* site, Initialise initialise) {
 
 using namespace nearfield::observe;
 
-#define STARTS(name, parameters, arguments)                                                    \
-  NEARFIELD_EXPORT int name parameters {                                                       \
-    static Name mpi_name{#name};                                                               \
-    return start(mpi_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
-  }                                                                                            \
+#define STARTS(name, parameters, arguments)                                                                    \
+  NEARFIELD_EXPORT int name parameters {                                                                       \
+    static FunctionName mpi_name{#name};                                                                       \
+    return initialise_and_record(mpi_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
+  }                                                                                                            \
   NEARFIELD_EXPORT_PMPI(name)
 
 STARTS(MPI_Init, (int* argc, char*** argv), (argc, argv))
 STARTS(MPI_Init_thread, (int* argc, char*** argv, int required, int* provided), (argc, argv, required, provided))
 
 namespace {
-int finalize(Name& name, const void* site) {
+int finalize_recorded(FunctionName& name, const void* site) {
   const Call call(name, site);
   return PMPI(MPI_Finalize)();
 }
 
-// The simulation must know that the rank has ended before the rank waits for the others.
-int finalize_live(Name& name, const void* site) {
+// Writes the End event before the rank waits for other ranks in MPI_Finalize, since a live simulation must know that
+// the rank has ended.
+int finalize_live(FunctionName& name, const void* site) {
   {
     const Call call(name, site);
   }
   record(stream::End{});
-  flush();
-  live_session().finish();
+  flush_stream();
+  live_session().finish_sends();
   end_recording(false);
   return PMPI(MPI_Finalize)();
 }
 }  // namespace
 
 NEARFIELD_EXPORT int MPI_Finalize() {
-  static Name name{"MPI_Finalize"};
+  static FunctionName name{"MPI_Finalize"};
   if (is_live() && detail::depth == 0 && detail::is_recorded_thread && detail::is_active)
     return finalize_live(name, __builtin_return_address(0));
-  const int result = finalize(name, __builtin_return_address(0));
+  const int result = finalize_recorded(name, __builtin_return_address(0));
   if (detail::depth == 0 && detail::is_recorded_thread && detail::is_active) end_recording(true);
   return result;
 }
@@ -109,10 +111,10 @@ WRAPPED(MPI_Abort, (MPI_Comm comm, int code), (comm, code)) {
   return PMPI(MPI_Abort)(comm, code);
 }
 
-// MPI defines no meaning for the arguments after `level`, so they are not passed on: the library's function does
-// nothing.
+// MPI defines no meaning for the arguments after `level`, so they are not passed on to the MPI library, whose function
+// does nothing.
 NEARFIELD_EXPORT int MPI_Pcontrol(const int level, ...) {
-  static Name name{"MPI_Pcontrol"};
+  static FunctionName name{"MPI_Pcontrol"};
   const Call call(name, __builtin_return_address(0));
   if (call.is_recorded()) {
     record(stream::Region{text_number("pcontrol"), level});

@@ -6,7 +6,7 @@
 namespace nearfield::observe {
 namespace {
 
-int add_variables(dl_phdr_info* object, std::size_t, void* to) {
+int add_writable_segments(dl_phdr_info* object, std::size_t, void* to) {
   auto& ranges = *static_cast<std::vector<stream::Number>*>(to);
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const auto& part = object->dlpi_phdr[i];
@@ -20,7 +20,7 @@ int add_variables(dl_phdr_info* object, std::size_t, void* to) {
 
 stream::StaticAndStackRanges static_and_stack_ranges() {
   stream::StaticAndStackRanges found;
-  dl_iterate_phdr(add_variables, &found.variables);
+  dl_iterate_phdr(add_writable_segments, &found.variables);
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return found;
   void* lowest = nullptr;

@@ -1,5 +1,6 @@
-// MPI functions that no event describes: the first call of each marks the stream as unsupported. Arguments are passed
-// on without knowing their types: they are integers and pointers, each in a register or stack slot of its own.
+// Wrappers of MPI functions that no event describes: the first call of each marks the stream as unsupported. The
+// arguments, which are integers and pointers, are passed on without knowing their types, each in a register or stack
+// slot of its own.
 #include <cstdint>
 
 #include "preload/mpi/wrap.hpp"
@@ -12,7 +13,7 @@ using Word = std::intptr_t;
 #define UNSUPPORTED(name)                                                                                           \
   NEARFIELD_EXPORT int name(Word a, Word b, Word c, Word d, Word e, Word f, Word g, Word h, Word i, Word j, Word k, \
                             Word l, Word m, Word n) {                                                               \
-    static nearfield::observe::Name mpi_name{#name};                                                                \
+    static nearfield::observe::FunctionName mpi_name{#name};                                                        \
     static const auto own = reinterpret_cast<decltype(&name)>(nearfield::next_or_abort("P" #name, "P" #name));      \
     const nearfield::observe::Call call(mpi_name, __builtin_return_address(0));                                     \
     if (call.is_recorded()) nearfield::observe::mark_unsupported(#name);                                            \
@@ -44,7 +45,7 @@ UNSUPPORTED(MPI_Request_get_status_all)
 UNSUPPORTED(MPI_Request_get_status_any)
 UNSUPPORTED(MPI_Request_get_status_some)
 
-// Persistent collectives: all of the table.
+// Persistent forms of all collectives in the table calls.def.
 #define CALL(name, fortran, n, shape)
 #define BOTH(name, fortran, n, shape)
 #define COLLECTIVE(name, fortran, iname, n, shape) UNSUPPORTED_WITH_LARGE(MPI_##name##_init)

@@ -6,7 +6,8 @@
 //     return result;
 //   }
 //
-// The function after WRAPPED runs for recorded calls; `call` is its Call. Other calls go directly to the MPI library.
+// The body that follows WRAPPED runs for recorded calls, in which `call` is the Call object. Other calls go directly to
+// the MPI library.
 #pragma once
 
 #include "preload/mpi/handles.hpp"
@@ -21,7 +22,7 @@
   };                                                                                      \
   }                                                                                       \
   NEARFIELD_EXPORT int name parameters {                                                  \
-    static ::nearfield::observe::Name mpi_name{#name};                                    \
+    static ::nearfield::observe::FunctionName mpi_name{#name};                            \
     const ::nearfield::observe::Call wrapper_call(mpi_name, __builtin_return_address(0)); \
     if (!wrapper_call.is_recorded()) return PMPI(name) arguments;                         \
     return name##_recorded{wrapper_call} arguments;                                       \
@@ -34,7 +35,7 @@
 
 namespace nearfield::observe {
 
-// MPI's handles are ints or pointers.
+// Returns an MPI handle, which is an int or a pointer, as a key for tables.
 template <class Handle>
 std::uint64_t key_of(Handle handle) {
   if constexpr (std::is_pointer_v<Handle>)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The half of the tool that writes the stream. It uses the hooks' encoder (process_stream.hpp) and Valgrind's
-// replacements for the C library. Chunks are not compressed.
+// The half of the Valgrind tool that writes the stream, by the encoder of the hook library (process_stream.hpp) and
+// Valgrind's replacements for the C library. Chunks are not compressed.
 #include "preload/observe/process_stream.hpp"
 #include "preload/observe/valgrind/tool.h"
 
@@ -11,14 +11,14 @@ namespace {
 int file = -1;
 }
 
-void* platform::memory(std::uint64_t bytes) { return nearfield_memory(bytes); }
+void* platform::allocate_zeroed(std::uint64_t bytes) { return nearfield_allocate_zeroed(bytes); }
 
-void platform::event(const unsigned char* bytes, std::uint64_t size) { encoder.event(bytes, size); }
+void platform::write_event(const unsigned char* bytes, std::uint64_t size) { encoder.event(bytes, size); }
 
 Object platform::object_at(std::uint64_t code) {
   Object found;
   found.begin = found.end = code;
-  nearfield_object(code, &found.begin, &found.end, &found.base, &found.path);
+  nearfield_find_object(code, &found.begin, &found.end, &found.base, &found.path);
   return found;
 }
 
@@ -27,23 +27,26 @@ void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::u
   header.raw_bytes = header.stored_bytes = bytes;
   header.accesses = accesses;
   header.checksum = stream::checksum(header, raw);
-  if (file >= 0 && !(nearfield_write(file, &header, sizeof header) && nearfield_write(file, raw, bytes))) file = -1;
+  if (file >= 0 && !(nearfield_write_all(file, &header, sizeof header) && nearfield_write_all(file, raw, bytes)))
+    file = -1;
 }
 
-void nearfield_begin(int to) {
+void nearfield_begin_stream(int to) {
   file = to;
   begin_stream();
 }
-void nearfield_event(const unsigned char* bytes, unsigned long size) { encoder.event(bytes, size); }
-unsigned long nearfield_place(unsigned long code, unsigned long* offset) { return emit_location_once(code, *offset); }
-void nearfield_threads() { record_other_threads(); }
-void nearfield_region(const char* name, int begins) { record_region(name, begins); }
-void nearfield_flush() { encoder.finish_chunk(); }
-void nearfield_end() { end_stream(); }
-
-void nearfield_access(unsigned long code, unsigned long kind, unsigned long address) {
-  if (nearfield_on) encoder.access({code, static_cast<stream::SiteKind>(kind)}, address);
+void nearfield_append_event(const unsigned char* bytes, unsigned long size) { encoder.event(bytes, size); }
+unsigned long nearfield_resolve_code(unsigned long code, unsigned long* offset) {
+  return emit_location_once(code, *offset);
 }
-void nearfield_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes) {
-  if (nearfield_on) encoder.range({code, static_cast<stream::SiteKind>(kind)}, address, bytes);
+void nearfield_record_other_threads() { record_other_threads(); }
+void nearfield_record_region(const char* name, int begins) { record_region(name, begins); }
+void nearfield_finish_chunk() { encoder.finish_chunk(); }
+void nearfield_end_stream() { end_stream(); }
+
+void nearfield_record_access(unsigned long code, unsigned long kind, unsigned long address) {
+  if (nearfield_is_recording) encoder.access({code, static_cast<stream::SiteKind>(kind)}, address);
+}
+void nearfield_record_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes) {
+  if (nearfield_is_recording) encoder.range({code, static_cast<stream::SiteKind>(kind)}, address, bytes);
 }

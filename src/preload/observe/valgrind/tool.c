@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A Valgrind tool that records the loads and stores of a program without hooks, by instruction. This folder is under
-   the GPL, version 2 or later (LICENSE), like Valgrind; the rest of nearfield is not, and works without it.
+   the GPL, version 2 or later (LICENSE), like Valgrind; the rest of nearfield is not, and works without this tool.
 
-   The preloaded recorder (../recorder.cpp) makes client requests to start and stop recording and to insert events; this
-   tool inserts the accesses between them. It records the initial thread, in the program and in libraries, but not the
-   code of MPI libraries or of nearfield, and not during MPI calls. x86-64 only. */
+   The preloaded recorder (../recorder.cpp) makes client requests that start and stop the recording and append events to
+   the stream; this tool appends the accesses. It records the initial thread, in the program and in libraries, but not
+   the code of MPI libraries and of nearfield, and not during MPI calls. x86-64 only. */
 #include "pub_tool_basics.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
@@ -22,25 +22,27 @@
 #include "preload/observe/requests.h"
 #include "preload/observe/valgrind/tool.h"
 
-int nearfield_on = 0;
+int nearfield_is_recording = 0;
 
-static ThreadId recorded = VG_INVALID_THREADID;
-static ThreadId running = VG_INVALID_THREADID;
-static Bool wanted = False;  /* as of NEARFIELD_STATE */
-static Bool in_mpi = False;  /* likewise */
+static ThreadId recorded_thread = VG_INVALID_THREADID;
+static ThreadId running_thread = VG_INVALID_THREADID;
+static Bool is_switched_on = False;  /* the last NEARFIELD_STATE request has switched recording on */
+static Bool in_mpi = False;  /* the last NEARFIELD_STATE request was made inside an MPI call */
 static Bool other_threads = False;  /* threads of the program have run */
-static Bool* is_of_mpi;  /* by thread: created in an MPI call, or by such a thread */
+static Bool* is_mpi_thread;  /* by thread: created inside an MPI call, or by a thread that was */
 static struct nearfield_region region;
 static Bool in_region = True;
 static Addr region_stack;  /* the stack pointer on entry to the region */
 
-static void turn_on_or_off(void) { nearfield_on = wanted && in_region && running == recorded; }
+static void update_recording(void) {
+  nearfield_is_recording = is_switched_on && in_region && running_thread == recorded_thread;
+}
 
-/* ---- functions for recording.cpp */
+/* ---- functions that recording.cpp calls */
 
-void* nearfield_memory(unsigned long bytes) { return VG_(calloc)("nearfield", 1, bytes); }
+void* nearfield_allocate_zeroed(unsigned long bytes) { return VG_(calloc)("nearfield", 1, bytes); }
 
-int nearfield_object(unsigned long code, unsigned long* begin, unsigned long* end, unsigned long* base,
+int nearfield_find_object(unsigned long code, unsigned long* begin, unsigned long* end, unsigned long* base,
                      const char** path) {
   const DebugInfo* known = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), code);
   const NSegment* segment = VG_(am_find_nsegment)(code);
@@ -53,7 +55,7 @@ int nearfield_object(unsigned long code, unsigned long* begin, unsigned long* en
   return 1;
 }
 
-int nearfield_write(int file, const void* bytes, unsigned long size) {
+int nearfield_write_all(int file, const void* bytes, unsigned long size) {
   const char* from = bytes;
   while (size > 0) {
     const Int done = VG_(write)(file, from, size);
@@ -67,13 +69,13 @@ int nearfield_write(int file, const void* bytes, unsigned long size) {
   return 1;
 }
 
-/* gcc emits calls of it. */
+/* gcc emits calls of strlen, and no C library is linked. */
 SizeT strlen(const char* text);
 SizeT strlen(const char* text) { return VG_(strlen)(text); }
 
 /* ---- which code is recorded */
 
-static Bool is_excluded(Addr code) {
+static Bool is_code_excluded(Addr code) {
   static const HChar* const begins[] = {"libnearfield_", "libmpi", "libopen-", "libpmi", "libprte", "libuc", "libfabric"};
   const NSegment* segment = VG_(am_find_nsegment)(code);
   const HChar* path = segment ? VG_(am_get_filename)(segment) : NULL;
@@ -86,112 +88,115 @@ static Bool is_excluded(Addr code) {
 }
 
 static void region_is_entered(HWord stack) {
-  if (running != recorded || in_region) return;
+  if (running_thread != recorded_thread || in_region) return;
   in_region = True;
   region_stack = stack;
-  nearfield_region(region.name, 1);
-  turn_on_or_off();
+  nearfield_record_region(region.name, 1);
+  update_recording();
 }
 
-/* Called after a return. The stack pointer is above its value on entry only once the region or an outer function
-   returned. */
+/* Called after each return instruction. Ends the region if the stack pointer is above its value on entry to the region:
+   then the region's function, or a function further out, has returned. */
 static void region_may_be_left(HWord stack) {
-  if (running != recorded || !in_region || stack <= region_stack) return;
+  if (running_thread != recorded_thread || !in_region || stack <= region_stack) return;
   in_region = False;
-  nearfield_region(region.name, 0);
-  turn_on_or_off();
+  nearfield_record_region(region.name, 0);
+  update_recording();
 }
 
-/* ---- translation */
+/* ---- instrumentation of translated code */
 
 typedef struct {
   IRSB* out;
   Addr instruction;
-  UInt bytes, accesses; /* of the instruction */
+  UInt bytes, accesses; /* length of the instruction, and number of its accesses so far */
 } Translation;
 
-static IRExpr* word(HWord value) { return mkIRExpr_HWord(value); }
+static IRExpr* word_constant(HWord value) { return mkIRExpr_HWord(value); }
 
-static IRExpr* sum(Translation* block, IRExpr* address, UInt offset) {
+static IRExpr* address_plus(Translation* block, IRExpr* address, UInt offset) {
   if (offset == 0) return address;
   const IRTemp found = newIRTemp(block->out->tyenv, Ity_I64);
-  addStmtToIRSB(block->out, IRStmt_WrTmp(found, IRExpr_Binop(Iop_Add64, address, word(offset))));
+  addStmtToIRSB(block->out, IRStmt_WrTmp(found, IRExpr_Binop(Iop_Add64, address, word_constant(offset))));
   return IRExpr_RdTmp(found);
 }
 
-static void call(Translation* block, const HChar* name, void* function, IRExpr** arguments, IRExpr* guard) {
+static void add_helper_call(Translation* block, const HChar* name, void* function, IRExpr** arguments, IRExpr* guard) {
   IRDirty* dirty = unsafeIRDirty_0_N(0, name, VG_(fnptr_to_fnentry)(function), arguments);
   if (guard) dirty->guard = guard;
   addStmtToIRSB(block->out, IRStmt_Dirty(dirty));
 }
 
-/* Each access of an instruction has a location of its own, from the byte after the instruction's first on (`nearfield
-   show` looks up the line of the byte before, as for a return address), so that the instruction's arithmetic counts
-   once. */
-static void one_access(Translation* block, IRExpr* address, UInt bytes, Bool is_store, IRExpr* guard) {
+/* Adds a call that records one access. The n-th access of an instruction gets the location of byte n + 1 of the
+   instruction, so that the accesses are distinct and the instruction's arithmetic counts once. `nearfield show` looks
+   up the source line of the byte before a location, as for a return address. */
+static void add_access_call(Translation* block, IRExpr* address, UInt bytes, Bool is_store, IRExpr* guard) {
   const Addr place = block->instruction + 1 + (block->accesses < block->bytes ? block->accesses++ : block->bytes - 1);
   HWord kind = 0;
   while (kind < 10 && bytes != 1u << kind / 2) kind += 2;
   kind += is_store;
   if (kind >= 10)
-    call(block, "nearfield_range", nearfield_range, mkIRExprVec_4(word(place), word(kind), address, word(bytes)),
-         guard);
+    add_helper_call(block, "nearfield_record_range", nearfield_record_range,
+                    mkIRExprVec_4(word_constant(place), word_constant(kind), address, word_constant(bytes)), guard);
   else
-    call(block, "nearfield_access", nearfield_access, mkIRExprVec_3(word(place), word(kind), address), guard);
+    add_helper_call(block, "nearfield_record_access", nearfield_record_access,
+                    mkIRExprVec_3(word_constant(place), word_constant(kind), address), guard);
 }
 
-static void access(Translation* block, IRExpr* address, Int bytes, Bool is_store, IRExpr* guard) {
+static void add_access(Translation* block, IRExpr* address, Int bytes, Bool is_store, IRExpr* guard) {
   const UInt piece = bytes > 16 && bytes % 16 == 0 && bytes <= 64 ? 16 : bytes;
-  for (Int at = 0; at < bytes; at += piece) one_access(block, sum(block, address, at), piece, is_store, guard);
+  for (Int at = 0; at < bytes; at += piece)
+    add_access_call(block, address_plus(block, address, at), piece, is_store, guard);
 }
 
-static Int size_of(const Translation* block, const IRExpr* value) {
+static Int bytes_of_value(const Translation* block, const IRExpr* value) {
   return sizeofIRType(typeOfIRExpr(block->out->tyenv, value));
 }
 
-static void statement(Translation* block, const IRStmt* done) {
+static void instrument_statement(Translation* block, const IRStmt* done) {
   switch (done->tag) {
     case Ist_WrTmp: {
       const IRExpr* value = done->Ist.WrTmp.data;
-      if (value->tag == Iex_Load) access(block, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), False, NULL);
+      if (value->tag == Iex_Load)
+        add_access(block, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), False, NULL);
       break;
     }
     case Ist_Store:
-      access(block, done->Ist.Store.addr, size_of(block, done->Ist.Store.data), True, NULL);
+      add_access(block, done->Ist.Store.addr, bytes_of_value(block, done->Ist.Store.data), True, NULL);
       break;
     case Ist_StoreG: {
       const IRStoreG* store = done->Ist.StoreG.details;
-      access(block, store->addr, size_of(block, store->data), True, store->guard);
+      add_access(block, store->addr, bytes_of_value(block, store->data), True, store->guard);
       break;
     }
     case Ist_LoadG: {
       const IRLoadG* load = done->Ist.LoadG.details;
       IRType all = Ity_INVALID, loaded = Ity_INVALID;
       typeOfIRLoadGOp(load->cvt, &all, &loaded);
-      access(block, load->addr, sizeofIRType(loaded), False, load->guard);
+      add_access(block, load->addr, sizeofIRType(loaded), False, load->guard);
       break;
     }
     case Ist_CAS: {
       const IRCAS* swap = done->Ist.CAS.details;
-      const Int bytes = size_of(block, swap->dataLo) * (swap->dataHi ? 2 : 1);
-      /* In a locked addition a separate load precedes it. */
-      if (block->accesses == 0) access(block, swap->addr, bytes, False, NULL);
-      access(block, swap->addr, bytes, True, NULL);
+      const Int bytes = bytes_of_value(block, swap->dataLo) * (swap->dataHi ? 2 : 1);
+      /* In a locked addition a separate load precedes the compare-and-swap. */
+      if (block->accesses == 0) add_access(block, swap->addr, bytes, False, NULL);
+      add_access(block, swap->addr, bytes, True, NULL);
       break;
     }
     case Ist_LLSC: {
       const IRExpr* stored = done->Ist.LLSC.storedata;
       const IRTemp loaded = done->Ist.LLSC.result;
-      const Int bytes = stored ? size_of(block, stored) : sizeofIRType(typeOfIRTemp(block->out->tyenv, loaded));
-      access(block, done->Ist.LLSC.addr, bytes, stored != NULL, NULL);
+      const Int bytes = stored ? bytes_of_value(block, stored) : sizeofIRType(typeOfIRTemp(block->out->tyenv, loaded));
+      add_access(block, done->Ist.LLSC.addr, bytes, stored != NULL, NULL);
       break;
     }
     case Ist_Dirty: {
       const IRDirty* dirty = done->Ist.Dirty.details;
       if (dirty->mFx == Ifx_Read || dirty->mFx == Ifx_Modify)
-        access(block, dirty->mAddr, dirty->mSize, False, dirty->guard);
+        add_access(block, dirty->mAddr, dirty->mSize, False, dirty->guard);
       if (dirty->mFx == Ifx_Write || dirty->mFx == Ifx_Modify)
-        access(block, dirty->mAddr, dirty->mSize, True, dirty->guard);
+        add_access(block, dirty->mAddr, dirty->mSize, True, dirty->guard);
       break;
     }
     default:
@@ -202,13 +207,13 @@ static void statement(Translation* block, const IRStmt* done) {
 static void pass_stack_pointer(Translation* block, const VexGuestLayout* layout, const HChar* name, void* function) {
   const IRTemp stack = newIRTemp(block->out->tyenv, Ity_I64);
   addStmtToIRSB(block->out, IRStmt_WrTmp(stack, IRExpr_Get(layout->offset_SP, Ity_I64)));
-  call(block, name, function, mkIRExprVec_1(IRExpr_RdTmp(stack)), NULL);
+  add_helper_call(block, name, function, mkIRExprVec_1(IRExpr_RdTmp(stack)), NULL);
 }
 
 static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
                         const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest, IRType host) {
   Translation block = {deepCopyIRSBExceptStmts(in), 0, 1, 0};
-  if (guest != Ity_I64 || is_excluded(closure->readdr)) return in;
+  if (guest != Ity_I64 || is_code_excluded(closure->readdr)) return in;
   for (Int i = 0; i < in->stmts_used; ++i) {
     const IRStmt* done = in->stmts[i];
     if (done->tag == Ist_IMark) {
@@ -216,7 +221,8 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
       block.bytes = done->Ist.IMark.len ? done->Ist.IMark.len : 1;
       block.accesses = 0;
     }
-    if (block.instruction) statement(&block, done); /* statements before the first mark are Valgrind's own */
+    /* Statements before the first IMark belong to Valgrind. */
+    if (block.instruction) instrument_statement(&block, done);
     addStmtToIRSB(block.out, in->stmts[i]);
     if (done->tag == Ist_IMark && region.size && block.instruction == region.begin)
       pass_stack_pointer(&block, layout, "region_is_entered", region_is_entered);
@@ -226,12 +232,14 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
   return block.out;
 }
 
-/* ---- requests */
+/* ---- client requests */
 
-/* The innermost frames belong to the recorder and the layer, then comes the function with the call. */
-static UWord callers(Addr called_from, Addr* addresses, UWord max_count) {
+/* Unwinds the stack of the recorded thread, whose innermost frames belong to the recorder and the profiling layer.
+   Stores the call sites outside of the frame with return address `called_from`, at most `max_count`. Returns their
+   number. */
+static UWord find_call_sites(Addr called_from, Addr* addresses, UWord max_count) {
   Addr frames[32];
-  const UInt depth = VG_(get_StackTrace)(recorded, frames, 32, NULL, NULL, 0);
+  const UInt depth = VG_(get_StackTrace)(recorded_thread, frames, 32, NULL, NULL, 0);
   UWord found = 0;
   UInt i = 0;
   while (i < depth && frames[i] + 1 != called_from) ++i;
@@ -239,69 +247,70 @@ static UWord callers(Addr called_from, Addr* addresses, UWord max_count) {
   return found;
 }
 
-static void begin(ThreadId thread, Int file, const struct nearfield_region* requested) {
-  recorded = running = thread;
+static void begin_recording(ThreadId thread, Int file, const struct nearfield_region* requested) {
+  recorded_thread = running_thread = thread;
   region = *requested;
   in_region = region.size == 0;
-  is_of_mpi = VG_(calloc)("nearfield", VG_N_THREADS, sizeof(Bool));
-  nearfield_begin(file);
+  is_mpi_thread = VG_(calloc)("nearfield", VG_N_THREADS, sizeof(Bool));
+  nearfield_begin_stream(file);
 }
 
-static Bool answer(ThreadId thread, UWord* words, UWord* result) {
+static Bool handle_request(ThreadId thread, UWord* words, UWord* result) {
   *result = 0;
   switch (words[0]) {
     case NEARFIELD_PRESENT:
       *result = 1;
       return True;
     case NEARFIELD_BEGIN:
-      begin(thread, (Int)words[1], (const struct nearfield_region*)words[2]);
+      begin_recording(thread, (Int)words[1], (const struct nearfield_region*)words[2]);
       *result = 1;
       return True;
     case NEARFIELD_STATE:
-      wanted = words[1] != 0;
+      is_switched_on = words[1] != 0;
       in_mpi = words[2] != 0;
-      turn_on_or_off();
+      update_recording();
       return True;
     case NEARFIELD_EVENT:
-      if (other_threads) nearfield_threads();
-      nearfield_event((const unsigned char*)words[1], words[2]);
+      if (other_threads) nearfield_record_other_threads();
+      nearfield_append_event((const unsigned char*)words[1], words[2]);
       return True;
     case NEARFIELD_PLACE:
-      *result = nearfield_place(words[1], (unsigned long*)words[2]);
+      *result = nearfield_resolve_code(words[1], (unsigned long*)words[2]);
       return True;
     case NEARFIELD_CALLERS:
-      *result = callers(words[1], (Addr*)words[2], words[3]);
+      *result = find_call_sites(words[1], (Addr*)words[2], words[3]);
       return True;
     case NEARFIELD_FLUSH:
-      nearfield_flush();
+      nearfield_finish_chunk();
       return True;
     case NEARFIELD_END:
-      wanted = False;
-      turn_on_or_off();
-      if (other_threads) nearfield_threads();
-      nearfield_end();
+      is_switched_on = False;
+      update_recording();
+      if (other_threads) nearfield_record_other_threads();
+      nearfield_end_stream();
       return True;
     default:
       return False;
   }
 }
 
-/* ---- threads and children */
+/* ---- threads and forked children */
 
-static void thread_is_made(ThreadId by, ThreadId made) {
-  if (recorded != VG_INVALID_THREADID) is_of_mpi[made] = is_of_mpi[by] || (by == recorded && in_mpi);
+static void note_thread_created(ThreadId by, ThreadId made) {
+  if (recorded_thread == VG_INVALID_THREADID) return;
+  is_mpi_thread[made] = is_mpi_thread[by] || (by == recorded_thread && in_mpi);
 }
 
-static void thread_is_scheduled(ThreadId thread, ULong blocks) {
-  running = thread;
-  if (recorded == VG_INVALID_THREADID) return;
-  if (thread != recorded && !is_of_mpi[thread]) other_threads = True;
-  turn_on_or_off();
+static void note_thread_scheduled(ThreadId thread, ULong blocks) {
+  running_thread = thread;
+  if (recorded_thread == VG_INVALID_THREADID) return;
+  if (thread != recorded_thread && !is_mpi_thread[thread]) other_threads = True;
+  update_recording();
 }
 
-static void child_begins(ThreadId thread) {
-  wanted = False;
-  turn_on_or_off();
+static void stop_in_forked_child(ThreadId thread) {
+  is_switched_on = False;
+  update_recording();
 }
 
 static void begin_tool(void) {}
@@ -315,10 +324,10 @@ static void declare_tool(void) {
   VG_(details_bug_reports_to)("nearfield");
   VG_(details_avg_translation_sizeB)(400);
   VG_(basic_tool_funcs)(begin_tool, instrument, end_tool);
-  VG_(needs_client_requests)(answer);
-  VG_(track_pre_thread_ll_create)(thread_is_made);
-  VG_(track_start_client_code)(thread_is_scheduled);
-  VG_(atfork)(NULL, NULL, child_begins);
+  VG_(needs_client_requests)(handle_request);
+  VG_(track_pre_thread_ll_create)(note_thread_created);
+  VG_(track_start_client_code)(note_thread_scheduled);
+  VG_(atfork)(NULL, NULL, stop_in_forked_child);
 }
 
 VG_DETERMINE_INTERFACE_VERSION(declare_tool)

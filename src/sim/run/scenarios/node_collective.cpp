@@ -94,10 +94,10 @@ void check(const Machine& machine, const Parameters& parameters) {
     throw std::invalid_argument("algorithm '" + algorithm + "' takes at most " +
                                 std::to_string(collectives::slot_bytes) + " bytes");
   const std::int64_t ranks = number(parameters, "ranks");
-  if (ranks < 2 || ranks > std::min(machine.cores, collectives::max_ranks))
+  if (ranks < 2 || ranks > std::min(machine.cores, collectives::max_node_ranks))
     throw std::invalid_argument(std::to_string(ranks) + " ranks: from 2 to the machine's " +
                                 std::to_string(machine.cores) + " cores, and at most " +
-                                std::to_string(collectives::max_ranks));
+                                std::to_string(collectives::max_node_ranks));
 }
 
 // The ranks of one case: their memory, and what they call.
@@ -221,7 +221,7 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
 
 std::string unable(const Machine& machine, const Place&) {
   if (machine.cores < 2) return "the machine has one core: there is nobody to call with";
-  return machine.cores > collectives::max_ranks ? "the machine has more cores than these collectives take" : "";
+  return machine.cores > collectives::max_node_ranks ? "the machine has more cores than these collectives take" : "";
 }
 
 }  // namespace

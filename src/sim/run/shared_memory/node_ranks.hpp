@@ -103,7 +103,7 @@ class SimulatedPort {
   SimulatedPort(NodeRanks& ranks, int rank) : ranks_(ranks), rank_(rank) {}
 
   void publish(collectives::Counter& counter, std::uint64_t number) { ranks_.publish(rank_, counter, number); }
-  void wait(const collectives::Counter& counter, std::uint64_t number, int, collectives::Wait) {
+  void wait(const collectives::Counter& counter, std::uint64_t number, int, collectives::WaitReason) {
     ranks_.wait(rank_, counter, number);
   }
   void write_shared(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes); }
