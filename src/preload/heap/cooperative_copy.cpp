@@ -21,7 +21,8 @@ std::uint32_t chunks_of(std::size_t bytes) {
   return static_cast<std::uint32_t>(chunks < 2 ? 2 : chunks > max_chunks ? max_chunks : chunks);
 }
 
-// Returns the offset of chunk i of a message; chunks are whole lines, and the last one includes the remainder.
+// Returns the offset in bytes of chunk i of a message. Chunks are whole cache lines; the last one includes the
+// remainder.
 std::size_t begin_of(std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
   return i == chunks ? bytes : bytes / chunks / 64 * 64 * i;
 }
@@ -45,7 +46,7 @@ bool post(CopyRequest& request, std::uintptr_t remote, char* to, std::size_t byt
   return true;
 }
 
-// Copies chunks from the back of the message until both ends together have claimed all.
+// Called by the sender: copies chunks from the back of the message until sender and receiver have claimed all chunks.
 void copy_from_back(CopyRequest& request, char* to) {
   const std::uint32_t chunks = request.chunks;
   const Copy copy = request.streaming ? streaming_copy() : copy_plain;
@@ -86,7 +87,7 @@ Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintpt
 
 namespace {
 
-// Copies chunks of the message to the reader, whose memory must be shared.
+// Copies chunks of the requested message to the reader's heap. Does nothing if the reader's pages are not all shared.
 void execute_copy(CopyRequest& request) {
   PeerGuard guard;
   Peer* reader = in_heap(request.to) ? find_peer(request.reader) : nullptr;
@@ -166,7 +167,8 @@ void ShareRequest::post_hint(std::uintptr_t from, std::size_t bytes) {
 
 }  // namespace nearfield::heap
 
-// A process that polls in this way serves requests, whether or not its MPI has progress callbacks.
+// For other preloaded libraries. A process that calls this function serves requests even if its MPI has no progress
+// callbacks.
 NEARFIELD_EXPORT void nearfield_heap_poll() {
   static constinit bool is_announced = false;
   if (!is_announced && nearfield::heap::own_header()) {

@@ -23,7 +23,7 @@ ssize_t transfer(F call, int socket, void* first, std::size_t first_bytes, void*
   return length;
 }
 
-// A reply with room for a descriptor.
+// A message that consists of a Reply, with room for a descriptor as ancillary data.
 struct FilePacket {
   FilePacket() {
     message.msg_iov = &part;

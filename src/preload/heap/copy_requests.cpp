@@ -23,10 +23,10 @@ struct Connection {
 };
 
 constinit Connection connections[max_copy_peers];
-constinit std::atomic<bool> is_connected{false};  // to any peer, ever
+constinit std::atomic<bool> is_connected{false};  // whether this process has ever used an entry
 constinit std::atomic<std::size_t> copied{0}, copied_bytes{0}, bounced{0};
 
-// Returns the entry of a peer; nullptr if there are too many.
+// Returns the entry of a peer, a new one at the first call; nullptr if the table is full.
 Connection* connection_of(pid_t pid) {
   for (int i = 0; i < max_copy_peers; ++i) {
     Connection& entry = connections[(static_cast<unsigned>(pid) + static_cast<unsigned>(i)) % max_copy_peers];
@@ -49,7 +49,7 @@ int connect_to(pid_t pid) {
   return -1;
 }
 
-// The connection to a peer while one request uses it.
+// Locks the connection to a peer for the duration of a request, and connects to the peer if necessary.
 class Exchange {
  public:
   explicit Exchange(pid_t pid) : connection_(connection_of(pid)) {
@@ -83,7 +83,7 @@ class Exchange {
   Connection* connection_;
 };
 
-// Reads a contiguous part of the peer's memory. Returns whether all of it arrived, and sets errno.
+// Reads `bytes` contiguous bytes of the peer's memory. Returns whether all of them have arrived; if not, sets errno.
 bool read_part(Exchange& exchange, char* to, std::uint64_t from, std::size_t bytes) {
   if (!exchange.send(Operation::read, from, bytes)) return false;
   for (std::size_t done = 0; done < bytes;) {
@@ -159,7 +159,7 @@ int request_heap_file(pid_t pid) {
 }
 
 void reset_copy_requests() {
-  if (!is_connected.exchange(false)) return;  // most children touch none of these pages
+  if (!is_connected.exchange(false)) return;  // does not write to the table, which would copy its pages in the child
   for (Connection& connection : connections) {
     if (connection.socket >= 0) close(connection.socket);
     connection.socket = -1;

@@ -24,11 +24,11 @@ namespace {
 constexpr int max_events = 16;
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
-// A peer's connection, and what is left of the copy that it has requested.
+// A client's connection, and the rest of the copy that the client has requested.
 struct Served {
   int socket = -1;  // -1: a free entry
   Request request{};
-  int error = 0;  // of the copy
+  int error = 0;  // of the copy, as errno
   bool waits_to_send = false;
 };
 
@@ -71,7 +71,7 @@ void answer(Served& peer, int error) {
   if (send_packet(peer.socket, &reply, sizeof reply, nullptr, 0) < 0) drop(peer);
 }
 
-// Sends packets until all is sent or the socket is full. Returns 0 or a number of errno.
+// Sends the rest of the requested memory. Returns 0, or an errno: EAGAIN if the socket is full.
 int send_packets(Served& peer) {
   Request& request = peer.request;
   while (request.bytes) {
@@ -92,7 +92,8 @@ void send_memory(Served& peer) {
   if (error != 0 && error != EAGAIN) drop(peer);
 }
 
-// Receives packets until all is written or none is there. What cannot be written is received all the same.
+// Receives packets into the requested memory until all have arrived or the socket is empty. Packets that follow an
+// error are received and discarded.
 void receive_memory(Served& peer) {
   Request& request = peer.request;
   static char unused[packet_bytes];
@@ -118,7 +119,7 @@ void answer_with_file(Served& peer) {
   if (!send_file(peer.socket, file)) drop(peer);
 }
 
-// Compares in constant time.
+// Returns whether the request carries the job's key. Compares in constant time.
 bool has_key(const Request& request) {
   unsigned char different = 0;
   for (std::size_t i = 0; i < sizeof request.key; ++i)
@@ -143,7 +144,7 @@ void serve(Served& peer) {
   drop(peer);
 }
 
-// Ends when the program has closed the descriptors.
+// Runs the service thread. Returns when epoll_wait() fails, since the program has closed the descriptors.
 void* run(void*) {
   epoll_event events[max_events];
   while (true) {
@@ -157,7 +158,7 @@ void* run(void*) {
   }
 }
 
-// Opens the socket. Returns whether that was possible.
+// Opens the listening socket and the epoll descriptor. Returns whether that succeeded.
 bool listen_for_peers() {
   void* memory = mmap(nullptr, sizeof(Server), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
@@ -173,7 +174,8 @@ bool listen_for_peers() {
          epoll_ctl(server->events, EPOLL_CTL_ADD, server->listener, &event) == 0;
 }
 
-// Signals are for the program's threads.
+// Starts the service thread with all signals blocked, since they are for the program's threads. Returns whether it
+// started.
 bool start_thread() {
   sigset_t all, before;
   sigfillset(&all);
@@ -199,7 +201,7 @@ char first_character(const char* path) {
   return first;
 }
 
-// Returns whether this process is in the user namespace of the system's start, where every user has its own number.
+// Returns whether this process is in the initial user namespace, where every user ID is mapped to itself.
 bool is_in_first_user_namespace() {
   char map[64] = {};
   const int file = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
@@ -211,8 +213,8 @@ bool is_in_first_user_namespace() {
          count == UINT32_MAX;
 }
 
-// Returns whether a peer's process_vm_readv may fail. A system call filter shows in this process itself; Yama and user
-// namespaces show only between two processes.
+// Returns whether the kernel may forbid a peer's process_vm_readv on this process. A system call filter also forbids
+// this process to read itself; Yama and user namespaces act only between two processes, so their state is read.
 bool copies_may_be_forbidden() {
   char from = 0, to = 0;
   const iovec source{&from, 1}, target{&to, 1};

@@ -5,7 +5,7 @@
 namespace nearfield::heap {
 namespace {
 
-// A thread's counts must outlive it, so those of the first threads are static; all further threads share the last one.
+// The counts must outlive their threads, so they are static. All threads from the 256th on share the last element.
 constexpr int max_threads = 256;
 constinit Counts threads[max_threads];
 constinit std::atomic<int> used{0};

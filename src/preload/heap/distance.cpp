@@ -9,12 +9,14 @@ namespace {
 
 constexpr std::uint64_t sampling_period_ns = 2'000'000'000;
 constexpr std::uint32_t samples_per_round = 8, messages_per_clock = 8;
-constexpr std::size_t shortest = 4096, longest = std::size_t{64} << 10;  // messages whose lines are in the peer's cache
+// Bytes of messages whose lines are timed: shorter ones have too few lines, longer ones may not be in the peer's cache.
+constexpr std::size_t shortest = 4096, longest = std::size_t{64} << 10;
 constexpr int lines_timed = 8;
 
 std::uint64_t clock_ns() { return static_cast<std::uint64_t>(now_ns(CLOCK_MONOTONIC)); }
 
-// Reads a clock with a resolution of a few nanoseconds, after all earlier instructions have completed.
+// Returns the ticks of a clock with a resolution of a few nanoseconds. Waits until all earlier instructions have
+// completed.
 std::uint64_t ticks() {
 #if defined(__x86_64__)
   _mm_lfence();
@@ -32,13 +34,14 @@ std::uint64_t ticks() {
 
 std::uint64_t start_ns = 0, start_ticks = 0;
 
+// Converts ticks to nanoseconds, by the number of ticks since start_clock().
 std::uint64_t nanoseconds(std::uint64_t span) {
   const double ns = static_cast<double>(clock_ns() - start_ns), passed = static_cast<double>(ticks() - start_ticks);
   return passed > 0 ? static_cast<std::uint64_t>(static_cast<double>(span) * ns / passed) : 0;
 }
 
-// Returns the latency of one line: each load's address depends on the previous value, so that loads cannot overlap. The
-// order is irregular, so that no prefetcher predicts it.
+// Returns the mean latency in ticks of eight cache lines of a message. Each load's address depends on the value of the
+// previous load, so that loads cannot overlap, and the order is irregular, so that no prefetcher predicts it.
 std::uint64_t ticks_of_message_line(const char* message) {
   static constexpr std::size_t places[lines_timed] = {37, 5, 50, 19, 61, 11, 44, 26};
   std::size_t chain = 0;
@@ -53,7 +56,8 @@ std::uint64_t ticks_of_message_line(const char* message) {
   return (ticks() - start) / lines_timed;
 }
 
-// Returns the lower quartile. An interrupt of this process or the peer makes a sample too long, never too short.
+// Sorts the samples and returns their lower quartile, since an interrupt of this process or of the peer makes a sample
+// too long, never too short.
 std::uint32_t lower_quartile(std::uint32_t (&values)[samples_per_round]) {
   for (std::uint32_t i = 1; i < samples_per_round; ++i)
     for (std::uint32_t j = i; j > 0 && values[j] < values[j - 1]; --j) {
@@ -64,7 +68,7 @@ std::uint32_t lower_quartile(std::uint32_t (&values)[samples_per_round]) {
   return values[samples_per_round / 4];
 }
 
-// Returns the ticks for a line to arrive from the peer; 0 if this message does not show them.
+// Returns the latency in ticks of a cache line from the peer; 0 if neither Header::tick nor the message shows it.
 std::uint64_t ticks_of_line(Peer& peer, const char* message, std::size_t bytes) {
   const std::uint64_t before = ticks();
   const std::uint64_t tick = peer.header()->tick.load(std::memory_order_relaxed);

@@ -24,39 +24,45 @@ constinit std::atomic<std::size_t> shared_from{SIZE_MAX};
 
 namespace {
 
-// Free memory is kept for reuse, because fresh pages cost more than anything else here. It returns to the system
-// - when the program allocates other memory, so that fragmentation adds only a slack to the peak usage. The slack is
-//   small, unless returned pages are reused so soon that this costs more than a fourth of the time;
+// Free memory is retained for reuse, because faulting in fresh pages is the largest cost of an allocation. Free memory
+// that has been used (idle memory) returns to the system in four cases:
+// 1. At an allocation, if allocated and idle memory together exceed the peak of allocated memory by more than a slack,
+//    so that fragmentation adds at most the slack to the peak usage. The slack is small, but large while purging would
+//    take more than a fourth of the time (may_purge()).
 constexpr std::size_t MiB = std::size_t{1} << 20;
 constexpr std::size_t slack(std::size_t max_taken) { return std::min(MiB + max_taken / 16, 8 * MiB + max_taken / 64); }
 constexpr std::size_t large_slack(std::size_t max_taken) { return 64 * MiB + max_taken / 8; }
-// Pages through which messages have passed are kept in addition, up to this size, because moving them into shared
-// memory again costs more than a message.
+// Idle pages that peers share are retained in addition to the slack, up to this size, because moving pages into the
+// shared file again costs more than a message.
 constexpr std::size_t shared_reserve(std::size_t max_taken) { return 16 * MiB + max_taken / 32; }
 constexpr std::int64_t purge_part = 4, purge_burst_ns = 2'000'000, purge_period_ns = 1'000'000'000;
-constexpr std::size_t bytes_per_ns = 4;  // approximately, for returning and faulting in again
-// - when it has been idle for this long;
+constexpr std::size_t bytes_per_ns = 4;  // estimated speed of returning pages and faulting them in again
+// 2. When it has been idle for this long.
 constexpr std::int64_t unneeded_ns = 10'000'000'000;
-// - at once if it exceeds this and a part of the memory in use, since the system may need it.
+// 3. When idle memory exceeds 256 MiB plus a fourth of the allocated memory, since other programs may need it.
 constexpr std::size_t much_idle = std::size_t{256} << 20, much_idle_part = 4;
-// - at once if the block is very long, or longer than those freed before, and no messages pass through it.
+// 4. When a block is freed that is very long, or longer than all blocks freed before, and no messages pass through the
+//    block (returns_at_once()).
 //
-// If less than this is idle, not even the clock is read.
+// While less memory than this is idle, a free checks neither case 2 nor case 3, and does not read the clock.
 constexpr std::size_t min_retained = std::size_t{16} << 20;
-// Very long blocks begin at a huge page boundary; gaps before shorter ones would waste memory. For calloc their memory
-// is not cleared but returned to the system, so that zero pages are faulted in where they are first used.
+// Blocks from this size on begin at a huge page boundary; for shorter blocks the gaps would waste too much memory. If
+// calloc() reuses memory for such a block, the heap does not clear the memory but returns it to the system, so that
+// zero pages are faulted in where they are first used.
 constexpr std::size_t very_long = 32 * MiB;
-// A block that moves is copied in pieces, each of which returns to the system once it is copied.
+// A block that moves is copied in pieces of this size, each of which returns to the system once it is copied.
 constexpr std::size_t moved_at_once = MiB;
 
-// Bounds internal fragmentation: blocks lose half a page each, together about this and a part of the memory in use. The
-// more is lost, the larger the minimum size of blocks.
+// Bounds internal fragmentation. A block wastes half a page on average. If all blocks together waste more than
+// max_lost_bytes plus 1/256 of the allocated memory, the minimum size of blocks rises, up to long_block
+// (choose_shared_from()).
 constexpr std::size_t max_lost_bytes = std::size_t{512} << 10, max_lost_part = 256, long_block = std::size_t{128} << 10;
 
-// Returns whether the process has only one thread, so that no lock is needed. False if the C library (before glibc
-// 2.32) does not say.
+// Returns whether the process has only one thread, so that no lock is needed; false before glibc 2.32, which does not
+// report it.
 bool is_single_threaded() { return &__libc_single_threaded && __libc_single_threaded; }
 
+// Locks the mutex unless the process has only one thread.
 class Lock {
  public:
   explicit Lock(pthread_mutex_t& mutex) : mutex_(is_single_threaded() ? nullptr : &mutex) {
@@ -80,11 +86,12 @@ struct Heap {
   std::size_t blocks = 0;
   std::size_t min_block_bytes = 0;
   int forks = 0;
-  std::size_t max_taken = 0;                 // bytes, the peak
-  std::size_t max_freed_block = long_block;  // bytes, among the freed blocks; at most very_long
-  std::size_t min_idle = 0;                  // bytes, since period_start_ns
+  std::size_t max_taken = 0;                 // peak of the bytes in allocated blocks
+  std::size_t max_freed_block = long_block;  // bytes of the longest block freed so far; at most very_long
+  std::size_t min_idle = 0;                  // minimum of the idle bytes since period_start_ns
   std::int64_t period_start_ns = 0;
-  std::int64_t purge_start_ns = 0, purge_ns = 0;  // start and total time of purging for fragmentation
+  // Start of the current period of purging for fragmentation, and the estimated time spent on purging in it.
+  std::int64_t purge_start_ns = 0, purge_ns = 0;
   const char* reason = nullptr;
 
   std::size_t taken() const { return std::size_t{spans.taken_pages()} << page_shift(); }
@@ -104,7 +111,7 @@ class ThreadCache {
   void* take(std::size_t bytes);
   bool keep(void* block);
   void flush();
-  // Called when the thread ends, and again if it frees blocks afterwards.
+  // Called when the thread ends, and again if other destructors of the thread free blocks afterwards.
   void end();
 
  private:
@@ -127,8 +134,8 @@ bool have_thread_end = false;
 
 void*& link(void* block) { return *static_cast<void**>(block); }
 
-// Returns free pages to the system, by libc's function, which network libraries intercept to learn which of their
-// registered pages have been unmapped.
+// Returns free pages to the system, by the C library's madvise() and not by a system call, because network libraries
+// intercept madvise() to learn which of their registered pages have lost their content.
 void drop_pages(Spans::Page first, Spans::Page pages) {
   char* at = address_of(first);
   const std::size_t bytes = std::size_t{pages} << page_shift();
@@ -138,7 +145,8 @@ void drop_pages(Spans::Page first, Spans::Page pages) {
   next_madvise(at, bytes, MADV_DONTNEED);
 }
 
-// Drops free pages, unless messages have passed through them and there are few such pages.
+// Returns free pages to the system, except pages that peers share, as long as all shared pages together fit into
+// shared_reserve(). Returns whether the pages were returned.
 bool drop_free_pages(Spans::Page first, Spans::Page pages) {
   const std::size_t bytes = std::size_t{pages} << page_shift();
   if (sharing_facts().shared_bytes <= shared_reserve(heap.max_taken) && is_partly_shared(address_of(first), bytes))
@@ -156,8 +164,9 @@ void choose_shared_from() {
   shared_from.store(from, std::memory_order_relaxed);
 }
 
-// Returns whether freed memory is returned at once, by the rule of the C library (mallopt(3), M_MMAP_THRESHOLD): if the
-// block is longer than those freed before it, or very long. Memory that messages pass through is kept.
+// Returns whether a freed block returns to the system at once, by the rule of the C library (mallopt(3),
+// M_MMAP_THRESHOLD): if the block is longer than all blocks freed before, or very long. A block whose first page is
+// shared is retained.
 bool returns_at_once(const void* block, std::size_t bytes) {
   return bytes > heap.max_freed_block && !is_shared(block, page_bytes());
 }
@@ -185,7 +194,8 @@ void release_locked(void* block) {
   }
 }
 
-// Returns whether returning fragmented memory, and faulting it in again, has taken only a small part of the time.
+// Returns whether purging for fragmentation, with the page faults that follow, has taken at most a fourth of the time
+// in the current period of a second, apart from the first 2 ms.
 bool may_purge(std::int64_t now) {
   if (now - heap.purge_start_ns >= purge_period_ns) {
     heap.purge_start_ns = now;
@@ -194,7 +204,8 @@ bool may_purge(std::int64_t now) {
   return heap.purge_ns <= purge_burst_ns + (now - heap.purge_start_ns) / purge_part;
 }
 
-// Called after an allocation: updates the records, and returns idle memory if fragmentation has made too much of it.
+// Called after an allocation: updates the peak of allocated and the minimum of idle memory, and purges idle memory if
+// allocated and idle memory together exceed the peak by more than the slack.
 void note_taken() {
   const std::size_t taken = heap.taken(), idle = heap.idle();
   heap.min_idle = std::min(heap.min_idle, idle);
@@ -208,13 +219,14 @@ void note_taken() {
   heap.purge_ns += static_cast<std::int64_t>((idle - heap.idle()) / bytes_per_ns);
 }
 
-// Blocks beyond it go to the C library's heap, which usually refuses them as well.
+// Returns the size of physical memory in bytes. Longer blocks are left to the C library's heap, which usually refuses
+// them as well.
 std::size_t physical_memory() {
   static const std::size_t bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes();
   return bytes;
 }
 
-// Adds pages at the end until at least this many are free there. Returns whether that succeeded.
+// Maps more pages, so that at least `pages` pages at the end of the heap are free. Returns whether that succeeded.
 bool grow(Spans::Page pages) {
   const Spans::Page had = heap.region.usable_pages(), free = heap.spans.free_pages_at_end();
   const Spans::Page more = heap.region.grow(std::max(pages, free + 1) - free);
@@ -261,7 +273,7 @@ bool ThreadCache::keep(void* block) {
   const Spans::Page pages = heap.spans.pages_of(page_of(block));
   if (pages > max_pages) return false;
   if (!ends_with_thread_) {
-    ends_with_thread_ = true;  // first, since the next line may allocate
+    ends_with_thread_ = true;  // set first, since pthread_setspecific() may allocate and free blocks
     if (have_thread_end) pthread_setspecific(thread_end, this);
   }
   if (count_[pages] == max_in_class) drop(pages, max_in_class / 2);
@@ -293,9 +305,9 @@ void ThreadCache::end() {
 
 void open_heap(const Settings& settings) {
   have_thread_end = pthread_key_create(&thread_end, [](void* ended) { static_cast<ThreadCache*>(ended)->end(); }) == 0;
-  Lock lock(heap.lock);  // the program may have threads now
+  Lock lock(heap.lock);  // the program may have other threads already
   heap.reason = heap.region.open();
-  // Called by the thread that initializes MPI, which holds Header::alive for its lifetime.
+  // This thread, which initializes MPI, locks the mutex Header::alive and holds it for the thread's lifetime.
   if (!heap.reason) heap.reason = open_sharing();
   if (heap.reason) return;
   heap.spans.start(heap.region.table());

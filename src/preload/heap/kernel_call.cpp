@@ -1,5 +1,6 @@
-// System calls without the C library, and syscall() itself, through which Intel MPI makes the two calls that
-// cma_transfer() replaces, and Open MPI 5 asks the kernel whether it may make them (kcmp).
+// System calls without the C library, and a replacement of syscall(): through syscall(), Intel MPI calls
+// process_vm_readv and process_vm_writev, which cma_transfer() replaces, and Open MPI 5 calls kcmp to learn whether it
+// may copy.
 #include "preload/heap/kernel_call.hpp"
 
 #include <sys/mman.h>
@@ -15,9 +16,10 @@
 
 #if defined(__x86_64__)
 
-// syscall(), by the C library's own instructions. Calls other than these three are passed on without a stack frame, because
-// those that return twice (clone, vfork) must find the stack unchanged. Calls that change mappings or create processes
-// (numbers 9 to 28, 56, 57, 151, 216, 329 and 435) are preceded by nearfield_heap_before_mapping_call().
+// syscall(), with the same instructions as the C library's. The calls 310 to 312 (process_vm_readv, process_vm_writev,
+// kcmp) go to nearfield_heap_copy_call(). All others are passed on without a stack frame, because calls that return
+// twice (clone, vfork) must find the stack unchanged. Calls that change mappings or create processes (numbers 9 to 28,
+// 56, 57, 151, 216, 329 and 435) are preceded by nearfield_heap_before_mapping_call().
 extern "C" long nearfield_heap_syscall(long number, ...);
 extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
   errno = static_cast<int>(-negative);
@@ -26,11 +28,12 @@ extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
 namespace nearfield::heap {
 namespace {
 
-// kcmp(first, second, type, ...). Open MPI 5 takes a failure for a sign that it may not copy from the second process.
-// Containers forbid this call more often than process_vm_readv, so that is tried.
+// Returns the result of kcmp(first, second, type, ...). Open MPI 5 concludes from a failure of kcmp that it may not
+// copy from the process `second`. Containers forbid kcmp more often than process_vm_readv. So if kcmp is forbidden but
+// copies from that process are possible, returns 3, for different address spaces.
 long compare_processes(long first, const void* second, long type, const void* fourth, long fifth) {
   const long order = nearfield_heap_syscall(SYS_kcmp, first, second, type, fourth, fifth);
-  constexpr long memory = 1, differ = 3;  // KCMP_VM; what kcmp() returns where it gives no order
+  constexpr long memory = 1, differ = 3;  // KCMP_VM; kcmp's result if the address spaces differ and are not ordered
   if (order >= 0 || errno != EPERM || type != memory || first != getpid()) return order;
   const auto peer = static_cast<pid_t>(reinterpret_cast<std::intptr_t>(second));
   if (kernel_may_read(peer) || peer_serves_copies(peer)) return differ;
@@ -49,7 +52,7 @@ extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* loc
        static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags)},
       nullptr);
 }
-// Called before the kernel, with the arguments of a call that may change mappings.
+// Called before a system call that may change mappings, with the number and the arguments of the call.
 extern "C" void nearfield_heap_before_mapping_call(long number, const void* at, std::size_t bytes, long third,
                                                    long fourth, void* fifth) {
   nearfield::heap::before_mapping_call(number, at, bytes, third, fourth, fifth);

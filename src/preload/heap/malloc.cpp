@@ -1,5 +1,5 @@
-// Interposes on the malloc family of the C library, or of the program's own allocator: the shared heap serves long
-// blocks, that allocator all others.
+// Interposes on the malloc family of the C library or of the program's own allocator: the shared heap allocates long
+// blocks, the interposed allocator all others.
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -16,7 +16,7 @@
 namespace nearfield::heap {
 namespace {
 
-// The next functions after ours, looked up at the first call, which may precede all constructors.
+// The functions of the interposed allocator, looked up at the first call, which may precede all constructors.
 struct Next {
   void* (*malloc)(std::size_t) = nullptr;
   void (*free)(void*) = nullptr;
@@ -31,7 +31,7 @@ struct Next {
 
 constinit Next next;
 
-// dlsym may allocate; that memory comes from here and is never freed.
+// The memory that dlsym() allocates while it looks up the functions; never freed.
 alignas(16) constinit char early_memory[16384];
 constinit std::size_t early_used = 0;
 
@@ -52,12 +52,14 @@ void look_up(F*& function, const char* name) {
   function = reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
 
-// A counting allocator may define malloc but not malloc_usable_size, which then misreads its blocks.
+// Returns whether both functions lie in the same library. A counting allocator may define malloc but not
+// malloc_usable_size; the malloc_usable_size of another library then misreads its blocks.
 bool are_of_one_library(const void* one, const void* other) {
   Dl_info first, second;
   return dladdr(one, &first) && dladdr(other, &second) && first.dli_fbase == second.dli_fbase;
 }
 
+// Looks up the interposed allocator. Returns false while another call, on whose behalf dlsym() allocates, does so.
 [[gnu::noinline]] bool find_next() {
   static bool is_looking = false;
   if (next.malloc) return true;
@@ -101,10 +103,11 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
   return next.memalign(alignment, bytes);
 }
 
-// The C library extends a block of this length without a copy, so it stays there.
+// realloc() leaves blocks from this size on in the C library's heap, which extends them without a copy.
 constexpr std::size_t stays_from = std::size_t{1} << 20;
 
-// Moves a block to one of another length, which may lie in the other heap.
+// Moves the content of a block to a new block of `bytes` bytes, which may lie in the other heap, and frees the old
+// block. Returns nullptr if there is no memory.
 void* move_block(void* old, std::size_t had, std::size_t bytes) {
   void* block = bytes >= shared_from ? heap_malloc(bytes) : libc_malloc(bytes);
   if (!block) return nullptr;
@@ -162,7 +165,7 @@ NEARFIELD_EXPORT void* realloc(void* old, std::size_t bytes) {
   return move_block(old, usable(old), bytes);
 }
 
-// Any alignment is valid here, and rounded up to a power of two.
+// memalign() accepts any alignment, and rounds it up to a power of two.
 NEARFIELD_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
   return aligned(alignment > heap_span ? alignment : std::bit_ceil(alignment), bytes);
 }

@@ -15,7 +15,8 @@ struct Search {
   char path[512];
 };
 
-// Callback of dl_iterate_phdr. The library is opened later, because the loader is locked now.
+// Callback of dl_iterate_phdr: copies the path of the first library whose name matches. The caller opens the library
+// later, because the loader is locked during the callback.
 int compare_name(dl_phdr_info* object, std::size_t, void* given) {
   auto* search = static_cast<Search*>(given);
   const char* slash = object->dlpi_name ? std::strrchr(object->dlpi_name, '/') : nullptr;
@@ -44,8 +45,8 @@ void* next_mpi_function(const char* name) {
 }
 
 int world_size() {
-  constexpr std::intptr_t mpich_world = 0x44000000;                  // in MPICH's ABI
-  void* openmpi_world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");  // or the program's copy of it
+  constexpr std::intptr_t mpich_world = 0x44000000;                  // MPI_COMM_WORLD in MPICH's ABI
+  void* openmpi_world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");  // the executable's copy if there is one
   if (!openmpi_world) openmpi_world = find_in_library("libmpi.", "ompi_mpi_comm_world");
   void* const comm_size = next_mpi_function("PMPI_Comm_size");
   if (!comm_size || !(openmpi_world || next_mpi_function("MPIR_Dup_fn"))) return 0;

@@ -13,8 +13,8 @@ std::uint64_t mask_of(Spans::Page from, Spans::Page count) {
   return (count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) << (from % 64);
 }
 
-// Calls `act` with the index of each word that holds bits of these pages, and the mask of those bits, until it returns
-// false. Returns whether it never did.
+// Calls act(word, mask) for each word that holds bits of the pages in [from, upto), with the word's index and the mask
+// of these bits, until a call returns false. Returns whether none did.
 template <typename F>
 bool for_words(Spans::Page from, Spans::Page upto, F act) {
   while (from < upto) {
@@ -30,7 +30,7 @@ bool for_words(Spans::Page from, Spans::Page upto, F act) {
 bool PageBits::map(int file, std::size_t offset, int protection, int flags) {
   void* memory = next_mmap(nullptr, bytes, PROT_NONE, flags | MAP_NORESERVE, file, static_cast<off_t>(offset));
   if (memory == MAP_FAILED) return false;
-  munlock(memory, bytes);  // which mlockall(MCL_FUTURE) has locked
+  munlock(memory, bytes);  // mlockall(MCL_FUTURE) may have locked the memory
   words_ = static_cast<std::atomic<std::uint64_t>*>(memory);
   protection_ = protection;
   return true;

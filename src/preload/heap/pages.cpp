@@ -19,17 +19,18 @@ namespace nearfield::heap {
 namespace {
 
 constexpr std::size_t max_pieces = heap_span / huge_page_bytes;
-constexpr std::int64_t share_of_time = 50;  // the reciprocal of the share of time
+constexpr std::int64_t share_of_time = 50;  // collapsing takes at most 1/50 of the time
 constexpr std::int64_t between_rounds_ns = 1'000'000'000;
-constexpr int pieces_per_message = 8;                             // checked per message
-constexpr std::size_t check_period_bytes = std::size_t{1} << 20;  // short messages do not justify reading the clock
+constexpr int pieces_per_message = 8;  // how many pieces are checked after a message
+// The clock is read after this many bytes of messages, since a short message does not justify reading it.
+constexpr std::size_t check_period_bytes = std::size_t{1} << 20;
 
 struct Work {
   std::atomic<bool> wanted{false}, is_busy{false};
   bool only_advised = false;
-  std::atomic<std::size_t> passed_bytes{0};  // since the last check
+  std::atomic<std::size_t> passed_bytes{0};  // bytes of messages since the clock was last read
   std::int64_t not_before_ns = 0;
-  std::size_t piece = 0;  // position in this round
+  std::size_t piece = 0;  // next piece to check in the current round through the heap
   std::atomic<unsigned> made{0};
 };
 
@@ -39,9 +40,10 @@ struct Piece {
   std::atomic<bool> is_huge{false};
   std::atomic<bool> is_advised{false};  // the program has requested huge pages
 };
-constinit Piece pieces[max_pieces] = {};  // of the current region
+constinit Piece pieces[max_pieces] = {};
 
-// Returns the next piece of this round that could become huge; nullptr if none of the next few can.
+// Returns the address of the next piece of this round that can become a huge page; nullptr if none of the next eight
+// can.
 char* next_piece(std::int64_t now) {
   lock_heap();
   const std::size_t count = (std::size_t{content_pages()} << page_shift()) / huge_page_bytes;
@@ -60,6 +62,7 @@ char* next_piece(std::int64_t now) {
   return nullptr;
 }
 
+// Returns whether the first 127 bytes of a file contain the word.
 bool has_setting(const char* path, const char* word) {
   char text[128];
   const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -70,7 +73,7 @@ bool has_setting(const char* path, const char* word) {
   return std::strstr(text, word) != nullptr;
 }
 
-// Only pieces that lie entirely in the memory count.
+// Sets whether the program advises huge pages, for the pieces that lie entirely in [from, from + bytes).
 void set_advised(const void* from, std::size_t bytes, bool to) {
   if (!in_heap(from)) return;
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(from) - heap_begin;
@@ -101,7 +104,7 @@ void make_huge_pages(std::size_t bytes) {
       pieces[work.piece].is_huge.store(true, std::memory_order_relaxed);
       ++work.made;
     } else if (errno == EINVAL) {
-      work.wanted = false;  // the kernel does not support it
+      work.wanted = false;  // the kernel does not support MADV_COLLAPSE
     } else {
       ++work.piece;  // retried in the next round
     }

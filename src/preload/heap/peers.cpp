@@ -41,7 +41,7 @@ constinit Table table;
 
 std::size_t slot_of(pid_t pid) { return static_cast<std::size_t>(pid) * 0x9e3779b1u % slots; }
 
-// Maps memory without malloc, which must not be called here, because this may run inside it.
+// Maps a zeroed array. Does not call malloc, because this function may run inside malloc. Returns nullptr on failure.
 template <typename T>
 T* map_array(std::size_t count) {
   void* memory = map_on_demand(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -55,10 +55,11 @@ ssize_t read_memory(pid_t pid, std::uintptr_t from, void* to, std::size_t bytes)
 
 void exclude_from_fork_and_dump(char* window) {
   madvise(window, window_bytes, MADV_DONTFORK);
-  madvise(window, window_bytes, MADV_DONTDUMP);  // the owner's core dump contains it
+  madvise(window, window_bytes, MADV_DONTDUMP);  // the owner's core dump contains these pages
 }
 
-// Maps a window at an address that preserves the peer's huge pages.
+// Maps a window of a peer's file at a huge page boundary, so that huge pages of the file can be mapped as such. Returns
+// nullptr on failure.
 char* map_aligned(int file, std::size_t offset, int protection) {
   const std::size_t room = window_bytes + huge_page;
   void* reserved = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -78,7 +79,7 @@ char* map_aligned(int file, std::size_t offset, int protection) {
   return aligned;
 }
 
-// Maps a part of a peer's file; returns nullptr on failure. A forked child does not inherit it.
+// Maps a part of a peer's file; returns nullptr on failure. A forked child does not inherit the mapping.
 void* map_part(int file, std::size_t bytes, std::size_t offset, int protection) {
   void* at = map_on_demand(nullptr, bytes, protection, MAP_SHARED, file, static_cast<off_t>(offset));
   if (at == MAP_FAILED) return nullptr;
@@ -94,6 +95,8 @@ class Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
+// Returns the peer with this process ID, and its slot in the table. If there is none, returns nullptr and the slot for
+// a new entry, or `slots` if the table is full.
 Peer* look_up(pid_t pid, std::size_t& slot) {
   for (std::size_t tried = 0; tried < slots; ++tried) {
     slot = (slot_of(pid) + tried) % slots;
@@ -129,7 +132,8 @@ int Peer::fetch_file() const {
   return file;
 }
 
-// Requires the table's lock.
+// Reads the peer's header and maps its header, bits, slots and bounce buffer. Returns whether the peer has a heap that
+// this process can map. Requires the table's lock.
 bool Peer::connect() {
   Header seen;
   if (read_memory(pid_, heap_begin, &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) return false;
@@ -146,7 +150,7 @@ bool Peer::connect() {
   if (!kernel_may_read(pid_))
     bounce_ = static_cast<const char*>(map_part(file, bounce_bytes, bounce_offset, PROT_READ));
   close(file);
-  // The owner has died, or only the thread that held the mutex.
+  // owner_died(): the owner has died, or only the thread that held the mutex.
   if (!header || !bits_.is_mapped() || !slots_of_readers || header->owner_died()) return false;
   const std::uint32_t slot = header->slots.fetch_add(1);
   if (slot >= max_slots) return false;
@@ -170,13 +174,14 @@ class Peers {
     auto* memory = map_array<Peer>(1);
     if (!memory) return nullptr;
     auto* peer = new (memory) Peer(pid, !is_open);
-    if (!peer->connect()) peer->header_ = nullptr;  // kept as one that does not share
+    if (!peer->connect()) peer->header_ = nullptr;  // stays in the table as a peer without a heap
     ++table.peers;
     table.peer[slot].store(peer, std::memory_order_release);
     return peer;
   }
 
-  // Makes room for one more window. The caller holds a PeerGuard; while others do, no window is unmapped.
+  // Unmaps the least recently used window if the number of windows has reached its limit. Returns whether one more may
+  // be mapped; false if another thread holds a PeerGuard, as the caller does, so that no window can be unmapped.
   static bool make_room() {
     if (table.windows < max_windows) return true;
     table.is_evicting.store(true);
@@ -199,6 +204,7 @@ class Peers {
     table.is_evicting.store(false);
   }
 
+  // Records that a window of this peer has been mapped.
   static void note(Peer* peer, std::size_t index) { table.mapped[table.windows++] = {peer, index}; }
 
  private:
@@ -227,9 +233,9 @@ bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
     window.begin.store(begin, std::memory_order_release);
     Peers::note(this, offset / window_bytes);
   } else if (for_writing && !window.writable.load()) {
-    // Replaced in one step, since other threads read through the mapping: after mprotect() every page read so far would
-    // fault again when it is written. By the system call, since UCX replaces mremap() by a function that loses the new
-    // address.
+    // mremap() replaces the mapping in one step, since other threads read through it. After mprotect(), every page that
+    // has been read would fault again when it is written. Called as a system call, since UCX replaces mremap() by a
+    // function that loses the new address.
     const int file = fetch_file();
     if (file < 0) return false;
     void* other = map_part(file, window_bytes, offset, PROT_READ | PROT_WRITE);
@@ -275,7 +281,7 @@ bool Peer::may_cooperate() {
 
 namespace {
 
-// Returns how many of the bytes precede the first page whose bit is not `shared`.
+// Returns how many of the bytes in [from, from + bytes) precede the first page whose bit is not `shared`.
 std::size_t bytes_with(PageBits& bits, std::uintptr_t from, std::size_t bytes, bool shared) {
   if (!in_heap(from) || bytes > heap_begin + heap_span - from) return shared ? 0 : bytes;
   const Spans::Page first = page_of(from), last = page_of(from + bytes - 1);
@@ -323,7 +329,7 @@ PeerGuard::PeerGuard() {
   while (table.is_evicting.load()) {
     table.users.fetch_sub(1);
     {
-      Locked wait_until_it_has_ended;
+      Locked wait_until_eviction_has_ended;
     }
     table.users.fetch_add(1);
   }

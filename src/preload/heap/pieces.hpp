@@ -1,4 +1,4 @@
-// Iterates over the memory that a list of iovec describes.
+// A position in the memory that a list of iovec describes.
 #pragma once
 
 #include <sys/uio.h>
@@ -7,8 +7,8 @@
 
 namespace nearfield::heap {
 
-// An element of the list is read once, before its memory is: the copy may overwrite the list itself, as when UCX tries
-// out whether it may read a process.
+// Reads each element of the list only once, before its memory is copied, because the copy may overwrite the list
+// itself, as when UCX tests whether it may read a process.
 class Pieces {
  public:
   Pieces(const iovec* list, unsigned long count) : list_(list), left_(count) { skip_empty(); }
@@ -40,7 +40,7 @@ class Pieces {
   std::size_t length_ = 0;
 };
 
-// Returns how many bytes are contiguous in both.
+// Returns how many bytes are contiguous at both positions.
 inline std::size_t min_length(const Pieces& a, const Pieces& b) {
   return a.length() < b.length() ? a.length() : b.length();
 }

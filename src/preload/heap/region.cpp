@@ -23,7 +23,8 @@ constexpr std::size_t table_step = std::size_t{1} << 20;
 constexpr std::uintptr_t table_begin = heap_begin + heap_span;
 constexpr int high_descriptor = 900;  // programs use lower descriptors
 
-// Returns a duplicate of the descriptor beyond the small numbers that programs may expect.
+// Moves the descriptor to a number beyond the small ones that programs may expect. Returns the new number; `file` if
+// that fails.
 int move_to_high_descriptor(int file) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -37,7 +38,7 @@ int move_to_high_descriptor(int file) {
 int new_file() {
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return -1;
-  // Seals the size of the file, so that no reader gets SIGBUS because another process has truncated it.
+  // The seals fix the size of the file, so that no reader gets SIGBUS because another process has truncated the file.
   if (fchmod(file, 0600) != 0 || ftruncate(file, file_bytes) != 0 ||
       fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     close(file);
@@ -61,8 +62,8 @@ void hold_alive(pthread_mutex_t& alive) {
   pthread_mutex_lock(&alive);
 }
 
-// Maps private memory where nothing is mapped yet. Returns whether that succeeded; a kernel before 4.17 ignores the
-// flag and may choose another address.
+// Maps private memory at `at` unless something is mapped there. Returns whether that succeeded. A kernel before 4.17
+// ignores MAP_FIXED_NOREPLACE and may choose another address.
 bool map_private(std::uintptr_t at, std::size_t bytes) {
   void* wanted = reinterpret_cast<void*>(at);
   void* mapped = next_mmap(wanted, bytes, PROT_READ | PROT_WRITE,
@@ -72,7 +73,8 @@ bool map_private(std::uintptr_t at, std::size_t bytes) {
   return false;
 }
 
-// Maps a part of the file. By default a forked child does not inherit it.
+// Maps a part of the file at `at`, or at any address if `at` is nullptr. Returns nullptr on failure. A forked child
+// does not inherit the mapping.
 char* map_shared(int file, void* at, std::size_t bytes, std::size_t offset) {
   void* mapped = map_on_demand(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), file,
                                static_cast<off_t>(offset));

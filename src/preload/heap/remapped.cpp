@@ -1,9 +1,10 @@
-// Calls that change what a page is, or what happens to it. They are passed on, but the shared pages that they concern
-// become private first, so that the calls behave as in any other heap (sharing.hpp).
+// Interposes on the functions that change the mapping, protection or other properties of pages (mmap, munmap, mremap,
+// madvise, mprotect ...). The shared pages in their range become private first, so that the functions behave as on any
+// other heap (sharing.hpp); then the next function is called.
 //
-// Calls that are known to preserve the content and kind of memory are listed; memory to which any other call was
-// applied is never shared again until its block is freed. System calls made by the processor's instruction are not
-// seen; those through syscall() are.
+// is_harmless() lists the advice that preserves the content and kind of memory. Memory to which any other call was
+// applied is not shared again until the heap has returned it to the system. System calls by the processor's instruction
+// are not intercepted; those through syscall() are (kernel_call.cpp).
 #include "preload/heap/remapped.hpp"
 
 #include <dlfcn.h>
@@ -34,8 +35,8 @@ F next_function(const char* name) {
   return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 
-// True while this thread is inside a call made by the heap itself. Network libraries that intercept it make the system
-// call themselves, through syscall().
+// True while this thread is inside a call that the heap itself makes. Network libraries that intercept the call pass it
+// on through syscall(), where it must not be taken for a call of the program.
 [[gnu::tls_model("initial-exec")]] thread_local constinit bool is_own_call = false;
 
 class OwnCall {
@@ -49,6 +50,7 @@ class OwnCall {
   bool before_;
 };
 
+// Returns whether the range overlaps the heap's addresses and the call is not one of the heap itself.
 bool concerns_heap(const void* at, std::size_t bytes) {
   if (is_own_call) return false;
   const auto begin = reinterpret_cast<std::uintptr_t>(at);
@@ -69,7 +71,7 @@ void before_change(const void* at, std::size_t bytes) {
   keep_private(at, bytes);
 }
 
-// Advice that changes neither the content of private memory nor what a forked child inherits.
+// Returns whether this advice changes neither the content of private memory nor what a forked child inherits.
 bool is_harmless(int advice) {
   static constexpr int harmless[] = {MADV_NORMAL,   MADV_RANDOM,      MADV_SEQUENTIAL,        MADV_WILLNEED,
                                      MADV_HUGEPAGE, MADV_NOHUGEPAGE,  MADV_DONTDUMP,          MADV_DODUMP,
@@ -85,7 +87,7 @@ void before_advice(const void* at, std::size_t bytes, int advice) {
   if (advice == MADV_HUGEPAGE) note_advice(at, bytes);
   if (is_harmless(advice)) return;
   const Locked locked;
-  // The content is lost, at once or under memory pressure; what remains is private memory like any other.
+  // The program gives up the content, at once or under memory pressure; the pages may be shared again later.
   if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
     unshare(at, bytes, advice == MADV_DONTNEED ? Content::dropped : Content::retained);
   else
@@ -114,7 +116,7 @@ int next_mprotect(void* at, std::size_t bytes, int protection) {
 void* map_on_demand(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   void* mapped = next_mmap(at, bytes, PROT_NONE, flags | MAP_NORESERVE, file, offset);
   if (mapped == MAP_FAILED) return MAP_FAILED;
-  munlock(mapped, bytes);  // while no page can be allocated there
+  munlock(mapped, bytes);  // while the memory is inaccessible, so that no page has been allocated
   if (next_mprotect(mapped, bytes, protection) == 0) return mapped;
   next_munmap(mapped, bytes);
   return MAP_FAILED;
@@ -128,7 +130,7 @@ int next_madvise(void* at, std::size_t bytes, int advice) {
 
 namespace {
 
-// A child created without fork handlers gets private copies of all pages.
+// Called before a child is created without fork handlers: makes all pages private, so that the child gets copies.
 void before_fork_call() {
   const Locked locked;
   unshare_all();
@@ -205,8 +207,8 @@ NEARFIELD_EXPORT void* mremap(void* at, std::size_t had, std::size_t bytes, int 
   return next(at, had, bytes, flags, to);
 }
 
-// NumPy advises huge pages for long arrays from their second page on, since it assumes that the first one also holds
-// the allocator's records. The block's first huge page needs that page, too.
+// NumPy advises huge pages for long arrays from their second page on, since it assumes that the first page also holds
+// the allocator's records. The block's first huge page requires the advice for the first page, too.
 NEARFIELD_EXPORT int madvise(void* at, std::size_t bytes, int advice) noexcept {
   if (advice == MADV_HUGEPAGE && begins_on_second_page(at)) {
     at = static_cast<char*>(at) - page_bytes();
@@ -227,7 +229,7 @@ NEARFIELD_EXPORT int pkey_mprotect(void* at, std::size_t bytes, int protection, 
   return next(at, bytes, protection, key);
 }
 
-// Makes all mapped memory resident. That would include unused parts of peers' files, so their windows are unmapped
+// mlockall() makes all mapped memory resident, even unused parts of peers' files, so the windows of peers are unmapped
 // first.
 NEARFIELD_EXPORT int mlockall(int flags) noexcept {
   static const auto next = next_function<int (*)(int)>("mlockall");
@@ -235,7 +237,7 @@ NEARFIELD_EXPORT int mlockall(int flags) noexcept {
   return next(flags);
 }
 
-// The owner of a userfaultfd is notified of every page that is touched.
+// UFFDIO_REGISTER lets the owner of a userfaultfd handle the page faults in a range, so the range becomes private.
 NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
   static const auto next = next_function<int (*)(int, unsigned long, ...)>("ioctl");
   va_list rest;
@@ -249,7 +251,7 @@ NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
   return next(file, request, argument);
 }
 
-// A child that shares no memory with its parent. The C library creates threads by other functions.
+// Without CLONE_VM, the child shares no memory with its parent. The C library creates threads by other functions.
 NEARFIELD_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept {
   static const auto next = next_function<int (*)(int (*)(void*), void*, int, void*, ...)>("clone");
   va_list rest;

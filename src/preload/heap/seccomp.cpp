@@ -17,16 +17,16 @@ namespace {
 
 constinit long filters_at_start = 0;
 
-// Returns the number of filters; before Linux 5.9, whether there is any.
+// Returns the number of filters; before Linux 5.9, the seccomp mode, which is 0 if there is no filter.
 long count_filters() {
   const Status status;
   const long filters = status.number("Seccomp_filters");
   return filters >= 0 ? filters : status.number("Seccomp");
 }
 
-// Makes the calls, whether or not they succeed.
+// Runs in a child: makes the heap's system calls, whether or not they succeed, and exits.
 [[noreturn]] void try_calls() {
-  prctl(PR_SET_DUMPABLE, 0);  // no core file if it is killed
+  prctl(PR_SET_DUMPABLE, 0);  // no core file if a filter kills the child
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   fcntl(file, F_ADD_SEALS, F_SEAL_SEAL);
   fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096);

@@ -17,7 +17,8 @@ constexpr Key keys[] = {
     {"huge", &Settings::huge},  {"at_start", &Settings::at_start},    {"share_first", &Settings::share_first},
 };
 
-// Parses "65536-2097152+8388608-" or "never". Returns whether the whole text is valid.
+// Parses ranges such as "65536-2097152+8388608-", or "never". Returns false, and changes nothing, if the text is
+// invalid.
 bool read_sizes(const char* text, Sizes& sizes) {
   Sizes read;
   if (std::strcmp(text, "never") == 0) text = "";
@@ -41,7 +42,7 @@ bool is_key(const char* name, const char* text, std::size_t length) {
   return std::strlen(name) == length && std::strncmp(name, text, length) == 0;
 }
 
-// Parses one "key=value". Returns whether it is valid.
+// Parses one "key=value" and sets the value. Returns whether it is valid.
 bool read_one(const char* text, std::size_t length, Settings& settings) {
   const char* equals = static_cast<const char*>(std::memchr(text, '=', length));
   if (!equals) return false;

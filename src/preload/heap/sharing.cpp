@@ -29,26 +29,30 @@ namespace {
 
 using Page = Spans::Page;
 
-constexpr std::size_t min_shared_message = 4096;  // bytes: the kernel copies shorter ones as fast
-constexpr unsigned max_stretches = 16384;         // of shared pages; each is a mapping, of which a process has 65530
+constexpr std::size_t min_shared_message = 4096;  // bytes; the kernel copies shorter messages as fast
+// Each stretch, a range of shared pages, is a mapping of its own. Linux allows 65530 mappings per process.
+constexpr unsigned max_stretches = 16384;
+// How long the owner waits for peers that copy: before it makes pages private, and before it shares pages.
 constexpr std::int64_t peers_limit_ns = 2'000'000'000, writers_limit_ns = 1'000'000;
-// Pages move into the file as long as peers use the shared ones: this many bytes in advance, and then one byte for
-// every `copied_per_moved` bytes that peers have copied. If a program sends each block only a few times, the kernel's
-// copy is cheaper.
+// Limit how many bytes move into the file: `moved_in_advance`, and one more byte for every `copied_per_moved` bytes
+// that peers have copied from or to shared pages. If a program sends each block only a few times, a copy by the kernel
+// is cheaper than moving the block's pages.
 constexpr std::uint64_t moved_in_advance = std::uint64_t{64} << 20, copied_per_moved = 2;
-constexpr std::int64_t share_of_time = 50;  // reciprocal of the share of time for failed attempts
+constexpr std::int64_t share_of_time = 50;  // failed attempts to share take at most 1/50 of the time
 
 struct Sharing {
   File file;
   PageBits seen;     // pages through which a message has passed
-  PageBits special;  // pages that are never shared, until their block is freed
+  PageBits special;  // pages that are not shared until the heap has returned them to the system (keep_private())
   PageBits windows;  // pages that one-sided calls may access
   PageBits stale;    // private copy-on-write pages of the file, which are never shared again
-  std::int64_t not_before_ns[2] =
-      {};  // for messages in flight and for completed ones, since one may succeed where the other never does
-  std::atomic<std::uint64_t> moved_bytes, allowed_bytes;  // into the file, since the process began
+  // Time of the next attempt to share, for messages in flight and for completed ones: attempts of one kind may succeed
+  // where those of the other always fail.
+  std::int64_t not_before_ns[2] = {};
+  // Bytes that have moved into the file since the process began, and their present limit (may_move()).
+  std::atomic<std::uint64_t> moved_bytes, allowed_bytes;
   std::size_t shared_pages = 0;
-  unsigned stretches = 0;                        // upper bound: adjacent ones are counted separately
+  unsigned stretches = 0;                        // upper bound of their number: adjacent ones count separately
   Page shared_from = ~Page{0}, shared_upto = 0;  // bounds of all shared pages
 };
 constinit Sharing sharing;
@@ -67,7 +71,7 @@ struct Pages {
   bool empty() const { return from >= upto; }
 };
 
-// Returns the pages that [from, from + bytes) touches, within the heap.
+// Returns the pages of the heap that overlap [from, from + bytes).
 Pages touched(const void* from, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(from);
   const std::uintptr_t first = std::max(begin, heap_begin), end = std::min(begin + bytes, heap_begin + heap_span);
@@ -75,8 +79,8 @@ Pages touched(const void* from, std::size_t bytes) {
   return {page_of(first), page_of(end - 1) + 1};
 }
 
-// Returns the pages that [from, from + bytes) fills; a block's last page counts as filled if only bytes after the
-// block's end are missing, because nobody uses them.
+// Returns the pages that lie entirely in [from, from + bytes). The last page of a block also counts if only bytes
+// behind the block's end are missing, because nobody uses those.
 Pages filled(const char* from, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(from), end = begin + bytes;
   Pages pages{page_of(begin + page_bytes() - 1), page_of(end)};
@@ -86,7 +90,8 @@ Pages filled(const char* from, std::size_t bytes) {
 
 bool bit(Page page) { return sharing.file.bits().is_set(page); }
 
-// Calls `act` with each stretch of pages whose bit equals `shared`.
+// Calls act(from, upto) for each maximal range of pages whose bit equals `shared`, until a call returns false. Returns
+// whether none did.
 template <typename F>
 bool for_stretches(Pages pages, bool shared, F act) {
   for (Page from = pages.from; from < pages.upto;) {
@@ -133,8 +138,8 @@ bool can_write_file() {
   return sharing.file.is_ours() && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= file_bytes;
 }
 
-// Calls `act` with pieces of a stretch, so that only a small part of the memory that moves exists twice at a time.
-// Returns false if one failed.
+// Calls act(begin, end) for pieces of a stretch, each at most a huge page, so that only one piece of the moving memory
+// exists twice at a time. Returns false if a call did.
 template <typename F>
 bool for_pieces(Page from, Page upto, F act) {
   const auto piece = static_cast<Page>(huge_page_bytes >> page_shift());
@@ -145,8 +150,8 @@ bool for_pieces(Page from, Page upto, F act) {
   return true;
 }
 
-// Moves private pages into the file. The kernel reads the content, so this is safe for memory that the program has made
-// unreadable.
+// Moves private pages into the file. Returns whether that succeeded. The kernel reads the content, by pwrite(), so
+// memory that the program has made unreadable causes an error and not a signal.
 bool share_piece(Page from, Page upto) {
   const std::size_t bytes = length(from, upto);
   const int file = sharing.file.descriptor();
@@ -171,7 +176,8 @@ bool share_stretch(Page from, Page upto) {
   return for_pieces(from, upto, share_piece);
 }
 
-// Waits until no peer copies from or to this heap. Returns false if one does not finish; it may have been stopped.
+// Waits until no peer copies from this heap (`kind` is readers) or to it (writers). Returns false if a peer has not
+// finished after `patience_ns`, for example because it has been stopped.
 bool no_peer_is_copying(std::atomic<std::uint32_t> Slot::* kind, std::int64_t patience_ns) {
   const std::int64_t limit = now_ns(CLOCK_MONOTONIC) + patience_ns;
   const std::uint32_t taken = std::min(sharing.file.header()->slots.load(), max_slots);
@@ -183,7 +189,7 @@ bool no_peer_is_copying(std::atomic<std::uint32_t> Slot::* kind, std::int64_t pa
   return true;
 }
 
-// While it exists, peers do not begin to copy, and this thread's signal handlers do not run.
+// While a Moving exists, peers do not begin to copy from or to this heap, and this thread's signal handlers do not run.
 class Moving {
  public:
   Moving() {
@@ -198,6 +204,7 @@ class Moving {
   }
   Moving(const Moving&) = delete;
   Moving& operator=(const Moving&) = delete;
+  // Returns whether no peer writes to this heap any more.
   bool is_safe() const { return no_peer_is_copying(&Slot::writers, writers_limit_ns); }
 
  private:
@@ -210,7 +217,7 @@ bool map_anonymous(Page from, Page upto) {
   return next_mmap(address_of(from), length(from, upto), PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
 }
 
-// Replaces a stretch of shared pages, to which nobody writes, by private memory with the same content.
+// Replaces a range of shared pages, to which nobody writes, by private memory with the same content.
 void copy_back(Page from, Page upto) {
   const std::size_t bytes = length(from, upto);
   char* at = address_of(from);
@@ -225,8 +232,8 @@ void copy_back(Page from, Page upto) {
   next_munmap(content, bytes);
 }
 
-// Same, but threads or peers may write to the pages in the meantime: the mapping changes atomically, and the kernel
-// copies each page from the file when it is next written.
+// Replaces a range of shared pages, to which threads or peers may be writing, by a private mapping of the same pages of
+// the file: mmap() changes the mapping atomically, and the kernel copies a page when it is next written.
 void copy_on_write(Page from, Page upto) {
   next_mmap(address_of(from), length(from, upto), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
             sharing.file.descriptor(), offset(from));
@@ -235,7 +242,7 @@ void copy_on_write(Page from, Page upto) {
 
 void unshare_stretch(Page from, Page upto, Content content, Users users) {
   sharing.file.bits().clear(from, upto);
-  if (content == Content::dropped) {  // no message is in flight there
+  if (content == Content::dropped) {  // no message is in flight in these pages
     map_anonymous(from, upto);
     free_file_pages(from, upto);
   } else if (!sharing.file.is_ours()) {
@@ -272,7 +279,7 @@ void unshare_pages(Pages pages, Content content) {
   sharing.shared_upto = 0;
 }
 
-// Returns whether a message has passed through the pages before, and records that one has.
+// Returns whether a message has passed through the first of these pages before, and records that one has now.
 bool has_seen_message(Pages pages) {
   if (settings().share_first) return true;
   const bool seen = sharing.seen.is_set(pages.from);
@@ -291,7 +298,7 @@ bool any_window(Pages pages) {
   return false;
 }
 
-// Returns whether peers have used enough of the moved pages for more pages to move.
+// Returns whether more pages may move into the file, by the limit that moved_in_advance describes.
 bool may_move() {
   const Header* mine = own_header();
   if (!mine || settings().share_first) return mine != nullptr;
@@ -306,7 +313,8 @@ bool may_move() {
   return moved < allowed;
 }
 
-// Shares those pages of the memory that are safe to share. Returns false if no page could move.
+// Shares those pages of [from, from + bytes) that are safe to share. Returns false if no page could move into the file;
+// true also if this message is the first one through the memory.
 bool share_locked(const char* from, std::size_t bytes, bool is_message) {
   const Pages all = touched(from, bytes);
   if (all.empty() || all.upto > heap_pages() || !own_header()) return false;
@@ -377,7 +385,7 @@ void unshare(const void* from, std::size_t bytes, Content content) {
   unshare_pages(pages, content);
   if (content == Content::dropped)
     for (Page page = pages.from; page < pages.upto; ++page)
-      if (sharing.stale.is_set(page)) map_anonymous(page, page + 1);  // else the file's content would reappear
+      if (sharing.stale.is_set(page)) map_anonymous(page, page + 1);  // or else the file's content would reappear
   errno = error;
 }
 

@@ -6,7 +6,7 @@
 namespace nearfield::heap {
 namespace {
 
-// Returns the number of pages between a page and the next multiple of `alignment`.
+// Returns the number of pages from `page` to the next multiple of `alignment`; 0 if `page` is one.
 Spans::Page ahead_of_aligned(Spans::Page page, Spans::Page alignment) {
   return ((page + alignment - 1) & ~(alignment - 1)) - page;
 }
@@ -19,15 +19,15 @@ Spans::SizeClass Spans::class_of(Page pages) {
   return {top - sub_bits + 1, static_cast<int>((pages >> (top - sub_bits)) & (sub_count - 1))};
 }
 
-// Returns the first list in which every span is long enough.
+// Returns the first size class in which every span has at least `pages` pages.
 Spans::SizeClass Spans::first_fit(Page pages) {
   const int top = std::bit_width(pages) - 1;
   const Page more = top < sub_bits ? 0 : (Page{1} << (top - sub_bits)) - 1;
   return class_of(pages + more);
 }
 
-// Returns the shortest sufficient span among the first few of a list; `none` if there is none. A close fit reduces
-// fragmentation.
+// Returns the shortest span of at least `pages` pages among the first 16 spans of a list; `none` if all are shorter. A
+// close fit reduces fragmentation.
 Spans::Page Spans::best_of(Page list, Page pages) const {
   constexpr int few = 16;
   Page best = none;
@@ -39,7 +39,7 @@ Spans::Page Spans::best_of(Page list, Page pages) const {
 }
 
 Spans::Page Spans::find(Page pages) const {
-  // A span of the list to which the requested size belongs may fit as well.
+  // The list of the requested size's own class may hold a span that is long enough, too.
   const SizeClass own = class_of(pages);
   if (const Page found = best_of(lists_[own.level][own.sub], pages); found != none) return found;
   const SizeClass from = first_fit(pages);
@@ -52,7 +52,7 @@ Spans::Page Spans::find(Page pages) const {
   return best_of(lists_[level][std::countr_zero(subs_[level])], pages);
 }
 
-// Returns how many pages of a free span may have been used since they were zero.
+// Returns the number of pages of a free span that may hold non-zero bytes; they are the span's first pages.
 Spans::Page Spans::used_part(Page first) const {
   if (table_[first].use == free_and_zero || first >= untouched_) return 0;
   return std::min(untouched_ - first, table_[first].pages);
@@ -98,7 +98,8 @@ void Spans::add(Page first, Page pages) {
   insert(merged(first));
 }
 
-// Coalesces a free span that is in no list with its free neighbours; the result is in no list either.
+// Coalesces a free span that is in no list with its free neighbours. Returns the first page of the result, which is in
+// no list either.
 Spans::Page Spans::merged(Page first) {
   const auto joined = [this](Page left, Page right) {
     const bool zero = used_part(left) == 0 && used_part(right) == 0;
@@ -123,7 +124,8 @@ void Spans::mark_taken(Page first) {
   untouched_ = std::max(untouched_, end_of(first));
 }
 
-// Splits what exceeds `pages` off a span that is in no list, and adds it to one. It is zero if the span is.
+// Shortens a span that is in no list to `pages` pages, and inserts the rest as a free span, which counts as zero if the
+// whole span was zero.
 void Spans::cut(Page first, Page pages) {
   const Page rest = table_[first].pages - pages;
   if (!rest) return;
@@ -174,7 +176,7 @@ bool Spans::resize(Page first, Page pages) {
     if (behind >= end_ || !is_free(behind) || had + table_[behind].pages < pages) return false;
     remove(behind);
     const std::uint32_t use = used_part(behind) == 0 ? free_and_zero : free_and_used;
-    set(first, had + table_[behind].pages, use);  // the split-off rest is zero if the absorbed span was
+    set(first, had + table_[behind].pages, use);  // the rest that cut() splits off is zero if the absorbed span was
   }
   cut(first, pages);
   set(first, pages, taken);
@@ -203,7 +205,7 @@ Spans::Page Spans::taken_span_that_ends_at(Page last) const {
 }
 
 void Spans::purge(Page keep, bool (*drop)(Page first, Page pages)) {
-  constexpr Page min_pages = 4;  // shorter spans do not justify the call
+  constexpr Page min_pages = 4;  // shorter spans do not justify a system call
   for (int level = level_count - 1; level >= 0 && idle_ > keep; --level)
     for (int sub = sub_count - 1; sub >= 0 && idle_ > keep; --sub)
       for (Page at = lists_[level][sub], next; at && idle_ > keep; at = next) {

@@ -20,11 +20,11 @@
 namespace nearfield::heap {
 namespace {
 
-// ---- threads
+// ---- harmless threads
 
-// A thread that is known to be harmless (users.hpp).
+// A record of a thread that is known to be harmless (users.hpp).
 struct HarmlessThread {
-  std::atomic<pid_t> id{0};  // 0: free slot; -1: being started
+  std::atomic<pid_t> id{0};  // 0: the record is free; -1: the thread is being started
   void* (*start)(void*) = nullptr;
   void* argument = nullptr;
 };
@@ -35,6 +35,7 @@ constinit bool have_key = false;
 
 pid_t own_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
+// Returns whether the start function of a thread lies in a library whose threads are harmless.
 bool is_harmless_start(const void* function) {
   static constexpr const char* libraries[] = {"libpmix.",    "libprrte.",         "libopen-pal.",     "libopen-rte.",
                                               "libucs.",     "libevent",          "mca_pmix_",        "mca_ess_",
@@ -51,7 +52,7 @@ bool is_harmless_start(const void* function) {
 void* run_harmless_thread(void* given) {
   auto* thread = static_cast<HarmlessThread*>(given);
   thread->id.store(own_thread());
-  pthread_setspecific(at_thread_end, thread);  // its destructor runs however the thread ends
+  pthread_setspecific(at_thread_end, thread);  // the key's destructor runs however the thread ends
   return thread->start(thread->argument);
 }
 
@@ -71,7 +72,7 @@ bool is_harmless_thread(pid_t id) {
 
 // ---- directories in /proc
 
-struct Entry {  // as getdents64 writes it; readdir() would allocate
+struct Entry {  // the layout that getdents64 writes; readdir() would allocate memory
   std::uint64_t inode;
   std::int64_t offset;
   unsigned short length;
@@ -79,8 +80,8 @@ struct Entry {  // as getdents64 writes it; readdir() would allocate
   char name[1];
 };
 
-// Calls `is_harmless` with the number in each entry's name. Returns whether all are harmless; false if the directory
-// cannot be read.
+// Calls `is_harmless` with the number that is the name of each entry of a directory. Returns whether it returned true
+// for all of them; false if the directory cannot be read.
 template <typename F>
 bool all_entries(const char* path, F is_harmless) {
   const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -99,6 +100,7 @@ bool all_entries(const char* path, F is_harmless) {
   return all && length == 0;
 }
 
+// Returns whether the caller is the program's first thread and all other threads are harmless.
 bool only_harmless_threads() {
   const pid_t caller = own_thread();
   if (caller != getpid()) return false;
@@ -116,7 +118,7 @@ bool is_harmless_device(const struct stat& file) {
   return false;
 }
 
-// Returns whether the descriptor cannot retain addresses of pages.
+// Returns whether the file behind the descriptor cannot retain addresses of pages.
 bool is_harmless_file(int descriptor) {
   struct stat file{};
   if (fstat(descriptor, &file) != 0) return true;  // closed in the meantime

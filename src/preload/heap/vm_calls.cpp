@@ -1,7 +1,7 @@
-// process_vm_readv and process_vm_writev, by which MPIs copy long messages inside a node (cross-memory attach): the
-// copy is done in user space if the other process's memory is a shared heap, else by the kernel as before. Matching,
-// order, collectives, threads and one-sided calls remain the MPI's own; it cannot observe a difference. Intel MPI makes
-// these calls through syscall(), which kernel_call.cpp implements.
+// Interposes on process_vm_readv and process_vm_writev, by which MPIs copy long messages inside a node (cross-memory
+// attach): copies in user space if the other process's memory lies in shared pages of its heap, else by the kernel.
+// Message matching and order, collectives, threads and one-sided calls remain the MPI's; the MPI cannot observe a
+// difference. Intel MPI makes these calls through syscall(), which kernel_call.cpp replaces.
 #include <dlfcn.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -31,9 +31,9 @@
 namespace nearfield::heap {
 namespace {
 
-constexpr std::size_t shortest_counted = 64;      // MPIs try the call with a few bytes at start-up
-constexpr std::size_t min_shared_message = 4096;  // bytes: sharing does not pay for shorter messages
-constexpr std::size_t min_mixed = 16384;          // bytes: from here on a partial copy by the kernel pays
+constexpr std::size_t shortest_counted = 64;      // bytes; at start-up, MPIs test the calls with fewer
+constexpr std::size_t min_shared_message = 4096;  // bytes; sharing does not pay for shorter messages
+constexpr std::size_t min_mixed = 16384;          // bytes in shared pages: with fewer, the kernel copies all
 
 std::size_t total(const iovec* list, unsigned long count) {
   std::size_t bytes = 0;
@@ -41,11 +41,11 @@ std::size_t total(const iovec* list, unsigned long count) {
   return bytes;
 }
 
-// Returns whether this code belongs to a library by which MPIs copy. `caller` is nullptr if unknown.
+// Returns whether `caller`, a code address, lies in a library by which MPIs copy; false if it is nullptr, for unknown.
 bool is_of_mpi(const void* caller) {
   static constexpr const char* libraries[] = {
       "libmpi", "libopen-pal", "mca_btl_", "mca_smsc_", "libuct", "libucp", "libnearfield_collectives"};
-  static std::atomic<const void*> latest{nullptr};  // the last caller for which that was so
+  static std::atomic<const void*> latest{nullptr};  // the last caller in such a library
   if (!caller || caller == latest.load(std::memory_order_relaxed)) return caller != nullptr;
   Dl_info info;
   if (!dladdr(caller, &info) || !info.dli_fname) return false;
@@ -65,13 +65,14 @@ Copy routine_for(const Peer& peer, std::size_t bytes) {
   return (is_far ? settings().stream_when_far : settings().stream).has(bytes) ? streaming : copy_plain;
 }
 
-// One call. `path` says how it was done, or why the kernel must do it.
+// A call of process_vm_readv or process_vm_writev, and its progress. `path`: how the message is copied, or why the
+// kernel copies it.
 struct Call {
   pid_t pid;
   Pieces local, remote;
   std::size_t bytes;
   bool writes;
-  bool is_message;  // made by an MPI library, so the program accesses neither side's memory during the call
+  bool is_message;  // an MPI library makes the call, so neither program accesses the message's memory during the call
   Owner owner;      // of the other process's memory
   CopyPath path = CopyPath::kernel_not_in_heap;
 
@@ -81,8 +82,8 @@ struct Call {
   }
 };
 
-// Copies a message cooperatively with its sender if it is one piece in shared pages on both sides. Returns whether it
-// was copied.
+// Copies a message cooperatively with its sender (cooperative_copy.hpp) if the message is contiguous and lies in shared
+// pages on both sides. Returns whether the message was copied.
 bool try_cooperative_copy(Call& call, Peer& peer, char* mapped, std::size_t length, Copy copy) {
   if (call.writes || length != call.bytes || !settings().cooperate.has(length)) return false;
   if (call.owner == Owner::is_busy || !in_heap(call.local.at())) return false;
@@ -95,7 +96,8 @@ bool try_cooperative_copy(Call& call, Peer& peer, char* mapped, std::size_t leng
   return result != Cooperation::not_requested;
 }
 
-// Copies a stretch that is not shared. Returns the number of bytes copied; 0 or less on failure.
+// Copies a contiguous part of a message without shared pages: through the peer's bounce buffer, or by the kernel.
+// Returns the number of bytes copied; 0 or less on failure.
 ssize_t copy_private(Call& call, Peer& peer, std::size_t length) {
   if (!call.writes && call.is_message) {
     const auto from = reinterpret_cast<std::uintptr_t>(call.remote.at());
@@ -106,7 +108,7 @@ ssize_t copy_private(Call& call, Peer& peer, std::size_t length) {
                            0);
 }
 
-// Copies a message of which nothing is copied out of shared pages.
+// Copies a message, or the rest of it, without shared pages. Returns the number of bytes copied; -1 on failure.
 ssize_t copy_private_message(Call& call, Peer& peer, const Original& original) {
   if (!peer.bounce()) return original.without_heap();
   std::size_t done = 0;
@@ -119,8 +121,8 @@ ssize_t copy_private_message(Call& call, Peer& peer, const Original& original) {
   return static_cast<ssize_t>(done);
 }
 
-// Copies as long as both sides, the kind of pages and the mapping are contiguous. Returns the number of bytes; 0 or
-// less on failure.
+// Copies the next part of a message that is contiguous on both sides and lies in pages of one kind, shared or private,
+// and in one window. Returns the number of bytes copied; 0 or less on failure.
 ssize_t copy_stretch(Call& call, Peer& peer, Copy copy) {
   const auto address = reinterpret_cast<std::uintptr_t>(call.remote.at());
   std::size_t length = min_length(call.local, call.remote);
@@ -143,7 +145,7 @@ ssize_t copy_stretch(Call& call, Peer& peer, Copy copy) {
   return static_cast<ssize_t>(length);
 }
 
-// Returns how many bytes of a message lie in shared pages.
+// Returns how many bytes of a message lie in shared pages of the peer.
 std::size_t count_shared(Peer& peer, Pieces remote) {
   std::size_t shared = 0;
   while (!remote.done()) {
@@ -156,7 +158,8 @@ std::size_t count_shared(Peer& peer, Pieces remote) {
   return shared;
 }
 
-// Copies everything, or as much as the kernel would before it reaches unmapped memory.
+// Copies a message. Returns the number of bytes copied, fewer than the message's if unmapped memory follows, as
+// process_vm_readv does; -1 if none could be copied.
 ssize_t copy_stretches(Call& call, Peer& peer) {
   const Copy copy = routine_for(peer, call.bytes);
   call.path = copy == copy_plain ? CopyPath::user : CopyPath::user_streaming;
@@ -170,13 +173,14 @@ ssize_t copy_stretches(Call& call, Peer& peer) {
   return static_cast<ssize_t>(done);
 }
 
-// Returns whether to request that the peer shares a message that is not, or not entirely, shared.
+// Returns whether to request that the peer shares the pages of a message not all of which are shared.
 bool should_request_share(const Call& call, Peer& peer) {
   return call.remote.count() == 1 && call.bytes >= min_shared_message && peer.may_share();
 }
 
-// Copies a message from or to a peer with a heap: the shared parts in user space if they are large enough, the rest by
-// the kernel.
+// Copies a message from or to the heap of a peer: in user space if all of its pages are shared; if at least half of it
+// and min_mixed bytes are, those parts in user space and the rest by the kernel; else by the kernel. Returns the number
+// of bytes copied; -1 on failure.
 ssize_t copy_with_peer(Call& call, Peer& peer, const Original& original) {
   const Copying copying(peer, call.writes);
   const std::size_t shared = count_shared(peer, call.remote);
@@ -188,7 +192,7 @@ ssize_t copy_with_peer(Call& call, Peer& peer, const Original& original) {
   const std::size_t bytes = call.remote.length();
   ssize_t done;
   {
-    // Pages must not move while this process writes a message to them.
+    // While this process writes a message to the peer, the peer's pages must not move: only a hint is posted.
     const ShareRequest request(peer, from, bytes, call.is_message && !call.writes);
     done = is_mixed ? copy_stretches(call, peer) : copy_private_message(call, peer, original);
   }
@@ -199,8 +203,8 @@ ssize_t copy_with_peer(Call& call, Peer& peer, const Original& original) {
 }  // namespace
 
 ssize_t cma_transfer(const Original& original, const void* caller, Owner owner) {
-  // A message has arrived although this library's MPI_Init was not called. MPIs also read their own memory, inside
-  // MPI_Init, to find out whether they may.
+  // An MPI copies a message, but MPI_Init has not passed through mpi_calls.cpp. Copies from this process itself do not
+  // count: inside MPI_Init, MPIs test on their own memory whether they may make the call.
   if (!heap_is_open() && original.pid != getpid() && is_of_mpi(caller)) open_when_initialized();
   Call call{original.pid,
             {original.local, original.local_count},

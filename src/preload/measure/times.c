@@ -1,5 +1,5 @@
-// Linked to a program by `nearfield rewrite --measure`: each rank writes the time between MPI_Init and MPI_Finalize,
-// and how much of it was spent in calls that send, receive or wait for messages.
+// Linked to a program by `nearfield rewrite --measure`: each rank writes the seconds between MPI_Init and MPI_Finalize,
+// and how many of these it has spent in calls that send, receive or wait for messages.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>

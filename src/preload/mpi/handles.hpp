@@ -1,5 +1,5 @@
-// For libraries that are preloaded before the MPI library is loaded: its functions and predefined handles, looked up on
-// first use.
+// The MPI library's functions and predefined handles, looked up on first use: for libraries that are preloaded before
+// the MPI library is loaded.
 #pragma once
 
 #include <mpi.h>
@@ -20,7 +20,7 @@
 
 namespace nearfield {
 
-// Returns whether handles and constants have the same form as in the loaded MPI library.
+// Returns whether this library was compiled for the ABI of the loaded MPI library: whether handles and constants agree.
 inline bool is_built_for_the_library() {
 #ifdef OPEN_MPI
   constexpr bool built_for_openmpi = true;

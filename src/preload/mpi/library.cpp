@@ -10,7 +10,8 @@
 namespace nearfield {
 namespace {
 
-// Callback of dl_iterate_phdr: stops at the first library named libmpi* that contains MPI itself.
+// Callback of dl_iterate_phdr: stops at the first library named libmpi* that defines PMPI_Init, and returns its handle
+// in `result`.
 int open_if_mpi(dl_phdr_info* object, std::size_t, void* result) {
   const char* slash = object->dlpi_name ? std::strrchr(object->dlpi_name, '/') : nullptr;
   if (!slash || std::strncmp(slash, "/libmpi", 7) != 0) return 0;

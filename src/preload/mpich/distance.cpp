@@ -18,7 +18,7 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-// Directories named <stem><number>: cpu12, but not cpufreq.
+// Returns the entries of a folder that are named <stem><number>: cpu12, but not cpufreq.
 std::vector<fs::path> numbered(const fs::path& folder, std::string_view stem) {
   std::vector<fs::path> found;
   std::error_code failed;
@@ -36,7 +36,7 @@ void add(std::vector<Cpus>& objects, const Cpus& cpus) {
   if (cpus.any() && std::find(objects.begin(), objects.end(), cpus) == objects.end()) objects.push_back(cpus);
 }
 
-// Kernels before 5.1 have only the second name.
+// Returns the CPUs that the file `name` lists, or else the file `old_name`: kernels before 5.1 have only the latter.
 Cpus either(const fs::path& folder, const char* name, const char* old_name) {
   const Cpus cpus = parse_cpu_list(first_line(folder / name));
   return cpus.any() ? cpus : parse_cpu_list(first_line(folder / old_name));

@@ -73,7 +73,7 @@ void Peers::take_bindings(const Rules& rules) {
 void Peers::look_up(MPI_Comm comm) {
   void* table = nullptr;
   int is_there = 0;
-  // An invalid handle: the send itself reports the error.
+  // If the handle is invalid, the send itself reports the error.
   if (comm == MPI_COMM_NULL || NEARFIELD_PMPI(MPI_Comm_get_attr)(comm, keyval_, &table, &is_there) != MPI_SUCCESS) {
     last_comm_ = MPI_COMM_NULL;
     last_table_ = nullptr;

@@ -33,7 +33,7 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
-// Returns the text before and after the first colon.
+// Returns the text before and after the first colon. Throws Malformed, which cites `form`, if there is no colon.
 std::pair<std::string_view, std::string_view> halves(std::string_view part, const char* form) {
   const std::size_t colon = part.find(':');
   if (colon == std::string_view::npos) throw Malformed(quoted(part) + " is not of the form " + form);

@@ -26,7 +26,7 @@ struct State {
   Persistent persistent;
 };
 
-// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+// Returns the state, which is never destroyed, because programs may finalise MPI in exit handlers.
 State& state() {
   static State& only = *new State;
   return only;
@@ -36,8 +36,8 @@ void say(const std::string& reason) {
   std::fprintf(stderr, "nearfield: the MPICH shim steps aside: %s\n", reason.c_str());
 }
 
-// Returns why the library is not supported; empty if this file was compiled for it. Uses nothing that depends on the
-// MPI's ABI.
+// Returns the reason why the loaded MPI library is not supported; empty if this file was compiled for it. Uses no
+// handle or constant, since these depend on the MPI's ABI.
 std::string unsupported_library() {
   void* get_version = find_mpi_function("PMPI_Get_library_version");
   if (!get_version) return "this MPI does not tell its name";
@@ -93,11 +93,11 @@ void after_init() {
   if (is_done) return;
   is_done = true;
   if (const std::string reason = unsupported_library(); !reason.empty()) {
-    if (rank_from_environment() <= 0) say(reason);  // or without a launcher
+    if (rank_from_environment() <= 0) say(reason);  // on rank 0, or without a launcher
     return;
   }
   const ParsedConfig wanted = parse_config();
-  // Collective, so every rank calls it, whatever it has found out.
+  // open() is collective, so every rank calls it, even if it then disables the shim.
   const bool is_any = state().peers.open(wanted.rules, wanted.classes);
   const std::string reason = disabled_reason(wanted);
   int rank = 0;

@@ -1,4 +1,4 @@
-// Parses the user's two strings, and determines the class of a peer. Independent of transports.
+// Parses the two parameters of the component, and determines the class of a peer. Independent of transports.
 #include "classes.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@ static const char* const distance_names[DISTANCES] = {NEARFIELD_EACH_DISTANCE(NE
 struct key {
   const char* name;
   size_t offset;   // in struct limits
-  size_t minimum;  // Open MPI's headers require this much
+  size_t minimum;  // in bytes; Open MPI's headers require this much
 };
 static const struct key keys[] = {
     {"eager_limit", offsetof(struct limits, eager_limit), 256},
@@ -33,13 +33,15 @@ struct word {
   size_t length;
 };
 
+// Writes the parser's error message: `what`, the word, the position of `where` and a hint. Returns false.
 static bool fail_at(struct parser* p, const char* where, const char* what, struct word word, const char* hint) {
   snprintf(p->error, p->error_size, "%s '%.*s' at character %d%s%s", what, (int)word.length, word.start,
            (int)(where - p->text) + 1, *hint ? ", " : "", hint);
   return false;
 }
 
-// Returns the text up to one of the separators, or to the end.
+// Returns the word from the present position up to one of the separators or the end of the text, and moves the position
+// behind the word.
 static struct word next_word(struct parser* p, const char* separators) {
   struct word word = {p->at, strcspn(p->at, separators)};
   p->at += word.length;
@@ -50,7 +52,7 @@ static bool equals(struct word word, const char* name) {
   return strlen(name) == word.length && strncmp(word.start, name, word.length) == 0;
 }
 
-// Returns the edit distance.
+// Returns the edit distance of a word and a name of at most 63 characters.
 static size_t edits(struct word word, const char* name) {
   size_t row[64], n = strlen(name);
   for (size_t j = 0; j <= n; ++j) row[j] = j;
@@ -69,6 +71,8 @@ static size_t edits(struct word word, const char* name) {
 static const char* distance_name(int i) { return distance_names[i]; }
 static const char* key_name(int i) { return keys[i].name; }
 
+// Returns the index of the name that equals the word. If there is none, returns -1 and writes an error message with the
+// nearest name.
 static int find_name(struct parser* p, struct word word, const char* kind, int n, const char* (*name)(int)) {
   int nearest = 0;
   for (int i = 0; i < n; ++i) {
@@ -106,7 +110,7 @@ static bool parse_value(struct parser* p, const struct key* key, struct limits* 
   return *value >= key->minimum || fail_at(p, word.start, "too small", word, hint);
 }
 
-// key=value,key=value
+// Parses key=value,key=value.
 static bool parse_limits(struct parser* p, struct limits* limits) {
   unsigned seen = 0;
   for (;; ++p->at) {
@@ -122,6 +126,7 @@ static bool parse_limits(struct parser* p, struct limits* limits) {
   }
 }
 
+// Parses DISTANCE:key=value,key=value.
 static bool parse_rule(struct parser* p, struct rules* rules) {
   const struct word name = next_word(p, ":;");
   const int distance = find_name(p, name, "unknown distance", DISTANCES, distance_name);
@@ -133,7 +138,7 @@ static bool parse_rule(struct parser* p, struct rules* rules) {
   return parse_limits(p, &rules->limits[distance]);
 }
 
-// RANK-RANK:DISTANCE
+// Parses RANK-RANK:DISTANCE.
 static bool parse_pair(struct parser* p, struct rules* rules) {
   size_t a, b;
   const struct word first = next_word(p, "-:;");
@@ -155,6 +160,7 @@ static bool parse_pair(struct parser* p, struct rules* rules) {
   return true;
 }
 
+// Calls `item` for each part of the text between semicolons, until it returns false. Returns whether it never did.
 static bool parse_each(struct parser* p, struct rules* rules, bool (*item)(struct parser*, struct rules*)) {
   while (*p->at) {
     if (!item(p, rules)) return false;
@@ -201,7 +207,8 @@ bool rules_have_class(const struct rules* rules, int class_index) {
   return class_index == DEFAULT_CLASS || rules->given[class_index];
 }
 
-// As in src/topology/distance.hpp: a NUMA node may span packages, and a pair across them is not same-numa.
+// Returns the distance for Open MPI's locality flags. As in src/topology/distance.hpp, a NUMA node may span packages,
+// and two ranks in different packages are not same-numa.
 static int distance_of(uint16_t locality) {
   if (locality & (OPAL_PROC_ON_CORE | OPAL_PROC_ON_HWTHREAD)) return same_core;
   if (locality & OPAL_PROC_ON_L2CACHE) return shared_l2;

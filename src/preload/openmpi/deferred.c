@@ -1,4 +1,5 @@
-// The FIFO queue of deferred fragments. It registers for Open MPI's progress when the first one is sent.
+// The FIFO queue of deferred fragments. The first send registers a progress callback with Open MPI, which drains the
+// queue.
 #include "deferred.h"
 
 #include <opal/runtime/opal_progress.h>
@@ -57,12 +58,14 @@ void deferred_free(mca_btl_base_descriptor_t* fragment) {
   free(d);
 }
 
-// Completes the copy that vader sent; the sender of the deferred fragment has been notified already.
+// Completion callback of the fragment that vader sends in place of a deferred one. Does nothing, because the callback
+// of the deferred fragment has been called already.
 static void copy_is_done(mca_btl_base_module_t* module, struct mca_btl_base_endpoint_t* endpoint,
                          mca_btl_base_descriptor_t* copy, int status) {
   (void)module, (void)endpoint, (void)copy, (void)status;
 }
 
+// Copies a deferred fragment into a fragment of vader and sends that. Returns false if vader has none.
 static bool send_copy(struct deferred* d) {
   const uint32_t flags = (d->super.des_flags & MCA_BTL_DES_FLAGS_PRIORITY) | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
   mca_btl_base_descriptor_t* copy = vader->btl_alloc(vader, d->peer->vader, d->super.order, d->segment.seg_len, flags);
@@ -74,6 +77,7 @@ static bool send_copy(struct deferred* d) {
   return false;
 }
 
+// Progress callback: sends deferred fragments as long as vader has fragments. Returns the number sent.
 static int progress(void) {
   static bool inside;
   int done = 0;

@@ -1,5 +1,5 @@
-// Maps the address of a message to the module of its sender's class: a search in the few mapped segments, which tries
-// the last hit first; nothing is searched if all peers are of one class.
+// Maps the address of a message to the module of its sender's class, by a binary search in the mapped segments. The
+// last hit is tried first, and there is no search if all peers are in one class.
 #include "upcall.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ struct segment {
 
 static struct segment* segments;  // sorted, disjoint
 static size_t n_segments;
-static struct segment last;          // the last hit; empty at first
-static mca_btl_base_module_t* only;  // not NULL: the module of all peers
+static struct segment last;          // the segment of the last hit; empty at first
+static mca_btl_base_module_t* only;  // the module of all peers if they are in one class; else NULL
 static mca_btl_base_module_t* class_modules;
 static mca_btl_base_module_recv_cb_fn_t receivers[MCA_BTL_TAG_MAX];
 
@@ -44,8 +44,9 @@ int upcall_set_peers(mca_btl_base_module_t* modules) {
   return OPAL_SUCCESS;
 }
 
-// ---- for every message
+// ---- called for every message
 
+// Returns the module of the segment that contains the address; vader's if there is none.
 static mca_btl_base_module_t* search(uintptr_t address) {
   size_t low = 0, high = n_segments;
   while (low < high) {
@@ -66,6 +67,7 @@ static inline mca_btl_base_module_t* module_of(uintptr_t address) {
   return search(address);
 }
 
+// The receiver that Open MPI calls in place of pml/ob1's: calls the latter with the module of the sender's class.
 static void translate(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t* message,
                       void* data) {
   if (module == vader) module = module_of((uintptr_t)message->des_segments[0].seg_addr.pval);

@@ -1,5 +1,5 @@
-// Keeps the histories of all bytes that the recorded thread has accessed since MPI_Init, in pages that are made when they
-// are first needed.
+// Stores the histories of all bytes that the recorded thread has accessed since MPI_Init, in a two-level table of pages
+// that are allocated at the first access.
 #define _GNU_SOURCE
 #include "accesses.h"
 
@@ -11,14 +11,14 @@
 
 enum { PAGE_BITS = 12, PAGE = 1 << PAGE_BITS, LEAF_BITS = 17, ROOT_BITS = 47 - LEAF_BITS - PAGE_BITS };
 
-// The histories of one page of the program's memory. For each byte, `history` is a hash of its earlier values and of how
-// often each was read; `reads` counts the reads of its present value.
+// The histories of one page of the program's memory. For each byte, `history` is a hash of the byte's earlier values
+// and of how often each of them was read; `reads` counts the reads of the present value.
 typedef struct {
   uint32_t history[PAGE], reads[PAGE];
 } page;
 
 static struct {
-  page*** root;  // by the highest bits of an address, then by the next ones
+  page*** root;  // indexed by the highest bits of an address, its elements by the next bits
   uintptr_t last;
   page* last_page;
 } shadow NF_STATE;
@@ -30,7 +30,8 @@ static void* zeroed(size_t bytes) {
   return made;
 }
 
-// Returns the page of an address; NULL if there is none and `is_made` is 0.
+// Returns the histories of the page that contains an address. If there are none yet, allocates them or, if `is_made` is
+// 0, returns NULL.
 static page* page_of(uintptr_t address, int is_made) {
   uintptr_t number = address >> PAGE_BITS;
   if (number == shadow.last && shadow.last_page) return shadow.last_page;
@@ -49,12 +50,12 @@ void nf_record_accesses(int whether) { is_recorded = whether; }
 // A part of a range of memory that lies in one page.
 typedef struct {
   uintptr_t address;
-  size_t first, count;  // the bytes of the page
-  page* of;
+  size_t first, count;  // offset of the first byte in the page, and number of bytes
+  page* of;             // the histories of the page
 } part;
 
-// Moves to the next part of the range that ends at `end`; the first call needs an empty part at the range's begin.
-// Returns 0 if there is no further part.
+// Advances `at` to the next part of the range that ends at `end`. The first call requires an empty part at the begin of
+// the range. Returns 0 if there is no further part.
 static int next_part(part* at, uintptr_t end, int is_made) {
   at->address += at->count;
   if (at->address >= end) return 0;
@@ -70,6 +71,7 @@ void nf_add_read(const void* data, size_t bytes) {
     for (size_t i = 0; i < at.count; ++i) ++at.of->reads[at.first + i];
 }
 
+// Updates the histories of bytes that are about to get new values.
 static void overwrite(page* of, size_t first, size_t count, const unsigned char* values) {
   for (size_t i = first; i < first + count; ++i) {
     uint32_t mixed = (of->history[i] ^ (of->reads[i] << 8 | *values++)) * 0x9E3779B1u + 1;

@@ -1,5 +1,5 @@
-// The program's clocks: each reading is a millisecond after the previous one, so that times which a program prints, or
-// on which its decisions depend, are the same in each run.
+// Replaces the program's clocks: each reading is a millisecond after the previous one, so that times which a program
+// prints, or on which its decisions depend, are the same in each run.
 #include <sys/time.h>
 #include <time.h>
 

@@ -25,8 +25,8 @@ void nf_add(nf_digest* digest, const void* data, size_t bytes) {
 
 uint64_t nf_hash_of(const nf_digest* digest) { return mixed(mixed(digest->hash, digest->unread), digest->bytes); }
 
-// Addresses of programs, libraries and stacks lie in this range on Linux; as doubles such words are denormal, below
-// 1e-309.
+// Addresses of programs, libraries and stacks lie in this range on Linux. Read as doubles, such words are denormal,
+// below 1e-309, so they are rarely a program's numbers.
 int nf_is_address(uint64_t word) { return word >= 0x550000000000u && word <= 0x7fffffffffffu; }
 
 void nf_add_memory(nf_digest* digest, const void* data, size_t bytes) {

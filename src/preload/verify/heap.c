@@ -1,5 +1,6 @@
 // The program's heap: zeroed blocks at the same addresses in each run, in one range of memory. The linker redirects the
-// program's own calls of malloc and related functions here (--wrap); C libraries allocate from their own heap.
+// program's own calls of malloc and related functions to this file (--wrap); libraries allocate from the C library's
+// heap.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -13,10 +14,10 @@ enum { HEADER = 64, CLASSES = 48, PAGE = 4096 };
 #define BASE ((char*)0x100000000000)  // far from where Linux puts programs, libraries and stacks
 
 typedef struct block {
-  size_t bytes, capacity, padding;  // `padding`: inserted before the block by a larger alignment
+  size_t bytes, capacity, padding;  // `padding`: bytes in front of the data, for an alignment of more than HEADER
   unsigned serial;
   int is_live;
-  struct block* next;  // in the class's free list
+  struct block* next;  // in the free list of the size class
 } block;
 
 static struct {
@@ -70,7 +71,7 @@ static void* allocated(size_t bytes, size_t alignment) {
     found->bytes = bytes;
     found->serial = ++heap->serial;
     found->is_live = 1;
-    if (found->padding) {  // the header is located from the data
+    if (found->padding) {  // block_of() looks for a header in front of the data
       block* copy = (block*)(data + found->padding - HEADER);
       *copy = *found;
     }
@@ -144,8 +145,8 @@ int __wrap_posix_memalign(void** data, size_t alignment, size_t bytes) {
   return made ? 0 : ENOMEM;
 }
 
-// C++'s operators new and delete. A C++ library frees what the program has allocated and vice versa, so these replace
-// the library's own.
+// C++'s operators new and delete. A C++ library frees blocks that the program has allocated and vice versa, so these
+// definitions replace the library's own.
 void* _Znwm(size_t bytes) { return allocated(bytes, HEADER); }
 void* _Znam(size_t bytes) { return allocated(bytes, HEADER); }
 void* _ZnwmRKSt9nothrow_t(size_t bytes, void* tag) { return (void)tag, allocated(bytes, HEADER); }

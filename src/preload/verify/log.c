@@ -1,5 +1,5 @@
-// A rank's log, and digests of its memory at each check: the heap's blocks, the stack arrays that the program has
-// registered, and its static variables. After each 2 GiB only every second of the places so far is checked.
+// A rank's log, and the digests of its memory at each check: of the heap's blocks, the registered stack arrays and the
+// static variables. Each time that 2 GiB have been hashed, the number of further checks is halved.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
@@ -25,7 +25,8 @@ extern char __data_start[], _edata[], __bss_start[], _end[], __start_nf_state[],
 
 static const char* folder(void) { return getenv("NEARFIELD_VERIFY"); }
 
-// The rank's output goes to files of its own, since the order in which a launcher prints lines of several ranks varies.
+// Redirects the rank's output to files of its own, since the order in which a launcher prints the lines of several
+// ranks varies.
 __attribute__((constructor)) static void keep_output(void) {
   static const char* const names[] = {"stdout", "stderr"};
   for (int i = 0; folder() && i < 2; ++i) {
@@ -77,7 +78,7 @@ static void check_named(const char* name, const char* data, size_t bytes) {
   nf_log("array %s %zu %016lx %016lx", name, bytes, nf_hash_of(&digest), nf_hash_histories(data, bytes));
 }
 
-// Static variables, except those of these files, which are contiguous.
+// Logs the digest of a section of static variables, without those of this layer (NF_STATE), which are contiguous.
 static void check_static(const char* from, const char* to) {
   if (from <= __start_nf_state && __stop_nf_state <= to) {
     check_named("static", from, (size_t)(__start_nf_state - from));
@@ -98,7 +99,7 @@ void nf_check_memory(const char* where) {
 }
 
 void nf_check_freed(const void* data, size_t bytes, unsigned serial) {
-  enum { SMALL = 256 };  // strings and objects are short-lived; they are checked at the places
+  enum { SMALL = 256 };  // bytes; shorter blocks, such as strings and objects, are checked only by nf_check_memory()
   if (!state.file || bytes < SMALL) return;
   nf_log("place free");
   check_block(data, bytes, serial);

@@ -1,13 +1,13 @@
-// Payloads of messages, and blocking sends and receives. Each message is added to the digest of its stream: all
-// messages to one rank with one tag. So neither the order between streams nor the division of a stream into messages
-// matters. Received data needs no digest of its own: another rank has sent it, and its destination is checked in
-// memory.
+// Payloads of messages, and blocking sends and receives. Each message that is sent is added to the digest of its
+// stream, which consists of all messages to one rank with one tag. So neither the order of messages of different
+// streams nor the division of a stream into messages matters. Received data need no digest of their own: another rank
+// has sent them, and the memory that they are written to is checked.
 #include <stdlib.h>
 #include <string.h>
 
 #include "verify.h"
 
-enum { LOGGED = 10000 };  // messages per stream; beyond that only the sum is logged
+enum { LOGGED = 10000 };  // messages per stream after which the digest is logged; then only at the end
 
 typedef struct stream {
   struct stream* next;
@@ -33,6 +33,7 @@ static stream* stream_of(int peer, int tag) {
   return streams = made;
 }
 
+// Returns the rank in MPI_COMM_WORLD of a rank of `comm`; for an intercommunicator `peer` itself.
 static int world_rank(int peer, MPI_Comm comm) {
   MPI_Group group, world;
   int is_inter, found;
@@ -89,7 +90,7 @@ void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
     add_access(payload->data, payload->bytes);
     return;
   }
-  // Which bytes belong to the type is what MPI_Unpack writes.
+  // The bytes that belong to the type are those that MPI_Unpack writes.
   int size, at = 0;
   PMPI_Pack_size(payload->count, payload->type, MPI_COMM_SELF, &size);
   char *packed = __real_malloc((size_t)size), *mask = __real_calloc(1, payload->span);
@@ -146,6 +147,7 @@ int MPI_Finalize(void) {
 
 typedef int (*sending)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 
+// Logs a message, sends it by the nonblocking function `how`, and waits for the end of the send.
 static int sent(sending how, const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
   MPI_Request request;
   nf_sent(buffer, count, type, peer, tag, comm);

@@ -1,19 +1,20 @@
-// Nonblocking sends and receives. Forbidden accesses before completion show in every run: a receive goes to separate
-// memory and is copied into the buffer only when the program has waited for it, so that a program which reads early
-// reads old data; and a write to a buffer that is being sent is reported.
+// Nonblocking sends and receives. Makes forbidden accesses before completion visible in every run: a receive goes to a
+// separate buffer, which is copied into the program's buffer only when the program has waited for the receive, so that
+// a program which reads too early reads old data; and a write to a buffer that is being sent is logged.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "verify.h"
 
+// A nonblocking operation, from its call to the end of the program's wait for it.
 typedef struct pending {
   struct pending* next;
   MPI_Request request;
-  const MPI_Request* variable;  // handles are not unique: MPICH uses one for all completed sends
+  const MPI_Request* variable;  // the program's, because handles are not unique: MPICH has one for all completed sends
   nf_payload payload;
-  char* arrived;  // of a receive: a buffer as long as the payload's span
-  uint64_t before;
+  char* arrived;    // of a receive: the separate buffer, as long as the payload's span; NULL for a send
+  uint64_t before;  // hash of the payload when the operation started
   int is_persistent, is_started, peer, tag;
   MPI_Comm comm;
 } pending;
@@ -65,6 +66,7 @@ static pending* find(const MPI_Request* variable) {
   return found;
 }
 
+// Returns the buffer to pass to MPI for a receive.
 static void* receive_buffer(const pending* of) {
   return of->arrived ? of->arrived + ((char*)of->payload.buffer - of->payload.data) : of->payload.buffer;
 }
@@ -79,6 +81,7 @@ static void start(pending* what) {
   }
 }
 
+// Copies what a receive has written to the separate buffer into the program's buffer.
 static void deliver(const pending* what) {
   const nf_payload* to = &what->payload;
   nf_add_message(to, what->peer, 1);
@@ -118,7 +121,7 @@ static pending* new_receive(void* buffer, int count, MPI_Datatype type, int peer
 }
 
 static int posted(pending* what, MPI_Request* request, int result) {
-  pending* lost = find(request);  // a send for which the program has never waited
+  pending* lost = find(request);  // an earlier send for which the program has never waited
   if (lost && lost->variable == request && !lost->arrived) removed(lost);
   what->request = *request;
   what->variable = request;
@@ -182,12 +185,12 @@ int MPI_Request_free(MPI_Request* request) {
   if (what && !what->is_started) {
     removed(what);
   } else if (what) {
-    what->request = MPI_REQUEST_NULL;  // its memory is still needed
+    what->request = MPI_REQUEST_NULL;  // MPI still uses the operation's buffer
   }
   return PMPI_Request_free(request);
 }
 
-// Waiting for messages yields the processor to other ranks, which may outnumber the processors.
+// Repeats `call` until `is_done`. Between calls, yields the processor, since ranks may outnumber processors.
 #define NF_REPEAT(call, is_done) \
   int result = call;             \
   while (result == MPI_SUCCESS && !(is_done)) sched_yield(), result = call
@@ -220,7 +223,8 @@ static pending** find_all(int count, MPI_Request requests[]) {
   return found;
 }
 
-// Completes the elements of `found` with the indices in `which`, or the first ones if `which` is null.
+// Completes `count` elements of `found`, those with the indices in `which`, or the first ones if `which` is null. Frees
+// `found`.
 static void complete_all(pending** found, int count, const int* which) {
   for (int i = 0; i < count; ++i) complete(found[which ? which[i] : i]);
   __real_free(found);
