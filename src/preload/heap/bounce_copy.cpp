@@ -19,10 +19,10 @@ constexpr int spins_per_check = 100;
 
 std::size_t min_of(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
-bool post(CopyRequest& request, std::uintptr_t from, std::size_t bytes) {
+bool post_bounce_request(CopyRequest& request, std::uintptr_t from, std::size_t bytes) {
   if (!request.reserve()) return false;
   request.kind = CopyRequest::bounce;
-  request.reader = own_process();
+  request.reader = own_process_id();
   request.from = from;
   request.bytes = bytes;
   request.claimed.store(0, std::memory_order_relaxed);
@@ -51,7 +51,7 @@ bool wait_for_chunk(const Peer& peer, const CopyRequest& request, std::uint32_t 
 }
 
 // Copies the chunks that the owner fills. Returns the number of bytes copied, fewer than `bytes` if the owner has died.
-std::size_t drain(const Peer& peer, CopyRequest& request, char* to, std::size_t bytes) {
+std::size_t drain_bounce_buffer(const Peer& peer, CopyRequest& request, char* to, std::size_t bytes) {
   std::size_t done = 0;
   for (std::uint32_t chunk = 0; done < bytes && wait_for_chunk(peer, request, chunk); ++chunk) {
     const std::size_t length = min_of(bytes - done, chunk_bytes);
@@ -69,11 +69,11 @@ std::size_t read_by_bounce(Peer& peer, char* to, std::uintptr_t from, std::size_
   CopyRequest& request = peer.header()->copy_request;
   while (done < bytes) {
     const std::size_t length = min_of(bytes - done, bounce_bytes);
-    if (!post(request, from + done, length)) return done;
+    if (!post_bounce_request(request, from + done, length)) return done;
     const bool is_taken = wait_until_taken(request);
     peer.record_cooperation(is_taken);
     if (!is_taken) return done;
-    const std::size_t drained = drain(peer, request, to + done, length);
+    const std::size_t drained = drain_bounce_buffer(peer, request, to + done, length);
     done += drained;
     count_bounce(drained);
     // The request is free only when the owner has finished, because the owner still writes to it after the last chunk.
@@ -88,10 +88,10 @@ void fill_bounce(CopyRequest& request) {
   // Successive requests use successive places in the buffer, because cache lines that the last reader still holds are
   // slow to write again.
   static constinit std::size_t next = 0;
-  if (!own_bounce() || request.bytes > bounce_bytes) return;
+  if (!own_bounce_buffer() || request.bytes > bounce_bytes) return;
   if (request.bytes > bounce_bytes - next) next = 0;
   request.to = next;
-  char* const to = own_bounce() + next;
+  char* const to = own_bounce_buffer() + next;
   next += (request.bytes + page_bytes() - 1) / page_bytes() * page_bytes();
   const auto* from = reinterpret_cast<const char*>(request.from);
   std::uint32_t chunks = 0;

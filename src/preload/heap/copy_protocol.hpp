@@ -16,7 +16,7 @@ namespace nearfield::heap {
 inline constexpr std::size_t packet_bytes = std::size_t{64} << 10;
 inline constexpr int max_copy_peers = 4096;
 
-inline std::size_t next_packet(std::uint64_t left) { return left < packet_bytes ? left : packet_bytes; }
+inline std::size_t next_packet_bytes(std::uint64_t left) { return left < packet_bytes ? left : packet_bytes; }
 
 enum class Operation : std::uint32_t { read, write, file };
 
@@ -34,11 +34,11 @@ struct Reply {
 
 // Writes the address of a process's socket, and returns the length of the address in bytes. The first byte of an
 // abstract name is zero.
-socklen_t write_address(sockaddr_un& address, pid_t pid);
+socklen_t write_socket_address(sockaddr_un& address, pid_t pid);
 // Returns a new Unix socket for packets; -1 on failure. `flags`: SOCK_NONBLOCK or 0.
 int open_socket(int flags);
 // Returns whether the process at the other end belongs to this user and, unless `pid` is 0, has this process ID.
-bool is_trusted(int socket, pid_t pid);
+bool is_trusted_peer(int socket, pid_t pid);
 
 // Send or receive one packet of two parts, the second of which may be empty. Return the packet's length in bytes, 0 at
 // the end of the connection, or -1 with errno.

@@ -23,20 +23,20 @@ namespace {
 constinit bool child_copies = false;
 constinit int copy_done_pipe[2] = {-1, -1};  // the child closes the write end when it has copied, or dies
 
-void prepare() {
+void prepare_for_fork() {
   if (!heap_is_open()) return;
   count_fork();
-  if (!child_must_copy()) return;
+  if (!prepare_pages_for_fork()) return;
   child_copies = pipe2(copy_done_pipe, O_CLOEXEC) == 0;
   if (!child_copies) {
-    end_inheritance();
+    end_page_inheritance();
     unshare_all();
   }
 }
 
 void before_fork() {
   lock_heap();
-  prepare();
+  prepare_for_fork();
 }
 
 void after_fork() {
@@ -46,7 +46,7 @@ void after_fork() {
     while (read(copy_done_pipe[0], &nothing, 1) < 0 && errno == EINTR) {
     }
     close(copy_done_pipe[0]);
-    end_inheritance();
+    end_page_inheritance();
     child_copies = false;
   }
   unlock_heap();
@@ -84,7 +84,7 @@ NEARFIELD_EXPORT pid_t _Fork() {
     return -1;
   }
   if (!try_to_lock_heap()) return next();
-  prepare();
+  prepare_for_fork();
   const pid_t child = next();
   const int error = errno;
   if (child == 0)

@@ -19,27 +19,27 @@ namespace nearfield::heap {
 void open_heap(const Settings& settings);
 // The minimum size in bytes of blocks that the heap serves; SIZE_MAX before open_heap(). A block occupies whole pages,
 // so the minimum rises while the program has many short blocks.
-extern std::atomic<std::size_t> shared_from;
+extern std::atomic<std::size_t> min_heap_block_bytes;
 
 void* allocate(std::size_t bytes, std::size_t alignment = 1);
 void* allocate_zeroed(std::size_t bytes);
 // Frees a block that allocate() or allocate_zeroed() has returned.
-void release(void* block);
+void release_block(void* block);
 // Grows or shrinks an allocated block without moving it. Returns whether that succeeded.
 bool resize_in_place(void* block, std::size_t bytes);
 // Copies the first `bytes` bytes of the block `from` to `to`, and discards the content of `from`. A long block is
 // copied in pieces; each piece of `from` returns to the system once it is copied, so that two full copies never exist.
-void move_content(void* to, void* from, std::size_t bytes);
+void move_block_content(void* to, void* from, std::size_t bytes);
 // Returns the size in bytes that the program has requested for the block.
 std::size_t usable_bytes(const void* block);
 // Returns all free memory to the system, including this thread's cached blocks.
-void trim();
+void trim_heap();
 
 // Announces to peers that this process polls for copy requests (cooperative_copy.hpp).
 void announce_cooperation();
 // Increments Header::tick, so that peers can measure the latency of a cache line that this core has just written
 // (distance.hpp).
-void tick();
+void increment_tick();
 
 // ---- for the other files of this folder
 void lock_heap();
@@ -48,14 +48,14 @@ void unlock_heap();
 // Re-initializes the lock in a forked child, whose only thread holds it.
 void renew_heap_lock();
 // Returns the number of mapped pages, including the header's page. Requires the lock.
-Spans::Page heap_pages();
+Spans::Page mapped_heap_pages();
 // Returns the number of pages up to the last one that was ever allocated. Requires the lock.
-Spans::Page content_pages();
+Spans::Page ever_allocated_pages();
 // Returns whether the byte before `address` lies in the last page of a block, and no byte that the program has
 // requested lies at or after `address` in that page. Requires the lock.
 bool is_end_of_block(std::uintptr_t address);
 // Returns whether `address` lies in the second page of a block. Takes the lock.
-bool begins_on_second_page(const void* address);
+bool is_in_second_page_of_block(const void* address);
 bool heap_is_open();
 // Counts a fork for the report. Requires the lock.
 void count_fork();

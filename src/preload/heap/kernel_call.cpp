@@ -148,8 +148,8 @@ static_assert(SYS_clone == 56 && SYS_fork == 57 && SYS_clone3 == 435);
 
 namespace nearfield::heap {
 
-ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
-                      unsigned long remote_count, unsigned long flags) {
+ssize_t copy_by_kernel(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                       unsigned long remote_count, unsigned long flags) {
 #if defined(__x86_64__)
   return nearfield_heap_syscall(call, pid, local, local_count, remote, remote_count, flags);
 #else
@@ -160,12 +160,12 @@ ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long lo
 bool kernel_may_read(pid_t pid) {
   char first;
   const iovec local{&first, 1}, remote{&first, 1};
-  return kernel_copies(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
+  return copy_by_kernel(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
 }
 
 ssize_t copy_without_heap(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                           unsigned long remote_count, unsigned long flags) {
-  const ssize_t done = kernel_copies(call, pid, local, local_count, remote, remote_count, flags);
+  const ssize_t done = copy_by_kernel(call, pid, local, local_count, remote, remote_count, flags);
   const bool is_forbidden = done < 0 && (errno == EPERM || errno == ENOSYS);
   if (!is_forbidden || flags != 0 || !serves_copies()) return done;
   return copy_by_owner(call == SYS_process_vm_writev, pid, local, local_count, remote, remote_count);

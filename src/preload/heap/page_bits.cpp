@@ -16,7 +16,7 @@ std::uint64_t mask_of(Spans::Page from, Spans::Page count) {
 // Calls act(word, mask) for each word that holds bits of the pages in [from, upto), with the word's index and the mask
 // of these bits, until a call returns false. Returns whether none did.
 template <typename F>
-bool for_words(Spans::Page from, Spans::Page upto, F act) {
+bool for_each_word(Spans::Page from, Spans::Page upto, F act) {
   while (from < upto) {
     const Spans::Page count = std::min(upto - from, 64 - from % 64);
     if (!act(from / 64, mask_of(from, count))) return false;
@@ -51,44 +51,44 @@ void PageBits::unmap() {
 
 void PageBits::forget() {
   words_ = nullptr;
-  reach_ = 0;
+  accessible_ = 0;
 }
 
 void PageBits::let_child_inherit(bool yes) const { next_madvise(words_, bytes, yes ? MADV_DOFORK : MADV_DONTFORK); }
 
-bool PageBits::extend(Page upto) {
+bool PageBits::extend_accessible(Page upto) {
   if (!words_) return false;
   const std::size_t step = page_bytes(), needed = (std::size_t{upto} + 8 * step - 1) / (8 * step) * step;
   if (needed > bytes || next_mprotect(words_, needed, protection_) != 0) return false;
   const auto reached = static_cast<Page>(needed * 8);
-  Page before = reach_.load();
-  while (before < reached && !reach_.compare_exchange_weak(before, reached)) {
+  Page before = accessible_.load();
+  while (before < reached && !accessible_.compare_exchange_weak(before, reached)) {
   }
   return true;
 }
 
 bool PageBits::are_set(Page from, Page upto) const {
-  if (upto > reach_.load(std::memory_order_acquire)) return from >= upto;
-  return for_words(from, upto, [this](Page word, std::uint64_t mask) {
+  if (upto > accessible_.load(std::memory_order_acquire)) return from >= upto;
+  return for_each_word(from, upto, [this](Page word, std::uint64_t mask) {
     return (words_[word].load(std::memory_order_acquire) & mask) == mask;
   });
 }
 
 void PageBits::set(Page from, Page upto) {
-  for_words(from, upto, [this](Page word, std::uint64_t mask) {
+  for_each_word(from, upto, [this](Page word, std::uint64_t mask) {
     words_[word].fetch_or(mask, std::memory_order_release);
     return true;
   });
 }
 
 bool PageBits::set(Page page) {
-  if ((!words_ && !map()) || !reach(page + 1)) return false;
+  if ((!words_ && !map()) || !make_accessible(page + 1)) return false;
   set(page, page + 1);
   return true;
 }
 
 void PageBits::clear(Page from, Page upto) {
-  for_words(from, std::min(upto, reach_.load()), [this](Page word, std::uint64_t mask) {
+  for_each_word(from, std::min(upto, accessible_.load()), [this](Page word, std::uint64_t mask) {
     words_[word].fetch_and(~mask, std::memory_order_seq_cst);
     return true;
   });

@@ -31,7 +31,9 @@ class PageBits {
   void let_child_inherit(bool yes) const;
 
   // Makes the bits of all pages before `upto` accessible. Returns false if the kernel refuses.
-  bool reach(Page upto) { return upto <= reach_.load(std::memory_order_acquire) || extend(upto); }
+  bool make_accessible(Page upto) {
+    return upto <= accessible_.load(std::memory_order_acquire) || extend_accessible(upto);
+  }
   // Returns whether the bits of all pages in [from, upto) are set. Inaccessible bits count as zero.
   bool are_set(Page from, Page upto) const;
   bool is_set(Page page) const { return are_set(page, page + 1); }
@@ -43,10 +45,10 @@ class PageBits {
 
  private:
   bool map(int file, std::size_t offset, int protection, int flags);
-  bool extend(Page upto);
+  bool extend_accessible(Page upto);
 
   std::atomic<std::uint64_t>* words_ = nullptr;
-  std::atomic<Page> reach_{0};
+  std::atomic<Page> accessible_{0};
   int protection_ = 0;
 };
 

@@ -27,8 +27,8 @@ void forget_huge_pages(const char* from, std::size_t bytes);
 
 // Record and revoke that the program advises huge pages for [from, from + bytes). The advice lasts until the heap
 // returns the memory to the system.
-void note_advice(const void* from, std::size_t bytes);
-void forget_advice(const void* from, std::size_t bytes);
+void record_huge_page_advice(const void* from, std::size_t bytes);
+void forget_huge_page_advice(const void* from, std::size_t bytes);
 
 // Returns the number of huge pages that this process has made.
 unsigned huge_pages_made();

@@ -46,14 +46,14 @@ class Peer {
   bool is_replaceable(bool has_heap) const { return has_heap && may_open_later_ && !header_; }
   // Returns how many of the bytes in [from, from + bytes), addresses of the peer, precede the first private page.
   // Requires a Copying.
-  std::size_t shared_bytes(std::uintptr_t from, std::size_t bytes);
+  std::size_t leading_shared_bytes(std::uintptr_t from, std::size_t bytes);
   // Returns how many of the bytes in [from, from + bytes) precede the first shared page.
-  std::size_t private_bytes(std::uintptr_t from, std::size_t bytes);
+  std::size_t leading_private_bytes(std::uintptr_t from, std::size_t bytes);
 
   // Returns the address in this process at which an offset of the peer's file is mapped, and in `length` how many bytes
   // from there on lie in the same window. Maps the window if necessary; returns nullptr if that fails. Requires a
   // PeerGuard.
-  char* at(std::size_t offset, bool for_writing, std::size_t& length);
+  char* mapped_address(std::size_t offset, bool for_writing, std::size_t& length);
 
   // Returns whether to post a request for a cooperative copy: the peer polls for requests, and has served one of the
   // last four. If it has served none of these, one message in sixteen makes a request.
@@ -64,7 +64,7 @@ class Peer {
   }
   // Returns whether to request that the peer shares a message's pages. After 64 requests in a row without an effect,
   // the next 1024 messages make none.
-  bool may_share();
+  bool may_request_share();
   // Records a request to share pages, and whether the peer has moved any pages since the last one.
   void record_share_request();
 
@@ -140,7 +140,7 @@ void unmap_windows();
 void reset_peers();
 
 // Returns this process's ID without a system call.
-pid_t own_process();
+pid_t own_process_id();
 
 struct PeerFacts {
   int peers, windows;

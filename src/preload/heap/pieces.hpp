@@ -9,13 +9,13 @@ namespace nearfield::heap {
 
 // Reads each element of the list only once, before its memory is copied, because the copy may overwrite the list
 // itself, as when UCX tests whether it may read a process.
-class Pieces {
+class IovecPosition {
  public:
-  Pieces(const iovec* list, unsigned long count) : list_(list), left_(count) { skip_empty(); }
-  bool done() const { return left_ == 0; }
+  IovecPosition(const iovec* list, unsigned long count) : list_(list), left_(count) { skip_empty(); }
+  bool is_at_end() const { return left_ == 0; }
   char* at() const { return at_; }
   std::size_t length() const { return length_; }
-  unsigned long count() const { return left_; }
+  unsigned long remaining_elements() const { return left_; }
   void advance(std::size_t bytes) {
     at_ += bytes;
     length_ -= bytes;
@@ -41,7 +41,7 @@ class Pieces {
 };
 
 // Returns how many bytes are contiguous at both positions.
-inline std::size_t min_length(const Pieces& a, const Pieces& b) {
+inline std::size_t min_contiguous_bytes(const IovecPosition& a, const IovecPosition& b) {
   return a.length() < b.length() ? a.length() : b.length();
 }
 

@@ -25,8 +25,9 @@ struct ProgressApi {
   int (*finalize)() = nullptr;
 };
 
-constexpr int no_stream = 0x3c000000, not_done = 0, done = 1, thread_multiple = 3;  // constants of MPICH's ABI
-constexpr unsigned patience = 100'000;  // calls without a request, some milliseconds
+constexpr int no_stream = 0x3c000000, async_not_done = 0, async_done = 1,
+              thread_multiple = 3;            // constants of MPICH's ABI
+constexpr unsigned max_idle_calls = 100'000;  // calls without a request, some milliseconds
 
 constinit ProgressApi progress_api;
 constinit std::atomic<bool> is_looked_up{false}, is_registered{false};
@@ -48,9 +49,9 @@ void find_progress_api() {
 // The callback for MPICH. Returns whether it has ended.
 int poll_for_mpich(void*) {
   idle_calls = poll_copy_requests() ? 0 : idle_calls + 1;
-  if (idle_calls < patience) return not_done;
+  if (idle_calls < max_idle_calls) return async_not_done;
   is_registered.store(false);
-  return done;
+  return async_done;
 }
 
 // Returns whether MPI_Finalize is on the call stack. MPI_Finalize still receives messages whose requests the program

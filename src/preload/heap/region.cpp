@@ -18,8 +18,8 @@
 namespace nearfield::heap {
 namespace {
 
-constexpr std::size_t min_step = std::size_t{2} << 20, max_step = std::size_t{256} << 20;
-constexpr std::size_t table_step = std::size_t{1} << 20;
+constexpr std::size_t min_growth_bytes = std::size_t{2} << 20, max_growth_bytes = std::size_t{256} << 20;
+constexpr std::size_t table_growth_bytes = std::size_t{1} << 20;
 constexpr std::uintptr_t table_begin = heap_begin + heap_span;
 constexpr int high_descriptor = 900;  // programs use lower descriptors
 
@@ -35,7 +35,7 @@ int move_to_high_descriptor(int file) {
   return moved;
 }
 
-int new_file() {
+int create_file() {
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return -1;
   // The seals fix the size of the file, so that no reader gets SIGBUS because another process has truncated the file.
@@ -52,7 +52,7 @@ bool file_size_is_limited() {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < file_bytes;  // ftruncate would end in SIGXFSZ
 }
 
-void hold_alive(pthread_mutex_t& alive) {
+void init_and_hold_alive(pthread_mutex_t& alive) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -95,7 +95,7 @@ int page_shift() {
   return shift;
 }
 
-bool Header::is_valid() const { return std::memcmp(magic, expected, sizeof magic) == 0; }
+bool Header::has_expected_magic() const { return std::memcmp(magic, expected, sizeof magic) == 0; }
 
 bool Header::owner_died() const {
   // The first word of a pthread mutex is its futex; the kernel's robust lists require that.
@@ -116,7 +116,8 @@ const char* Region::open() {
 }
 
 bool Region::extend_table(Spans::Page pages) {
-  const std::size_t needed = (std::size_t{pages} * sizeof(Spans::Entry) + table_step - 1) / table_step * table_step;
+  const std::size_t needed =
+      (std::size_t{pages} * sizeof(Spans::Entry) + table_growth_bytes - 1) / table_growth_bytes * table_growth_bytes;
   if (needed <= table_bytes_) return true;
   if (!map_private(table_begin + table_bytes_, needed - table_bytes_)) return false;
   table_bytes_ = needed;
@@ -126,10 +127,10 @@ bool Region::extend_table(Spans::Page pages) {
 Spans::Page Region::grow(Spans::Page pages) {
   const std::size_t had = std::size_t{usable_} << page_shift();
   std::size_t step = had / 8;
-  if (step < min_step) step = min_step;
-  if (step > max_step) step = max_step;
+  if (step < min_growth_bytes) step = min_growth_bytes;
+  if (step > max_growth_bytes) step = max_growth_bytes;
   if (const std::size_t bytes = std::size_t{pages} << page_shift(); step < bytes) step = bytes;
-  step = (had + step + min_step - 1) / min_step * min_step - had;  // to a huge page boundary
+  step = (had + step + min_growth_bytes - 1) / min_growth_bytes * min_growth_bytes - had;  // to a huge page boundary
   if (step > heap_span - had) return 0;
   const auto more = static_cast<Spans::Page>(step >> page_shift());
   if (!extend_table(usable_ + more) || !map_private(heap_begin + had, step)) return 0;
@@ -137,9 +138,9 @@ Spans::Page Region::grow(Spans::Page pages) {
   return more;
 }
 
-const char* File::open() {
+const char* HeapFile::open() {
   if (file_size_is_limited()) return "file sizes are limited (ulimit -f)";
-  const int file = new_file();
+  const int file = create_file();
   if (file < 0) return "the kernel gives no memfd";
   struct stat status{};
   fstat(file, &status);
@@ -155,7 +156,7 @@ const char* File::open() {
   header->file = file;
   header->device = device_ = status.st_dev;
   header->inode = inode_ = status.st_ino;
-  hold_alive(header->alive);
+  init_and_hold_alive(header->alive);
   std::memcpy(header->magic, Header::expected, sizeof header->magic);
   file_ = file;
   header_ = header;
@@ -164,12 +165,12 @@ const char* File::open() {
   return nullptr;
 }
 
-bool File::is_ours() const {
+bool HeapFile::has_own_descriptor() const {
   struct stat status{};
   return file_ >= 0 && fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
-void File::forget() {
+void HeapFile::forget() {
   file_ = -1;
   header_ = nullptr;
   slots_ = nullptr;

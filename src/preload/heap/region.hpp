@@ -121,12 +121,12 @@ struct Header {
   std::atomic<std::uint32_t> moving;  // 1: pages are moving, so no peer may begin to copy
   std::atomic<std::uint32_t> moves;   // how many stretches of pages have moved into the file
   alignas(64) std::atomic<std::uint64_t> tick;
-  std::atomic<std::uint32_t> helps;  // 1: the owner polls for requests
+  std::atomic<std::uint32_t> owner_polls;  // 1: the owner polls for requests
   CopyRequest copy_request;
   ShareHint share_hint;
 
   // Returns whether `magic` is right.
-  bool is_valid() const;
+  bool has_expected_magic() const;
   // Returns whether the kernel has marked `alive`, or its thread has unlocked it.
   bool owner_died() const;
 };
@@ -151,7 +151,7 @@ class Region {
 };
 
 // The file of this process's heap.
-class File {
+class HeapFile {
  public:
   // Creates and maps the file. Returns nullptr, or the reason for the failure (text with static lifetime).
   const char* open();
@@ -160,7 +160,7 @@ class File {
   bool is_open() const { return header_ != nullptr; }
   // Returns whether the descriptor still refers to the heap's file: some programs close all descriptors that they have
   // not opened.
-  bool is_ours() const;
+  bool has_own_descriptor() const;
   int descriptor() const { return file_; }
   Header* header() const { return header_; }
   PageBits& bits() { return bits_; }

@@ -57,17 +57,17 @@ bool concerns_heap(const void* at, std::size_t bytes) {
   return begin < heap_begin + heap_span && bytes > 0 && (begin >= heap_begin || bytes > heap_begin - begin);
 }
 
-class Locked {
+class HeapLock {
  public:
-  Locked() { lock_heap(); }
-  ~Locked() { unlock_heap(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
+  HeapLock() { lock_heap(); }
+  ~HeapLock() { unlock_heap(); }
+  HeapLock(const HeapLock&) = delete;
+  HeapLock& operator=(const HeapLock&) = delete;
 };
 
-void before_change(const void* at, std::size_t bytes) {
+void unshare_before_change(const void* at, std::size_t bytes) {
   if (!concerns_heap(at, bytes)) return;
-  const Locked locked;
+  const HeapLock locked;
   keep_private(at, bytes);
 }
 
@@ -82,11 +82,11 @@ bool is_harmless(int advice) {
   return false;
 }
 
-void before_advice(const void* at, std::size_t bytes, int advice) {
+void unshare_before_advice(const void* at, std::size_t bytes, int advice) {
   if (!concerns_heap(at, bytes)) return;
-  if (advice == MADV_HUGEPAGE) note_advice(at, bytes);
+  if (advice == MADV_HUGEPAGE) record_huge_page_advice(at, bytes);
   if (is_harmless(advice)) return;
-  const Locked locked;
+  const HeapLock locked;
   // The program gives up the content, at once or under memory pressure; the pages may be shared again later.
   if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
     unshare(at, bytes, advice == MADV_DONTNEED ? Content::dropped : Content::retained);
@@ -131,8 +131,8 @@ int next_madvise(void* at, std::size_t bytes, int advice) {
 namespace {
 
 // Called before a child is created without fork handlers: makes all pages private, so that the child gets copies.
-void before_fork_call() {
-  const Locked locked;
+void unshare_before_fork_call() {
+  const HeapLock locked;
   unshare_all();
 }
 
@@ -141,36 +141,36 @@ void before_fork_call() {
 void before_mapping_call(long number, const void* at, std::size_t bytes, long third, long fourth, const void* fifth) {
   switch (number) {
     case SYS_mmap:
-      if (fourth & MAP_FIXED) before_change(at, bytes);
+      if (fourth & MAP_FIXED) unshare_before_change(at, bytes);
       break;
     case SYS_mremap:
-      before_change(at, bytes);
-      if (fourth & MREMAP_FIXED) before_change(fifth, static_cast<std::size_t>(third));
+      unshare_before_change(at, bytes);
+      if (fourth & MREMAP_FIXED) unshare_before_change(fifth, static_cast<std::size_t>(third));
       break;
     case SYS_madvise:
-      before_advice(at, bytes, static_cast<int>(third));
+      unshare_before_advice(at, bytes, static_cast<int>(third));
       break;
     case SYS_mprotect:
     case SYS_pkey_mprotect:
-      if (third != (PROT_READ | PROT_WRITE)) before_change(at, bytes);
+      if (third != (PROT_READ | PROT_WRITE)) unshare_before_change(at, bytes);
       break;
 #ifdef SYS_fork
     case SYS_fork:
-      before_fork_call();
+      unshare_before_fork_call();
       break;
 #endif
     case SYS_clone:
-      if (!(reinterpret_cast<std::uintptr_t>(at) & CLONE_VM)) before_fork_call();
+      if (!(reinterpret_cast<std::uintptr_t>(at) & CLONE_VM)) unshare_before_fork_call();
       break;
     case SYS_clone3:
-      if (at && !(*static_cast<const std::uint64_t*>(at) & CLONE_VM)) before_fork_call();
+      if (at && !(*static_cast<const std::uint64_t*>(at) & CLONE_VM)) unshare_before_fork_call();
       break;
     case SYS_mlockall:
       unmap_windows();
       break;
     case SYS_munmap:
     case SYS_remap_file_pages:
-      before_change(at, bytes);
+      unshare_before_change(at, bytes);
       break;
     default:
       break;
@@ -182,17 +182,17 @@ void before_mapping_call(long number, const void* at, std::size_t bytes, long th
 using namespace nearfield::heap;
 
 NEARFIELD_EXPORT void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
-  if (flags & MAP_FIXED) before_change(at, bytes);
+  if (flags & MAP_FIXED) unshare_before_change(at, bytes);
   return next_mmap(at, bytes, protection, flags, file, offset);
 }
 
 NEARFIELD_EXPORT void* mmap64(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
-  if (flags & MAP_FIXED) before_change(at, bytes);
+  if (flags & MAP_FIXED) unshare_before_change(at, bytes);
   return next_mmap(at, bytes, protection, flags, file, offset);
 }
 
 NEARFIELD_EXPORT int munmap(void* at, std::size_t bytes) {
-  before_change(at, bytes);
+  unshare_before_change(at, bytes);
   return next_munmap(at, bytes);
 }
 
@@ -202,30 +202,30 @@ NEARFIELD_EXPORT void* mremap(void* at, std::size_t had, std::size_t bytes, int 
   va_start(rest, flags);
   void* to = flags & MREMAP_FIXED ? va_arg(rest, void*) : nullptr;
   va_end(rest);
-  before_change(at, had);
-  if (to) before_change(to, bytes);
+  unshare_before_change(at, had);
+  if (to) unshare_before_change(to, bytes);
   return next(at, had, bytes, flags, to);
 }
 
 // NumPy advises huge pages for long arrays from their second page on, since it assumes that the first page also holds
 // the allocator's records. The block's first huge page requires the advice for the first page, too.
 NEARFIELD_EXPORT int madvise(void* at, std::size_t bytes, int advice) noexcept {
-  if (advice == MADV_HUGEPAGE && begins_on_second_page(at)) {
+  if (advice == MADV_HUGEPAGE && is_in_second_page_of_block(at)) {
     at = static_cast<char*>(at) - page_bytes();
     bytes += page_bytes();
   }
-  before_advice(at, bytes, advice);
+  unshare_before_advice(at, bytes, advice);
   return next_madvise(at, bytes, advice);
 }
 
 NEARFIELD_EXPORT int mprotect(void* at, std::size_t bytes, int protection) noexcept {
-  if (protection != (PROT_READ | PROT_WRITE)) before_change(at, bytes);
+  if (protection != (PROT_READ | PROT_WRITE)) unshare_before_change(at, bytes);
   return next_mprotect(at, bytes, protection);
 }
 
 NEARFIELD_EXPORT int pkey_mprotect(void* at, std::size_t bytes, int protection, int key) noexcept {
   static const auto next = next_function<int (*)(void*, std::size_t, int, int)>("pkey_mprotect");
-  before_change(at, bytes);
+  unshare_before_change(at, bytes);
   return next(at, bytes, protection, key);
 }
 
@@ -246,7 +246,7 @@ NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
   va_end(rest);
   if (request == UFFDIO_REGISTER && argument) {
     const auto& range = static_cast<const uffdio_register*>(argument)->range;
-    before_change(reinterpret_cast<const void*>(range.start), range.len);
+    unshare_before_change(reinterpret_cast<const void*>(range.start), range.len);
   }
   return next(file, request, argument);
 }
@@ -260,6 +260,6 @@ NEARFIELD_EXPORT int clone(int (*function)(void*), void* stack, int flags, void*
   void* thread_area = va_arg(rest, void*);
   auto* child = va_arg(rest, pid_t*);
   va_end(rest);
-  if (!(flags & CLONE_VM)) before_fork_call();
+  if (!(flags & CLONE_VM)) unshare_before_fork_call();
   return next(function, stack, flags, argument, parent, thread_area, child);
 }

@@ -43,7 +43,7 @@ bool is_key(const char* name, const char* text, std::size_t length) {
 }
 
 // Parses one "key=value" and sets the value. Returns whether it is valid.
-bool read_one(const char* text, std::size_t length, Settings& settings) {
+bool read_key_value(const char* text, std::size_t length, Settings& settings) {
   const char* equals = static_cast<const char*>(std::memchr(text, '=', length));
   if (!equals) return false;
   const auto name_length = static_cast<std::size_t>(equals - text);
@@ -79,7 +79,7 @@ void read_job_key(const char* text, Settings& settings) {
 void read_settings(const char* text, Settings& settings) {
   while (text && *text) {
     const std::size_t length = std::strcspn(text, ",");
-    if (length && !read_one(text, length, settings))
+    if (length && !read_key_value(text, length, settings))
       std::fprintf(stderr, "nearfield: NEARFIELD_HEAP: '%.*s' is not understood and changes nothing\n",
                    static_cast<int>(length), text);
     text += length + (text[length] == ',');

@@ -19,7 +19,7 @@ struct Sizes {
   Range range[max_ranges] = {};
   int count = 0;
 
-  bool has(std::size_t bytes) const {
+  bool contains(std::size_t bytes) const {
     for (int i = 0; i < count; ++i)
       if (bytes >= range[i].from && bytes <= range[i].upto) return true;
     return false;

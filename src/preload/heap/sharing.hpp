@@ -41,7 +41,7 @@ inline Header* own_header() {
 // Returns the descriptor of this process's file; -1 if there is none, or if the program has closed the descriptor.
 int own_heap_file();
 // Returns the bounce buffer in this process's file (bounce_copy.hpp); nullptr if there is none.
-char* own_bounce();
+char* own_bounce_buffer();
 
 // Returns whether all pages of [from, from + bytes) are shared.
 bool is_shared(const void* from, std::size_t bytes);
@@ -68,12 +68,12 @@ void forget_special_pages(const void* from, std::size_t bytes);
 
 // Called before a fork. If no other thread or device uses the heap, makes all pages private and returns false.
 // Otherwise lets the child inherit the shared pages and returns true: the child must call copy_inherited_pages() before
-// anything else, and the parent end_inheritance().
-bool child_must_copy();
+// anything else, and the parent end_page_inheritance().
+bool prepare_pages_for_fork();
 // Called in the child: replaces the inherited shared pages by private copies.
 void copy_inherited_pages();
 // Called in the parent when the child has its copies: later children inherit no shared pages.
-void end_inheritance();
+void end_page_inheritance();
 // Makes all shared pages private, with their content.
 void unshare_all();
 // Called in a forked child: closes and forgets the parent's file.

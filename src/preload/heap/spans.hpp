@@ -37,21 +37,21 @@ class Spans {
   };
 
   // Sets the table, which must have room for the entries of all pages that will be added.
-  void start(Entry* table) { table_ = table; }
+  void use_table(Entry* table) { table_ = table; }
   // Adds free pages full of zeros. They must follow the pages that were added before.
-  void add(Page first, Page pages);
+  void add_pages(Page first, Page pages);
 
   // Allocates a span of `pages` pages whose first page number is a multiple of `alignment` (a power of two). Returns
   // the first page; `none` if no free span is long enough. Sets `is_zero` to whether all bytes of the span are zero.
-  Page take(Page pages, Page alignment, bool& is_zero);
+  Page allocate(Page pages, Page alignment, bool& is_zero);
   // Frees an allocated span.
-  void give_back(Page first);
+  void release(Page first);
   // Frees an allocated span whose pages were returned to the system, so that they are zero.
-  void give_back_zero(Page first);
+  void release_zeroed(Page first);
   // Grows or shrinks an allocated span in place. Returns whether that was possible.
   bool resize(Page first, Page pages);
   // Returns whether only free pages follow an allocated span, so that the span can grow into pages added later.
-  bool is_last(Page first) const;
+  bool only_free_pages_follow(Page first) const;
 
   // Returns the number of free pages behind the last allocated page.
   Page free_pages_at_end() const { return is_free_before(end_) ? end_ - table_[end_ - 1].first : 0; }
@@ -60,13 +60,13 @@ class Spans {
   std::uint64_t wanted_bytes(Page first) const { return table_[first].wanted_bytes; }
   void set_wanted_bytes(Page first, std::uint64_t bytes) { table_[first].wanted_bytes = bytes; }
   // Returns whether an allocated span of more than one page begins at this page.
-  bool is_taken_span(Page first) const;
+  bool begins_multipage_span(Page first) const;
   // Returns the first page of the allocated span that ends with the page `last`; `none` if none ends there.
-  Page taken_span_that_ends_at(Page last) const;
+  Page allocated_span_ending_at(Page last) const;
 
   // Returns the page from which on no page has ever been allocated, or has been used since purge() returned it.
-  Page untouched_page() const { return untouched_; }
-  Page taken_pages() const { return taken_; }
+  Page first_untouched_page() const { return untouched_; }
+  Page allocated_pages() const { return taken_; }
   // Returns the number of free pages that were used and have not been returned to the system since.
   Page idle_pages() const { return idle_; }
   // Calls `drop` with the used pages of free spans, longest spans first, until at most `keep` pages are idle. `drop`
@@ -80,20 +80,20 @@ class Spans {
     int level, sub;
   };
 
-  static SizeClass class_of(Page pages);
-  static SizeClass first_fit(Page pages);
-  Page best_of(Page list, Page pages) const;
-  Page find(Page pages) const;
+  static SizeClass size_class_of(Page pages);
+  static SizeClass first_sufficient_class(Page pages);
+  Page best_fit_in_list(Page list, Page pages) const;
+  Page find_free_span(Page pages) const;
   bool is_free(Page first) const { return table_[first].use != taken; }
   bool is_free_before(Page first) const { return first > begin_ && is_free(table_[first - 1].first); }
   bool is_free_behind(Page first) const { return end_of(first) < end_ && is_free(end_of(first)); }
   Page end_of(Page first) const { return first + table_[first].pages; }
-  Page used_part(Page first) const;
-  void set(Page first, Page pages, std::uint32_t use);
+  Page possibly_used_pages(Page first) const;
+  void set_span(Page first, Page pages, std::uint32_t use);
   void insert(Page first);
   void remove(Page first);
-  Page merged(Page first);
-  void cut(Page first, Page pages);
+  Page coalesce(Page first);
+  void split_off_rest(Page first, Page pages);
   void mark_taken(Page first);
 
   Entry* table_ = nullptr;

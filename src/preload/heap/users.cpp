@@ -56,7 +56,7 @@ void* run_harmless_thread(void* given) {
   return thread->start(thread->argument);
 }
 
-HarmlessThread* free_place() {
+HarmlessThread* claim_free_record() {
   for (HarmlessThread& thread : harmless_threads) {
     pid_t none = 0;
     if (thread.id.compare_exchange_strong(none, -1)) return &thread;
@@ -72,7 +72,7 @@ bool is_harmless_thread(pid_t id) {
 
 // ---- directories in /proc
 
-struct Entry {  // the layout that getdents64 writes; readdir() would allocate memory
+struct DirectoryEntry {  // the layout that getdents64 writes; readdir() would allocate memory
   std::uint64_t inode;
   std::int64_t offset;
   unsigned short length;
@@ -83,15 +83,15 @@ struct Entry {  // the layout that getdents64 writes; readdir() would allocate m
 // Calls `is_harmless` with the number that is the name of each entry of a directory. Returns whether it returned true
 // for all of them; false if the directory cannot be read.
 template <typename F>
-bool all_entries(const char* path, F is_harmless) {
+bool are_all_entries_harmless(const char* path, F is_harmless) {
   const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return false;
-  alignas(Entry) char buffer[4096];
+  alignas(DirectoryEntry) char buffer[4096];
   bool all = true;
   long length = 0;
   while (all && (length = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0)
     for (long at = 0; all && at < length;) {
-      const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
+      const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
       const int number = entry->name[0] == '.' ? -1 : std::atoi(entry->name);
       if (number >= 0 && number != folder) all = is_harmless(number);
       at += entry->length;
@@ -101,10 +101,10 @@ bool all_entries(const char* path, F is_harmless) {
 }
 
 // Returns whether the caller is the program's first thread and all other threads are harmless.
-bool only_harmless_threads() {
+bool has_only_harmless_threads() {
   const pid_t caller = own_thread();
   if (caller != getpid()) return false;
-  return all_entries("/proc/self/task", [=](int id) { return id == caller || is_harmless_thread(id); });
+  return are_all_entries_harmless("/proc/self/task", [=](int id) { return id == caller || is_harmless_thread(id); });
 }
 
 // ---- devices
@@ -136,16 +136,16 @@ bool is_harmless_file(int descriptor) {
   return false;
 }
 
-bool has_asynchronous_input() { return dlsym(RTLD_DEFAULT, "io_setup") != nullptr; }
+bool has_asynchronous_io() { return dlsym(RTLD_DEFAULT, "io_setup") != nullptr; }
 
 }  // namespace
 
-Users other_users() {
-  const Status status;
-  if (!status.is_known() || status.number("VmLck") > 0) return Users::unknown;
-  if (!all_entries("/proc/self/fd", is_harmless_file)) return Users::unknown;
-  if (status.number("VmPin") > 0 || has_asynchronous_input()) return Users::threads;
-  return only_harmless_threads() ? Users::none : Users::threads;
+Users find_other_users() {
+  const ProcessStatus status;
+  if (!status.is_known() || status.read_number("VmLck") > 0) return Users::unknown;
+  if (!are_all_entries_harmless("/proc/self/fd", is_harmless_file)) return Users::unknown;
+  if (status.read_number("VmPin") > 0 || has_asynchronous_io()) return Users::threads;
+  return has_only_harmless_threads() ? Users::none : Users::threads;
 }
 
 void watch_threads() {
@@ -164,7 +164,8 @@ NEARFIELD_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* att
   using namespace nearfield::heap;
   static const auto next = reinterpret_cast<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>(
       dlsym(RTLD_NEXT, "pthread_create"));
-  HarmlessThread* place = have_key && is_harmless_start(reinterpret_cast<const void*>(start)) ? free_place() : nullptr;
+  HarmlessThread* place =
+      have_key && is_harmless_start(reinterpret_cast<const void*>(start)) ? claim_free_record() : nullptr;
   if (!place) return next(thread, attributes, start, argument);
   place->start = start;
   place->argument = argument;

@@ -25,7 +25,7 @@ enum class Users {
 };
 
 // Returns which users of this process's memory there may be, apart from the calling thread. Makes some system calls.
-Users other_users();
+Users find_other_users();
 
 // From now on pthread_create() records harmless threads. Called once, by the library's constructor; threads started
 // earlier are assumed to be the program's.

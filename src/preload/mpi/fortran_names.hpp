@@ -14,17 +14,17 @@
 
 namespace nearfield {
 
-// While a CalledFrom exists, the thread-local `slot` holds the call site of the outermost Fortran function on the
+// While a CallSiteScope exists, the thread-local `slot` holds the call site of the outermost Fortran function on the
 // stack; null if there is none.
-class CalledFrom {
+class CallSiteScope {
  public:
-  CalledFrom(const void*& slot, const void* site) : slot_(slot), is_outermost_(!slot) {
+  CallSiteScope(const void*& slot, const void* site) : slot_(slot), is_outermost_(!slot) {
     if (is_outermost_) slot_ = site;
   }
-  ~CalledFrom() {
+  ~CallSiteScope() {
     if (is_outermost_) slot_ = nullptr;
   }
-  CalledFrom(const CalledFrom&) = delete;
+  CallSiteScope(const CallSiteScope&) = delete;
 
  private:
   const void*& slot_;
@@ -40,7 +40,7 @@ class CalledFrom {
       std::intptr_t m, std::intptr_t n, std::intptr_t o) {                                                  \
     const auto own = nearfield::find_once(                                                                  \
         [] { return reinterpret_cast<decltype(&name)>(nearfield::next_or_abort(#name, "p" #name)); });      \
-    const nearfield::CalledFrom from(slot, __builtin_return_address(0));                                    \
+    const nearfield::CallSiteScope from(slot, __builtin_return_address(0));                                 \
     own(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);                                                       \
   }
 

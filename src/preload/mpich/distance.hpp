@@ -20,7 +20,7 @@ enum class Distance { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) };
 // Names of the distances, nearest first; the index is the enumerator's value.
 inline constexpr std::array<std::string_view, 6> distance_names{NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_NAME)};
 
-std::optional<Distance> distance_named(std::string_view name);
+std::optional<Distance> distance_from_name(std::string_view name);
 
 // As large as the kernel's largest CPU set, and trivially copyable, so that ranks can exchange it.
 using Cpus = std::bitset<8192>;

@@ -1,8 +1,8 @@
 // Determines the single-copy threshold of a message to a rank of a communicator. World ranks on other nodes, ranks of
 // other worlds (spawned, connected) and this rank itself keep MPICH's default.
 //
-// Called by one thread at a time, on every rank: open() once after MPI_Init, collectively; of() before each send;
-// close() before MPI_Finalize.
+// Called by one thread at a time, on every rank: open() once after MPI_Init, collectively; threshold_of() before each
+// send; close() before MPI_Finalize.
 #pragma once
 
 #include <mpi.h>
@@ -22,8 +22,8 @@ class Peers {
 
   // Returns the threshold in bytes of a message to `destination`; mpich_default if no rule applies. The first call for
   // a communicator builds its table, which is freed with the communicator.
-  int of(MPI_Comm comm, int destination) {
-    if (comm != last_comm_) look_up(comm);
+  int threshold_of(MPI_Comm comm, int destination) {
+    if (comm != last_comm_) select_table(comm);
     const auto index = static_cast<std::size_t>(destination);  // MPI_PROC_NULL is negative, hence beyond the end
     return last_table_ && index < last_table_->size() ? (*last_table_)[index] : mpich_default;
   }
@@ -33,13 +33,13 @@ class Peers {
  private:
   using Table = std::vector<int>;  // thresholds by rank in the communicator's group of destinations
 
-  static int forget(MPI_Comm comm, int keyval, void* table, void* self);
+  static int free_table(MPI_Comm comm, int keyval, void* table, void* self);
 
-  void take_bindings(const Rules& rules);
-  void look_up(MPI_Comm comm);
-  Table* build(MPI_Comm comm) const;
+  void exchange_bindings(const Rules& rules);
+  void select_table(MPI_Comm comm);
+  Table* build_table(MPI_Comm comm) const;
 
-  Table of_world_;
+  Table world_thresholds_;
   MPI_Group world_ = MPI_GROUP_NULL;
   int keyval_ = MPI_KEYVAL_INVALID;
   MPI_Comm last_comm_ = MPI_COMM_NULL;

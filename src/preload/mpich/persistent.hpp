@@ -8,13 +8,13 @@
 
 namespace nearfield::tune {
 
-class Persistent {
+class PersistentSends {
  public:
   void remember(MPI_Request request, int bytes) { bytes_[request] = bytes; }
   void forget(MPI_Request request) { bytes_.erase(request); }
 
   // Returns the threshold of a persistent send in bytes; nullopt for any other request.
-  std::optional<int> of(MPI_Request request) const {
+  std::optional<int> threshold_of(MPI_Request request) const {
     const auto found = bytes_.find(request);
     return found == bytes_.end() ? std::nullopt : std::optional(found->second);
   }
@@ -28,7 +28,7 @@ class Persistent {
   Run first_run(const MPI_Request* requests, int count) const {
     std::optional<int> common;
     for (int i = 0; i < count; ++i) {
-      const auto bytes = of(requests[i]);
+      const auto bytes = threshold_of(requests[i]);
       if (bytes && common && *bytes != *common) return {i, common};
       if (bytes) common = bytes;
     }

@@ -24,7 +24,7 @@ inline constexpr int mpich_default = -1;
 // Thresholds by distance: the smallest message in bytes that is copied directly from process to process.
 struct Rules {
   std::array<int, distance_names.size()> single_copy_from;
-  int of(Distance distance) const { return single_copy_from[static_cast<std::size_t>(distance)]; }
+  int threshold_of(Distance distance) const { return single_copy_from[static_cast<std::size_t>(distance)]; }
 };
 
 // Parses NEARFIELD_PAIR_RULES. MPICH stores thresholds as int: `never` and larger numbers become INT_MAX, so longer

@@ -12,12 +12,12 @@ using Handle = std::intptr_t;
 namespace detail {
 // True from the end of MPI_Init to MPI_Finalize, if there is a rule for a peer of this rank and the shim is not
 // disabled.
-extern bool active;
+extern bool is_active;
 
 void apply_threshold_for(int destination, Handle comm);
 void register_persistent(int destination, Handle comm, const void* request);
 void unregister_persistent(const void* request);
-int start_run(const void* requests, int count);
+int apply_threshold_to_run(const void* requests, int count);
 }  // namespace detail
 
 // Called after MPI_Init or MPI_Init_thread has succeeded. Sets up the shim, or disables it: with a one-line notice if
@@ -29,22 +29,22 @@ void before_finalize();
 
 // Called before every MPI function that sends one message: sets MPICH's threshold for the message.
 inline void before_send(int destination, Handle comm) {
-  if (detail::active) detail::apply_threshold_for(destination, comm);
+  if (detail::is_active) detail::apply_threshold_for(destination, comm);
 }
 
 // Called after MPI_Send_init and similar functions: records the threshold of the new request.
 inline void after_send_init(int destination, Handle comm, const void* request) {
-  if (detail::active) detail::register_persistent(destination, comm, request);
+  if (detail::is_active) detail::register_persistent(destination, comm, request);
 }
 
 inline void before_request_free(const void* request) {
-  if (detail::active) detail::unregister_persistent(request);
+  if (detail::is_active) detail::unregister_persistent(request);
 }
 
 // Called before persistent requests start. Returns how many of the requests, from the first on, can start under the
 // same threshold, and sets MPICH's threshold for them.
 inline int before_start(const void* requests, int count) {
-  return detail::active ? detail::start_run(requests, count) : count;
+  return detail::is_active ? detail::apply_threshold_to_run(requests, count) : count;
 }
 
 }  // namespace nearfield::tune

@@ -26,7 +26,7 @@ class Thresholds {
  private:
   struct Variable {
     MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
-    int found = 0;
+    int initial = 0;
   };
 
   bool open(const char* name, Variable& variable);

@@ -31,7 +31,7 @@ struct pair {
 };
 
 struct rules {
-  bool given[DISTANCES];  // whether there is a rule for the distance
+  bool has_rule[DISTANCES];  // whether there is a rule for the distance
   struct limits limits[CLASSES];
   struct pair* pairs;  // sorted by (low, high)
   size_t n_pairs;
@@ -43,7 +43,7 @@ bool rules_parse(struct rules* rules, const char* text, char* error, size_t erro
 bool rules_parse_pairs(struct rules* rules, const char* text, char* error, size_t error_size);
 void rules_free(struct rules* rules);
 
-bool rules_empty(const struct rules* rules);
+bool rules_are_empty(const struct rules* rules);
 bool rules_have_class(const struct rules* rules, int class_index);
 
 // Returns the class of the pair of world ranks (mine, peer). `locality`: Open MPI's opal_proc_t.proc_flags of the peer.

@@ -61,31 +61,31 @@ static int nf_register_params(void) {
   return OPAL_SUCCESS;
 }
 
-static void say(const char* parameter, const char* what) {
+static void print_notice(const char* parameter, const char* what) {
   if (opal_process_info.my_local_rank != 0) return;
   fprintf(stderr, "nearfield: %s%s; no rules are used\n", parameter, what);
 }
 
-static bool parse(void) {
+static bool parse_parameters(void) {
   char error[200];
   if (!rules_parse(&rules, rules_text ? rules_text : "", error, sizeof error)) {
-    say("btl_nearfield_rules: ", error);
+    print_notice("btl_nearfield_rules: ", error);
     return false;
   }
   if (!rules_parse_pairs(&rules, pairs_text ? pairs_text : "", error, sizeof error)) {
-    say("btl_nearfield_classes: ", error);
+    print_notice("btl_nearfield_classes: ", error);
     return false;
   }
-  return !rules_empty(&rules);
+  return !rules_are_empty(&rules);
 }
 
 static mca_btl_base_module_t** nf_init(int* n, bool progress_threads, bool mpi_threads) {
   (void)progress_threads;  // always true: Open MPI has progress threads, but they serve none of our messages
   *n = 0;
   rules_free(&rules);
-  if (!parse()) return NULL;
+  if (!parse_parameters()) return NULL;
   if (mpi_threads) {
-    say("", "not made for MPI_THREAD_MULTIPLE");
+    print_notice("", "not made for MPI_THREAD_MULTIPLE");
     return NULL;
   }
   return modules_make(&rules, n);

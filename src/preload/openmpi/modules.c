@@ -115,17 +115,17 @@ static int class_of_proc(const opal_proc_t* proc) {
 }
 
 // Returns the limit of a class: `wanted`, at most vader's `real`; 0 means vader's.
-static size_t min_nonzero(size_t wanted, size_t real) { return wanted && wanted < real ? wanted : real; }
+static size_t capped_limit(size_t wanted, size_t real) { return wanted && wanted < real ? wanted : real; }
 
 // Sets the attributes of a class module to vader's, with the limits of the class. Called repeatedly, because vader's
 // module may change its attributes while it adds processes (no CMA between user namespaces).
 static void copy_vader_limits(int class_index) {
   mca_btl_base_module_t* m = &modules[class_index];
   const struct limits* limits = &rules->limits[class_index];
-  m->btl_eager_limit = min_nonzero(limits->eager_limit, vader->btl_eager_limit);
+  m->btl_eager_limit = capped_limit(limits->eager_limit, vader->btl_eager_limit);
   // The first fragment of a rendezvous must not exceed the class's maximum.
-  m->btl_rndv_eager_limit = min_nonzero(limits->max_send_size, vader->btl_rndv_eager_limit);
-  m->btl_max_send_size = min_nonzero(limits->max_send_size, vader->btl_max_send_size);
+  m->btl_rndv_eager_limit = capped_limit(limits->max_send_size, vader->btl_rndv_eager_limit);
+  m->btl_max_send_size = capped_limit(limits->max_send_size, vader->btl_max_send_size);
   m->btl_rdma_pipeline_send_length = vader->btl_rdma_pipeline_send_length;
   m->btl_rdma_pipeline_frag_size = vader->btl_rdma_pipeline_frag_size;
   m->btl_min_rdma_pipeline_size = vader->btl_min_rdma_pipeline_size;
@@ -153,7 +153,7 @@ static void copy_vader_limits(int class_index) {
 }
 
 // Adds new peers to the table, and updates everything that depends on the table. Returns OPAL_SUCCESS or an error.
-static int resolve(size_t n, opal_proc_t** procs) {
+static int resolve_peers(size_t n, opal_proc_t** procs) {
   const int rc = peers_resolve(vader, vader_add_procs, n, procs, class_of_proc);
   for (int c = 0; c < CLASSES; ++c) copy_vader_limits(c);
   return OPAL_SUCCESS == rc ? upcall_set_peers(modules) : rc;
@@ -164,7 +164,7 @@ static int resolve(size_t n, opal_proc_t** procs) {
 static int chained_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
                              opal_bitmap_t* reachable) {
   (void)module;
-  const int rc = resolve(n, procs);
+  const int rc = resolve_peers(n, procs);
   for (size_t i = 0; i < n; ++i) {
     const struct peer* peer = OPAL_SUCCESS == rc ? peers_find(procs[i]) : NULL;
     const bool visible = peer && (peer->class_index < 0 || vader_has_one_sided());
@@ -189,7 +189,7 @@ static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** p
                         opal_bitmap_t* reachable) {
   for (size_t i = 0; i < n; ++i) endpoints[i] = NULL;
   if (!vader && !interpose_on_vader()) return OPAL_SUCCESS;
-  const int rc = resolve(n, procs);
+  const int rc = resolve_peers(n, procs);
   for (size_t i = 0; OPAL_SUCCESS == rc && i < n; ++i) {
     struct peer* peer = peers_find(procs[i]);
     if (!peer || peer->class_index != class_of_module(module)) continue;

@@ -17,7 +17,7 @@ struct peer* peers_find(const opal_proc_t* proc) {
   return NULL;
 }
 
-static bool on_this_node(const opal_proc_t* proc) {
+static bool is_on_this_node(const opal_proc_t* proc) {
   return proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid && OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
 }
 
@@ -71,7 +71,7 @@ int peers_resolve(mca_btl_base_module_t* vader, mca_btl_base_module_add_procs_fn
   struct mca_btl_base_endpoint_t** endpoints = calloc(n ? n : 1, sizeof *endpoints);
   size_t n_fresh = 0;
   for (size_t i = 0; fresh && i < n; ++i)
-    if (on_this_node(procs[i]) && !peers_find(procs[i])) fresh[n_fresh++] = procs[i];
+    if (is_on_this_node(procs[i]) && !peers_find(procs[i])) fresh[n_fresh++] = procs[i];
   if (!fresh || !endpoints) {
     failed = OPAL_ERR_OUT_OF_RESOURCE;
   } else if (n_fresh) {

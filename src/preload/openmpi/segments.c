@@ -10,7 +10,7 @@
 
 // Copies the name of the file behind a peer's segment out of the data that vader has published about the peer. Their
 // layout is private to vader, so the data are searched for the name. Returns false if they contain none.
-static bool segment_name(const char* published, size_t size, char* name, size_t name_size) {
+static bool find_segment_name(const char* published, size_t size, char* name, size_t name_size) {
   static const char mark[] = "vader_segment.";
   const char* found = size ? memmem(published, size, mark, sizeof mark - 1) : NULL;
   if (!found) return false;
@@ -29,7 +29,7 @@ static char* published_name(const struct peer* peer) {
   int rc;
   OPAL_MODEX_RECV(rc, component, &peer->proc->proc_name, (void**)&published, &size);
   if (OPAL_SUCCESS != rc) return NULL;
-  const bool found = segment_name(published, size, name, sizeof name);
+  const bool found = find_segment_name(published, size, name, sizeof name);
   free(published);
   return found ? strdup(name) : NULL;
 }

@@ -24,23 +24,23 @@ static struct {
 } shadow NF_STATE;
 static __thread int is_recorded;
 
-static void* zeroed(size_t bytes) {
+static void* map_zeroed(size_t bytes) {
   void* made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (made == MAP_FAILED) abort();
   return made;
 }
 
-// Returns the histories of the page that contains an address. If there are none yet, allocates them or, if `is_made` is
-// 0, returns NULL.
-static page* page_of(uintptr_t address, int is_made) {
+// Returns the histories of the page that contains an address. If there are none yet, allocates them or, if
+// `may_allocate` is 0, returns NULL.
+static page* histories_of_page(uintptr_t address, int may_allocate) {
   uintptr_t number = address >> PAGE_BITS;
   if (number == shadow.last && shadow.last_page) return shadow.last_page;
-  if (!shadow.root) shadow.root = zeroed(sizeof(page**) << ROOT_BITS);
+  if (!shadow.root) shadow.root = map_zeroed(sizeof(page**) << ROOT_BITS);
   page*** leaf = &shadow.root[(number >> LEAF_BITS) & (((uintptr_t)1 << ROOT_BITS) - 1)];
-  if (!*leaf && !is_made) return NULL;
-  if (!*leaf) *leaf = zeroed(sizeof(page*) << LEAF_BITS);
+  if (!*leaf && !may_allocate) return NULL;
+  if (!*leaf) *leaf = map_zeroed(sizeof(page*) << LEAF_BITS);
   page** found = &(*leaf)[number & (((uintptr_t)1 << LEAF_BITS) - 1)];
-  if (!*found && is_made) *found = zeroed(sizeof(page));
+  if (!*found && may_allocate) *found = map_zeroed(sizeof(page));
   if (*found) shadow.last = number, shadow.last_page = *found;
   return *found;
 }
@@ -56,12 +56,12 @@ typedef struct {
 
 // Advances `at` to the next part of the range that ends at `end`. The first call requires an empty part at the begin of
 // the range. Returns 0 if there is no further part.
-static int next_part(part* at, uintptr_t end, int is_made) {
+static int next_part(part* at, uintptr_t end, int may_allocate) {
   at->address += at->count;
   if (at->address >= end) return 0;
   at->first = at->address % PAGE;
   at->count = PAGE - at->first < end - at->address ? PAGE - at->first : end - at->address;
-  at->of = page_of(at->address, is_made);
+  at->of = histories_of_page(at->address, may_allocate);
   return 1;
 }
 
@@ -72,7 +72,7 @@ void nf_add_read(const void* data, size_t bytes) {
 }
 
 // Updates the histories of bytes that are about to get new values.
-static void overwrite(page* of, size_t first, size_t count, const unsigned char* values) {
+static void record_overwrite(page* of, size_t first, size_t count, const unsigned char* values) {
   for (size_t i = first; i < first + count; ++i) {
     uint32_t mixed = (of->history[i] ^ (of->reads[i] << 8 | *values++)) * 0x9E3779B1u + 1;
     of->history[i] = mixed ^ mixed >> 15;
@@ -90,7 +90,8 @@ void nf_add_write(const void* data, size_t bytes) {
       step = 8 - (at.first + i) % 8;
       if (step > at.count - i) step = at.count - i;
       if (step == 8) __builtin_memcpy(&word, values + i, 8);
-      overwrite(at.of, at.first + i, step, nf_is_address(word) ? zeros : values + i);  // addresses differ between runs
+      record_overwrite(at.of, at.first + i, step,
+                       nf_is_address(word) ? zeros : values + i);  // addresses differ between runs
     }
   }
 }

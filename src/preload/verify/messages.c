@@ -63,9 +63,9 @@ nf_payload nf_payload_of(const void* buffer, int count, MPI_Datatype type) {
   return made;
 }
 
-static void add(nf_digest* digest, const nf_payload* payload) {
+static void add_payload(nf_digest* digest, const nf_payload* payload) {
   if (!payload->is_packed) {
-    nf_add(digest, payload->data, payload->bytes);
+    nf_digest_add(digest, payload->data, payload->bytes);
     return;
   }
   int size, at = 0;
@@ -73,14 +73,14 @@ static void add(nf_digest* digest, const nf_payload* payload) {
   char* packed = __real_malloc((size_t)size);
   if (!packed) abort();
   PMPI_Pack(payload->buffer, payload->count, payload->type, packed, size, &at, MPI_COMM_SELF);
-  nf_add(digest, packed, (size_t)at);
+  nf_digest_add(digest, packed, (size_t)at);
   __real_free(packed);
 }
 
 uint64_t nf_payload_hash(const nf_payload* payload) {
   nf_digest digest = {0, 0, 0};
-  add(&digest, payload);
-  return nf_hash_of(&digest);
+  add_payload(&digest, payload);
+  return nf_digest_hash(&digest);
 }
 
 void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
@@ -107,14 +107,14 @@ void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
 }
 
 static void log_stream(const stream* of) {
-  nf_log("sent %d %d %lu %016lx", of->peer, of->tag, of->digest.bytes, nf_hash_of(&of->digest));
+  nf_log("sent %d %d %lu %016lx", of->peer, of->tag, of->digest.bytes, nf_digest_hash(&of->digest));
 }
 
-void nf_sent(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
+void nf_record_send(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
   if (peer == MPI_PROC_NULL) return;
   nf_payload payload = nf_payload_of(buffer, count, type);
   stream* found = stream_of(world_rank(peer, comm), tag);
-  add(&found->digest, &payload);
+  add_payload(&found->digest, &payload);
   nf_add_message(&payload, peer, 0);
   if (++found->messages <= LOGGED) log_stream(found);
 }
@@ -123,17 +123,17 @@ static void log_streams(void) {
   for (const stream* at = streams; at; at = at->next) log_stream(at);
 }
 
-static int begun(int result) {
+static int begin_log(int result) {
   int rank;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   nf_open_log(rank);
   return result;
 }
 
-int MPI_Init(int* argc, char*** argv) { return begun(PMPI_Init(argc, argv)); }
+int MPI_Init(int* argc, char*** argv) { return begin_log(PMPI_Init(argc, argv)); }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return begun(PMPI_Init_thread(argc, argv, required, provided));
+  return begin_log(PMPI_Init_thread(argc, argv, required, provided));
 }
 
 int MPI_Finalize(void) {
@@ -148,16 +148,17 @@ int MPI_Finalize(void) {
 typedef int (*sending)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 
 // Logs a message, sends it by the nonblocking function `how`, and waits for the end of the send.
-static int sent(sending how, const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
+static int send_and_wait(sending how, const void* buffer, int count, MPI_Datatype type, int peer, int tag,
+                         MPI_Comm comm) {
   MPI_Request request;
-  nf_sent(buffer, count, type, peer, tag, comm);
+  nf_record_send(buffer, count, type, peer, tag, comm);
   int result = how(buffer, count, type, peer, tag, comm, &request);
   return result == MPI_SUCCESS ? nf_wait(&request, MPI_STATUS_IGNORE) : result;
 }
 
 #define NF_SEND(name, really)                                                                          \
   int MPI_##name(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) { \
-    return sent(really, buffer, count, type, peer, tag, comm);                                         \
+    return send_and_wait(really, buffer, count, type, peer, tag, comm);                                \
   }
 NF_SEND(Send, nf_is_synchronous() ? PMPI_Issend : PMPI_Isend)
 NF_SEND(Ssend, PMPI_Issend)
@@ -176,7 +177,7 @@ int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type
                  int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
   MPI_Request send, receive;
   nf_payload payload = nf_payload_of(buffer, count, type);
-  nf_sent(send_buffer, send_count, send_type, to, send_tag, comm);
+  nf_record_send(send_buffer, send_count, send_type, to, send_tag, comm);
   nf_add_message(&payload, from, 1);
   PMPI_Isend(send_buffer, send_count, send_type, to, send_tag, comm, &send);
   PMPI_Irecv(buffer, count, type, from, tag, comm, &receive);
@@ -187,7 +188,7 @@ int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type
 int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int send_tag, int from, int tag,
                          MPI_Comm comm, MPI_Status* status) {
   nf_payload payload = nf_payload_of(buffer, count, type);
-  nf_sent(buffer, count, type, to, send_tag, comm);
+  nf_record_send(buffer, count, type, to, send_tag, comm);
   nf_add_message(&payload, from, 1);
   return PMPI_Sendrecv_replace(buffer, count, type, to, send_tag, from, tag, comm, status);
 }

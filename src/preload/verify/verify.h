@@ -22,12 +22,12 @@ typedef struct {
   uint64_t hash, bytes, unread;  // `unread`: the last bytes % 8 bytes
 } nf_digest;
 // Adds bytes to the stream.
-void nf_add(nf_digest* digest, const void* data, size_t bytes);
+void nf_digest_add(nf_digest* digest, const void* data, size_t bytes);
 // Returns the hash of the stream so far.
-uint64_t nf_hash_of(const nf_digest* digest);
+uint64_t nf_digest_hash(const nf_digest* digest);
 // Adds bytes to the stream, with zeros in place of words that are addresses outside of the program's heap, since these
 // addresses differ between runs.
-void nf_add_memory(nf_digest* digest, const void* data, size_t bytes);
+void nf_digest_add_memory(nf_digest* digest, const void* data, size_t bytes);
 // Returns whether a word may be an address outside of the program's heap.
 int nf_is_address(uint64_t word);
 
@@ -77,7 +77,7 @@ uint64_t nf_payload_hash(const nf_payload* payload);
 void nf_add_message(const nf_payload* payload, int peer, int is_receive);
 // Called when a message is sent: adds its payload to the digest of all messages to this peer (a rank of `comm`) with
 // this tag, and logs the digest.
-void nf_sent(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
+void nf_record_send(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
 // Waits for a request as MPI_Wait does, but yields the processor.
 int nf_wait(MPI_Request* request, MPI_Status* status);
 // Logs the requests that have started and for which the program has not waited. Forgets all requests.
