@@ -50,19 +50,19 @@ int connect_to(pid_t pid) {
 }
 
 // Locks the connection to a peer for the duration of a request, and connects to the peer if necessary.
-class ConnectionLock {
+class LockedConnection {
  public:
-  explicit ConnectionLock(pid_t pid) : connection_(find_or_claim_entry(pid)) {
+  explicit LockedConnection(pid_t pid) : connection_(find_or_claim_entry(pid)) {
     if (!connection_) return;
     pthread_mutex_lock(&connection_->lock);
     is_connected.store(true, std::memory_order_relaxed);
     if (connection_->socket < 0) connection_->socket = connect_to(pid);
   }
-  ~ConnectionLock() {
+  ~LockedConnection() {
     if (connection_) pthread_mutex_unlock(&connection_->lock);
   }
-  ConnectionLock(const ConnectionLock&) = delete;
-  ConnectionLock& operator=(const ConnectionLock&) = delete;
+  LockedConnection(const LockedConnection&) = delete;
+  LockedConnection& operator=(const LockedConnection&) = delete;
 
   bool is_open() const { return connection_ && connection_->socket >= 0; }
   int socket() const { return connection_->socket; }
@@ -84,31 +84,32 @@ class ConnectionLock {
 };
 
 // Reads `bytes` contiguous bytes of the peer's memory. Returns whether all of them have arrived; if not, sets errno.
-bool read_contiguous(ConnectionLock& exchange, char* to, std::uint64_t from, std::size_t bytes) {
-  if (!exchange.send(Operation::read, from, bytes)) return false;
+bool read_contiguous(LockedConnection& connection, char* to, std::uint64_t from, std::size_t bytes) {
+  if (!connection.send(Operation::read, from, bytes)) return false;
   for (std::size_t done = 0; done < bytes;) {
     Reply reply{};
     const ssize_t length =
-        receive_packet(exchange.socket(), &reply, sizeof reply, to + done, next_packet_bytes(bytes - done));
+        receive_packet(connection.socket(), &reply, sizeof reply, to + done, next_packet_bytes(bytes - done));
     if (length < static_cast<ssize_t>(sizeof reply))
-      return exchange.fail(length < 0 && errno == EFAULT ? EFAULT : ESRCH);
+      return connection.fail(length < 0 && errno == EFAULT ? EFAULT : ESRCH);
     if (reply.error) {
       errno = reply.error;
       return false;
     }
-    if (static_cast<std::size_t>(length) != sizeof reply + reply.bytes) return exchange.fail(EIO);
+    if (static_cast<std::size_t>(length) != sizeof reply + reply.bytes) return connection.fail(EIO);
     done += reply.bytes;
   }
   return true;
 }
 
-bool write_contiguous(ConnectionLock& exchange, char* from, std::uint64_t to, std::size_t bytes) {
-  if (!exchange.send(Operation::write, to, bytes)) return false;
+bool write_contiguous(LockedConnection& connection, char* from, std::uint64_t to, std::size_t bytes) {
+  if (!connection.send(Operation::write, to, bytes)) return false;
   for (std::size_t done = 0; done < bytes; done += next_packet_bytes(bytes - done))
-    if (send_packet(exchange.socket(), from + done, next_packet_bytes(bytes - done), nullptr, 0) < 0)
-      return exchange.fail(errno == EFAULT ? EFAULT : ESRCH);
+    if (send_packet(connection.socket(), from + done, next_packet_bytes(bytes - done), nullptr, 0) < 0)
+      return connection.fail(errno == EFAULT ? EFAULT : ESRCH);
   Reply reply{};
-  if (receive_packet(exchange.socket(), &reply, sizeof reply, nullptr, 0) != sizeof reply) return exchange.fail(ESRCH);
+  if (receive_packet(connection.socket(), &reply, sizeof reply, nullptr, 0) != sizeof reply)
+    return connection.fail(ESRCH);
   errno = reply.error;
   return reply.error == 0;
 }
@@ -117,8 +118,8 @@ bool write_contiguous(ConnectionLock& exchange, char* from, std::uint64_t to, st
 
 ssize_t copy_by_owner(bool writes, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                       unsigned long remote_count) {
-  ConnectionLock exchange(pid);
-  if (!exchange.is_open()) {
+  LockedConnection connection(pid);
+  if (!connection.is_open()) {
     errno = EPERM;
     return -1;
   }
@@ -126,7 +127,7 @@ ssize_t copy_by_owner(bool writes, pid_t pid, const iovec* local, unsigned long 
   for (IovecPosition here(local, local_count), there(remote, remote_count); !here.is_at_end() && !there.is_at_end();) {
     const std::size_t bytes = min_contiguous_bytes(here, there);
     const auto address = reinterpret_cast<std::uintptr_t>(there.at());
-    if (!(writes ? write_contiguous : read_contiguous)(exchange, here.at(), address, bytes))
+    if (!(writes ? write_contiguous : read_contiguous)(connection, here.at(), address, bytes))
       return done ? static_cast<ssize_t>(done) : -1;
     done += bytes;
     here.advance(bytes);
@@ -148,18 +149,18 @@ void count_owner_copy(std::size_t bytes) {
 
 OwnerCopies owner_copies() { return {copy_count.load(), copied_bytes.load(), bounce_count.load()}; }
 
-bool peer_serves_copies(pid_t pid) { return serves_copies() && ConnectionLock(pid).is_open(); }
+bool peer_serves_copies(pid_t pid) { return serves_copies() && LockedConnection(pid).is_open(); }
 
 int request_heap_file(pid_t pid) {
-  ConnectionLock exchange(pid);
-  if (!exchange.is_open() || !exchange.send(Operation::file, 0, 0)) return -1;
+  LockedConnection connection(pid);
+  if (!connection.is_open() || !connection.send(Operation::file, 0, 0)) return -1;
   int file = -1;
-  if (!receive_file(exchange.socket(), file)) exchange.fail(ESRCH);
+  if (!receive_file(connection.socket(), file)) connection.fail(ESRCH);
   return file;
 }
 
 void reset_copy_requests() {
-  if (!is_connected.exchange(false)) return;  // does not write to the table, which would copy its pages in the child
+  if (!is_connected.exchange(false)) return;  // a write to the table would make the kernel copy its pages in the child
   for (Connection& connection : connections) {
     if (connection.socket >= 0) close(connection.socket);
     connection.socket = -1;

@@ -41,14 +41,16 @@ constexpr std::size_t shared_idle_reserve(std::size_t peak_allocated_bytes) {
 }
 constexpr std::int64_t purge_part = 4, purge_burst_ns = 2'000'000, purge_period_ns = 1'000'000'000;
 constexpr std::size_t purged_bytes_per_ns = 4;  // estimated speed of returning pages and faulting them in again
-// 2. When it has been idle for this long.
+// 2. When memory has been idle for this long, the idle memory returns to the system.
 constexpr std::int64_t max_idle_ns = 10'000'000'000;
-// 3. When idle memory exceeds 256 MiB plus a fourth of the allocated memory, since other programs may need it.
+// 3. When idle memory exceeds 256 MiB plus a fourth of the allocated memory, half of that limit stays idle and the rest
+//    returns to the system, since other programs may need it.
 constexpr std::size_t max_idle_bytes = std::size_t{256} << 20, max_idle_part = 4;
-// 4. When a block is freed that is very long, or longer than all blocks freed before, and no messages pass through the
-//    block (is_returned_at_once()).
+// 4. When a block is freed that is very long, or longer than all blocks freed before, its memory returns at once,
+// unless
+//    messages pass through the block (is_returned_at_once()).
 //
-// While less memory than this is idle, a free checks neither case 2 nor case 3, and does not read the clock.
+// While no more memory than this is idle, a free checks neither case 2 nor case 3, and does not read the clock.
 constexpr std::size_t always_retained_bytes = std::size_t{16} << 20;
 // Blocks from this size on begin at a huge page boundary; for shorter blocks the gaps would waste too much memory. If
 // calloc() reuses memory for such a block, the heap does not clear the memory but returns it to the system, so that

@@ -91,7 +91,7 @@ void* libc_malloc(std::size_t bytes) {
 }
 
 [[gnu::noinline]] void heap_free(void* block) {
-  const int error = errno;  // programs may rely on free() to preserve it
+  const int error = errno;  // programs may rely on free() to preserve errno
   release_block(block);
   errno = error;
 }

@@ -25,8 +25,8 @@ struct ProgressApi {
   int (*finalize)() = nullptr;
 };
 
-constexpr int no_stream = 0x3c000000, async_not_done = 0, async_done = 1,
-              thread_multiple = 3;            // constants of MPICH's ABI
+// Constants of MPICH's ABI.
+constexpr int no_stream = 0x3c000000, async_not_done = 0, async_done = 1, thread_multiple = 3;
 constexpr unsigned max_idle_calls = 100'000;  // calls without a request, some milliseconds
 
 constinit ProgressApi progress_api;

@@ -34,9 +34,9 @@ constexpr std::size_t min_shared_message = 4096;  // bytes; the kernel copies sh
 constexpr unsigned max_stretches = 16384;
 // How long the owner waits for peers that copy: before it makes pages private, and before it shares pages.
 constexpr std::int64_t unshare_patience_ns = 2'000'000'000, share_patience_ns = 1'000'000;
-// Limit how many bytes move into the file: `moved_in_advance`, and one more byte for every `copied_per_moved` bytes
-// that peers have copied from or to shared pages. If a program sends each block only a few times, a copy by the kernel
-// is cheaper than moving the block's pages.
+// These limit how many bytes move into the file: `moved_in_advance`, and one more byte for every `copied_per_moved`
+// bytes that peers have copied from or to shared pages. If a program sends each block only a few times, a copy by the
+// kernel is cheaper than moving the block's pages.
 constexpr std::uint64_t moved_in_advance = std::uint64_t{64} << 20, copied_per_moved = 2;
 constexpr std::int64_t inverse_time_share = 50;  // failed attempts to share take at most 1/50 of the time
 
@@ -46,8 +46,8 @@ struct Sharing {
   PageBits special;  // pages that are not shared until the heap has returned them to the system (keep_private())
   PageBits windows;  // pages that one-sided calls may access
   PageBits stale;    // private copy-on-write pages of the file, which are never shared again
-  // Time of the next attempt to share, for messages in flight and for completed ones: attempts of one kind may succeed
-  // where those of the other always fail.
+  // No attempt to share pages is made before this time, [0] for messages in flight, [1] for completed messages:
+  // attempts of one kind may succeed where attempts of the other kind always fail.
   std::int64_t not_before_ns[2] = {};
   // Bytes that have moved into the file since the process began, and their present limit (may_share_more_pages()).
   std::atomic<std::uint64_t> moved_bytes, allowed_bytes;
@@ -280,7 +280,7 @@ void unshare_pages(Pages pages, Content content) {
   sharing.shared_upto = 0;
 }
 
-// Returns whether a message has passed through the first of these pages before, and records that one has now.
+// Returns whether a message has passed through the first of `pages` before. Records that a message has passed now.
 bool has_seen_message(Pages pages) {
   if (settings().share_first) return true;
   const bool seen = sharing.seen.is_set(pages.from);

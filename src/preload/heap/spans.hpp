@@ -59,12 +59,12 @@ class Spans {
   Page pages_of(Page first) const { return table_[first].pages; }
   std::uint64_t wanted_bytes(Page first) const { return table_[first].wanted_bytes; }
   void set_wanted_bytes(Page first, std::uint64_t bytes) { table_[first].wanted_bytes = bytes; }
-  // Returns whether an allocated span of more than one page begins at this page.
+  // Returns whether an allocated span of more than one page begins at the page `first`.
   bool begins_multipage_span(Page first) const;
   // Returns the first page of the allocated span that ends with the page `last`; `none` if none ends there.
   Page allocated_span_ending_at(Page last) const;
 
-  // Returns the page from which on no page has ever been allocated, or has been used since purge() returned it.
+  // Returns the number of the first page behind all pages that have been used since they were added or purged.
   Page first_untouched_page() const { return untouched_; }
   Page allocated_pages() const { return taken_; }
   // Returns the number of free pages that were used and have not been returned to the system since.

@@ -24,7 +24,8 @@ enum class Users {
   unknown,  // any page may be used at any time
 };
 
-// Returns which users of this process's memory there may be, apart from the calling thread. Makes some system calls.
+// Returns which threads and devices, apart from the calling thread, may be using this process's memory. Makes some
+// system calls.
 Users find_other_users();
 
 // From now on pthread_create() records harmless threads. Called once, by the library's constructor; threads started

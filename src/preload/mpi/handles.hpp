@@ -13,7 +13,7 @@
   static_cast<type>(::nearfield::find_once([] { return ::nearfield::find_mpi_variable(#name); }))
 #endif
 
-// The MPI library's own function, looked up once.
+// The MPI library's definition of a function under its PMPI_ name, looked up on first use.
 #define PMPI(name)         \
   (::nearfield::find_once( \
       [] { return reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); }))

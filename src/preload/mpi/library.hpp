@@ -32,5 +32,6 @@ auto find_once(Find find) {
 
 }  // namespace nearfield
 
-// The profiling name of an MPI function, with its own type; for files that include mpi.h. MPI must be initialised.
+// The definition of an MPI function under its PMPI_ name, with the function's type; for files that include mpi.h. MPI
+// must be initialised.
 #define NEARFIELD_PMPI(name) (reinterpret_cast<decltype(&P##name)>(::nearfield::next_or_abort("P" #name, "P" #name)))

@@ -7,7 +7,7 @@
 
 #include "verify.h"
 
-enum { LOGGED = 10000 };  // messages per stream after which the digest is logged; then only at the end
+enum { LOGGED = 10000 };  // a stream's digest is logged after each of its first LOGGED messages, and at the end
 
 typedef struct stream {
   struct stream* next;
