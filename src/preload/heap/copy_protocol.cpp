@@ -23,7 +23,7 @@ ssize_t transfer_packet(F call, int socket, void* first, std::size_t first_bytes
   return length;
 }
 
-// A message that consists of a Reply, with room for a descriptor as ancillary data.
+// A message that consists of a SocketReply, with room for a descriptor as ancillary data.
 struct FilePacket {
   FilePacket() {
     message.msg_iov = &part;
@@ -34,7 +34,7 @@ struct FilePacket {
   FilePacket(const FilePacket&) = delete;
   FilePacket& operator=(const FilePacket&) = delete;
 
-  Reply reply{};
+  SocketReply reply{};
   iovec part{&reply, sizeof reply};
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};

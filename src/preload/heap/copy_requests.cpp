@@ -66,8 +66,8 @@ class LockedConnection {
 
   bool is_open() const { return connection_ && connection_->socket >= 0; }
   int socket() const { return connection_->socket; }
-  bool send(Operation operation, std::uint64_t address, std::uint64_t bytes) {
-    Request request{{}, operation, address, bytes};
+  bool send(SocketOperation operation, std::uint64_t address, std::uint64_t bytes) {
+    SocketRequest request{{}, operation, address, bytes};
     std::memcpy(request.key, settings().key, sizeof request.key);
     return send_packet(socket(), &request, sizeof request, nullptr, 0) == sizeof request || fail(ESRCH);
   }
@@ -85,9 +85,9 @@ class LockedConnection {
 
 // Reads `bytes` contiguous bytes of the peer's memory. Returns whether all of them have arrived; if not, sets errno.
 bool read_contiguous(LockedConnection& connection, char* to, std::uint64_t from, std::size_t bytes) {
-  if (!connection.send(Operation::read, from, bytes)) return false;
+  if (!connection.send(SocketOperation::read, from, bytes)) return false;
   for (std::size_t done = 0; done < bytes;) {
-    Reply reply{};
+    SocketReply reply{};
     const ssize_t length =
         receive_packet(connection.socket(), &reply, sizeof reply, to + done, next_packet_bytes(bytes - done));
     if (length < static_cast<ssize_t>(sizeof reply))
@@ -103,11 +103,11 @@ bool read_contiguous(LockedConnection& connection, char* to, std::uint64_t from,
 }
 
 bool write_contiguous(LockedConnection& connection, char* from, std::uint64_t to, std::size_t bytes) {
-  if (!connection.send(Operation::write, to, bytes)) return false;
+  if (!connection.send(SocketOperation::write, to, bytes)) return false;
   for (std::size_t done = 0; done < bytes; done += next_packet_bytes(bytes - done))
     if (send_packet(connection.socket(), from + done, next_packet_bytes(bytes - done), nullptr, 0) < 0)
       return connection.fail(errno == EFAULT ? EFAULT : ESRCH);
-  Reply reply{};
+  SocketReply reply{};
   if (receive_packet(connection.socket(), &reply, sizeof reply, nullptr, 0) != sizeof reply)
     return connection.fail(ESRCH);
   errno = reply.error;
@@ -153,7 +153,7 @@ bool peer_serves_copies(pid_t pid) { return serves_copies() && LockedConnection(
 
 int request_heap_file(pid_t pid) {
   LockedConnection connection(pid);
-  if (!connection.is_open() || !connection.send(Operation::file, 0, 0)) return -1;
+  if (!connection.is_open() || !connection.send(SocketOperation::file, 0, 0)) return -1;
   int file = -1;
   if (!receive_file(connection.socket(), file)) connection.fail(ESRCH);
   return file;

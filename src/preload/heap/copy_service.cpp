@@ -27,7 +27,7 @@ constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 // A client's connection, and the rest of the copy that the client has requested.
 struct Client {
   int socket = -1;  // -1: a free entry
-  Request request{};
+  SocketRequest request{};
   int error = 0;  // of the copy, as errno
   bool waits_to_send = false;
 };
@@ -65,7 +65,7 @@ void accept_peer() {
 }
 
 void send_reply(Client& peer, int error) {
-  Reply reply{error, 0};
+  SocketReply reply{error, 0};
   peer.request.bytes = 0;
   peer.error = 0;
   if (send_packet(peer.socket, &reply, sizeof reply, nullptr, 0) < 0) drop_connection(peer);
@@ -73,10 +73,10 @@ void send_reply(Client& peer, int error) {
 
 // Sends the rest of the requested memory. Returns 0, or an errno: EAGAIN if the socket is full.
 int send_packets(Client& peer) {
-  Request& request = peer.request;
+  SocketRequest& request = peer.request;
   while (request.bytes) {
     const std::size_t bytes = next_packet_bytes(request.bytes);
-    Reply reply{0, static_cast<std::uint32_t>(bytes)};
+    SocketReply reply{0, static_cast<std::uint32_t>(bytes)};
     if (send_packet(peer.socket, &reply, sizeof reply, reinterpret_cast<void*>(request.address), bytes) < 0)
       return errno;
     request.address += bytes;
@@ -95,7 +95,7 @@ void send_memory(Client& peer) {
 // Receives packets into the requested memory until all have arrived or the socket is empty. Packets that follow an
 // error are received and discarded.
 void receive_memory(Client& peer) {
-  Request& request = peer.request;
+  SocketRequest& request = peer.request;
   static char unused[packet_bytes];
   while (request.bytes) {
     const std::size_t bytes = next_packet_bytes(request.bytes);
@@ -120,7 +120,7 @@ void reply_with_heap_file(Client& peer) {
 }
 
 // Returns whether the request carries the job's key. Compares in constant time.
-bool has_job_key(const Request& request) {
+bool has_job_key(const SocketRequest& request) {
   unsigned char different = 0;
   for (std::size_t i = 0; i < sizeof request.key; ++i)
     different |= static_cast<unsigned char>(request.key[i] ^ settings().key[i]);
@@ -128,17 +128,17 @@ bool has_job_key(const Request& request) {
 }
 
 void serve_request(Client& peer) {
-  Request& request = peer.request;
-  if (request.bytes) return request.operation == Operation::read ? send_memory(peer) : receive_memory(peer);
+  SocketRequest& request = peer.request;
+  if (request.bytes) return request.operation == SocketOperation::read ? send_memory(peer) : receive_memory(peer);
   const ssize_t length = receive_packet(peer.socket, &request, sizeof request, nullptr, 0);
   if (length < 0 && errno == EAGAIN) return;
   if (length != sizeof request || !has_job_key(request)) return drop_connection(peer);
   switch (request.operation) {
-    case Operation::read:
+    case SocketOperation::read:
       return send_memory(peer);
-    case Operation::write:
+    case SocketOperation::write:
       return receive_memory(peer);
-    case Operation::file:
+    case SocketOperation::file:
       return reply_with_heap_file(peer);
   }
   drop_connection(peer);

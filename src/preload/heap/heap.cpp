@@ -41,13 +41,12 @@ constexpr std::size_t shared_idle_reserve(std::size_t peak_allocated_bytes) {
 }
 constexpr std::int64_t purge_part = 4, purge_burst_ns = 2'000'000, purge_period_ns = 1'000'000'000;
 constexpr std::size_t purged_bytes_per_ns = 4;  // estimated speed of returning pages and faulting them in again
-// 2. When memory has been idle for this long, the idle memory returns to the system.
+// 2. Memory that has been idle for this long returns to the system.
 constexpr std::int64_t max_idle_ns = 10'000'000'000;
 // 3. When idle memory exceeds 256 MiB plus a fourth of the allocated memory, half of that limit stays idle and the rest
 //    returns to the system, since other programs may need it.
 constexpr std::size_t max_idle_bytes = std::size_t{256} << 20, max_idle_part = 4;
-// 4. When a block is freed that is very long, or longer than all blocks freed before, its memory returns at once,
-// unless
+// 4. When a block is freed that is very long, or longer than all blocks freed before, its memory returns at once, if no
 //    messages pass through the block (is_returned_at_once()).
 //
 // While no more memory than this is idle, a free checks neither case 2 nor case 3, and does not read the clock.
@@ -147,7 +146,7 @@ void*& next_in_cache(void* block) { return *static_cast<void**>(block); }
 void drop_pages(Spans::Page first, Spans::Page pages) {
   char* at = address_of(first);
   const std::size_t bytes = std::size_t{pages} << page_shift();
-  unshare(at, bytes, Content::dropped);
+  unshare(at, bytes, PageContent::dropped);
   forget_special_pages(at, bytes);
   forget_huge_page_advice(at, bytes);
   next_madvise(at, bytes, MADV_DONTNEED);

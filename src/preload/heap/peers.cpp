@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t windows_per_heap = heap_span / window_bytes, huge_page = std::size_t{2} << 20;
 constexpr std::size_t slots = 4096;  // in the hash table of peers; a power of two
 
-struct Table {
+struct PeerTable {
   std::atomic<Peer*> peer[slots] = {};
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // for all changes
   std::atomic<int> users{0};
@@ -37,7 +37,7 @@ struct Table {
   int windows = 0, peers = 0;
 };
 
-constinit Table table;
+constinit PeerTable table;
 
 std::size_t hash_slot_of(pid_t pid) { return static_cast<std::size_t>(pid) * 0x9e3779b1u % slots; }
 

@@ -89,7 +89,7 @@ void unshare_before_advice(const void* at, std::size_t bytes, int advice) {
   const HeapLock locked;
   // The program gives up the content, at once or under memory pressure; the pages may be shared again later.
   if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
-    unshare(at, bytes, advice == MADV_DONTNEED ? Content::dropped : Content::retained);
+    unshare(at, bytes, advice == MADV_DONTNEED ? PageContent::dropped : PageContent::retained);
   else
     keep_private(at, bytes);
 }

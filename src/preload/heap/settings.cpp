@@ -19,11 +19,11 @@ constexpr Key keys[] = {
 
 // Parses ranges such as "65536-2097152+8388608-", or "never". Returns false, and changes nothing, if the text is
 // invalid.
-bool read_sizes(const char* text, Sizes& sizes) {
-  Sizes read;
+bool read_sizes(const char* text, MessageSizes& sizes) {
+  MessageSizes read;
   if (std::strcmp(text, "never") == 0) text = "";
   while (*text) {
-    if (read.count == Sizes::max_ranges || *text < '0' || *text > '9') return false;
+    if (read.count == MessageSizes::max_ranges || *text < '0' || *text > '9') return false;
     char* end = nullptr;
     auto& range = read.range[read.count++];
     range.from = std::strtoull(text, &end, 10);

@@ -11,7 +11,7 @@
 namespace nearfield::heap {
 
 // A set of message sizes in bytes, as inclusive ranges; the last range may have no upper bound.
-struct Sizes {
+struct MessageSizes {
   static constexpr int max_ranges = 8;
   struct Range {
     std::size_t from, upto;
@@ -33,9 +33,9 @@ struct Settings {
   std::size_t huge = 1;                // 0: never requests huge pages
   std::size_t at_start = 0;            // 1: the heap opens at program start, not when MPI has been initialized
   std::size_t share_first = 0;         // 1: pages are shared at the first message through them, not at the second
-  Sizes stream{{{16777216, static_cast<std::size_t>(-1)}}, 1};        // copied by streaming stores
-  Sizes stream_when_far{{{16384, static_cast<std::size_t>(-1)}}, 1};  // key `far_stream`: the same for far peers
-  Sizes cooperate{{{32768, static_cast<std::size_t>(-1)}}, 1};        // key `help`: cooperative copies
+  MessageSizes stream{{{16777216, static_cast<std::size_t>(-1)}}, 1};        // copied by streaming stores
+  MessageSizes stream_when_far{{{16384, static_cast<std::size_t>(-1)}}, 1};  // key `far_stream`: the same for far peers
+  MessageSizes cooperate{{{32768, static_cast<std::size_t>(-1)}}, 1};        // key `help`: cooperative copies
   static constexpr std::size_t key_bytes = 32;
   char key[key_bytes] = {};  // of the job (copy_service.hpp), without a final '\0'; begins with '\0' if there is none
   char report[256] = "";     // a folder in which every process writes a report when it ends

@@ -66,13 +66,13 @@ bool map_header_address() {
   return true;
 }
 
-struct Pages {
+struct PageRange {
   Page from, upto;
-  bool empty() const { return from >= upto; }
+  bool is_empty() const { return from >= upto; }
 };
 
 // Returns the pages of the heap that overlap [from, from + bytes).
-Pages pages_overlapping(const void* from, std::size_t bytes) {
+PageRange pages_overlapping(const void* from, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(from);
   const std::uintptr_t first = std::max(begin, heap_begin), end = std::min(begin + bytes, heap_begin + heap_span);
   if (first >= end || begin + bytes < begin) return {0, 0};
@@ -81,9 +81,9 @@ Pages pages_overlapping(const void* from, std::size_t bytes) {
 
 // Returns the pages that lie entirely in [from, from + bytes). The last page of a block also counts if only bytes
 // behind the block's end are missing, because nobody uses those.
-Pages pages_filled_by(const char* from, std::size_t bytes) {
+PageRange pages_filled_by(const char* from, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(from), end = begin + bytes;
-  Pages pages{page_of(begin + page_bytes() - 1), page_of(end)};
+  PageRange pages{page_of(begin + page_bytes() - 1), page_of(end)};
   if (end % page_bytes() != 0 && is_end_of_block(end)) ++pages.upto;
   return pages;
 }
@@ -93,7 +93,7 @@ bool is_shared_page(Page page) { return sharing.file.bits().is_set(page); }
 // Calls act(from, upto) for each maximal range of pages whose bit equals `shared`, until a call returns false. Returns
 // whether none did.
 template <typename F>
-bool for_each_stretch(Pages pages, bool shared, F act) {
+bool for_each_stretch(PageRange pages, bool shared, F act) {
   for (Page from = pages.from; from < pages.upto;) {
     Page upto = from + 1;
     while (upto < pages.upto && is_shared_page(upto) == is_shared_page(from)) ++upto;
@@ -241,14 +241,14 @@ void copy_on_write(Page from, Page upto) {
   for (Page page = from; page < upto; ++page) sharing.stale.set(page);
 }
 
-void unshare_stretch(Page from, Page upto, Content content, Users users) {
+void unshare_stretch(Page from, Page upto, PageContent content, MemoryUsers users) {
   sharing.file.bits().clear(from, upto);
-  if (content == Content::dropped) {  // no message is in flight in these pages
+  if (content == PageContent::dropped) {  // no message is in flight in these pages
     map_anonymous(from, upto);
     free_file_pages(from, upto);
   } else if (!sharing.file.has_own_descriptor()) {
     copy_back(from, upto);
-  } else if (wait_until_no_peer_copies(&Slot::writers, unshare_patience_ns) && users == Users::none &&
+  } else if (wait_until_no_peer_copies(&Slot::writers, unshare_patience_ns) && users == MemoryUsers::none &&
              wait_until_no_peer_copies(&Slot::readers, unshare_patience_ns)) {
     for_each_piece(from, upto, [](Page begin, Page end) {
       copy_back(begin, end);
@@ -262,13 +262,13 @@ void unshare_stretch(Page from, Page upto, Content content, Users users) {
   if (sharing.stretches) --sharing.stretches;
 }
 
-void unshare_pages(Pages pages, Content content) {
+void unshare_pages(PageRange pages, PageContent content) {
   if (!sharing.shared_pages) return;
   pages = {std::max(pages.from, sharing.shared_from), std::min(pages.upto, sharing.shared_upto)};
-  if (pages.empty()) return;
+  if (pages.is_empty()) return;
   {
     const PageMoveGuard moving;
-    const Users users = content == Content::retained ? find_other_users() : Users::none;
+    const MemoryUsers users = content == PageContent::retained ? find_other_users() : MemoryUsers::none;
     for_each_stretch(pages, true, [=](Page from, Page upto) {
       unshare_stretch(from, upto, content, users);
       return true;
@@ -281,19 +281,19 @@ void unshare_pages(Pages pages, Content content) {
 }
 
 // Returns whether a message has passed through the first of `pages` before. Records that a message has passed now.
-bool has_seen_message(Pages pages) {
+bool has_seen_message(PageRange pages) {
   if (settings().share_first) return true;
   const bool seen = sharing.seen.is_set(pages.from);
   return (seen || sharing.seen.set(pages.from)) && seen;
 }
 
-bool contains_special_page(Pages pages) {
+bool contains_special_page(PageRange pages) {
   for (Page page = pages.from; page < pages.upto; ++page)
     if (sharing.special.is_set(page) || sharing.stale.is_set(page)) return true;
   return false;
 }
 
-bool contains_window_page(Pages pages) {
+bool contains_window_page(PageRange pages) {
   for (Page page = pages.from; page < pages.upto; ++page)
     if (sharing.windows.is_set(page)) return true;
   return false;
@@ -317,16 +317,17 @@ bool may_share_more_pages() {
 // Shares those pages of [from, from + bytes) that are safe to share. Returns false if no page could move into the file;
 // true also if this message is the first one through the memory.
 bool share_locked(const char* from, std::size_t bytes, bool is_message) {
-  const Pages all = pages_overlapping(from, bytes);
-  if (all.empty() || all.upto > mapped_heap_pages() || !own_header()) return false;
+  const PageRange all = pages_overlapping(from, bytes);
+  if (all.is_empty() || all.upto > mapped_heap_pages() || !own_header()) return false;
   if (sharing.stretches >= max_stretches || contains_special_page(all) || !can_write_file()) return false;
   if (!has_seen_message(all)) return true;
   const PageMoveGuard moving;
   if (!moving.is_safe()) return false;
-  const Users users = find_other_users();
-  if (users == Users::unknown || (users == Users::threads && (!is_message || contains_window_page(all)))) return false;
+  const MemoryUsers users = find_other_users();
+  if (users == MemoryUsers::unknown || (users == MemoryUsers::threads && (!is_message || contains_window_page(all))))
+    return false;
   const std::size_t before = sharing.shared_pages;
-  for_each_stretch(users == Users::none ? all : pages_filled_by(from, bytes), false, share_stretch);
+  for_each_stretch(users == MemoryUsers::none ? all : pages_filled_by(from, bytes), false, share_stretch);
   return sharing.shared_pages != before;
 }
 
@@ -350,12 +351,12 @@ char* own_bounce_buffer() { return sharing.file.bounce(); }
 int own_heap_file() { return sharing.file.has_own_descriptor() ? sharing.file.descriptor() : -1; }
 
 bool is_shared(const void* from, std::size_t bytes) {
-  const Pages pages = pages_overlapping(from, bytes);
-  return !pages.empty() && own_header() && sharing.file.bits().are_set(pages.from, pages.upto);
+  const PageRange pages = pages_overlapping(from, bytes);
+  return !pages.is_empty() && own_header() && sharing.file.bits().are_set(pages.from, pages.upto);
 }
 
 void add_window(const void* from, std::size_t bytes) {
-  const Pages pages = pages_overlapping(from, bytes);
+  const PageRange pages = pages_overlapping(from, bytes);
   for (Page page = pages.from; page < pages.upto; ++page) sharing.windows.set(page);
 }
 
@@ -381,33 +382,33 @@ void handle_share_hint() {
   if (in_heap(from)) share_message(reinterpret_cast<const char*>(from), bytes, false);
 }
 
-void unshare(const void* from, std::size_t bytes, Content content) {
+void unshare(const void* from, std::size_t bytes, PageContent content) {
   const int error = errno;
-  const Pages pages = pages_overlapping(from, bytes);
+  const PageRange pages = pages_overlapping(from, bytes);
   unshare_pages(pages, content);
-  if (content == Content::dropped)
+  if (content == PageContent::dropped)
     for (Page page = pages.from; page < pages.upto; ++page)
       if (sharing.stale.is_set(page)) map_anonymous(page, page + 1);  // or else the file's content would reappear
   errno = error;
 }
 
 void keep_private(const void* from, std::size_t bytes) {
-  const Pages pages = pages_overlapping(from, bytes);
-  unshare(from, bytes, Content::retained);
+  const PageRange pages = pages_overlapping(from, bytes);
+  unshare(from, bytes, PageContent::retained);
   for (Page page = pages.from; page < pages.upto; ++page) sharing.special.set(page);
 }
 
 void forget_special_pages(const void* from, std::size_t bytes) {
-  const Pages pages = pages_overlapping(from, bytes);
+  const PageRange pages = pages_overlapping(from, bytes);
   sharing.special.clear(pages.from, pages.upto);
   sharing.windows.clear(pages.from, pages.upto);
 }
 
 bool prepare_pages_for_fork() {
   if (!sharing.shared_pages) return false;
-  const Pages all{sharing.shared_from, sharing.shared_upto};
-  if (find_other_users() == Users::none) {
-    unshare_pages(all, Content::retained);
+  const PageRange all{sharing.shared_from, sharing.shared_upto};
+  if (find_other_users() == MemoryUsers::none) {
+    unshare_pages(all, PageContent::retained);
     return false;
   }
   sharing.file.bits().let_child_inherit(true);
@@ -417,7 +418,7 @@ bool prepare_pages_for_fork() {
   return true;
 }
 
-void unshare_all() { unshare_pages({sharing.shared_from, sharing.shared_upto}, Content::retained); }
+void unshare_all() { unshare_pages({sharing.shared_from, sharing.shared_upto}, PageContent::retained); }
 
 void end_page_inheritance() {
   for_each_stretch({sharing.shared_from, sharing.shared_upto}, true, [](Page from, Page upto) {

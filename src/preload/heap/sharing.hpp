@@ -58,8 +58,8 @@ void share_message(const char* from, std::size_t bytes, bool is_message);
 void handle_share_hint();
 
 // Makes the shared pages of [from, from + bytes) private, with their content (retained) or with zeros (dropped).
-enum class Content { retained, dropped };
-void unshare(const void* from, std::size_t bytes, Content content);
+enum class PageContent { retained, dropped };
+void unshare(const void* from, std::size_t bytes, PageContent content);
 // Makes the shared pages of [from, from + bytes) private with their content, and prevents that pages of this range are
 // shared again, because the program has applied a special operation to them (remapped.cpp).
 void keep_private(const void* from, std::size_t bytes);

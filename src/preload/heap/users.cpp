@@ -140,12 +140,12 @@ bool has_asynchronous_io() { return dlsym(RTLD_DEFAULT, "io_setup") != nullptr; 
 
 }  // namespace
 
-Users find_other_users() {
+MemoryUsers find_other_users() {
   const ProcessStatus status;
-  if (!status.is_known() || status.read_number("VmLck") > 0) return Users::unknown;
-  if (!are_all_entries_harmless("/proc/self/fd", is_harmless_file)) return Users::unknown;
-  if (status.read_number("VmPin") > 0 || has_asynchronous_io()) return Users::threads;
-  return has_only_harmless_threads() ? Users::none : Users::threads;
+  if (!status.is_known() || status.read_number("VmLck") > 0) return MemoryUsers::unknown;
+  if (!are_all_entries_harmless("/proc/self/fd", is_harmless_file)) return MemoryUsers::unknown;
+  if (status.read_number("VmPin") > 0 || has_asynchronous_io()) return MemoryUsers::threads;
+  return has_only_harmless_threads() ? MemoryUsers::none : MemoryUsers::threads;
 }
 
 void watch_threads() {

@@ -18,7 +18,7 @@
 
 namespace nearfield::heap {
 
-enum class Users {
+enum class MemoryUsers {
   none,     // no other thread and no device uses any page
   threads,  // threads of the program or network cards may, but not the inside of a message in flight
   unknown,  // any page may be used at any time
@@ -26,7 +26,7 @@ enum class Users {
 
 // Returns which threads and devices, apart from the calling thread, may be using this process's memory. Makes some
 // system calls.
-Users find_other_users();
+MemoryUsers find_other_users();
 
 // From now on pthread_create() records harmless threads. Called once, by the library's constructor; threads started
 // earlier are assumed to be the program's.

@@ -33,22 +33,22 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
-// Returns the text before and after the first colon. Throws Malformed, which cites `form`, if there is no colon.
+// Returns the text before and after the first colon. Throws MalformedRules, which cites `form`, if there is no colon.
 std::pair<std::string_view, std::string_view> split_at_colon(std::string_view part, const char* form) {
   const std::size_t colon = part.find(':');
-  if (colon == std::string_view::npos) throw Malformed(quoted(part) + " is not of the form " + form);
+  if (colon == std::string_view::npos) throw MalformedRules(quoted(part) + " is not of the form " + form);
   return {part.substr(0, colon), part.substr(colon + 1)};
 }
 
 Distance distance_or_throw(std::string_view name) {
   if (const auto distance = distance_from_name(name)) return *distance;
-  throw Malformed("no distance is called " + quoted(name));
+  throw MalformedRules("no distance is called " + quoted(name));
 }
 
 int bytes_or_throw(std::string_view text) {
   if (text == "never") return INT_MAX;
   const auto bytes = parse_number<std::uint64_t>(text);
-  if (!bytes) throw Malformed(quoted(text) + " is neither a number of bytes nor never");
+  if (!bytes) throw MalformedRules(quoted(text) + " is neither a number of bytes nor never");
   // An empty message needs no copy.
   return static_cast<int>(std::clamp<std::uint64_t>(*bytes, 1, INT_MAX));
 }
@@ -61,8 +61,8 @@ Rules parse_rules(std::string_view text) {
   for (std::string_view part : split_at_semicolons(text)) {
     const auto [name, setting] = split_at_colon(part, "DISTANCE:single_copy_from=BYTES");
     int& value = rules.single_copy_from[static_cast<std::size_t>(distance_or_throw(name))];
-    if (!setting.starts_with(key)) throw Malformed("in " + quoted(part) + " single_copy_from= is missing");
-    if (value != mpich_default) throw Malformed("there are two rules for " + std::string(name));
+    if (!setting.starts_with(key)) throw MalformedRules("in " + quoted(part) + " single_copy_from= is missing");
+    if (value != mpich_default) throw MalformedRules("there are two rules for " + std::string(name));
     value = bytes_or_throw(setting.substr(key.size()));
   }
   return rules;
@@ -75,7 +75,7 @@ std::map<std::pair<int, int>, Distance> parse_classes(std::string_view text) {
     const std::size_t dash = std::min(ranks.find('-'), ranks.size());
     const auto a = parse_number<int>(ranks.substr(0, dash));
     const auto b = parse_number<int>(ranks.substr(std::min(dash + 1, ranks.size())));
-    if (!a || !b || *a < 0 || *b < 0 || *a == *b) throw Malformed(quoted(ranks) + " is no pair of ranks A-B");
+    if (!a || !b || *a < 0 || *b < 0 || *a == *b) throw MalformedRules(quoted(ranks) + " is no pair of ranks A-B");
     classes[std::minmax(*a, *b)] = distance_or_throw(name);
   }
   return classes;

@@ -14,7 +14,7 @@
 namespace nearfield::tune {
 
 // Thrown for invalid text. The message describes the mistake, in one line without a line end.
-struct Malformed : std::runtime_error {
+struct MalformedRules : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -28,11 +28,11 @@ struct Rules {
 };
 
 // Parses NEARFIELD_PAIR_RULES. MPICH stores thresholds as int: `never` and larger numbers become INT_MAX, so longer
-// messages, of more than 2 GiB, are copied directly nevertheless. Throws Malformed.
+// messages, of more than 2 GiB, are copied directly nevertheless. Throws MalformedRules.
 Rules parse_rules(std::string_view text);
 
 // Parses NEARFIELD_PAIR_CLASSES. Returns the distances of pairs of world ranks, with the smaller rank first. Throws
-// Malformed.
+// MalformedRules.
 std::map<std::pair<int, int>, Distance> parse_classes(std::string_view text);
 
 }  // namespace nearfield::tune

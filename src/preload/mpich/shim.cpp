@@ -68,7 +68,7 @@ ParsedConfig parse_config() {
     variable = "NEARFIELD_PAIR_CLASSES";
     read.classes = parse_classes(classes ? classes : "");
     return read;
-  } catch (const Malformed& error) {
+  } catch (const MalformedRules& error) {
     wanted.wrong = std::string(variable) + ": " + error.what();
   }
   return wanted;
