@@ -19,10 +19,10 @@ constexpr int spins_per_check = 100;
 
 std::size_t min_of(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
-bool post(CopyRequest& request, std::uintptr_t from, std::size_t bytes) {
+bool post_bounce_request(CopyRequest& request, std::uintptr_t from, std::size_t bytes) {
   if (!request.reserve()) return false;
   request.kind = CopyRequest::bounce;
-  request.reader = own_process();
+  request.reader = own_process_id();
   request.from = from;
   request.bytes = bytes;
   request.claimed.store(0, std::memory_order_relaxed);
@@ -30,7 +30,7 @@ bool post(CopyRequest& request, std::uintptr_t from, std::size_t bytes) {
   return true;
 }
 
-// Returns whether the owner has taken the request; otherwise it is withdrawn.
+// Returns whether the owner has taken the request in time; if not, the request is withdrawn.
 bool wait_until_taken(CopyRequest& request) {
   const std::int64_t until = now_ns(CLOCK_MONOTONIC) + patience_ns;
   for (int spins = 1; request.state.load(std::memory_order_acquire) == CopyRequest::posted; ++spins)
@@ -38,7 +38,8 @@ bool wait_until_taken(CopyRequest& request) {
   return true;
 }
 
-// Returns false if the owner has ended before it filled more than `chunks`.
+// Waits until the owner has filled more than `chunks` chunks. Returns false if it finishes the request, or dies,
+// before.
 bool wait_for_chunk(const Peer& peer, const CopyRequest& request, std::uint32_t chunks) {
   for (int spins = 1; request.claimed.load(std::memory_order_acquire) <= chunks; ++spins) {
     if (spins % spins_per_check) continue;
@@ -49,8 +50,8 @@ bool wait_for_chunk(const Peer& peer, const CopyRequest& request, std::uint32_t 
   return true;
 }
 
-// Copies what the owner fills. Returns how many bytes.
-std::size_t drain(const Peer& peer, CopyRequest& request, char* to, std::size_t bytes) {
+// Copies the chunks that the owner fills. Returns the number of bytes copied, fewer than `bytes` if the owner has died.
+std::size_t drain_bounce_buffer(const Peer& peer, CopyRequest& request, char* to, std::size_t bytes) {
   std::size_t done = 0;
   for (std::uint32_t chunk = 0; done < bytes && wait_for_chunk(peer, request, chunk); ++chunk) {
     const std::size_t length = min_of(bytes - done, chunk_bytes);
@@ -68,14 +69,14 @@ std::size_t read_by_bounce(Peer& peer, char* to, std::uintptr_t from, std::size_
   CopyRequest& request = peer.header()->copy_request;
   while (done < bytes) {
     const std::size_t length = min_of(bytes - done, bounce_bytes);
-    if (!post(request, from + done, length)) return done;
+    if (!post_bounce_request(request, from + done, length)) return done;
     const bool is_taken = wait_until_taken(request);
     peer.record_cooperation(is_taken);
     if (!is_taken) return done;
-    const std::size_t drained = drain(peer, request, to + done, length);
+    const std::size_t drained = drain_bounce_buffer(peer, request, to + done, length);
     done += drained;
     count_bounce(drained);
-    // Only then is the request free: the owner still writes to it after the last chunk.
+    // The request is free only when the owner has finished, because the owner still writes to it after the last chunk.
     if (!wait_until_finished(peer, request)) return done;
     request.state.store(CopyRequest::none, std::memory_order_release);
     if (drained < length) return done;
@@ -84,12 +85,13 @@ std::size_t read_by_bounce(Peer& peer, char* to, std::uintptr_t from, std::size_
 }
 
 void fill_bounce(CopyRequest& request) {
-  // Requests take their places in turn: lines that the last reader still has in its caches are slow to write again.
+  // Successive requests use successive places in the buffer, because cache lines that the last reader still holds are
+  // slow to write again.
   static constinit std::size_t next = 0;
-  if (!own_bounce() || request.bytes > bounce_bytes) return;
+  if (!own_bounce_buffer() || request.bytes > bounce_bytes) return;
   if (request.bytes > bounce_bytes - next) next = 0;
   request.to = next;
-  char* const to = own_bounce() + next;
+  char* const to = own_bounce_buffer() + next;
   next += (request.bytes + page_bytes() - 1) / page_bytes() * page_bytes();
   const auto* from = reinterpret_cast<const char*>(request.from);
   std::uint32_t chunks = 0;

@@ -1,10 +1,10 @@
-// Copies private memory of a peer that waits inside the MPI, where the kernel forbids the reader to make the copy: the
-// owner copies it into a bounce buffer in its file, and the reader follows close behind. That costs two copies, which
-// overlap, and no system call. The socket (copy_service.hpp) serves for what remains: an owner that computes, an MPI
-// without progress callbacks (progress.hpp).
+// Reads private memory of a peer that waits inside the MPI, where the kernel forbids process_vm_readv: the owner of the
+// memory copies it into the bounce buffer in its file, chunk by chunk, and the reader copies each chunk out of the
+// buffer. The two copies overlap, and need no system call. If the owner computes, or its MPI has no progress callbacks
+// (progress.hpp), the copy is made through the socket (copy_service.hpp).
 //
-// The request takes the same steps as that for a cooperative copy (cooperative_copy.hpp), of which a heap has one at a
-// time; so the buffer belongs to one reader until that has copied everything. The owner never waits for the reader.
+// The request is a CopyRequest, as for a cooperative copy (cooperative_copy.hpp). A heap has one request at a time, so
+// the buffer belongs to one reader until that reader has copied everything. The owner never waits for the reader.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,11 @@ namespace nearfield::heap {
 
 class Peer;
 
-// Copies up to `bytes` from address `from` of the peer. Returns how many; fewer if the peer does not poll, or has died.
+// Copies up to `bytes` bytes from address `from` of the peer. Returns the number of bytes copied: fewer, or 0, if
+// another request is posted, or the peer does not poll for requests or has died.
 std::size_t read_by_bounce(Peer& peer, char* to, std::uintptr_t from, std::size_t bytes);
 
-// Called by the owner, which has taken the request.
+// Called by the owner after it has taken the request: copies the requested memory into the bounce buffer.
 void fill_bounce(CopyRequest& request);
 
 }  // namespace nearfield::heap

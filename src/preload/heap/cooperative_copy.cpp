@@ -16,27 +16,28 @@ namespace {
 constexpr std::size_t chunk_bytes = std::size_t{8} << 10, max_chunks = 32;
 constexpr int spins_before_yield = 2000;
 
-std::uint32_t chunks_of(std::size_t bytes) {
+std::uint32_t chunk_count_for(std::size_t bytes) {
   const std::size_t chunks = bytes / chunk_bytes;
   return static_cast<std::uint32_t>(chunks < 2 ? 2 : chunks > max_chunks ? max_chunks : chunks);
 }
 
-// Returns the offset of chunk i of a message; chunks are whole lines, and the last one includes the remainder.
-std::size_t begin_of(std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
+// Returns the offset in bytes of chunk i of a message. Chunks are whole cache lines; the last one includes the
+// remainder.
+std::size_t chunk_offset(std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
   return i == chunks ? bytes : bytes / chunks / 64 * 64 * i;
 }
 
 void copy_chunk(Copy copy, char* to, const char* from, std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
-  const std::size_t begin = begin_of(i, chunks, bytes);
-  copy(to + begin, from + begin, begin_of(i + 1, chunks, bytes) - begin);
+  const std::size_t begin = chunk_offset(i, chunks, bytes);
+  copy(to + begin, from + begin, chunk_offset(i + 1, chunks, bytes) - begin);
 }
 
-bool post(CopyRequest& request, std::uintptr_t remote, char* to, std::size_t bytes, Copy copy) {
+bool post_copy_request(CopyRequest& request, std::uintptr_t remote, char* to, std::size_t bytes, Copy copy) {
   if (!request.reserve()) return false;
   request.kind = CopyRequest::copy;
   request.streaming = copy != copy_plain;
-  request.reader = own_process();
-  request.chunks = chunks_of(bytes);
+  request.reader = own_process_id();
+  request.chunks = chunk_count_for(bytes);
   request.from = remote;
   request.to = reinterpret_cast<std::uintptr_t>(to);
   request.bytes = bytes;
@@ -45,14 +46,14 @@ bool post(CopyRequest& request, std::uintptr_t remote, char* to, std::size_t byt
   return true;
 }
 
-// Copies chunks from the back of the message until both ends together have claimed all.
+// Called by the sender: copies chunks from the back of the message until sender and receiver have claimed all chunks.
 void copy_from_back(CopyRequest& request, char* to) {
   const std::uint32_t chunks = request.chunks;
   const Copy copy = request.streaming ? streaming_copy() : copy_plain;
   for (std::uint32_t i = chunks; request.claimed.fetch_add(1) < chunks;) {
     --i;
-    const std::size_t begin = begin_of(i, chunks, request.bytes);
-    prefault_writable(to + begin, begin_of(i + 1, chunks, request.bytes) - begin);
+    const std::size_t begin = chunk_offset(i, chunks, request.bytes);
+    prefault_writable(to + begin, chunk_offset(i + 1, chunks, request.bytes) - begin);
     copy_chunk(copy, to, reinterpret_cast<const char*>(request.from), i, chunks, request.bytes);
   }
 }
@@ -71,7 +72,7 @@ bool wait_until_finished(const Peer& peer, const CopyRequest& request) {
 Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintptr_t remote, std::size_t bytes,
                              Copy copy) {
   CopyRequest& request = peer.header()->copy_request;
-  if (!post(request, remote, to, bytes, copy)) return Cooperation::not_requested;
+  if (!post_copy_request(request, remote, to, bytes, copy)) return Cooperation::not_requested;
   const std::uint32_t chunks = request.chunks;
   std::uint32_t own = 0;
   while (request.claimed.fetch_add(1) < chunks) copy_chunk(copy, to, from, own++, chunks, bytes);
@@ -86,15 +87,15 @@ Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintpt
 
 namespace {
 
-// Copies chunks of the message to the reader, whose memory must be shared.
+// Copies chunks of the requested message to the reader's heap. Does nothing if the reader's pages are not all shared.
 void execute_copy(CopyRequest& request) {
   PeerGuard guard;
   Peer* reader = in_heap(request.to) ? find_peer(request.reader) : nullptr;
   if (!reader) return;
   const Copying copying(*reader, true);
-  if (reader->shared_bytes(request.to, request.bytes) != request.bytes) return;
+  if (reader->leading_shared_bytes(request.to, request.bytes) != request.bytes) return;
   std::size_t contiguous = 0;
-  char* to = reader->is_open() ? reader->at(request.to - heap_begin, true, contiguous) : nullptr;
+  char* to = reader->is_open() ? reader->mapped_address(request.to - heap_begin, true, contiguous) : nullptr;
   if (!to || contiguous < request.bytes) return;
   reader->add_copied_bytes(request.bytes);
   copy_from_back(request, to);
@@ -125,13 +126,13 @@ int poll_copy_requests() {
 
 ShareRequest::ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_message) : peer_(peer) {
   CopyRequest& request = peer.header()->copy_request;
-  if (!is_message || !peer.header()->helps.load(std::memory_order_relaxed) || !request.reserve()) {
+  if (!is_message || !peer.header()->owner_polls.load(std::memory_order_relaxed) || !request.reserve()) {
     post_hint(from, bytes);
     return;
   }
   request.kind = CopyRequest::share;
   request.is_message = 1;
-  request.reader = own_process();
+  request.reader = own_process_id();
   request.from = from;
   request.bytes = bytes;
   request.post();
@@ -166,7 +167,8 @@ void ShareRequest::post_hint(std::uintptr_t from, std::size_t bytes) {
 
 }  // namespace nearfield::heap
 
-// A process that polls in this way serves requests, whether or not its MPI has progress callbacks.
+// For other preloaded libraries. A process that calls this function serves requests even if its MPI has no progress
+// callbacks.
 NEARFIELD_EXPORT void nearfield_heap_poll() {
   static constinit bool is_announced = false;
   if (!is_announced && nearfield::heap::own_header()) {

@@ -1,6 +1,6 @@
 // Cooperative copies: while a receiver copies a message out of its sender's memory, the sender, which usually waits
-// inside the MPI for that, copies from the other end of the message. Two cores copy a long message up to 1.6 times as
-// fast as one, since each has its own outstanding misses.
+// inside the MPI for the end of that copy, copies from the back of the message. Two cores copy a long message up to 1.6
+// times as fast as one core, since each has its own outstanding cache misses.
 //
 // A receiver posts a request in the header of the sender's region. The sender polls for requests whenever its MPI makes
 // progress, through a callback that the MPI supports (progress.hpp). Both claim chunks, the receiver from the front,
@@ -24,21 +24,23 @@ class Peer;
 enum class Cooperation { not_requested, declined, cooperated };
 
 // Copies `bytes` from the peer's memory, mapped at `from` in this process and at address `remote` in the peer, to `to`.
-// Returns whether the peer copied a part. `not_requested`: nothing was copied, since the peer has another request.
+// Returns whether the peer copied a part. `not_requested`: nothing was copied, since another request is posted in the
+// peer's header.
 Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintptr_t remote, std::size_t bytes,
                              Copy copy);
 
 // Called by a receiver whose request the sender has taken: waits until the sender has finished its part. Returns false
-// if it has died.
+// if the sender has died.
 bool wait_until_finished(const Peer& peer, const CopyRequest& request);
 
-// The MPI calls this repeatedly while it waits. Copies, or shares pages, if a receiver has requested that. Returns the
-// number of requests.
+// Progress callback of the MPI, which calls it repeatedly while it waits: serves the request of a receiver to copy or
+// to share pages, if one is posted. Returns the number of served requests, 0 or 1.
 int poll_copy_requests();
 
-// Requests that the owner of a message shares its pages, while the kernel copies it. The owner may do so during the
-// lifetime of this object, and the destructor waits for it, since the message is in flight until then. If the owner
-// does not notice the request, it finds a hint later.
+// Requests from a message's owner to share the message's pages, while this process copies the message by the kernel.
+// The message is in flight during the lifetime of the object, and the owner may share the pages in that time: if the
+// owner has taken the request, the destructor waits until the owner has finished. If not, the destructor replaces the
+// request by a ShareHint.
 class ShareRequest {
  public:
   // `is_message`: an MPI library copies the memory.

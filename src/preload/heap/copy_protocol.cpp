@@ -11,8 +11,8 @@ namespace nearfield::heap {
 namespace {
 
 template <typename F>
-ssize_t transfer(F call, int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes,
-                 int flags) {
+ssize_t transfer_packet(F call, int socket, void* first, std::size_t first_bytes, void* second,
+                        std::size_t second_bytes, int flags) {
   iovec parts[] = {{first, first_bytes}, {second, second_bytes}};
   msghdr message{};
   message.msg_iov = parts;
@@ -23,7 +23,7 @@ ssize_t transfer(F call, int socket, void* first, std::size_t first_bytes, void*
   return length;
 }
 
-// A reply with room for a descriptor.
+// A message that consists of a SocketReply, with room for a descriptor as ancillary data.
 struct FilePacket {
   FilePacket() {
     message.msg_iov = &part;
@@ -34,7 +34,7 @@ struct FilePacket {
   FilePacket(const FilePacket&) = delete;
   FilePacket& operator=(const FilePacket&) = delete;
 
-  Reply reply{};
+  SocketReply reply{};
   iovec part{&reply, sizeof reply};
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -42,7 +42,7 @@ struct FilePacket {
 
 }  // namespace
 
-socklen_t write_address(sockaddr_un& address, pid_t pid) {
+socklen_t write_socket_address(sockaddr_un& address, pid_t pid) {
   address = {};
   address.sun_family = AF_UNIX;
   const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "nearfield-heap-%u-%ld",
@@ -52,7 +52,7 @@ socklen_t write_address(sockaddr_un& address, pid_t pid) {
 
 int open_socket(int flags) { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0); }
 
-bool is_trusted(int socket, pid_t pid) {
+bool is_trusted_peer(int socket, pid_t pid) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
@@ -60,11 +60,11 @@ bool is_trusted(int socket, pid_t pid) {
 }
 
 ssize_t send_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes) {
-  return transfer(sendmsg, socket, first, first_bytes, second, second_bytes, MSG_NOSIGNAL);
+  return transfer_packet(sendmsg, socket, first, first_bytes, second, second_bytes, MSG_NOSIGNAL);
 }
 
 ssize_t receive_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes) {
-  return transfer(recvmsg, socket, first, first_bytes, second, second_bytes, 0);
+  return transfer_packet(recvmsg, socket, first, first_bytes, second, second_bytes, 0);
 }
 
 bool send_file(int socket, int file) {

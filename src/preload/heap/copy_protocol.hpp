@@ -1,4 +1,4 @@
-// Defines the packets of copies through a socket (copy_service.hpp), for both ends.
+// The packets by which the client (copy_requests.cpp) and the server (copy_service.cpp) of a copy communicate.
 #pragma once
 
 #include <sys/socket.h>
@@ -12,40 +12,41 @@
 
 namespace nearfield::heap {
 
-inline constexpr std::size_t packet_bytes = std::size_t{64}
-                                            << 10;  // with a reply before them, they fit a socket buffer
+// Maximum payload of a packet; with a SocketReply in front of it, a packet fits into a socket buffer.
+inline constexpr std::size_t packet_bytes = std::size_t{64} << 10;
 inline constexpr int max_copy_peers = 4096;
 
-inline std::size_t next_packet(std::uint64_t left) { return left < packet_bytes ? left : packet_bytes; }
+inline std::size_t next_packet_bytes(std::uint64_t left) { return left < packet_bytes ? left : packet_bytes; }
 
-enum class Operation : std::uint32_t { read, write, file };
+enum class SocketOperation : std::uint32_t { read, write, file };
 
-struct Request {
+struct SocketRequest {
   char key[Settings::key_bytes];
-  Operation operation;
+  SocketOperation operation;
   std::uint64_t address, bytes;
 };
 
-// Precedes the data of a packet that is read, and answers a request to write and one for the file.
-struct Reply {
-  std::int32_t error;  // a number of errno; 0: success
-  std::uint32_t bytes;
+// Precedes the payload in every packet of a read, and is the whole reply to a write and to a request for the heap file.
+struct SocketReply {
+  std::int32_t error;   // an errno; 0: success
+  std::uint32_t bytes;  // of the payload
 };
 
-// Writes the address of a process's socket, and returns its length. The first byte of an abstract name is zero.
-socklen_t write_address(sockaddr_un& address, pid_t pid);
-// `flags`: SOCK_NONBLOCK or 0. Returns -1 on failure.
+// Writes the address of a process's socket, and returns the length of the address in bytes. The first byte of an
+// abstract name is zero.
+socklen_t write_socket_address(sockaddr_un& address, pid_t pid);
+// Returns a new Unix socket for packets; -1 on failure. `flags`: SOCK_NONBLOCK or 0.
 int open_socket(int flags);
-// Returns whether the process at the other end is of this user and, unless `pid` is 0, this process.
-bool is_trusted(int socket, pid_t pid);
+// Returns whether the process at the other end belongs to this user and, unless `pid` is 0, has this process ID.
+bool is_trusted_peer(int socket, pid_t pid);
 
-// Send or receive one packet of two parts, the second of which may be empty. Return its length, 0 at the end of the
-// connection, or -1 with errno.
+// Send or receive one packet of two parts, the second of which may be empty. Return the packet's length in bytes, 0 at
+// the end of the connection, or -1 with errno.
 ssize_t send_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes);
 ssize_t receive_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes);
 
-// Send or receive a reply to Operation::file. Return whether the connection is still usable; `file` stays -1 if the
-// reply brings none.
+// Send or receive a reply to SocketOperation::file. Return whether the connection is still usable. receive_file()
+// leaves `file` unchanged if the reply carries no descriptor.
 bool send_file(int socket, int file);
 bool receive_file(int socket, int& file);
 

@@ -1,6 +1,7 @@
-// Requests to peers that serve copies of their memory (copy_service.hpp), where the kernel forbids process_vm_readv.
+// Sends requests to peers that serve copies of their memory (copy_service.hpp), where the kernel forbids
+// process_vm_readv.
 //
-// Threads: every function may be called by any thread; requests to one peer are made one after the other.
+// Thread-safe. Requests to one peer are made one after the other.
 #pragma once
 
 #include <sys/types.h>
@@ -10,16 +11,16 @@
 
 namespace nearfield::heap {
 
-// Parameters and results of process_vm_readv or process_vm_writev (`writes`). Fails with EPERM if the peer serves no
-// copies, and with ESRCH if it has ended.
+// Copies through the peer's service thread, with the parameters and results of process_vm_readv, or of
+// process_vm_writev if `writes`. Fails with EPERM if the peer serves no copies, and with ESRCH if the peer has ended.
 ssize_t copy_by_owner(bool writes, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                       unsigned long remote_count);
 
 // Returns whether the peer serves copies to this process.
 bool peer_serves_copies(pid_t pid);
 
-// Counts the copies that owners of memory have made for this process, and their bytes; `bounced` are those through
-// their bounce buffers (bounce_copy.hpp).
+// How many copies the owners of memory have made for this process, the bytes of these copies, and how many of them went
+// through a bounce buffer (bounce_copy.hpp).
 struct OwnerCopies {
   std::size_t copies, bytes, bounced;
 };
@@ -30,7 +31,7 @@ void count_bounce(std::size_t bytes);
 // Returns a descriptor of the file of a peer's heap; -1 if it has none.
 int request_heap_file(pid_t pid);
 
-// Called in a forked child, which has no connections.
+// Called in a forked child: closes the parent's connections.
 void reset_copy_requests();
 
 }  // namespace nearfield::heap

@@ -24,23 +24,23 @@ namespace {
 constexpr int max_events = 16;
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
-// A peer's connection, and what is left of the copy that it has requested.
-struct Served {
+// A client's connection, and the rest of the copy that the client has requested.
+struct Client {
   int socket = -1;  // -1: a free entry
-  Request request{};
-  int error = 0;  // of the copy
+  SocketRequest request{};
+  int error = 0;  // of the copy, as errno
   bool waits_to_send = false;
 };
 
 struct Server {
   int listener = -1, events = -1;
-  Served served[max_copy_peers];
+  Client clients[max_copy_peers];
 };
 
 constinit Server* server = nullptr;
 constinit std::atomic<bool> is_started{false}, is_serving{false};
 
-void watch(int control, Served& peer, bool waits_to_send) {
+void watch_socket(int control, Client& peer, bool waits_to_send) {
   epoll_event event{};
   event.events = waits_to_send ? EPOLLOUT : EPOLLIN;
   event.data.ptr = &peer;
@@ -48,7 +48,7 @@ void watch(int control, Served& peer, bool waits_to_send) {
   peer.waits_to_send = waits_to_send;
 }
 
-void drop(Served& peer) {
+void drop_connection(Client& peer) {
   close(peer.socket);
   peer.socket = -1;
 }
@@ -56,27 +56,27 @@ void drop(Served& peer) {
 void accept_peer() {
   const int socket = accept4(server->listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (socket < 0) return;
-  for (Served& peer : server->served)
-    if (peer.socket < 0 && is_trusted(socket, 0)) {
+  for (Client& peer : server->clients)
+    if (peer.socket < 0 && is_trusted_peer(socket, 0)) {
       peer = {.socket = socket};
-      return watch(EPOLL_CTL_ADD, peer, false);
+      return watch_socket(EPOLL_CTL_ADD, peer, false);
     }
   close(socket);
 }
 
-void answer(Served& peer, int error) {
-  Reply reply{error, 0};
+void send_reply(Client& peer, int error) {
+  SocketReply reply{error, 0};
   peer.request.bytes = 0;
   peer.error = 0;
-  if (send_packet(peer.socket, &reply, sizeof reply, nullptr, 0) < 0) drop(peer);
+  if (send_packet(peer.socket, &reply, sizeof reply, nullptr, 0) < 0) drop_connection(peer);
 }
 
-// Sends packets until all is sent or the socket is full. Returns 0 or a number of errno.
-int send_packets(Served& peer) {
-  Request& request = peer.request;
+// Sends the rest of the requested memory. Returns 0, or an errno: EAGAIN if the socket is full.
+int send_packets(Client& peer) {
+  SocketRequest& request = peer.request;
   while (request.bytes) {
-    const std::size_t bytes = next_packet(request.bytes);
-    Reply reply{0, static_cast<std::uint32_t>(bytes)};
+    const std::size_t bytes = next_packet_bytes(request.bytes);
+    SocketReply reply{0, static_cast<std::uint32_t>(bytes)};
     if (send_packet(peer.socket, &reply, sizeof reply, reinterpret_cast<void*>(request.address), bytes) < 0)
       return errno;
     request.address += bytes;
@@ -85,85 +85,86 @@ int send_packets(Served& peer) {
   return 0;
 }
 
-void send_memory(Served& peer) {
+void send_memory(Client& peer) {
   const int error = send_packets(peer);
-  if (peer.waits_to_send != (error == EAGAIN)) watch(EPOLL_CTL_MOD, peer, error == EAGAIN);
-  if (error == EFAULT) return answer(peer, EFAULT);
-  if (error != 0 && error != EAGAIN) drop(peer);
+  if (peer.waits_to_send != (error == EAGAIN)) watch_socket(EPOLL_CTL_MOD, peer, error == EAGAIN);
+  if (error == EFAULT) return send_reply(peer, EFAULT);
+  if (error != 0 && error != EAGAIN) drop_connection(peer);
 }
 
-// Receives packets until all is written or none is there. What cannot be written is received all the same.
-void receive_memory(Served& peer) {
-  Request& request = peer.request;
+// Receives packets into the requested memory until all have arrived or the socket is empty. Packets that follow an
+// error are received and discarded.
+void receive_memory(Client& peer) {
+  SocketRequest& request = peer.request;
   static char unused[packet_bytes];
   while (request.bytes) {
-    const std::size_t bytes = next_packet(request.bytes);
+    const std::size_t bytes = next_packet_bytes(request.bytes);
     void* to = peer.error ? unused : reinterpret_cast<void*>(request.address);
     const ssize_t length = receive_packet(peer.socket, to, bytes, nullptr, 0);
     if (length < 0 && errno == EAGAIN) return;
     if (length < 0 && errno == EFAULT)
       peer.error = EFAULT;
     else if (length != static_cast<ssize_t>(bytes))
-      return drop(peer);
+      return drop_connection(peer);
     request.address += bytes;
     request.bytes -= bytes;
   }
-  answer(peer, peer.error);
+  send_reply(peer, peer.error);
 }
 
-void answer_with_file(Served& peer) {
+void reply_with_heap_file(Client& peer) {
   const int file = own_heap_file();
-  if (file < 0) return answer(peer, ENOENT);
+  if (file < 0) return send_reply(peer, ENOENT);
   peer.request.bytes = 0;
-  if (!send_file(peer.socket, file)) drop(peer);
+  if (!send_file(peer.socket, file)) drop_connection(peer);
 }
 
-// Compares in constant time.
-bool has_key(const Request& request) {
+// Returns whether the request carries the job's key. Compares in constant time.
+bool has_job_key(const SocketRequest& request) {
   unsigned char different = 0;
   for (std::size_t i = 0; i < sizeof request.key; ++i)
     different |= static_cast<unsigned char>(request.key[i] ^ settings().key[i]);
   return different == 0;
 }
 
-void serve(Served& peer) {
-  Request& request = peer.request;
-  if (request.bytes) return request.operation == Operation::read ? send_memory(peer) : receive_memory(peer);
+void serve_request(Client& peer) {
+  SocketRequest& request = peer.request;
+  if (request.bytes) return request.operation == SocketOperation::read ? send_memory(peer) : receive_memory(peer);
   const ssize_t length = receive_packet(peer.socket, &request, sizeof request, nullptr, 0);
   if (length < 0 && errno == EAGAIN) return;
-  if (length != sizeof request || !has_key(request)) return drop(peer);
+  if (length != sizeof request || !has_job_key(request)) return drop_connection(peer);
   switch (request.operation) {
-    case Operation::read:
+    case SocketOperation::read:
       return send_memory(peer);
-    case Operation::write:
+    case SocketOperation::write:
       return receive_memory(peer);
-    case Operation::file:
-      return answer_with_file(peer);
+    case SocketOperation::file:
+      return reply_with_heap_file(peer);
   }
-  drop(peer);
+  drop_connection(peer);
 }
 
-// Ends when the program has closed the descriptors.
-void* run(void*) {
+// Runs the service thread. Returns when epoll_wait() fails, since the program has closed the descriptors.
+void* run_service_thread(void*) {
   epoll_event events[max_events];
   while (true) {
     const int count = epoll_wait(server->events, events, max_events, -1);
     if (count < 0 && errno != EINTR) return nullptr;
     for (int i = 0; i < count; ++i)
-      if (auto* peer = static_cast<Served*>(events[i].data.ptr))
-        serve(*peer);
+      if (auto* peer = static_cast<Client*>(events[i].data.ptr))
+        serve_request(*peer);
       else
         accept_peer();
   }
 }
 
-// Opens the socket. Returns whether that was possible.
+// Opens the listening socket and the epoll descriptor. Returns whether that succeeded.
 bool listen_for_peers() {
   void* memory = mmap(nullptr, sizeof(Server), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
   server = new (memory) Server;
   sockaddr_un address;
-  const socklen_t length = write_address(address, getpid());
+  const socklen_t length = write_socket_address(address, getpid());
   server->listener = open_socket(SOCK_NONBLOCK);
   server->events = epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{};
@@ -173,7 +174,8 @@ bool listen_for_peers() {
          epoll_ctl(server->events, EPOLL_CTL_ADD, server->listener, &event) == 0;
 }
 
-// Signals are for the program's threads.
+// Starts the service thread with all signals blocked, since they are for the program's threads. Returns whether it
+// started.
 bool start_thread() {
   sigset_t all, before;
   sigfillset(&all);
@@ -183,7 +185,7 @@ bool start_thread() {
   pthread_attr_setstacksize(&attributes, stack_bytes);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const bool started = pthread_create(&thread, &attributes, run, nullptr) == 0;
+  const bool started = pthread_create(&thread, &attributes, run_service_thread, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return started;
@@ -199,7 +201,7 @@ char first_character(const char* path) {
   return first;
 }
 
-// Returns whether this process is in the user namespace of the system's start, where every user has its own number.
+// Returns whether this process is in the initial user namespace, where every user ID is mapped to itself.
 bool is_in_first_user_namespace() {
   char map[64] = {};
   const int file = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
@@ -211,12 +213,12 @@ bool is_in_first_user_namespace() {
          count == UINT32_MAX;
 }
 
-// Returns whether a peer's process_vm_readv may fail. A system call filter shows in this process itself; Yama and user
-// namespaces show only between two processes.
+// Returns whether the kernel may forbid a peer's process_vm_readv on this process. A system call filter also forbids
+// this process to read itself; Yama and user namespaces act only between two processes, so their state is read.
 bool copies_may_be_forbidden() {
   char from = 0, to = 0;
   const iovec source{&from, 1}, target{&to, 1};
-  if (kernel_copies(SYS_process_vm_readv, getpid(), &target, 1, &source, 1, 0) != 1) return true;
+  if (copy_by_kernel(SYS_process_vm_readv, getpid(), &target, 1, &source, 1, 0) != 1) return true;
   return first_character("/proc/sys/kernel/yama/ptrace_scope") >= '2' || !is_in_first_user_namespace();
 }
 
@@ -235,7 +237,7 @@ void reset_copy_service() {
   if (server) {
     close(server->listener);
     close(server->events);
-    for (Served& peer : server->served)
+    for (Client& peer : server->clients)
       if (peer.socket >= 0) close(peer.socket);
     munmap(server, sizeof(Server));
     server = nullptr;

@@ -5,21 +5,21 @@
 namespace nearfield::heap {
 namespace {
 
-// A thread's counts must outlive it, so those of the first threads are static; all further threads share the last one.
+// The counts must outlive their threads, so they are static. All threads from the 256th on share the last element.
 constexpr int max_threads = 256;
 constinit Counts threads[max_threads];
-constinit std::atomic<int> used{0};
-[[gnu::tls_model("initial-exec")]] thread_local constinit Counts* mine = nullptr;
+constinit std::atomic<int> thread_count{0};
+[[gnu::tls_model("initial-exec")]] thread_local constinit Counts* own_counts = nullptr;
 
 }  // namespace
 
 void count_message(CopyPath path, std::size_t bytes) {
-  if (!mine) {
-    const int number = used.fetch_add(1);
-    mine = &threads[number < max_threads ? number : max_threads - 1];
+  if (!own_counts) {
+    const int number = thread_count.fetch_add(1);
+    own_counts = &threads[number < max_threads ? number : max_threads - 1];
   }
-  ++mine->messages[static_cast<int>(path)];
-  mine->bytes[static_cast<int>(path)] += bytes;
+  ++own_counts->messages[static_cast<int>(path)];
+  own_counts->bytes[static_cast<int>(path)] += bytes;
 }
 
 Counts all_counts() {

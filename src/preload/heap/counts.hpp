@@ -1,5 +1,5 @@
-// Counts messages and bytes by copy path, per thread, and sums them for the report. In user_cooperative the sender
-// copied a part; the report calls it user_both.
+// Counts messages and bytes by copy path, per thread, and sums them for the report. user_cooperative (user_both in the
+// report): the sender copied a part of the message.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Counts {
 
 void count_message(CopyPath path, std::size_t bytes);
 Counts all_counts();
-// Called in a forked child, which has sent nothing yet.
+// Called in a forked child, which has copied no message yet.
 void reset_counts();
 
 }  // namespace nearfield::heap

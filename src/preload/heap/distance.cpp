@@ -9,13 +9,15 @@ namespace {
 
 constexpr std::uint64_t sampling_period_ns = 2'000'000'000;
 constexpr std::uint32_t samples_per_round = 8, messages_per_clock = 8;
-constexpr std::size_t shortest = 4096, longest = std::size_t{64} << 10;  // messages whose lines are in the peer's cache
+// Bytes of messages whose lines are timed: shorter ones have too few lines, longer ones may not be in the peer's cache.
+constexpr std::size_t min_timed_message = 4096, max_timed_message = std::size_t{64} << 10;
 constexpr int lines_timed = 8;
 
 std::uint64_t clock_ns() { return static_cast<std::uint64_t>(now_ns(CLOCK_MONOTONIC)); }
 
-// Reads a clock with a resolution of a few nanoseconds, after all earlier instructions have completed.
-std::uint64_t ticks() {
+// Returns the ticks of a clock with a resolution of a few nanoseconds. Waits until all earlier instructions have
+// completed.
+std::uint64_t read_ticks() {
 #if defined(__x86_64__)
   _mm_lfence();
   const std::uint64_t now = __rdtsc();
@@ -32,17 +34,19 @@ std::uint64_t ticks() {
 
 std::uint64_t start_ns = 0, start_ticks = 0;
 
-std::uint64_t nanoseconds(std::uint64_t span) {
-  const double ns = static_cast<double>(clock_ns() - start_ns), passed = static_cast<double>(ticks() - start_ticks);
+// Converts ticks to nanoseconds, by the number of ticks since start_clock().
+std::uint64_t ticks_to_ns(std::uint64_t span) {
+  const double ns = static_cast<double>(clock_ns() - start_ns),
+               passed = static_cast<double>(read_ticks() - start_ticks);
   return passed > 0 ? static_cast<std::uint64_t>(static_cast<double>(span) * ns / passed) : 0;
 }
 
-// Returns the latency of one line: each load's address depends on the previous value, so that loads cannot overlap. The
-// order is irregular, so that no prefetcher predicts it.
-std::uint64_t ticks_of_message_line(const char* message) {
+// Returns the mean latency in ticks of eight cache lines of a message. Each load's address depends on the value of the
+// previous load, so that loads cannot overlap, and the order is irregular, so that no prefetcher predicts it.
+std::uint64_t measure_message_line_ticks(const char* message) {
   static constexpr std::size_t places[lines_timed] = {37, 5, 50, 19, 61, 11, 44, 26};
   std::size_t chain = 0;
-  const std::uint64_t start = ticks();
+  const std::uint64_t start = read_ticks();
   for (const std::size_t place : places) {
     const auto value = *reinterpret_cast<const volatile unsigned char*>(message + place * 64 + chain);
     std::size_t zero = value;
@@ -50,10 +54,11 @@ std::uint64_t ticks_of_message_line(const char* message) {
     chain = zero & 0;
     __asm__ volatile("" : "+r"(chain));
   }
-  return (ticks() - start) / lines_timed;
+  return (read_ticks() - start) / lines_timed;
 }
 
-// Returns the lower quartile. An interrupt of this process or the peer makes a sample too long, never too short.
+// Sorts the samples and returns their lower quartile, since an interrupt of this process or of the peer makes a sample
+// too long, never too short.
 std::uint32_t lower_quartile(std::uint32_t (&values)[samples_per_round]) {
   for (std::uint32_t i = 1; i < samples_per_round; ++i)
     for (std::uint32_t j = i; j > 0 && values[j] < values[j - 1]; --j) {
@@ -64,20 +69,20 @@ std::uint32_t lower_quartile(std::uint32_t (&values)[samples_per_round]) {
   return values[samples_per_round / 4];
 }
 
-// Returns the ticks for a line to arrive from the peer; 0 if this message does not show them.
-std::uint64_t ticks_of_line(Peer& peer, const char* message, std::size_t bytes) {
-  const std::uint64_t before = ticks();
+// Returns the latency in ticks of a cache line from the peer; 0 if neither Header::tick nor the message shows it.
+std::uint64_t measure_line_ticks(Peer& peer, const char* message, std::size_t bytes) {
+  const std::uint64_t before = read_ticks();
   const std::uint64_t tick = peer.header()->tick.load(std::memory_order_relaxed);
-  const std::uint64_t span = ticks() - before;
+  const std::uint64_t span = read_ticks() - before;
   if (tick != peer.latency.last_tick.exchange(tick, std::memory_order_relaxed)) return span;
-  return bytes >= shortest && bytes <= longest ? ticks_of_message_line(message) : 0;
+  return bytes >= min_timed_message && bytes <= max_timed_message ? measure_message_line_ticks(message) : 0;
 }
 
 }  // namespace
 
 void start_clock() {
   start_ns = clock_ns();
-  start_ticks = ticks();
+  start_ticks = read_ticks();
 }
 
 void sample_line_latency(Peer& peer, const char* message, std::size_t bytes) {
@@ -90,10 +95,10 @@ void sample_line_latency(Peer& peer, const char* message, std::size_t bytes) {
       return;
     latency.samples_left.store(samples_per_round, std::memory_order_relaxed);
   }
-  const std::uint64_t span = ticks_of_line(peer, message, bytes);
+  const std::uint64_t span = measure_line_ticks(peer, message, bytes);
   const auto left = latency.samples_left.load(std::memory_order_relaxed);
   if (span == 0 || left == 0) return;
-  latency.sample_ns[left - 1] = static_cast<std::uint32_t>(nanoseconds(span));
+  latency.sample_ns[left - 1] = static_cast<std::uint32_t>(ticks_to_ns(span));
   latency.samples_left.store(left - 1, std::memory_order_relaxed);
   if (left > 1) return;
   latency.line_ns.store(lower_quartile(latency.sample_ns), std::memory_order_relaxed);

@@ -1,8 +1,10 @@
-// Measures the current core-to-core latency to a peer, by timing a line that the peer has just written.
+// Measures the current core-to-core latency from a peer, by timing the load of a cache line that the peer has just
+// written.
 //
-// It is sampled in eight messages when a peer is first met and in eight every two seconds, because virtual CPUs migrate
-// and programs are not always bound. The timed line is the one in the peer's header that its owner writes at every call
-// (region.hpp); if that has not changed, because the peer only sends, a few lines of the message are timed.
+// Eight messages from a new peer are timed, and eight more every two seconds, because virtual CPUs migrate and programs
+// are not always pinned. The timed line is Header::tick, which the peer writes whenever it copies a message. If the
+// peer has not written it since the last sample, because the peer only sends, eight lines of the message are timed
+// instead.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +16,8 @@ namespace nearfield::heap {
 // Called once, by the library's constructor.
 void start_clock();
 
-// Called before `bytes` at `message`, which the peer has written, are read.
+// Called before this process reads `bytes` bytes at `message`, which the peer has written. Takes a sample if one is
+// due.
 void sample_line_latency(Peer& peer, const char* message, std::size_t bytes);
 
 }  // namespace nearfield::heap

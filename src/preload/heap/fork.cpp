@@ -19,24 +19,24 @@
 namespace nearfield::heap {
 namespace {
 
-// State between before_fork() and the handlers after it; under the heap's lock.
+// State from before_fork() to after_fork() in the parent and after_fork_in_child() in the child; the heap is locked.
 constinit bool child_copies = false;
-constinit int copy_done_pipe[2] = {-1, -1};  // a pipe: its end is closed when the child has copied or died
+constinit int copy_done_pipe[2] = {-1, -1};  // the child closes the write end when it has copied, or dies
 
-void prepare() {
+void prepare_for_fork() {
   if (!heap_is_open()) return;
   count_fork();
-  if (!child_must_copy()) return;
+  if (!prepare_pages_for_fork()) return;
   child_copies = pipe2(copy_done_pipe, O_CLOEXEC) == 0;
   if (!child_copies) {
-    end_inheritance();
+    end_page_inheritance();
     unshare_all();
   }
 }
 
 void before_fork() {
   lock_heap();
-  prepare();
+  prepare_for_fork();
 }
 
 void after_fork() {
@@ -46,7 +46,7 @@ void after_fork() {
     while (read(copy_done_pipe[0], &nothing, 1) < 0 && errno == EINTR) {
     }
     close(copy_done_pipe[0]);
-    end_inheritance();
+    end_page_inheritance();
     child_copies = false;
   }
   unlock_heap();
@@ -74,8 +74,8 @@ void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork_in_child
 
 }  // namespace nearfield::heap
 
-// fork() without handlers (glibc 2.34), also from signal handlers, which may have interrupted the heap: the child then
-// has no heap blocks.
+// _Fork() of glibc 2.34 runs no fork handlers, so this function calls them. A signal handler may call _Fork() while the
+// interrupted thread holds the heap's lock; then nothing is prepared, and the child has no shared pages.
 NEARFIELD_EXPORT pid_t _Fork() {
   using namespace nearfield::heap;
   static const auto next = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "_Fork"));
@@ -84,7 +84,7 @@ NEARFIELD_EXPORT pid_t _Fork() {
     return -1;
   }
   if (!try_to_lock_heap()) return next();
-  prepare();
+  prepare_for_fork();
   const pid_t child = next();
   const int error = errno;
   if (child == 0)

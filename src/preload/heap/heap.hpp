@@ -1,7 +1,9 @@
-// The heap of this process: its region, its blocks, and a small cache of blocks per thread.
+// The shared heap of this process: a region of addresses, the blocks in it, and a small cache of freed blocks per
+// thread.
 //
-// The malloc family (malloc.cpp) calls it from any thread. Every function may be called before open_heap() and then
-// behaves as if there were no heap. Functions return nullptr if the C library's heap must serve instead.
+// Thread-safe: the malloc family (malloc.cpp) calls these functions from any thread. Before open_heap(), every function
+// behaves as if there were no heap. An allocating function returns nullptr if the caller must allocate from the C
+// library's heap instead.
 #pragma once
 
 #include <atomic>
@@ -13,46 +15,54 @@
 
 namespace nearfield::heap {
 
-// Called once; from then on the heap serves blocks.
+// Opens the heap. Called once; allocations succeed from then on.
 void open_heap(const Settings& settings);
-// The heap serves blocks of at least this size; before open_heap() it is larger than any size. A block is whole pages,
-// so while the program has many short blocks, only longer ones are served.
-extern std::atomic<std::size_t> shared_from;
+// The minimum size in bytes of blocks that the heap serves; SIZE_MAX before open_heap(). A block occupies whole pages,
+// so the minimum rises while the program has many short blocks.
+extern std::atomic<std::size_t> min_heap_block_bytes;
 
 void* allocate(std::size_t bytes, std::size_t alignment = 1);
 void* allocate_zeroed(std::size_t bytes);
-// The block must come from one of these functions.
-void release(void* block);
+// Frees a block that allocate() or allocate_zeroed() has returned.
+void release_block(void* block);
+// Grows or shrinks an allocated block without moving it. Returns whether that succeeded.
 bool resize_in_place(void* block, std::size_t bytes);
-// Moves the first bytes of a block to another block; the old content is lost. The memory of a long block returns to the
-// system piece by piece, so that two full copies never exist.
-void move_content(void* to, void* from, std::size_t bytes);
+// Copies the first `bytes` bytes of the block `from` to `to`, and discards the content of `from`. A long block is
+// copied in pieces; each piece of `from` returns to the system once it is copied, so that two full copies never exist.
+void move_block_content(void* to, void* from, std::size_t bytes);
+// Returns the size in bytes that the program has requested for the block.
 std::size_t usable_bytes(const void* block);
 // Returns all free memory to the system, including this thread's cached blocks.
-void trim();
+void trim_heap();
 
 // Announces to peers that this process polls for copy requests (cooperative_copy.hpp).
 void announce_cooperation();
-// Writes the line whose latency peers measure (region.hpp).
-void tick();
+// Increments Header::tick, so that peers can measure the latency of a cache line that this core has just written
+// (distance.hpp).
+void increment_tick();
 
-// For the other files of this folder; all but the locking functions require the lock.
+// ---- for the other files of this folder
 void lock_heap();
 bool try_to_lock_heap();
 void unlock_heap();
-void renew_heap_lock();       // in a forked child, whose only thread held it
-Spans::Page heap_pages();     // usable pages
-Spans::Page content_pages();  // up to the last page that was ever allocated
-// Returns whether no byte of a block lies between this address and the end of its page.
+// Re-initializes the lock in a forked child, whose only thread holds it.
+void renew_heap_lock();
+// Returns the number of mapped pages, including the header's page. Requires the lock.
+Spans::Page mapped_heap_pages();
+// Returns the number of pages up to the last one that was ever allocated. Requires the lock.
+Spans::Page ever_allocated_pages();
+// Returns whether the byte before `address` lies in the last page of a block, and no byte that the program has
+// requested lies at or after `address` in that page. Requires the lock.
 bool is_end_of_block(std::uintptr_t address);
-// Returns whether this is the second page of a block. Takes the lock.
-bool begins_on_second_page(const void* address);
+// Returns whether `address` lies in the second page of a block. Takes the lock.
+bool is_in_second_page_of_block(const void* address);
 bool heap_is_open();
+// Counts a fork for the report. Requires the lock.
 void count_fork();
 
-// Facts about the heap for the report.
+// Figures of the heap for the report.
 struct HeapFacts {
-  std::size_t taken_bytes, mapped_bytes;
+  std::size_t taken_bytes, mapped_bytes;  // `taken_bytes`: in allocated blocks
   int forks;
   const char* reason;  // why there is no heap; nullptr if there is one, or if none was needed
 };

@@ -1,5 +1,6 @@
-// System calls without the C library, and syscall() itself, through which Intel MPI makes the two calls that
-// cma_transfer() replaces, and Open MPI 5 asks the kernel whether it may make them (kcmp).
+// System calls without the C library, and a replacement of syscall(): through syscall(), Intel MPI calls
+// process_vm_readv and process_vm_writev, which cma_transfer() replaces, and Open MPI 5 calls kcmp to learn whether it
+// may copy.
 #include "preload/heap/kernel_call.hpp"
 
 #include <sys/mman.h>
@@ -15,9 +16,10 @@
 
 #if defined(__x86_64__)
 
-// syscall(), by the C library's own instructions. Calls other than these three are passed on without a stack frame, because
-// those that return twice (clone, vfork) must find the stack unchanged. Calls that change mappings or create processes
-// (numbers 9 to 28, 56, 57, 151, 216, 329 and 435) are preceded by nearfield_heap_before_mapping_call().
+// syscall(), with the same instructions as the C library's. The calls 310 to 312 (process_vm_readv, process_vm_writev,
+// kcmp) go to nearfield_heap_copy_call(). All others are passed on without a stack frame, because calls that return
+// twice (clone, vfork) must find the stack unchanged. Calls that change mappings or create processes (numbers 9 to 28,
+// 56, 57, 151, 216, 329 and 435) are preceded by nearfield_heap_before_mapping_call().
 extern "C" long nearfield_heap_syscall(long number, ...);
 extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
   errno = static_cast<int>(-negative);
@@ -26,11 +28,12 @@ extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
 namespace nearfield::heap {
 namespace {
 
-// kcmp(first, second, type, ...). Open MPI 5 takes a failure for a sign that it may not copy from the second process.
-// Containers forbid this call more often than process_vm_readv, so that is tried.
+// Returns the result of kcmp(first, second, type, ...). Open MPI 5 concludes from a failure of kcmp that it may not
+// copy from the process `second`. Containers forbid kcmp more often than process_vm_readv. So if kcmp is forbidden but
+// copies from that process are possible, returns 3, for different address spaces.
 long compare_processes(long first, const void* second, long type, const void* fourth, long fifth) {
   const long order = nearfield_heap_syscall(SYS_kcmp, first, second, type, fourth, fifth);
-  constexpr long memory = 1, differ = 3;  // KCMP_VM; what kcmp() returns where it gives no order
+  constexpr long memory = 1, differ = 3;  // KCMP_VM; kcmp's result if the address spaces differ and are not ordered
   if (order >= 0 || errno != EPERM || type != memory || first != getpid()) return order;
   const auto peer = static_cast<pid_t>(reinterpret_cast<std::intptr_t>(second));
   if (kernel_may_read(peer) || peer_serves_copies(peer)) return differ;
@@ -49,7 +52,7 @@ extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* loc
        static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags)},
       nullptr);
 }
-// Called before the kernel, with the arguments of a call that may change mappings.
+// Called before a system call that may change mappings, with the number and the arguments of the call.
 extern "C" void nearfield_heap_before_mapping_call(long number, const void* at, std::size_t bytes, long third,
                                                    long fourth, void* fifth) {
   nearfield::heap::before_mapping_call(number, at, bytes, third, fourth, fifth);
@@ -145,8 +148,8 @@ static_assert(SYS_clone == 56 && SYS_fork == 57 && SYS_clone3 == 435);
 
 namespace nearfield::heap {
 
-ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
-                      unsigned long remote_count, unsigned long flags) {
+ssize_t copy_by_kernel(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                       unsigned long remote_count, unsigned long flags) {
 #if defined(__x86_64__)
   return nearfield_heap_syscall(call, pid, local, local_count, remote, remote_count, flags);
 #else
@@ -157,12 +160,12 @@ ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long lo
 bool kernel_may_read(pid_t pid) {
   char first;
   const iovec local{&first, 1}, remote{&first, 1};
-  return kernel_copies(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
+  return copy_by_kernel(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
 }
 
 ssize_t copy_without_heap(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                           unsigned long remote_count, unsigned long flags) {
-  const ssize_t done = kernel_copies(call, pid, local, local_count, remote, remote_count, flags);
+  const ssize_t done = copy_by_kernel(call, pid, local, local_count, remote, remote_count, flags);
   const bool is_forbidden = done < 0 && (errno == EPERM || errno == ENOSYS);
   if (!is_forbidden || flags != 0 || !serves_copies()) return done;
   return copy_by_owner(call == SYS_process_vm_writev, pid, local, local_count, remote, remote_count);

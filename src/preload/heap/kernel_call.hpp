@@ -1,5 +1,5 @@
-// Copies that do not use the shared heap: the kernel's own process_vm_readv and process_vm_writev, on which no other
-// library interposes, and what replaces them where they are forbidden.
+// Copies between processes without the shared heap: by process_vm_readv and process_vm_writev as direct system calls,
+// on which no other library interposes, or by the owner of the memory if the kernel forbids these.
 #pragma once
 
 #include <sys/types.h>
@@ -7,19 +7,21 @@
 
 namespace nearfield::heap {
 
-// `call`: SYS_process_vm_readv or SYS_process_vm_writev. Returns what they return, and sets errno.
-ssize_t kernel_copies(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
-                      unsigned long remote_count, unsigned long flags);
+// Makes the system call SYS_process_vm_readv or SYS_process_vm_writev. Returns the number of bytes copied; -1 on
+// failure, with errno.
+ssize_t copy_by_kernel(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                       unsigned long remote_count, unsigned long flags);
 
-// Returns whether the kernel lets this process read the memory of that one.
+// Returns whether the kernel lets this process read the memory of process `pid`.
 bool kernel_may_read(pid_t pid);
 
-// Same as kernel_copies(), but if the kernel forbids it, the owner of the memory makes the copy (copy_service.hpp).
+// Same as copy_by_kernel(), but if the kernel forbids the call, the owner of the memory makes the copy
+// (copy_service.hpp).
 ssize_t copy_without_heap(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                           unsigned long remote_count, unsigned long flags);
 
-// The arguments of one of the two calls.
-struct Original {
+// The arguments of a call of process_vm_readv or process_vm_writev.
+struct CmaCall {
   long number;
   pid_t pid;
   const iovec* local;
@@ -27,15 +29,16 @@ struct Original {
   const iovec* remote;
   unsigned long remote_count, flags;
 
-  ssize_t without_heap() const {
+  ssize_t run_without_heap() const {
     return copy_without_heap(number, pid, local, local_count, remote, remote_count, flags);
   }
 };
 
-// Says whether the process whose memory is read waits for the copy, and so can make a part of it, or is busy.
-enum class Owner { unknown, waits, is_busy };
+// Whether the process whose memory is read or written waits for the copy, so that it can make a part of it, or is busy.
+enum class OwnerState { unknown, waits, is_busy };
 
-// Performs the call in user space if possible (vm_calls.cpp). `caller`: the code that made it; nullptr if unknown.
-ssize_t cma_transfer(const Original& original, const void* caller, Owner owner = Owner::unknown);
+// Performs the call in user space if possible (vm_calls.cpp), and returns its result. `caller`: the address of the code
+// that made the call; nullptr if unknown.
+ssize_t cma_transfer(const CmaCall& original, const void* caller, OwnerState owner = OwnerState::unknown);
 
 }  // namespace nearfield::heap

@@ -1,5 +1,5 @@
-// Interposes on the malloc family of the C library, or of the program's own allocator: the shared heap serves long
-// blocks, that allocator all others.
+// Interposes on the malloc family of the C library or of the program's own allocator: the shared heap allocates long
+// blocks, the interposed allocator all others.
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -16,8 +16,8 @@
 namespace nearfield::heap {
 namespace {
 
-// The next functions after ours, looked up at the first call, which may precede all constructors.
-struct Next {
+// The functions of the interposed allocator, looked up at the first call, which may precede all constructors.
+struct NextAllocator {
   void* (*malloc)(std::size_t) = nullptr;
   void (*free)(void*) = nullptr;
   void* (*calloc)(std::size_t, std::size_t) = nullptr;
@@ -29,17 +29,17 @@ struct Next {
   bool has_usable_size = false;  // malloc_usable_size belongs to the same library as malloc
 };
 
-constinit Next next;
+constinit NextAllocator next;
 
-// dlsym may allocate; that memory comes from here and is never freed.
+// The memory that dlsym() allocates while it looks up the functions; never freed.
 alignas(16) constinit char early_memory[16384];
 constinit std::size_t early_used = 0;
 
-bool is_early(const void* block) {
+bool is_early_block(const void* block) {
   return reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(early_memory) < sizeof early_memory;
 }
 
-void* early(std::size_t bytes) {
+void* allocate_early(std::size_t bytes) {
   const std::size_t rounded = (bytes + 15) / 16 * 16;
   if (rounded > sizeof early_memory - early_used) return nullptr;
   char* block = early_memory + early_used;
@@ -52,18 +52,20 @@ void look_up(F*& function, const char* name) {
   function = reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
 
-// A counting allocator may define malloc but not malloc_usable_size, which then misreads its blocks.
-bool are_of_one_library(const void* one, const void* other) {
+// Returns whether both functions lie in the same library. A counting allocator may define malloc but not
+// malloc_usable_size; the malloc_usable_size of another library then misreads its blocks.
+bool are_in_same_library(const void* one, const void* other) {
   Dl_info first, second;
   return dladdr(one, &first) && dladdr(other, &second) && first.dli_fbase == second.dli_fbase;
 }
 
-[[gnu::noinline]] bool find_next() {
+// Looks up the interposed allocator. Returns false while another call, on whose behalf dlsym() allocates, does so.
+[[gnu::noinline]] bool find_next_allocator() {
   static bool is_looking = false;
   if (next.malloc) return true;
   if (is_looking) return false;
   is_looking = true;
-  Next found;
+  NextAllocator found;
   look_up(found.free, "free");
   look_up(found.calloc, "calloc");
   look_up(found.realloc, "realloc");
@@ -72,14 +74,14 @@ bool are_of_one_library(const void* one, const void* other) {
   look_up(found.malloc_usable_size, "malloc_usable_size");
   look_up(found.malloc_trim, "malloc_trim");
   look_up(found.malloc, "malloc");
-  found.has_usable_size = are_of_one_library(reinterpret_cast<const void*>(found.malloc),
-                                             reinterpret_cast<const void*>(found.malloc_usable_size));
+  found.has_usable_size = are_in_same_library(reinterpret_cast<const void*>(found.malloc),
+                                              reinterpret_cast<const void*>(found.malloc_usable_size));
   next = found;
   return true;
 }
 
 void* libc_malloc(std::size_t bytes) {
-  if (__builtin_expect(!next.malloc, 0) && !find_next()) return early(bytes);
+  if (__builtin_expect(!next.malloc, 0) && !find_next_allocator()) return allocate_early(bytes);
   return next.malloc(bytes);
 }
 
@@ -89,100 +91,102 @@ void* libc_malloc(std::size_t bytes) {
 }
 
 [[gnu::noinline]] void heap_free(void* block) {
-  const int error = errno;  // programs may rely on free() to preserve it
-  release(block);
+  const int error = errno;  // programs may rely on free() to preserve errno
+  release_block(block);
   errno = error;
 }
 
-void* aligned(std::size_t alignment, std::size_t bytes) {
-  if (bytes >= shared_from)
+void* allocate_aligned(std::size_t alignment, std::size_t bytes) {
+  if (bytes >= min_heap_block_bytes)
     if (void* block = allocate(bytes, alignment)) return block;
-  if (!next.malloc && !find_next()) return nullptr;
+  if (!next.malloc && !find_next_allocator()) return nullptr;
   return next.memalign(alignment, bytes);
 }
 
-// The C library extends a block of this length without a copy, so it stays there.
-constexpr std::size_t stays_from = std::size_t{1} << 20;
+// realloc() leaves blocks from this size on in the C library's heap, which extends them without a copy.
+constexpr std::size_t min_extended_in_place = std::size_t{1} << 20;
 
-// Moves a block to one of another length, which may lie in the other heap.
+// Moves the content of a block to a new block of `bytes` bytes, which may lie in the other heap, and frees the old
+// block. Returns nullptr if there is no memory.
 void* move_block(void* old, std::size_t had, std::size_t bytes) {
-  void* block = bytes >= shared_from ? heap_malloc(bytes) : libc_malloc(bytes);
+  void* block = bytes >= min_heap_block_bytes ? heap_malloc(bytes) : libc_malloc(bytes);
   if (!block) return nullptr;
   const std::size_t count = had < bytes ? had : bytes;
   if (in_heap(old)) {
-    move_content(block, old, count);
+    move_block_content(block, old, count);
     heap_free(old);
   } else {
     std::memcpy(block, old, count);
-    if (!is_early(old)) next.free(old);
+    if (!is_early_block(old)) next.free(old);
   }
   return block;
 }
 
-std::size_t usable(void* block) {
+std::size_t usable_bytes_of(void* block) {
   if (in_heap(block)) return usable_bytes(block);
-  if (is_early(block)) return static_cast<std::size_t>(early_memory + early_used - static_cast<char*>(block));
+  if (is_early_block(block)) return static_cast<std::size_t>(early_memory + early_used - static_cast<char*>(block));
   return next.malloc_usable_size(block);
 }
 
 }  // namespace
 
 NEARFIELD_EXPORT void* malloc(std::size_t bytes) {
-  if (__builtin_expect(bytes >= shared_from, 0)) return heap_malloc(bytes);
+  if (__builtin_expect(bytes >= min_heap_block_bytes, 0)) return heap_malloc(bytes);
   if (__builtin_expect(!next.malloc, 0)) return libc_malloc(bytes);
   return next.malloc(bytes);
 }
 
 NEARFIELD_EXPORT void free(void* block) {
   if (__builtin_expect(in_heap(block), 0)) return heap_free(block);
-  if (__builtin_expect(!next.free, 0) || is_early(block)) return;
+  if (__builtin_expect(!next.free, 0) || is_early_block(block)) return;
   next.free(block);
 }
 
 NEARFIELD_EXPORT void* calloc(std::size_t count, std::size_t each) {
   std::size_t bytes = 0;
-  if (!__builtin_mul_overflow(count, each, &bytes) && bytes >= shared_from)
+  if (!__builtin_mul_overflow(count, each, &bytes) && bytes >= min_heap_block_bytes)
     if (void* block = allocate_zeroed(bytes)) return block;
-  if (__builtin_expect(!next.malloc, 0) && !find_next()) return early(bytes);  // static memory is zero
+  if (__builtin_expect(!next.malloc, 0) && !find_next_allocator())
+    return allocate_early(bytes);  // static memory is zero
   return next.calloc(count, each);
 }
 
 NEARFIELD_EXPORT void* realloc(void* old, std::size_t bytes) {
   if (!old) return malloc(bytes);
-  if (!in_heap(old) && !is_early(old)) {
-    if (bytes < shared_from || !next.has_usable_size) return next.realloc(old, bytes);
-    const std::size_t had = usable(old);
-    return had < stays_from ? move_block(old, had, bytes) : next.realloc(old, bytes);
+  if (!in_heap(old) && !is_early_block(old)) {
+    if (bytes < min_heap_block_bytes || !next.has_usable_size) return next.realloc(old, bytes);
+    const std::size_t had = usable_bytes_of(old);
+    return had < min_extended_in_place ? move_block(old, had, bytes) : next.realloc(old, bytes);
   }
   if (bytes == 0) {
     free(old);
     return nullptr;
   }
-  if (in_heap(old) && bytes >= shared_from && resize_in_place(old, bytes)) return old;
-  return move_block(old, usable(old), bytes);
+  if (in_heap(old) && bytes >= min_heap_block_bytes && resize_in_place(old, bytes)) return old;
+  return move_block(old, usable_bytes_of(old), bytes);
 }
 
-// Any alignment is valid here, and rounded up to a power of two.
+// memalign() accepts any alignment, and rounds it up to a power of two.
 NEARFIELD_EXPORT void* memalign(std::size_t alignment, std::size_t bytes) {
-  return aligned(alignment > heap_span ? alignment : std::bit_ceil(alignment), bytes);
+  return allocate_aligned(alignment > heap_span ? alignment : std::bit_ceil(alignment), bytes);
 }
 
 NEARFIELD_EXPORT void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  if (std::has_single_bit(alignment)) return aligned(alignment, bytes);
-  return next.malloc || find_next() ? next.aligned_alloc(alignment, bytes) : nullptr;
+  if (std::has_single_bit(alignment)) return allocate_aligned(alignment, bytes);
+  return next.malloc || find_next_allocator() ? next.aligned_alloc(alignment, bytes) : nullptr;
 }
 
 NEARFIELD_EXPORT int posix_memalign(void** result, std::size_t alignment, std::size_t bytes) {
   if (!std::has_single_bit(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int error = errno;
-  void* block = aligned(alignment, bytes);
+  void* block = allocate_aligned(alignment, bytes);
   errno = error;
   if (!block) return ENOMEM;
   *result = block;
   return 0;
 }
 
-NEARFIELD_EXPORT void* valloc(std::size_t bytes) { return aligned(page_bytes(), bytes); }
+NEARFIELD_EXPORT void* valloc(std::size_t bytes) { return allocate_aligned(page_bytes(), bytes); }
 
 NEARFIELD_EXPORT void* pvalloc(std::size_t bytes) {
   const std::size_t page = page_bytes();
@@ -190,14 +194,14 @@ NEARFIELD_EXPORT void* pvalloc(std::size_t bytes) {
     errno = ENOMEM;
     return nullptr;
   }
-  return aligned(page, (bytes + page - 1) / page * page);
+  return allocate_aligned(page, (bytes + page - 1) / page * page);
 }
 
-NEARFIELD_EXPORT std::size_t malloc_usable_size(void* block) { return block ? usable(block) : 0; }
+NEARFIELD_EXPORT std::size_t malloc_usable_size(void* block) { return block ? usable_bytes_of(block) : 0; }
 
 NEARFIELD_EXPORT int malloc_trim(std::size_t pad) {
-  trim();
-  return next.malloc || find_next() ? next.malloc_trim(pad) : 0;
+  trim_heap();
+  return next.malloc || find_next_allocator() ? next.malloc_trim(pad) : 0;
 }
 
 }  // namespace nearfield::heap

@@ -1,8 +1,8 @@
-// The MPI calls that this library intercepts. They are passed on to the MPI.
+// Intercepts MPI calls and passes them on to the MPI.
 //
-// Windows: memory that a program exposes to one-sided calls. Others may read it at any time, also while threads of the
-// program write to it, so the rule for messages does not apply: in a process with threads such pages stay private
-// (sharing.hpp). Only the memory's address and length are recorded.
+// MPI_Win_*: records address and length of windows, the memory that a program exposes to one-sided calls. Other ranks
+// may read a window at any time, also while threads of the program write to it, so the rule for messages does not
+// apply: in a process with threads the pages of a window stay private (sharing.hpp).
 //
 // MPI_Init: the heap is opened when MPI has been initialized, so that programs without MPI are not affected, and the
 // MPI's own memory stays outside of the heap. If a job has a single rank, there is nobody to share memory with and the
@@ -40,7 +40,7 @@ int call(void* function, Words... words) {
   return reinterpret_cast<int (*)(Words...)>(function)(words...);
 }
 
-// Returns a function that every MPI has.
+// Returns the next definition of a function that every MPI has; aborts if there is none.
 void* require_next(const char* name) {
   if (void* function = next_mpi_function(name)) return function;
   std::fprintf(stderr, "nearfield: %s of this program's MPI is in no library libmpi; run it without the heap\n", name);
@@ -52,8 +52,9 @@ int call_next(const char* name, Words... words) {
   return call(require_next(name), words...);
 }
 
-// Calls a function with large counts. Since this library defines it, a program may assume that the MPI has it. If the
-// MPI has only `name`, which takes an int in place of one argument, that is called and has the same effect.
+// Calls the function `large`, whose counts are MPI_Count. Since this library defines it, a program may assume that the
+// MPI has it. If the MPI has only `name`, which takes an int in place of one argument, calls `name`, to the same
+// effect.
 template <typename... Words>
 int call_next_large(const char* name, const char* large, Words... words) {
   void* function = next_mpi_function(large);

@@ -10,14 +10,15 @@
 namespace nearfield::heap {
 namespace {
 
-struct Search {
+struct LibrarySearch {
   const char* begin;
   char path[512];
 };
 
-// Callback of dl_iterate_phdr. The library is opened later, because the loader is locked now.
-int compare_name(dl_phdr_info* object, std::size_t, void* given) {
-  auto* search = static_cast<Search*>(given);
+// Callback of dl_iterate_phdr: copies the path of the first library whose name matches. The caller opens the library
+// later, because the loader is locked during the callback.
+int find_library_path(dl_phdr_info* object, std::size_t, void* given) {
+  auto* search = static_cast<LibrarySearch*>(given);
   const char* slash = object->dlpi_name ? std::strrchr(object->dlpi_name, '/') : nullptr;
   if (!slash || std::strlen(object->dlpi_name) >= sizeof search->path) return 0;
   if (std::strncmp(slash + 1, search->begin, std::strlen(search->begin)) != 0) return 0;
@@ -28,8 +29,8 @@ int compare_name(dl_phdr_info* object, std::size_t, void* given) {
 }  // namespace
 
 void* find_in_library(const char* library, const char* name) {
-  Search search{library, {}};
-  if (!dl_iterate_phdr(compare_name, &search)) return nullptr;
+  LibrarySearch search{library, {}};
+  if (!dl_iterate_phdr(find_library_path, &search)) return nullptr;
   void* opened = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
   if (!opened) return nullptr;
   void* found = dlsym(opened, name);
@@ -44,8 +45,8 @@ void* next_mpi_function(const char* name) {
 }
 
 int world_size() {
-  constexpr std::intptr_t mpich_world = 0x44000000;                  // in MPICH's ABI
-  void* openmpi_world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");  // or the program's copy of it
+  constexpr std::intptr_t mpich_world = 0x44000000;                  // MPI_COMM_WORLD in MPICH's ABI
+  void* openmpi_world = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");  // the executable's copy if there is one
   if (!openmpi_world) openmpi_world = find_in_library("libmpi.", "ompi_mpi_comm_world");
   void* const comm_size = next_mpi_function("PMPI_Comm_size");
   if (!comm_size || !(openmpi_world || next_mpi_function("MPIR_Dup_fn"))) return 0;

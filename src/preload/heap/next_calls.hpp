@@ -1,5 +1,6 @@
-// The C library's functions on which ours of the same names interpose (remapped.cpp). The heap calls them and not the
-// kernel, because network libraries intercept them to learn which of their registered pages have been unmapped.
+// Calls mmap, munmap, mprotect and madvise without remapped.cpp, which interposes on them. The heap calls the next
+// definitions of these functions and not the kernel, because network libraries intercept them to learn which of their
+// registered pages have been unmapped.
 #pragma once
 
 #include <sys/types.h>

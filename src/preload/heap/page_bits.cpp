@@ -13,10 +13,10 @@ std::uint64_t mask_of(Spans::Page from, Spans::Page count) {
   return (count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1) << (from % 64);
 }
 
-// Calls `act` with the index of each word that holds bits of these pages, and the mask of those bits, until it returns
-// false. Returns whether it never did.
+// Calls act(word, mask) for each word that holds bits of the pages in [from, upto), with the word's index and the mask
+// of these bits, until a call returns false. Returns whether none did.
 template <typename F>
-bool for_words(Spans::Page from, Spans::Page upto, F act) {
+bool for_each_word(Spans::Page from, Spans::Page upto, F act) {
   while (from < upto) {
     const Spans::Page count = std::min(upto - from, 64 - from % 64);
     if (!act(from / 64, mask_of(from, count))) return false;
@@ -30,7 +30,7 @@ bool for_words(Spans::Page from, Spans::Page upto, F act) {
 bool PageBits::map(int file, std::size_t offset, int protection, int flags) {
   void* memory = next_mmap(nullptr, bytes, PROT_NONE, flags | MAP_NORESERVE, file, static_cast<off_t>(offset));
   if (memory == MAP_FAILED) return false;
-  munlock(memory, bytes);  // which mlockall(MCL_FUTURE) has locked
+  munlock(memory, bytes);  // mlockall(MCL_FUTURE) may have locked the memory
   words_ = static_cast<std::atomic<std::uint64_t>*>(memory);
   protection_ = protection;
   return true;
@@ -51,44 +51,44 @@ void PageBits::unmap() {
 
 void PageBits::forget() {
   words_ = nullptr;
-  reach_ = 0;
+  accessible_ = 0;
 }
 
 void PageBits::let_child_inherit(bool yes) const { next_madvise(words_, bytes, yes ? MADV_DOFORK : MADV_DONTFORK); }
 
-bool PageBits::extend(Page upto) {
+bool PageBits::extend_accessible(Page upto) {
   if (!words_) return false;
   const std::size_t step = page_bytes(), needed = (std::size_t{upto} + 8 * step - 1) / (8 * step) * step;
   if (needed > bytes || next_mprotect(words_, needed, protection_) != 0) return false;
   const auto reached = static_cast<Page>(needed * 8);
-  Page before = reach_.load();
-  while (before < reached && !reach_.compare_exchange_weak(before, reached)) {
+  Page before = accessible_.load();
+  while (before < reached && !accessible_.compare_exchange_weak(before, reached)) {
   }
   return true;
 }
 
 bool PageBits::are_set(Page from, Page upto) const {
-  if (upto > reach_.load(std::memory_order_acquire)) return from >= upto;
-  return for_words(from, upto, [this](Page word, std::uint64_t mask) {
+  if (upto > accessible_.load(std::memory_order_acquire)) return from >= upto;
+  return for_each_word(from, upto, [this](Page word, std::uint64_t mask) {
     return (words_[word].load(std::memory_order_acquire) & mask) == mask;
   });
 }
 
 void PageBits::set(Page from, Page upto) {
-  for_words(from, upto, [this](Page word, std::uint64_t mask) {
+  for_each_word(from, upto, [this](Page word, std::uint64_t mask) {
     words_[word].fetch_or(mask, std::memory_order_release);
     return true;
   });
 }
 
 bool PageBits::set(Page page) {
-  if ((!words_ && !map()) || !reach(page + 1)) return false;
+  if ((!words_ && !map()) || !make_accessible(page + 1)) return false;
   set(page, page + 1);
   return true;
 }
 
 void PageBits::clear(Page from, Page upto) {
-  for_words(from, std::min(upto, reach_.load()), [this](Page word, std::uint64_t mask) {
+  for_each_word(from, std::min(upto, accessible_.load()), [this](Page word, std::uint64_t mask) {
     words_[word].fetch_and(~mask, std::memory_order_seq_cst);
     return true;
   });

@@ -1,7 +1,7 @@
 // A bit for each page of a heap.
 //
-// The bits take 32 MiB of addresses, of which only those for the used part of the heap are accessible. Otherwise
-// mlockall() would make all of them resident, and the kernel would allocate a huge page for a few bits.
+// The bits take 32 MiB of addresses. Only the bits of the used part of the heap are accessible. Otherwise mlockall()
+// would make all bits resident, and the kernel would allocate a huge page for a few bits.
 //
 // Thread-safe, except for map() and unmap().
 #pragma once
@@ -30,12 +30,14 @@ class PageBits {
   // Sets whether a forked child inherits the bits.
   void let_child_inherit(bool yes) const;
 
-  // Makes the bits of the pages before `upto` accessible. Returns false if the kernel refuses.
-  bool reach(Page upto) { return upto <= reach_.load(std::memory_order_acquire) || extend(upto); }
-  // Returns whether the bits of all these pages are set. Inaccessible bits count as zero.
+  // Makes the bits of all pages before `upto` accessible. Returns false if the kernel refuses.
+  bool make_accessible(Page upto) {
+    return upto <= accessible_.load(std::memory_order_acquire) || extend_accessible(upto);
+  }
+  // Returns whether the bits of all pages in [from, upto) are set. Inaccessible bits count as zero.
   bool are_set(Page from, Page upto) const;
   bool is_set(Page page) const { return are_set(page, page + 1); }
-  // Sets bits, which must be accessible.
+  // Sets the bits of the pages in [from, upto), which must be accessible.
   void set(Page from, Page upto);
   // Sets one bit, and maps private memory for it if necessary. Returns whether that succeeded.
   bool set(Page page);
@@ -43,10 +45,10 @@ class PageBits {
 
  private:
   bool map(int file, std::size_t offset, int protection, int flags);
-  bool extend(Page upto);
+  bool extend_accessible(Page upto);
 
   std::atomic<std::uint64_t>* words_ = nullptr;
-  std::atomic<Page> reach_{0};
+  std::atomic<Page> accessible_{0};
   int protection_ = 0;
 };
 

@@ -19,48 +19,52 @@ namespace nearfield::heap {
 namespace {
 
 constexpr std::size_t max_pieces = heap_span / huge_page_bytes;
-constexpr std::int64_t share_of_time = 50;  // the reciprocal of the share of time
+constexpr std::int64_t inverse_time_share = 50;  // collapsing takes at most 1/50 of the time
 constexpr std::int64_t between_rounds_ns = 1'000'000'000;
-constexpr int pieces_per_message = 8;                             // checked per message
-constexpr std::size_t check_period_bytes = std::size_t{1} << 20;  // short messages do not justify reading the clock
+constexpr int pieces_per_message = 8;  // how many pieces are checked after a message
+// The clock is read after this many bytes of messages, since a short message does not justify reading it.
+constexpr std::size_t check_period_bytes = std::size_t{1} << 20;
 
-struct Work {
+struct CollapseState {
   std::atomic<bool> wanted{false}, is_busy{false};
   bool only_advised = false;
-  std::atomic<std::size_t> passed_bytes{0};  // since the last check
+  std::atomic<std::size_t> passed_bytes{0};  // bytes of messages since the clock was last read
   std::int64_t not_before_ns = 0;
-  std::size_t piece = 0;  // position in this round
+  std::size_t piece = 0;  // next piece to check in the current round through the heap
   std::atomic<unsigned> made{0};
 };
 
-constinit Work work;
+constinit CollapseState collapsing;
 
 struct Piece {
   std::atomic<bool> is_huge{false};
   std::atomic<bool> is_advised{false};  // the program has requested huge pages
 };
-constinit Piece pieces[max_pieces] = {};  // of the current region
+constinit Piece pieces[max_pieces] = {};
 
-// Returns the next piece of this round that could become huge; nullptr if none of the next few can.
-char* next_piece(std::int64_t now) {
+// Returns the address of the next piece of this round that can become a huge page; nullptr if none of the next eight
+// can.
+char* next_collapsible_piece(std::int64_t now) {
   lock_heap();
-  const std::size_t count = (std::size_t{content_pages()} << page_shift()) / huge_page_bytes;
+  const std::size_t count = (std::size_t{ever_allocated_pages()} << page_shift()) / huge_page_bytes;
   unlock_heap();
-  for (int looked = 0; looked < pieces_per_message; ++looked, ++work.piece) {
-    if (work.piece >= count || work.piece >= max_pieces) {
-      work.piece = 0;
-      work.not_before_ns = now + between_rounds_ns;
+  for (int looked = 0; looked < pieces_per_message; ++looked, ++collapsing.piece) {
+    if (collapsing.piece >= count || collapsing.piece >= max_pieces) {
+      collapsing.piece = 0;
+      collapsing.not_before_ns = now + between_rounds_ns;
       return nullptr;
     }
-    const Piece& piece = pieces[work.piece];
-    if (piece.is_huge.load(std::memory_order_relaxed) || (work.only_advised && !piece.is_advised.load())) continue;
-    auto* memory = reinterpret_cast<char*>(heap_begin + work.piece * huge_page_bytes);
+    const Piece& piece = pieces[collapsing.piece];
+    if (piece.is_huge.load(std::memory_order_relaxed) || (collapsing.only_advised && !piece.is_advised.load()))
+      continue;
+    auto* memory = reinterpret_cast<char*>(heap_begin + collapsing.piece * huge_page_bytes);
     if (is_shared(memory, huge_page_bytes)) return memory;
   }
   return nullptr;
 }
 
-bool has_setting(const char* path, const char* word) {
+// Returns whether the first 127 bytes of a file contain the word.
+bool file_contains_word(const char* path, const char* word) {
   char text[128];
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
@@ -70,8 +74,8 @@ bool has_setting(const char* path, const char* word) {
   return std::strstr(text, word) != nullptr;
 }
 
-// Only pieces that lie entirely in the memory count.
-void set_advised(const void* from, std::size_t bytes, bool to) {
+// Sets whether the program advises huge pages, for the pieces that lie entirely in [from, from + bytes).
+void set_pieces_advised(const void* from, std::size_t bytes, bool to) {
   if (!in_heap(from)) return;
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(from) - heap_begin;
   const std::size_t end = (offset + bytes) / huge_page_bytes;
@@ -83,33 +87,33 @@ void set_advised(const void* from, std::size_t bytes, bool to) {
 
 void start_huge_pages(bool wanted) {
   const char* enabled = "/sys/kernel/mm/transparent_hugepage/enabled";
-  work.only_advised = has_setting(enabled, "[madvise]");
-  work.wanted = wanted && (work.only_advised || has_setting(enabled, "[always]"));
+  collapsing.only_advised = file_contains_word(enabled, "[madvise]");
+  collapsing.wanted = wanted && (collapsing.only_advised || file_contains_word(enabled, "[always]"));
 }
 
 void make_huge_pages(std::size_t bytes) {
-  if (!work.wanted.load(std::memory_order_relaxed)) return;
-  const std::size_t passed = work.passed_bytes.load(std::memory_order_relaxed) + bytes;
-  work.passed_bytes.store(passed < check_period_bytes ? passed : 0, std::memory_order_relaxed);
+  if (!collapsing.wanted.load(std::memory_order_relaxed)) return;
+  const std::size_t passed = collapsing.passed_bytes.load(std::memory_order_relaxed) + bytes;
+  collapsing.passed_bytes.store(passed < check_period_bytes ? passed : 0, std::memory_order_relaxed);
   if (passed < check_period_bytes) return;
   const std::int64_t now = now_ns(CLOCK_MONOTONIC);
-  if (now < work.not_before_ns) return;
-  if (work.is_busy.exchange(true, std::memory_order_acquire)) return;
-  if (char* piece = next_piece(now)) {
+  if (now < collapsing.not_before_ns) return;
+  if (collapsing.is_busy.exchange(true, std::memory_order_acquire)) return;
+  if (char* piece = next_collapsible_piece(now)) {
     const int error = errno;
     if (next_madvise(piece, huge_page_bytes, MADV_COLLAPSE) == 0) {
-      pieces[work.piece].is_huge.store(true, std::memory_order_relaxed);
-      ++work.made;
+      pieces[collapsing.piece].is_huge.store(true, std::memory_order_relaxed);
+      ++collapsing.made;
     } else if (errno == EINVAL) {
-      work.wanted = false;  // the kernel does not support it
+      collapsing.wanted = false;  // the kernel does not support MADV_COLLAPSE
     } else {
-      ++work.piece;  // retried in the next round
+      ++collapsing.piece;  // retried in the next round
     }
     errno = error;
   }
   const std::int64_t end = now_ns(CLOCK_MONOTONIC);
-  work.not_before_ns = std::max(work.not_before_ns, end + (end - now) * share_of_time);
-  work.is_busy.store(false, std::memory_order_release);
+  collapsing.not_before_ns = std::max(collapsing.not_before_ns, end + (end - now) * inverse_time_share);
+  collapsing.is_busy.store(false, std::memory_order_release);
 }
 
 void forget_huge_pages(const char* from, std::size_t bytes) {
@@ -118,9 +122,9 @@ void forget_huge_pages(const char* from, std::size_t bytes) {
     pieces[piece].is_huge.store(false, std::memory_order_relaxed);
 }
 
-void note_advice(const void* from, std::size_t bytes) { set_advised(from, bytes, true); }
-void forget_advice(const void* from, std::size_t bytes) { set_advised(from, bytes, false); }
+void record_huge_page_advice(const void* from, std::size_t bytes) { set_pieces_advised(from, bytes, true); }
+void forget_huge_page_advice(const void* from, std::size_t bytes) { set_pieces_advised(from, bytes, false); }
 
-unsigned huge_pages_made() { return work.made.load(); }
+unsigned huge_pages_made() { return collapsing.made.load(); }
 
 }  // namespace nearfield::heap

@@ -1,14 +1,14 @@
-// Huge pages for the shared pages of the heap. The kernel provides them for private pages.
+// Makes huge pages of the shared pages of the heap. For private pages the kernel does that.
 //
 // Linux does not use huge pages for shared memory if shmem_enabled is "never", which is the usual default. From Linux
-// 6.1 on madvise(MADV_COLLAPSE) assembles them from small pages, whatever that setting is. Memory gets huge pages if it
-// would have them as private memory: all of it if transparent_hugepage/enabled is "always", memory that the program
-// advises if it is "madvise", none if it is "never".
+// 6.1 on, madvise(MADV_COLLAPSE) assembles huge pages from small ones, whatever that setting is. Shared memory gets
+// huge pages where private memory would: everywhere if transparent_hugepage/enabled is "always", in memory for which
+// the program advises them if the setting is "madvise", nowhere if it is "never".
 //
-// A piece is collapsed when all of its pages are shared. Pieces are collapsed one at a time, between messages, with at
-// most 2 % of the time, because each takes about a millisecond.
+// A piece of the heap, as long as a huge page, is collapsed when all of its pages are shared. Pieces are collapsed one
+// at a time, between messages, in at most 2 % of the time, because each takes about a millisecond.
 //
-// Threads: one at a time does the work; others skip it.
+// Threads: one thread at a time collapses pieces; others return at once.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,18 @@ namespace nearfield::heap {
 
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-// Called once, by the library's constructor.
+// Called once, before the heap opens: reads the kernel's settings. If not `wanted`, no huge pages are made.
 void start_huge_pages(bool wanted);
-// Called after every message of this process, with its size; makes a huge page if one is due.
+// Called after every message that this process copies, with its size in bytes. Makes at most one huge page.
 void make_huge_pages(std::size_t bytes);
-// Called when pages of [from, from + bytes) become private again: their pieces consist of small pages again.
+// Called when pages of [from, from + bytes) become private again: the pieces that contain them then consist of small
+// pages.
 void forget_huge_pages(const char* from, std::size_t bytes);
 
-// Called when the program advises huge pages for its memory. The advice lasts until the memory returns to the system.
-void note_advice(const void* from, std::size_t bytes);
-void forget_advice(const void* from, std::size_t bytes);
+// Record and revoke that the program advises huge pages for [from, from + bytes). The advice lasts until the heap
+// returns the memory to the system.
+void record_huge_page_advice(const void* from, std::size_t bytes);
+void forget_huge_page_advice(const void* from, std::size_t bytes);
 
 // Returns the number of huge pages that this process has made.
 unsigned huge_pages_made();

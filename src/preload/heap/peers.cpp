@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t windows_per_heap = heap_span / window_bytes, huge_page = std::size_t{2} << 20;
 constexpr std::size_t slots = 4096;  // in the hash table of peers; a power of two
 
-struct Table {
+struct PeerTable {
   std::atomic<Peer*> peer[slots] = {};
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // for all changes
   std::atomic<int> users{0};
@@ -37,11 +37,11 @@ struct Table {
   int windows = 0, peers = 0;
 };
 
-constinit Table table;
+constinit PeerTable table;
 
-std::size_t slot_of(pid_t pid) { return static_cast<std::size_t>(pid) * 0x9e3779b1u % slots; }
+std::size_t hash_slot_of(pid_t pid) { return static_cast<std::size_t>(pid) * 0x9e3779b1u % slots; }
 
-// Maps memory without malloc, which must not be called here, because this may run inside it.
+// Maps a zeroed array. Does not call malloc, because this function may run inside malloc. Returns nullptr on failure.
 template <typename T>
 T* map_array(std::size_t count) {
   void* memory = map_on_demand(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -55,10 +55,11 @@ ssize_t read_memory(pid_t pid, std::uintptr_t from, void* to, std::size_t bytes)
 
 void exclude_from_fork_and_dump(char* window) {
   madvise(window, window_bytes, MADV_DONTFORK);
-  madvise(window, window_bytes, MADV_DONTDUMP);  // the owner's core dump contains it
+  madvise(window, window_bytes, MADV_DONTDUMP);  // the owner's core dump contains these pages
 }
 
-// Maps a window at an address that preserves the peer's huge pages.
+// Maps a window of a peer's file at a huge page boundary, so that huge pages of the file can be mapped as such. Returns
+// nullptr on failure.
 char* map_aligned(int file, std::size_t offset, int protection) {
   const std::size_t room = window_bytes + huge_page;
   void* reserved = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -78,25 +79,27 @@ char* map_aligned(int file, std::size_t offset, int protection) {
   return aligned;
 }
 
-// Maps a part of a peer's file; returns nullptr on failure. A forked child does not inherit it.
-void* map_part(int file, std::size_t bytes, std::size_t offset, int protection) {
+// Maps a part of a peer's file; returns nullptr on failure. A forked child does not inherit the mapping.
+void* map_file_part(int file, std::size_t bytes, std::size_t offset, int protection) {
   void* at = map_on_demand(nullptr, bytes, protection, MAP_SHARED, file, static_cast<off_t>(offset));
   if (at == MAP_FAILED) return nullptr;
   madvise(at, bytes, MADV_DONTFORK);
   return at;
 }
 
-class Locked {
+class TableLock {
  public:
-  Locked() { pthread_mutex_lock(&table.lock); }
-  ~Locked() { pthread_mutex_unlock(&table.lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
+  TableLock() { pthread_mutex_lock(&table.lock); }
+  ~TableLock() { pthread_mutex_unlock(&table.lock); }
+  TableLock(const TableLock&) = delete;
+  TableLock& operator=(const TableLock&) = delete;
 };
 
-Peer* look_up(pid_t pid, std::size_t& slot) {
+// Returns the peer with this process ID, and its slot in the table. If there is none, returns nullptr and the slot for
+// a new entry, or `slots` if the table is full.
+Peer* find_in_table(pid_t pid, std::size_t& slot) {
   for (std::size_t tried = 0; tried < slots; ++tried) {
-    slot = (slot_of(pid) + tried) % slots;
+    slot = (hash_slot_of(pid) + tried) % slots;
     Peer* peer = table.peer[slot].load(std::memory_order_acquire);
     if (!peer) return nullptr;
     if (peer->pid() == pid && !peer->is_gone()) return peer;
@@ -129,24 +132,25 @@ int Peer::fetch_file() const {
   return file;
 }
 
-// Requires the table's lock.
+// Reads the peer's header and maps its header, bits, slots and bounce buffer. Returns whether the peer has a heap that
+// this process can map. Requires the table's lock.
 bool Peer::connect() {
   Header seen;
   if (read_memory(pid_, heap_begin, &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) return false;
-  if (!seen.is_valid()) return false;
+  if (!seen.has_expected_magic()) return false;
   file_ = seen.file;
   device_ = seen.device;
   inode_ = seen.inode;
   windows_ = map_array<Window>(windows_per_heap);
   const int file = windows_ ? fetch_file() : -1;
   if (file < 0) return false;
-  auto* header = static_cast<Header*>(map_part(file, page_bytes(), 0, PROT_READ | PROT_WRITE));
+  auto* header = static_cast<Header*>(map_file_part(file, page_bytes(), 0, PROT_READ | PROT_WRITE));
   bits_.map(file, bits_offset, false);
-  auto* slots_of_readers = static_cast<Slot*>(map_part(file, slots_bytes, slots_offset, PROT_READ | PROT_WRITE));
+  auto* slots_of_readers = static_cast<Slot*>(map_file_part(file, slots_bytes, slots_offset, PROT_READ | PROT_WRITE));
   if (!kernel_may_read(pid_))
-    bounce_ = static_cast<const char*>(map_part(file, bounce_bytes, bounce_offset, PROT_READ));
+    bounce_ = static_cast<const char*>(map_file_part(file, bounce_bytes, bounce_offset, PROT_READ));
   close(file);
-  // The owner has died, or only the thread that held the mutex.
+  // owner_died(): the owner has died, or only the thread that held the mutex.
   if (!header || !bits_.is_mapped() || !slots_of_readers || header->owner_died()) return false;
   const std::uint32_t slot = header->slots.fetch_add(1);
   if (slot >= max_slots) return false;
@@ -159,24 +163,25 @@ bool Peer::connect() {
 class Peers {
  public:
   static Peer* add(pid_t pid, bool is_open) {
-    Locked locked;
+    TableLock locked;
     std::size_t slot = 0;
-    Peer* known = look_up(pid, slot);
+    Peer* known = find_in_table(pid, slot);
     if (known && known->is_replaceable(is_open)) {
       known->is_replaced_.store(true);
-      known = look_up(pid, slot);
+      known = find_in_table(pid, slot);
     }
     if (known || slot == slots) return known;
     auto* memory = map_array<Peer>(1);
     if (!memory) return nullptr;
     auto* peer = new (memory) Peer(pid, !is_open);
-    if (!peer->connect()) peer->header_ = nullptr;  // kept as one that does not share
+    if (!peer->connect()) peer->header_ = nullptr;  // stays in the table as a peer without a heap
     ++table.peers;
     table.peer[slot].store(peer, std::memory_order_release);
     return peer;
   }
 
-  // Makes room for one more window. The caller holds a PeerGuard; while others do, no window is unmapped.
+  // Unmaps the least recently used window if the number of windows has reached its limit. Returns whether one more may
+  // be mapped; false if another thread holds a PeerGuard, as the caller does, so that no window can be unmapped.
   static bool make_room() {
     if (table.windows < max_windows) return true;
     table.is_evicting.store(true);
@@ -184,25 +189,26 @@ class Peers {
     if (alone) {
       int oldest = 0;
       for (int i = 1; i < max_windows; ++i)
-        if (age(i) > age(oldest)) oldest = i;
-      unmap(oldest);
+        if (uses_since(i) > uses_since(oldest)) oldest = i;
+      unmap_window(oldest);
     }
     table.is_evicting.store(false);
     return alone;
   }
 
   static void unmap_all() {
-    Locked locked;
+    TableLock locked;
     table.is_evicting.store(true);
     if (table.users.load() == 0)
-      while (table.windows) unmap(table.windows - 1);
+      while (table.windows) unmap_window(table.windows - 1);
     table.is_evicting.store(false);
   }
 
-  static void note(Peer* peer, std::size_t index) { table.mapped[table.windows++] = {peer, index}; }
+  // Records that a window of this peer has been mapped.
+  static void record_window(Peer* peer, std::size_t index) { table.mapped[table.windows++] = {peer, index}; }
 
  private:
-  static void unmap(int i) {
+  static void unmap_window(int i) {
     Peer::Window& window = window_of(i);
     munmap(window.begin.load(), window_bytes);
     window.begin.store(nullptr);
@@ -210,11 +216,11 @@ class Peers {
     table.mapped[i] = table.mapped[--table.windows];
   }
   static Peer::Window& window_of(int i) { return table.mapped[i].peer->windows_[table.mapped[i].index]; }
-  static std::uint32_t age(int i) { return table.clock.load() - window_of(i).last_used.load(); }
+  static std::uint32_t uses_since(int i) { return table.clock.load() - window_of(i).last_used.load(); }
 };
 
 bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
-  Locked locked;
+  TableLock locked;
   char* begin = window.begin.load();
   if (!begin) {
     if (!Peers::make_room()) return false;
@@ -225,14 +231,14 @@ bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
     if (!begin) return false;
     window.writable.store(for_writing);
     window.begin.store(begin, std::memory_order_release);
-    Peers::note(this, offset / window_bytes);
+    Peers::record_window(this, offset / window_bytes);
   } else if (for_writing && !window.writable.load()) {
-    // Replaced in one step, since other threads read through the mapping: after mprotect() every page read so far would
-    // fault again when it is written. By the system call, since UCX replaces mremap() by a function that loses the new
-    // address.
+    // mremap() replaces the mapping in one step, since other threads read through it. After mprotect(), every page that
+    // has been read would fault again when it is written. Called as a system call, since UCX replaces mremap() by a
+    // function that loses the new address.
     const int file = fetch_file();
     if (file < 0) return false;
-    void* other = map_part(file, window_bytes, offset, PROT_READ | PROT_WRITE);
+    void* other = map_file_part(file, window_bytes, offset, PROT_READ | PROT_WRITE);
     close(file);
     if (!other) return false;
     if (syscall(SYS_mremap, other, window_bytes, window_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == -1) {
@@ -245,7 +251,7 @@ bool Peer::map_window(Window& window, std::size_t offset, bool for_writing) {
   return true;
 }
 
-char* Peer::at(std::size_t offset, bool for_writing, std::size_t& length) {
+char* Peer::mapped_address(std::size_t offset, bool for_writing, std::size_t& length) {
   Window& window = windows_[offset / window_bytes];
   const std::size_t inside = offset % window_bytes;
   if ((!window.begin.load(std::memory_order_acquire) || (for_writing && !window.writable.load())) &&
@@ -266,7 +272,7 @@ void prefault_writable(const char* to, std::size_t bytes) {
 
 bool Peer::may_cooperate() {
   constexpr std::uint32_t patience = 4, pause = 16;
-  if (!header_->helps.load(std::memory_order_relaxed)) return false;
+  if (!header_->owner_polls.load(std::memory_order_relaxed)) return false;
   if (unanswered_requests_.load(std::memory_order_relaxed) < patience) return true;
   const auto number = skipped_requests_.load(std::memory_order_relaxed) + 1;
   skipped_requests_.store(number, std::memory_order_relaxed);
@@ -275,11 +281,11 @@ bool Peer::may_cooperate() {
 
 namespace {
 
-// Returns how many of the bytes precede the first page whose bit is not `shared`.
-std::size_t bytes_with(PageBits& bits, std::uintptr_t from, std::size_t bytes, bool shared) {
+// Returns how many of the bytes in [from, from + bytes) precede the first page whose bit is not `shared`.
+std::size_t leading_bytes_with_bit(PageBits& bits, std::uintptr_t from, std::size_t bytes, bool shared) {
   if (!in_heap(from) || bytes > heap_begin + heap_span - from) return shared ? 0 : bytes;
   const Spans::Page first = page_of(from), last = page_of(from + bytes - 1);
-  if (!bits.reach(last + 1)) return shared ? 0 : bytes;
+  if (!bits.make_accessible(last + 1)) return shared ? 0 : bytes;
   if (shared && bits.are_set(first, last + 1)) return bytes;
   Spans::Page page = first;
   while (page <= last && bits.is_set(page) == shared) ++page;
@@ -289,12 +295,14 @@ std::size_t bytes_with(PageBits& bits, std::uintptr_t from, std::size_t bytes, b
 
 }  // namespace
 
-std::size_t Peer::shared_bytes(std::uintptr_t from, std::size_t bytes) { return bytes_with(bits_, from, bytes, true); }
-std::size_t Peer::private_bytes(std::uintptr_t from, std::size_t bytes) {
-  return bytes_with(bits_, from, bytes, false);
+std::size_t Peer::leading_shared_bytes(std::uintptr_t from, std::size_t bytes) {
+  return leading_bytes_with_bit(bits_, from, bytes, true);
+}
+std::size_t Peer::leading_private_bytes(std::uintptr_t from, std::size_t bytes) {
+  return leading_bytes_with_bit(bits_, from, bytes, false);
 }
 
-bool Peer::may_share() {
+bool Peer::may_request_share() {
   const std::uint32_t pause = share_pause_.load(std::memory_order_relaxed);
   if (pause) share_pause_.store(pause - 1, std::memory_order_relaxed);
   return pause == 0;
@@ -323,7 +331,7 @@ PeerGuard::PeerGuard() {
   while (table.is_evicting.load()) {
     table.users.fetch_sub(1);
     {
-      Locked wait_until_it_has_ended;
+      TableLock wait_until_eviction_has_ended;
     }
     table.users.fetch_add(1);
   }
@@ -333,14 +341,14 @@ PeerGuard::~PeerGuard() { table.users.fetch_sub(1, std::memory_order_release); }
 
 Peer* find_peer(pid_t pid, bool is_open) {
   std::size_t slot = 0;
-  Peer* peer = look_up(pid, slot);
+  Peer* peer = find_in_table(pid, slot);
   if (peer ? peer->is_replaceable(is_open) : slot < slots) peer = Peers::add(pid, is_open);
   return peer && peer->is_open() ? peer : nullptr;
 }
 
 void unmap_windows() { Peers::unmap_all(); }
 
-pid_t own_process() {
+pid_t own_process_id() {
   pid_t pid = table.own.load(std::memory_order_relaxed);
   if (!pid) table.own.store(pid = getpid(), std::memory_order_relaxed);
   return pid;
@@ -356,7 +364,7 @@ void reset_peers() {
 }
 
 PeerFacts peer_facts() {
-  Locked locked;
+  TableLock locked;
   PeerFacts facts{table.peers, table.windows, 0, 0};
   for (const auto& slot : table.peer) {
     const Peer* peer = slot.load();

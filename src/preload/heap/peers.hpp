@@ -1,8 +1,8 @@
 // The shared heaps of other processes on this node, as far as this process may access them.
 //
-// A peer's file is mapped in windows of 64 MiB, when a message first needs them, read-only until something is written
-// through them. The kernel grants access to processes that may call process_vm_readv on the peer: its header is read
-// that way, and its file is obtained by pidfd_getfd, which requires the same permission.
+// A peer's file is mapped in windows of 64 MiB, each when a message first needs it, and read-only until this process
+// writes through it. The kernel grants access to processes that may call process_vm_readv on the peer: the peer's
+// header is read by process_vm_readv, and its file is obtained by pidfd_getfd, which requires the same permission.
 //
 // Page tables: a window costs 8 bytes per page accessed through it (1/512 of the bytes; negligible with huge pages). At
 // most `max_windows` are mapped; beyond that the least recently used one is unmapped.
@@ -23,7 +23,8 @@ namespace nearfield::heap {
 inline constexpr std::size_t window_bytes = std::size_t{64} << 20;
 inline constexpr int max_windows = 512;
 
-// The latency of a line from the peer's core to this one, which distance.hpp keeps up to date.
+// The core-to-core latency of a cache line from the peer, which distance.hpp measures, and the state of the
+// measurement.
 struct PeerLatency {
   std::atomic<std::uint32_t> line_ns{0};  // 0: not measured yet
   std::atomic<std::uint64_t> next_sampling_ns{0}, last_tick{0};
@@ -40,29 +41,34 @@ class Peer {
   bool is_open() const { return header_ && !is_gone(); }
   bool is_gone() const { return is_replaced_.load(std::memory_order_relaxed) || (header_ && header_->owner_died()); }
   Header* header() const { return header_; }
-  const char* bounce() const { return bounce_; }  // nullptr where the kernel copies
-  // Returns whether the peer had no heap when it was looked up, but has one now.
+  const char* bounce() const { return bounce_; }  // nullptr if the kernel lets this process read the peer's memory
+  // Returns whether the peer must be looked up again: it had no heap when it was looked up, but `has_heap` now.
   bool is_replaceable(bool has_heap) const { return has_heap && may_open_later_ && !header_; }
-  // Returns how many bytes from this address on lie in shared pages. Requires a Copying.
-  std::size_t shared_bytes(std::uintptr_t from, std::size_t bytes);
-  // Returns how many bytes precede the next shared page.
-  std::size_t private_bytes(std::uintptr_t from, std::size_t bytes);
+  // Returns how many of the bytes in [from, from + bytes), addresses of the peer, precede the first private page.
+  // Requires a Copying.
+  std::size_t leading_shared_bytes(std::uintptr_t from, std::size_t bytes);
+  // Returns how many of the bytes in [from, from + bytes) precede the first shared page.
+  std::size_t leading_private_bytes(std::uintptr_t from, std::size_t bytes);
 
-  // Returns the address in this process of an offset in the peer's file, and in `length` how many bytes are contiguous
-  // there; nullptr if it cannot be mapped. Requires a PeerGuard.
-  char* at(std::size_t offset, bool for_writing, std::size_t& length);
+  // Returns the address in this process at which an offset of the peer's file is mapped, and in `length` how many bytes
+  // from there on lie in the same window. Maps the window if necessary; returns nullptr if that fails. Requires a
+  // PeerGuard.
+  char* mapped_address(std::size_t offset, bool for_writing, std::size_t& length);
 
-  // Returns whether to request cooperation: the peer polls, and served the last requests; otherwise one in sixteen is
-  // tried.
+  // Returns whether to post a request for a cooperative copy: the peer polls for requests, and has served one of the
+  // last four. If it has served none of these, one message in sixteen makes a request.
   bool may_cooperate();
+  // Records whether the peer has served a request for a cooperative copy or a bounce copy.
   void record_cooperation(bool yes) {
     unanswered_requests_.store(yes ? 0 : unanswered_requests_.load() + 1, std::memory_order_relaxed);
   }
-  // Returns whether to request that the peer shares a message's pages. If it never does, it is seldom requested.
-  bool may_share();
+  // Returns whether to request that the peer shares a message's pages. After 64 requests in a row without an effect,
+  // the next 1024 messages make none.
+  bool may_request_share();
+  // Records a request to share pages, and whether the peer has moved any pages since the last one.
   void record_share_request();
 
-  // Adds bytes that this process copies from or to the peer's shared pages.
+  // Adds bytes that this process copies from or to the peer's shared pages to the count in its slot.
   void add_copied_bytes(std::size_t bytes) const { slot_->copied_bytes.fetch_add(bytes, std::memory_order_relaxed); }
 
   PeerLatency latency;
@@ -83,11 +89,11 @@ class Peer {
   pid_t pid_;
   bool may_open_later_;
   std::atomic<bool> is_replaced_{false};
-  int file_ = -1;  // the descriptor in the peer
+  int file_ = -1;  // number of the file's descriptor in the peer
   std::uint64_t device_ = 0, inode_ = 0;
   Header* header_ = nullptr;
   PageBits bits_;
-  Slot* slot_ = nullptr;  // of this process
+  Slot* slot_ = nullptr;  // this process's slot in the peer's file
   const char* bounce_ = nullptr;
   Window* windows_ = nullptr;
   std::atomic<std::uint32_t> unanswered_requests_{0}, skipped_requests_{0};
@@ -103,9 +109,10 @@ class PeerGuard {
   PeerGuard& operator=(const PeerGuard&) = delete;
 };
 
-// While a Copying exists, the peer does not free shared pages whose content a message may need and, if this process
-// writes, no page moves. The constructor waits while the peer moves pages. Every copy from or to a peer's heap requires
-// one, even if the kernel makes the copy in the end.
+// Announces a copy from or to a peer's heap in this process's slot. While a Copying exists, the peer does not free
+// shared pages whose content a message may need and, if this process writes, moves no page. The constructor waits while
+// the peer moves pages. Every copy from or to a peer's heap requires a Copying, even if the kernel makes the copy in
+// the end.
 class Copying {
  public:
   Copying(const Peer& peer, bool writes);
@@ -117,23 +124,23 @@ class Copying {
   std::atomic<std::uint32_t>* count_;
 };
 
-// Returns the peer with this process ID; nullptr if it has no heap that this process can map. `is_open`: a message from
-// its heap shows that it has opened one; otherwise a peer without a heap is looked up again when one does. Requires a
-// PeerGuard.
+// Returns the peer with this process ID; nullptr if it has no heap that this process can map. `is_open`: a message lies
+// at addresses of the peer's heap, so the peer has opened one; a peer that had no heap before is then looked up again.
+// Requires a PeerGuard.
 Peer* find_peer(pid_t pid, bool is_open = true);
 
-// Called before `bytes` of a peer's memory are written: on a read fault Linux maps 16 existing pages at once, on a
-// write fault only one.
+// Reads some of the `bytes` bytes of a peer's memory that this process is about to write: on a read fault Linux maps 16
+// existing pages at once, on a write fault only one.
 void prefault_writable(const char* to, std::size_t bytes);
 
-// Unmaps all windows, unless a message is using one. They are mapped again on demand.
+// Unmaps all windows, unless a thread holds a PeerGuard. A window is mapped again when a message needs it.
 void unmap_windows();
 
-// Called in a forked child, which has no peers yet.
+// Called in a forked child: empties the table of peers.
 void reset_peers();
 
 // Returns this process's ID without a system call.
-pid_t own_process();
+pid_t own_process_id();
 
 struct PeerFacts {
   int peers, windows;

@@ -1,4 +1,4 @@
-// Iterates over the memory that a list of iovec describes.
+// A position in the memory that a list of iovec describes.
 #pragma once
 
 #include <sys/uio.h>
@@ -7,15 +7,15 @@
 
 namespace nearfield::heap {
 
-// An element of the list is read once, before its memory is: the copy may overwrite the list itself, as when UCX tries
-// out whether it may read a process.
-class Pieces {
+// Reads each element of the list only once, before its memory is copied, because the copy may overwrite the list
+// itself, as when UCX tests whether it may read a process.
+class IovecPosition {
  public:
-  Pieces(const iovec* list, unsigned long count) : list_(list), left_(count) { skip_empty(); }
-  bool done() const { return left_ == 0; }
+  IovecPosition(const iovec* list, unsigned long count) : list_(list), left_(count) { skip_empty(); }
+  bool is_at_end() const { return left_ == 0; }
   char* at() const { return at_; }
   std::size_t length() const { return length_; }
-  unsigned long count() const { return left_; }
+  unsigned long remaining_elements() const { return left_; }
   void advance(std::size_t bytes) {
     at_ += bytes;
     length_ -= bytes;
@@ -40,8 +40,8 @@ class Pieces {
   std::size_t length_ = 0;
 };
 
-// Returns how many bytes are contiguous in both.
-inline std::size_t min_length(const Pieces& a, const Pieces& b) {
+// Returns how many bytes are contiguous at both positions.
+inline std::size_t min_contiguous_bytes(const IovecPosition& a, const IovecPosition& b) {
   return a.length() < b.length() ? a.length() : b.length();
 }
 

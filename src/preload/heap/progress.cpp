@@ -13,10 +13,10 @@
 namespace nearfield::heap {
 namespace {
 
-// The progress callbacks of this process's MPI. Open MPI: opal_progress_register_lp, permanently; it calls back at
-// every eighth poll for events, so programs that poll are hardly slowed. MPICH from 4.3 on: MPIX_Async_start, whose
-// callbacks must all have ended before MPI_Finalize does, so ours ends when it finds no request for a while; the next
-// message registers it again.
+// The functions by which this process's MPI registers progress callbacks. Open MPI: opal_progress_register_lp, for the
+// rest of the run; Open MPI calls the callback at every eighth poll for events, so programs that poll are hardly
+// slowed. MPICH from 4.3 on: MPIX_Async_start, whose callbacks must all have ended before MPI_Finalize ends. So the
+// callback ends when it has found no request for some milliseconds, and the next message registers it again.
 struct ProgressApi {
   int (*open_mpi)(int (*)()) = nullptr;
   int (*mpich)(int (*)(void*), void*, int) = nullptr;
@@ -25,8 +25,9 @@ struct ProgressApi {
   int (*finalize)() = nullptr;
 };
 
-constexpr int no_stream = 0x3c000000, not_done = 0, done = 1, thread_multiple = 3;  // MPICH's own numbers
-constexpr unsigned patience = 100'000;                                              // calls, some milliseconds
+// Constants of MPICH's ABI.
+constexpr int no_stream = 0x3c000000, async_not_done = 0, async_done = 1, thread_multiple = 3;
+constexpr unsigned max_idle_calls = 100'000;  // calls without a request, some milliseconds
 
 constinit ProgressApi progress_api;
 constinit std::atomic<bool> is_looked_up{false}, is_registered{false};
@@ -45,15 +46,16 @@ void find_progress_api() {
   look_up(progress_api.finalize, "libmpi.", "PMPI_Finalize");
 }
 
+// The callback for MPICH. Returns whether it has ended.
 int poll_for_mpich(void*) {
   idle_calls = poll_copy_requests() ? 0 : idle_calls + 1;
-  if (idle_calls < patience) return not_done;
+  if (idle_calls < max_idle_calls) return async_not_done;
   is_registered.store(false);
-  return done;
+  return async_done;
 }
 
-// Returns whether MPI_Finalize is among the callers. It still receives messages whose requests the program has freed,
-// but aborts when a callback is registered, and no function of MPICH reports that it has begun.
+// Returns whether MPI_Finalize is on the call stack. MPI_Finalize still receives messages whose requests the program
+// has freed, but aborts if a callback is registered then, and no function of MPICH reports that MPI_Finalize has begun.
 bool is_finalizing() {
   Dl_info info;
   ElfW(Sym)* function = nullptr;
@@ -66,8 +68,8 @@ bool is_finalizing() {
   return false;
 }
 
-// MPICH accepts callbacks only between the end of MPI_Init and the beginning of MPI_Finalize, and not from inside a
-// call where other threads may wait for the same lock.
+// Registers the callback with MPICH. Returns whether that succeeded. MPICH accepts callbacks only between the end of
+// MPI_Init and the begin of MPI_Finalize, and not from inside an MPI call if other threads may wait for the same lock.
 bool register_with_mpich() {
   int is_initialized = 0, level = thread_multiple;
   if (progress_api.initialized(&is_initialized) != 0 || !is_initialized) return false;

@@ -18,12 +18,13 @@
 namespace nearfield::heap {
 namespace {
 
-constexpr std::size_t min_step = std::size_t{2} << 20, max_step = std::size_t{256} << 20;
-constexpr std::size_t table_step = std::size_t{1} << 20;
+constexpr std::size_t min_growth_bytes = std::size_t{2} << 20, max_growth_bytes = std::size_t{256} << 20;
+constexpr std::size_t table_growth_bytes = std::size_t{1} << 20;
 constexpr std::uintptr_t table_begin = heap_begin + heap_span;
 constexpr int high_descriptor = 900;  // programs use lower descriptors
 
-// Returns a duplicate of the descriptor beyond the small numbers that programs may expect.
+// Moves the descriptor to a number beyond the small ones that programs may expect. Returns the new number; `file` if
+// that fails.
 int move_to_high_descriptor(int file) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -34,10 +35,10 @@ int move_to_high_descriptor(int file) {
   return moved;
 }
 
-int new_file() {
+int create_file() {
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return -1;
-  // Seals the size of the file, so that no reader gets SIGBUS because another process has truncated it.
+  // The seals fix the size of the file, so that no reader gets SIGBUS because another process has truncated the file.
   if (fchmod(file, 0600) != 0 || ftruncate(file, file_bytes) != 0 ||
       fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     close(file);
@@ -51,7 +52,7 @@ bool file_size_is_limited() {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < file_bytes;  // ftruncate would end in SIGXFSZ
 }
 
-void hold_alive(pthread_mutex_t& alive) {
+void init_and_hold_alive(pthread_mutex_t& alive) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -61,8 +62,8 @@ void hold_alive(pthread_mutex_t& alive) {
   pthread_mutex_lock(&alive);
 }
 
-// Maps private memory where nothing is mapped yet. Returns whether that succeeded; a kernel before 4.17 ignores the
-// flag and may choose another address.
+// Maps private memory at `at` unless something is mapped there. Returns whether that succeeded. A kernel before 4.17
+// ignores MAP_FIXED_NOREPLACE and may choose another address.
 bool map_private(std::uintptr_t at, std::size_t bytes) {
   void* wanted = reinterpret_cast<void*>(at);
   void* mapped = next_mmap(wanted, bytes, PROT_READ | PROT_WRITE,
@@ -72,7 +73,8 @@ bool map_private(std::uintptr_t at, std::size_t bytes) {
   return false;
 }
 
-// Maps a part of the file. By default a forked child does not inherit it.
+// Maps a part of the file at `at`, or at any address if `at` is nullptr. Returns nullptr on failure. A forked child
+// does not inherit the mapping.
 char* map_shared(int file, void* at, std::size_t bytes, std::size_t offset) {
   void* mapped = map_on_demand(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), file,
                                static_cast<off_t>(offset));
@@ -93,7 +95,7 @@ int page_shift() {
   return shift;
 }
 
-bool Header::is_valid() const { return std::memcmp(magic, expected, sizeof magic) == 0; }
+bool Header::has_expected_magic() const { return std::memcmp(magic, expected, sizeof magic) == 0; }
 
 bool Header::owner_died() const {
   // The first word of a pthread mutex is its futex; the kernel's robust lists require that.
@@ -114,7 +116,8 @@ const char* Region::open() {
 }
 
 bool Region::extend_table(Spans::Page pages) {
-  const std::size_t needed = (std::size_t{pages} * sizeof(Spans::Entry) + table_step - 1) / table_step * table_step;
+  const std::size_t needed =
+      (std::size_t{pages} * sizeof(Spans::Entry) + table_growth_bytes - 1) / table_growth_bytes * table_growth_bytes;
   if (needed <= table_bytes_) return true;
   if (!map_private(table_begin + table_bytes_, needed - table_bytes_)) return false;
   table_bytes_ = needed;
@@ -124,10 +127,10 @@ bool Region::extend_table(Spans::Page pages) {
 Spans::Page Region::grow(Spans::Page pages) {
   const std::size_t had = std::size_t{usable_} << page_shift();
   std::size_t step = had / 8;
-  if (step < min_step) step = min_step;
-  if (step > max_step) step = max_step;
+  if (step < min_growth_bytes) step = min_growth_bytes;
+  if (step > max_growth_bytes) step = max_growth_bytes;
   if (const std::size_t bytes = std::size_t{pages} << page_shift(); step < bytes) step = bytes;
-  step = (had + step + min_step - 1) / min_step * min_step - had;  // to a huge page boundary
+  step = (had + step + min_growth_bytes - 1) / min_growth_bytes * min_growth_bytes - had;  // to a huge page boundary
   if (step > heap_span - had) return 0;
   const auto more = static_cast<Spans::Page>(step >> page_shift());
   if (!extend_table(usable_ + more) || !map_private(heap_begin + had, step)) return 0;
@@ -135,9 +138,9 @@ Spans::Page Region::grow(Spans::Page pages) {
   return more;
 }
 
-const char* File::open() {
+const char* HeapFile::open() {
   if (file_size_is_limited()) return "file sizes are limited (ulimit -f)";
-  const int file = new_file();
+  const int file = create_file();
   if (file < 0) return "the kernel gives no memfd";
   struct stat status{};
   fstat(file, &status);
@@ -153,7 +156,7 @@ const char* File::open() {
   header->file = file;
   header->device = device_ = status.st_dev;
   header->inode = inode_ = status.st_ino;
-  hold_alive(header->alive);
+  init_and_hold_alive(header->alive);
   std::memcpy(header->magic, Header::expected, sizeof header->magic);
   file_ = file;
   header_ = header;
@@ -162,12 +165,12 @@ const char* File::open() {
   return nullptr;
 }
 
-bool File::is_ours() const {
+bool HeapFile::has_own_descriptor() const {
   struct stat status{};
   return file_ >= 0 && fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
-void File::forget() {
+void HeapFile::forget() {
   file_ = -1;
   header_ = nullptr;
   slots_ = nullptr;

@@ -1,7 +1,7 @@
-// The memory of this process's heap, and the file through which other ranks on its node access parts of it.
+// The memory of this process's heap, and the file through which other ranks on the node access parts of that memory.
 //
 // The heap has the same addresses in every process, from heap_begin on. Its pages are private memory, as in any other
-// heap: untouched pages cost nothing, a fork copies them on write, they become huge pages where private memory does.
+// heap: untouched pages cost nothing, a fork copies pages on write, and the kernel's rules for huge pages apply.
 // Pages that messages pass through move into the file, an unnamed memfd, which is mapped shared at the same addresses
 // (sharing.hpp). An address minus heap_begin is the offset in the file, so a peer can compute the offset from the
 // address.
@@ -9,14 +9,14 @@
 //   offset in the file          what
 //   0                           the header (one page), mapped at heap_begin
 //   one page up to heap_span    pages of the heap, where they are shared
-//   bits_offset                 a bit for each page of the heap: 1 where it is shared
-//   slots_offset                a line for each peer that copies from or to this heap
+//   bits_offset                 a bit for each page of the heap: 1 if the page is shared
+//   slots_offset                a cache line (Slot) for each peer that copies from or to this heap
 //   bounce_offset               a buffer for copies of memory that is not shared (bounce_copy.hpp)
 //
-// Life cycle: open(), then grow() as blocks require. The file exists until the last process that maps it ends, in
-// whatever way. A forked child has the same private memory, but no file; it opens its own when it first needs one.
+// Life cycle: Region::open(), then Region::grow() as allocations require. The file exists until the last process that
+// maps it ends, even by a signal. A forked child has the same private memory, but no file.
 //
-// Threads: every change of a region requires the heap's lock. Peers read header and bits at any time.
+// Threads: every change of a Region requires the heap's lock. Peers read the header and the bits at any time.
 #pragma once
 
 #include <pthread.h>
@@ -32,13 +32,13 @@
 namespace nearfield::heap {
 
 inline constexpr std::uintptr_t heap_begin = std::uintptr_t{0x20} << 40;
-inline constexpr std::size_t heap_span = std::size_t{1} << 40;  // of addresses
+inline constexpr std::size_t heap_span = std::size_t{1} << 40;  // bytes of addresses
 inline constexpr std::size_t bits_offset = heap_span;
 inline constexpr std::size_t slots_offset = bits_offset + PageBits::bytes;
 inline constexpr std::uint32_t max_slots = 4096;
 
-// A peer's line in the file: how many of its threads are copying from this heap and to it, and how many bytes it has
-// copied from and to shared pages.
+// The cache line of one peer in the file: how many threads of the peer are copying from this heap (readers) and to it
+// (writers), and how many bytes the peer has copied from and to shared pages.
 struct alignas(64) Slot {
   std::atomic<std::uint32_t> readers, writers;
   std::atomic<std::uint64_t> copied_bytes;
@@ -66,71 +66,77 @@ inline std::int64_t now_ns(clockid_t clock) {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-// A receiver's request to the sender of a message: to copy a part of it (cooperative_copy.hpp), to share its pages
-// (sharing.hpp), or to copy it into the bounce buffer (bounce_copy.hpp). It is written by one receiver at a time and by the heap's owner. State: none -> being_written ->
-// posted, by the receiver; posted -> taken -> finished, by the sender; posted or finished -> none, by the receiver,
-// which owns the request until then.
+// A receiver's request to the owner of a heap, the sender of a message: to copy a part of the message
+// (cooperative_copy.hpp), to share its pages (sharing.hpp), or to copy it into the bounce buffer (bounce_copy.hpp). One
+// receiver at a time and the owner write to the request. State: none -> being_written -> posted, by the receiver;
+// posted -> taken -> finished, by the sender; posted or finished -> none, by the receiver, which owns the request until
+// then.
 struct CopyRequest {
   enum State : std::uint32_t { none, being_written, posted, taken, finished };
   enum Kind : std::uint32_t { copy, share, bounce };
   alignas(64) std::atomic<std::uint32_t> state;
-  std::atomic<std::uint32_t> has_share_hint;  // a ShareHint is posted; in the line that the owner polls
+  std::atomic<std::uint32_t> has_share_hint;  // 1: a ShareHint is posted; in the cache line that the owner polls
   std::uint32_t kind;
-  std::uint32_t streaming;
-  std::int32_t reader;  // the receiver's process
-  std::uint32_t chunks;
-  std::uint32_t is_message;  // 1: an MPI library copies, so nobody writes to the memory in the meantime
+  std::uint32_t streaming;   // 1: the sender copies by streaming stores
+  std::int32_t reader;       // the receiver's process ID
+  std::uint32_t chunks;      // of a cooperative copy
+  std::uint32_t is_message;  // 1: an MPI library copies, so the program does not write to the memory during the copy
   std::uint64_t from, to;    // addresses in the owner and in the receiver; bounce: `to` is an offset in the buffer
   std::uint64_t bytes;
-  alignas(64) std::atomic<std::uint32_t> claimed;  // chunks claimed by both ends; bounce: chunks that are filled
+  // Number of chunks that sender and receiver have claimed; bounce: number of chunks that the sender has filled.
+  alignas(64) std::atomic<std::uint32_t> claimed;
 
-  // Called by a receiver. Returns whether the request is its own from now on; it then fills it and posts it.
+  // Called by a receiver. Returns whether the receiver owns the request from now on; if so, the receiver fills in the
+  // request and calls post().
   bool reserve() {
     std::uint32_t expected = none;
     return state.compare_exchange_strong(expected, being_written);
   }
   void post() { state.store(posted, std::memory_order_release); }
-  // Returns false if the sender has taken the request.
+  // Called by the receiver: cancels the posted request. Returns false if the sender has taken the request already.
   bool withdraw() {
     std::uint32_t expected = posted;
     return state.compare_exchange_strong(expected, none);
   }
 };
 
-// Memory that a receiver wants to be shared. The owner polls it occasionally. State: none -> being_written -> posted,
-// by the receiver; posted -> none, by the owner.
+// A receiver's hint to the owner of a heap to share this memory. The owner polls for the hint occasionally. State:
+// none -> being_written -> posted, by the receiver; posted -> none, by the owner.
 struct ShareHint {
   alignas(64) std::atomic<std::uint32_t> state;
   std::uint64_t from, bytes;
 };
 
 // The first page of the file, which peers read. `alive` is a robust mutex that the owner holds for its lifetime: the
-// kernel marks it when the owner dies, even by SIGKILL, so that a peer notices when a process ID is reused. `tick` is a
-// line that the owner writes repeatedly, so that peers can measure the latency of a line from the owner's core.
+// kernel marks the mutex when the owner dies, even by SIGKILL, so that a peer notices when a process ID is reused.
+// `tick` is a cache line that the owner writes repeatedly, so that peers can measure the core-to-core latency of
+// reading it.
 struct Header {
   static constexpr char expected[16] = "nearfield heap3";
   char magic[16];
-  std::int32_t file;
-  std::uint64_t device, inode;
+  std::int32_t file;            // number of the file's descriptor in the owner
+  std::uint64_t device, inode;  // identify the file
   alignas(64) pthread_mutex_t alive;
-  std::atomic<std::uint32_t> slots;   // taken ones
-  std::atomic<std::uint32_t> moving;  // whether pages are moving, so that no peer may begin to copy
-  std::atomic<std::uint32_t> moves;   // number of moves of pages into the file
+  std::atomic<std::uint32_t> slots;   // number of slots that peers have taken
+  std::atomic<std::uint32_t> moving;  // 1: pages are moving, so no peer may begin to copy
+  std::atomic<std::uint32_t> moves;   // how many stretches of pages have moved into the file
   alignas(64) std::atomic<std::uint64_t> tick;
-  std::atomic<std::uint32_t> helps;  // whether the owner polls for requests
+  std::atomic<std::uint32_t> owner_polls;  // 1: the owner polls for requests
   CopyRequest copy_request;
   ShareHint share_hint;
 
-  bool is_valid() const;
+  // Returns whether `magic` is right.
+  bool has_expected_magic() const;
+  // Returns whether the kernel has marked `alive`, or its thread has unlocked it.
   bool owner_died() const;
 };
 
 class Region {
  public:
-  // Reserves the heap's addresses and the table of its pages. Returns nullptr, or the reason why that is impossible
-  // (text with static lifetime).
+  // Maps the first page of the heap and the begin of the table of its pages. Returns nullptr, or the reason for the
+  // failure (text with static lifetime).
   const char* open();
-  // Makes at least `pages` more pages usable. Returns how many; 0 if there is no room or the kernel refuses.
+  // Maps at least `pages` more pages. Returns their number; 0 if the addresses are exhausted or the kernel refuses.
   Spans::Page grow(Spans::Page pages);
   bool is_open() const { return usable_ != 0; }
   Spans::Page usable_pages() const { return usable_; }  // includes the header's page
@@ -145,20 +151,21 @@ class Region {
 };
 
 // The file of this process's heap.
-class File {
+class HeapFile {
  public:
-  // Returns nullptr, or the reason why that is impossible (text with static lifetime).
+  // Creates and maps the file. Returns nullptr, or the reason for the failure (text with static lifetime).
   const char* open();
-  // Forgets the parent's file in a forked child, where it is not mapped.
+  // Called in a forked child, where the parent's file is not mapped.
   void forget();
   bool is_open() const { return header_ != nullptr; }
-  // Returns whether the descriptor is still ours: some programs close all descriptors that they do not know.
-  bool is_ours() const;
+  // Returns whether the descriptor still refers to the heap's file: some programs close all descriptors that they have
+  // not opened.
+  bool has_own_descriptor() const;
   int descriptor() const { return file_; }
   Header* header() const { return header_; }
   PageBits& bits() { return bits_; }
   Slot* slots() const { return slots_; }
-  char* bounce() const { return bounce_; }  // nullptr where the kernel copies
+  char* bounce() const { return bounce_; }  // nullptr unless this process serves copies (copy_service.hpp)
 
  private:
   int file_ = -1;

@@ -1,9 +1,10 @@
-// Calls that change what a page is, or what happens to it. They are passed on, but the shared pages that they concern
-// become private first, so that the calls behave as in any other heap (sharing.hpp).
+// Interposes on the functions that change the mapping, protection or other properties of pages (mmap, munmap, mremap,
+// madvise, mprotect ...). The shared pages in their range become private first, so that the functions behave as on any
+// other heap (sharing.hpp); then the next function is called.
 //
-// Calls that are known to preserve the content and kind of memory are listed; memory to which any other call was
-// applied is never shared again until its block is freed. System calls made by the processor's instruction are not
-// seen; those through syscall() are.
+// is_harmless() lists the advice that preserves the content and kind of memory. Memory to which any other call was
+// applied is not shared again until the heap has returned it to the system. System calls by the processor's instruction
+// are not intercepted; those through syscall() are (kernel_call.cpp).
 #include "preload/heap/remapped.hpp"
 
 #include <dlfcn.h>
@@ -34,8 +35,8 @@ F next_function(const char* name) {
   return reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 
-// True while this thread is inside a call made by the heap itself. Network libraries that intercept it make the system
-// call themselves, through syscall().
+// True while this thread is inside a call that the heap itself makes. Network libraries that intercept the call pass it
+// on through syscall(), where it must not be taken for a call of the program.
 [[gnu::tls_model("initial-exec")]] thread_local constinit bool is_own_call = false;
 
 class OwnCall {
@@ -49,27 +50,28 @@ class OwnCall {
   bool before_;
 };
 
+// Returns whether the range overlaps the heap's addresses and the call is not one of the heap itself.
 bool concerns_heap(const void* at, std::size_t bytes) {
   if (is_own_call) return false;
   const auto begin = reinterpret_cast<std::uintptr_t>(at);
   return begin < heap_begin + heap_span && bytes > 0 && (begin >= heap_begin || bytes > heap_begin - begin);
 }
 
-class Locked {
+class HeapLock {
  public:
-  Locked() { lock_heap(); }
-  ~Locked() { unlock_heap(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
+  HeapLock() { lock_heap(); }
+  ~HeapLock() { unlock_heap(); }
+  HeapLock(const HeapLock&) = delete;
+  HeapLock& operator=(const HeapLock&) = delete;
 };
 
-void before_change(const void* at, std::size_t bytes) {
+void unshare_before_change(const void* at, std::size_t bytes) {
   if (!concerns_heap(at, bytes)) return;
-  const Locked locked;
+  const HeapLock locked;
   keep_private(at, bytes);
 }
 
-// Advice that changes neither the content of private memory nor what a forked child inherits.
+// Returns whether this advice changes neither the content of private memory nor what a forked child inherits.
 bool is_harmless(int advice) {
   static constexpr int harmless[] = {MADV_NORMAL,   MADV_RANDOM,      MADV_SEQUENTIAL,        MADV_WILLNEED,
                                      MADV_HUGEPAGE, MADV_NOHUGEPAGE,  MADV_DONTDUMP,          MADV_DODUMP,
@@ -80,14 +82,14 @@ bool is_harmless(int advice) {
   return false;
 }
 
-void before_advice(const void* at, std::size_t bytes, int advice) {
+void unshare_before_advice(const void* at, std::size_t bytes, int advice) {
   if (!concerns_heap(at, bytes)) return;
-  if (advice == MADV_HUGEPAGE) note_advice(at, bytes);
+  if (advice == MADV_HUGEPAGE) record_huge_page_advice(at, bytes);
   if (is_harmless(advice)) return;
-  const Locked locked;
-  // The content is lost, at once or under memory pressure; what remains is private memory like any other.
+  const HeapLock locked;
+  // The program gives up the content, at once or under memory pressure; the pages may be shared again later.
   if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
-    unshare(at, bytes, advice == MADV_DONTNEED ? Content::dropped : Content::retained);
+    unshare(at, bytes, advice == MADV_DONTNEED ? PageContent::dropped : PageContent::retained);
   else
     keep_private(at, bytes);
 }
@@ -114,7 +116,7 @@ int next_mprotect(void* at, std::size_t bytes, int protection) {
 void* map_on_demand(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   void* mapped = next_mmap(at, bytes, PROT_NONE, flags | MAP_NORESERVE, file, offset);
   if (mapped == MAP_FAILED) return MAP_FAILED;
-  munlock(mapped, bytes);  // while no page can be allocated there
+  munlock(mapped, bytes);  // while the memory is inaccessible, so that no page has been allocated
   if (next_mprotect(mapped, bytes, protection) == 0) return mapped;
   next_munmap(mapped, bytes);
   return MAP_FAILED;
@@ -128,9 +130,9 @@ int next_madvise(void* at, std::size_t bytes, int advice) {
 
 namespace {
 
-// A child created without fork handlers gets private copies of all pages.
-void before_fork_call() {
-  const Locked locked;
+// Called before a child is created without fork handlers: makes all pages private, so that the child gets copies.
+void unshare_before_fork_call() {
+  const HeapLock locked;
   unshare_all();
 }
 
@@ -139,36 +141,36 @@ void before_fork_call() {
 void before_mapping_call(long number, const void* at, std::size_t bytes, long third, long fourth, const void* fifth) {
   switch (number) {
     case SYS_mmap:
-      if (fourth & MAP_FIXED) before_change(at, bytes);
+      if (fourth & MAP_FIXED) unshare_before_change(at, bytes);
       break;
     case SYS_mremap:
-      before_change(at, bytes);
-      if (fourth & MREMAP_FIXED) before_change(fifth, static_cast<std::size_t>(third));
+      unshare_before_change(at, bytes);
+      if (fourth & MREMAP_FIXED) unshare_before_change(fifth, static_cast<std::size_t>(third));
       break;
     case SYS_madvise:
-      before_advice(at, bytes, static_cast<int>(third));
+      unshare_before_advice(at, bytes, static_cast<int>(third));
       break;
     case SYS_mprotect:
     case SYS_pkey_mprotect:
-      if (third != (PROT_READ | PROT_WRITE)) before_change(at, bytes);
+      if (third != (PROT_READ | PROT_WRITE)) unshare_before_change(at, bytes);
       break;
 #ifdef SYS_fork
     case SYS_fork:
-      before_fork_call();
+      unshare_before_fork_call();
       break;
 #endif
     case SYS_clone:
-      if (!(reinterpret_cast<std::uintptr_t>(at) & CLONE_VM)) before_fork_call();
+      if (!(reinterpret_cast<std::uintptr_t>(at) & CLONE_VM)) unshare_before_fork_call();
       break;
     case SYS_clone3:
-      if (at && !(*static_cast<const std::uint64_t*>(at) & CLONE_VM)) before_fork_call();
+      if (at && !(*static_cast<const std::uint64_t*>(at) & CLONE_VM)) unshare_before_fork_call();
       break;
     case SYS_mlockall:
       unmap_windows();
       break;
     case SYS_munmap:
     case SYS_remap_file_pages:
-      before_change(at, bytes);
+      unshare_before_change(at, bytes);
       break;
     default:
       break;
@@ -180,17 +182,17 @@ void before_mapping_call(long number, const void* at, std::size_t bytes, long th
 using namespace nearfield::heap;
 
 NEARFIELD_EXPORT void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
-  if (flags & MAP_FIXED) before_change(at, bytes);
+  if (flags & MAP_FIXED) unshare_before_change(at, bytes);
   return next_mmap(at, bytes, protection, flags, file, offset);
 }
 
 NEARFIELD_EXPORT void* mmap64(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
-  if (flags & MAP_FIXED) before_change(at, bytes);
+  if (flags & MAP_FIXED) unshare_before_change(at, bytes);
   return next_mmap(at, bytes, protection, flags, file, offset);
 }
 
 NEARFIELD_EXPORT int munmap(void* at, std::size_t bytes) {
-  before_change(at, bytes);
+  unshare_before_change(at, bytes);
   return next_munmap(at, bytes);
 }
 
@@ -200,34 +202,34 @@ NEARFIELD_EXPORT void* mremap(void* at, std::size_t had, std::size_t bytes, int 
   va_start(rest, flags);
   void* to = flags & MREMAP_FIXED ? va_arg(rest, void*) : nullptr;
   va_end(rest);
-  before_change(at, had);
-  if (to) before_change(to, bytes);
+  unshare_before_change(at, had);
+  if (to) unshare_before_change(to, bytes);
   return next(at, had, bytes, flags, to);
 }
 
-// NumPy advises huge pages for long arrays from their second page on, since it assumes that the first one also holds
-// the allocator's records. The block's first huge page needs that page, too.
+// NumPy advises huge pages for long arrays from their second page on, since it assumes that the first page also holds
+// the allocator's records. The block's first huge page requires the advice for the first page, too.
 NEARFIELD_EXPORT int madvise(void* at, std::size_t bytes, int advice) noexcept {
-  if (advice == MADV_HUGEPAGE && begins_on_second_page(at)) {
+  if (advice == MADV_HUGEPAGE && is_in_second_page_of_block(at)) {
     at = static_cast<char*>(at) - page_bytes();
     bytes += page_bytes();
   }
-  before_advice(at, bytes, advice);
+  unshare_before_advice(at, bytes, advice);
   return next_madvise(at, bytes, advice);
 }
 
 NEARFIELD_EXPORT int mprotect(void* at, std::size_t bytes, int protection) noexcept {
-  if (protection != (PROT_READ | PROT_WRITE)) before_change(at, bytes);
+  if (protection != (PROT_READ | PROT_WRITE)) unshare_before_change(at, bytes);
   return next_mprotect(at, bytes, protection);
 }
 
 NEARFIELD_EXPORT int pkey_mprotect(void* at, std::size_t bytes, int protection, int key) noexcept {
   static const auto next = next_function<int (*)(void*, std::size_t, int, int)>("pkey_mprotect");
-  before_change(at, bytes);
+  unshare_before_change(at, bytes);
   return next(at, bytes, protection, key);
 }
 
-// Makes all mapped memory resident. That would include unused parts of peers' files, so their windows are unmapped
+// mlockall() makes all mapped memory resident, even unused parts of peers' files, so the windows of peers are unmapped
 // first.
 NEARFIELD_EXPORT int mlockall(int flags) noexcept {
   static const auto next = next_function<int (*)(int)>("mlockall");
@@ -235,7 +237,7 @@ NEARFIELD_EXPORT int mlockall(int flags) noexcept {
   return next(flags);
 }
 
-// The owner of a userfaultfd is notified of every page that is touched.
+// UFFDIO_REGISTER lets the owner of a userfaultfd handle the page faults in a range, so the range becomes private.
 NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
   static const auto next = next_function<int (*)(int, unsigned long, ...)>("ioctl");
   va_list rest;
@@ -244,12 +246,12 @@ NEARFIELD_EXPORT int ioctl(int file, unsigned long request, ...) noexcept {
   va_end(rest);
   if (request == UFFDIO_REGISTER && argument) {
     const auto& range = static_cast<const uffdio_register*>(argument)->range;
-    before_change(reinterpret_cast<const void*>(range.start), range.len);
+    unshare_before_change(reinterpret_cast<const void*>(range.start), range.len);
   }
   return next(file, request, argument);
 }
 
-// A child that shares no memory with its parent. The C library creates threads by other functions.
+// Without CLONE_VM, the child shares no memory with its parent. The C library creates threads by other functions.
 NEARFIELD_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept {
   static const auto next = next_function<int (*)(int (*)(void*), void*, int, void*, ...)>("clone");
   va_list rest;
@@ -258,6 +260,6 @@ NEARFIELD_EXPORT int clone(int (*function)(void*), void* stack, int flags, void*
   void* thread_area = va_arg(rest, void*);
   auto* child = va_arg(rest, pid_t*);
   va_end(rest);
-  if (!(flags & CLONE_VM)) before_fork_call();
+  if (!(flags & CLONE_VM)) unshare_before_fork_call();
   return next(function, stack, flags, argument, parent, thread_area, child);
 }

@@ -17,16 +17,16 @@ namespace {
 
 constinit long filters_at_start = 0;
 
-// Returns the number of filters; before Linux 5.9, whether there is any.
+// Returns the number of filters; before Linux 5.9, the seccomp mode, which is 0 if there is no filter.
 long count_filters() {
-  const Status status;
-  const long filters = status.number("Seccomp_filters");
-  return filters >= 0 ? filters : status.number("Seccomp");
+  const ProcessStatus status;
+  const long filters = status.read_number("Seccomp_filters");
+  return filters >= 0 ? filters : status.read_number("Seccomp");
 }
 
-// Makes the calls, whether or not they succeed.
-[[noreturn]] void try_calls() {
-  prctl(PR_SET_DUMPABLE, 0);  // no core file if it is killed
+// Runs in a child: makes the heap's system calls, whether or not they succeed, and exits.
+[[noreturn]] void try_filtered_calls() {
+  prctl(PR_SET_DUMPABLE, 0);  // no core file if a filter kills the child
   const int file = memfd_create("nearfield-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   fcntl(file, F_ADD_SEALS, F_SEAL_SEAL);
   fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096);
@@ -42,7 +42,7 @@ bool survives_filters() {
   if (filters_at_start <= 0) return true;
   const int error = errno;
   const pid_t child = fork();
-  if (child == 0) try_calls();
+  if (child == 0) try_filtered_calls();
   int status = 1;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

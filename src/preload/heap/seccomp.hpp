@@ -3,11 +3,11 @@
 
 namespace nearfield::heap {
 
-// Called once, by the library's constructor. Returns whether processes survive the heap's calls; if filters are
-// installed, a child tries them.
+// Called once, by the library's constructor. Returns whether a process survives the heap's system calls. If filters are
+// installed, a forked child tries the calls.
 bool survives_filters();
 
-// Returns whether no filter has been installed since then.
+// Returns whether no filter has been installed since survives_filters().
 bool has_same_filters();
 
 }  // namespace nearfield::heap

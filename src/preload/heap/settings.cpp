@@ -17,12 +17,13 @@ constexpr Key keys[] = {
     {"huge", &Settings::huge},  {"at_start", &Settings::at_start},    {"share_first", &Settings::share_first},
 };
 
-// Parses "65536-2097152+8388608-" or "never". Returns whether the whole text is valid.
-bool read_sizes(const char* text, Sizes& sizes) {
-  Sizes read;
+// Parses ranges such as "65536-2097152+8388608-", or "never". Returns false, and changes nothing, if the text is
+// invalid.
+bool read_sizes(const char* text, MessageSizes& sizes) {
+  MessageSizes read;
   if (std::strcmp(text, "never") == 0) text = "";
   while (*text) {
-    if (read.count == Sizes::max_ranges || *text < '0' || *text > '9') return false;
+    if (read.count == MessageSizes::max_ranges || *text < '0' || *text > '9') return false;
     char* end = nullptr;
     auto& range = read.range[read.count++];
     range.from = std::strtoull(text, &end, 10);
@@ -41,8 +42,8 @@ bool is_key(const char* name, const char* text, std::size_t length) {
   return std::strlen(name) == length && std::strncmp(name, text, length) == 0;
 }
 
-// Parses one "key=value". Returns whether it is valid.
-bool read_one(const char* text, std::size_t length, Settings& settings) {
+// Parses one "key=value" and sets the value. Returns whether it is valid.
+bool read_key_value(const char* text, std::size_t length, Settings& settings) {
   const char* equals = static_cast<const char*>(std::memchr(text, '=', length));
   if (!equals) return false;
   const auto name_length = static_cast<std::size_t>(equals - text);
@@ -78,7 +79,7 @@ void read_job_key(const char* text, Settings& settings) {
 void read_settings(const char* text, Settings& settings) {
   while (text && *text) {
     const std::size_t length = std::strcspn(text, ",");
-    if (length && !read_one(text, length, settings))
+    if (length && !read_key_value(text, length, settings))
       std::fprintf(stderr, "nearfield: NEARFIELD_HEAP: '%.*s' is not understood and changes nothing\n",
                    static_cast<int>(length), text);
     text += length + (text[length] == ',');

@@ -6,29 +6,29 @@
 namespace nearfield::heap {
 namespace {
 
-// Returns the number of pages between a page and the next multiple of `alignment`.
-Spans::Page ahead_of_aligned(Spans::Page page, Spans::Page alignment) {
+// Returns the number of pages from `page` to the next multiple of `alignment`; 0 if `page` is one.
+Spans::Page pages_until_aligned(Spans::Page page, Spans::Page alignment) {
   return ((page + alignment - 1) & ~(alignment - 1)) - page;
 }
 
 }  // namespace
 
-Spans::SizeClass Spans::class_of(Page pages) {
+Spans::SizeClass Spans::size_class_of(Page pages) {
   const int top = std::bit_width(pages) - 1;
   if (top < sub_bits) return {0, static_cast<int>(pages)};
   return {top - sub_bits + 1, static_cast<int>((pages >> (top - sub_bits)) & (sub_count - 1))};
 }
 
-// Returns the first list in which every span is long enough.
-Spans::SizeClass Spans::first_fit(Page pages) {
+// Returns the first size class in which every span has at least `pages` pages.
+Spans::SizeClass Spans::first_sufficient_class(Page pages) {
   const int top = std::bit_width(pages) - 1;
   const Page more = top < sub_bits ? 0 : (Page{1} << (top - sub_bits)) - 1;
-  return class_of(pages + more);
+  return size_class_of(pages + more);
 }
 
-// Returns the shortest sufficient span among the first few of a list; `none` if there is none. A close fit reduces
-// fragmentation.
-Spans::Page Spans::best_of(Page list, Page pages) const {
+// Returns the shortest span of at least `pages` pages among the first 16 spans of a list; `none` if all are shorter. A
+// close fit reduces fragmentation.
+Spans::Page Spans::best_fit_in_list(Page list, Page pages) const {
   constexpr int few = 16;
   Page best = none;
   for (int looked = 0; list && looked < few; ++looked, list = table_[list - 1].list.next) {
@@ -38,46 +38,46 @@ Spans::Page Spans::best_of(Page list, Page pages) const {
   return best;
 }
 
-Spans::Page Spans::find(Page pages) const {
-  // A span of the list to which the requested size belongs may fit as well.
-  const SizeClass own = class_of(pages);
-  if (const Page found = best_of(lists_[own.level][own.sub], pages); found != none) return found;
-  const SizeClass from = first_fit(pages);
+Spans::Page Spans::find_free_span(Page pages) const {
+  // The list of the requested size's own class may hold a span that is long enough, too.
+  const SizeClass own = size_class_of(pages);
+  if (const Page found = best_fit_in_list(lists_[own.level][own.sub], pages); found != none) return found;
+  const SizeClass from = first_sufficient_class(pages);
   if (from.level >= level_count) return none;
   if (const std::uint32_t subs = subs_[from.level] & (~0u << from.sub))
-    return best_of(lists_[from.level][std::countr_zero(subs)], pages);
+    return best_fit_in_list(lists_[from.level][std::countr_zero(subs)], pages);
   const std::uint32_t levels = from.level + 1 < level_count ? levels_ & (~0u << (from.level + 1)) : 0;
   if (!levels) return none;
   const int level = std::countr_zero(levels);
-  return best_of(lists_[level][std::countr_zero(subs_[level])], pages);
+  return best_fit_in_list(lists_[level][std::countr_zero(subs_[level])], pages);
 }
 
-// Returns how many pages of a free span may have been used since they were zero.
-Spans::Page Spans::used_part(Page first) const {
+// Returns the number of pages of a free span that may hold non-zero bytes; they are the span's first pages.
+Spans::Page Spans::possibly_used_pages(Page first) const {
   if (table_[first].use == free_and_zero || first >= untouched_) return 0;
   return std::min(untouched_ - first, table_[first].pages);
 }
 
-void Spans::set(Page first, Page pages, std::uint32_t use) {
+void Spans::set_span(Page first, Page pages, std::uint32_t use) {
   table_[first].pages = pages;
   table_[first].use = use;
   table_[first + pages - 1].first = first;
 }
 
 void Spans::insert(Page first) {
-  const SizeClass at = class_of(table_[first].pages);
+  const SizeClass at = size_class_of(table_[first].pages);
   Page& head = lists_[at.level][at.sub];
   table_[first].list = {head, 0};
   if (head) table_[head - 1].list.before = first + 1;
   head = first + 1;
   levels_ |= 1u << at.level;
   subs_[at.level] |= 1u << at.sub;
-  table_[first].idle = used_part(first);
+  table_[first].idle = possibly_used_pages(first);
   idle_ += table_[first].idle;
 }
 
 void Spans::remove(Page first) {
-  const SizeClass at = class_of(table_[first].pages);
+  const SizeClass at = size_class_of(table_[first].pages);
   const auto [next, before] = table_[first].list;
   if (next) table_[next - 1].list.before = before;
   if (before)
@@ -91,18 +91,19 @@ void Spans::remove(Page first) {
   idle_ -= table_[first].idle;
 }
 
-void Spans::add(Page first, Page pages) {
+void Spans::add_pages(Page first, Page pages) {
   if (end_ == 0) begin_ = untouched_ = first;
   end_ = first + pages;
-  set(first, pages, free_and_zero);
-  insert(merged(first));
+  set_span(first, pages, free_and_zero);
+  insert(coalesce(first));
 }
 
-// Coalesces a free span that is in no list with its free neighbours; the result is in no list either.
-Spans::Page Spans::merged(Page first) {
+// Coalesces a free span that is in no list with its free neighbours. Returns the first page of the result, which is in
+// no list either.
+Spans::Page Spans::coalesce(Page first) {
   const auto joined = [this](Page left, Page right) {
-    const bool zero = used_part(left) == 0 && used_part(right) == 0;
-    set(left, table_[left].pages + table_[right].pages, zero ? free_and_zero : free_and_used);
+    const bool zero = possibly_used_pages(left) == 0 && possibly_used_pages(right) == 0;
+    set_span(left, table_[left].pages + table_[right].pages, zero ? free_and_zero : free_and_used);
     return left;
   };
   if (is_free_behind(first)) {
@@ -123,47 +124,48 @@ void Spans::mark_taken(Page first) {
   untouched_ = std::max(untouched_, end_of(first));
 }
 
-// Splits what exceeds `pages` off a span that is in no list, and adds it to one. It is zero if the span is.
-void Spans::cut(Page first, Page pages) {
+// Shortens a span that is in no list to `pages` pages, and inserts the rest as a free span, which counts as zero if the
+// whole span was zero.
+void Spans::split_off_rest(Page first, Page pages) {
   const Page rest = table_[first].pages - pages;
   if (!rest) return;
   const std::uint32_t use = table_[first].use == free_and_zero ? free_and_zero : free_and_used;
-  set(first, pages, taken);  // not free, so that the split-off rest does not coalesce with it
-  set(first + pages, rest, use);
-  insert(merged(first + pages));
+  set_span(first, pages, taken);  // not free, so that the split-off rest does not coalesce with it
+  set_span(first + pages, rest, use);
+  insert(coalesce(first + pages));
 }
 
-Spans::Page Spans::take(Page pages, Page alignment, bool& is_zero) {
-  Page first = find(pages);
-  if (first != none && ahead_of_aligned(first, alignment) + pages > table_[first].pages)
-    first = find(pages + alignment - 1);
+Spans::Page Spans::allocate(Page pages, Page alignment, bool& is_zero) {
+  Page first = find_free_span(pages);
+  if (first != none && pages_until_aligned(first, alignment) + pages > table_[first].pages)
+    first = find_free_span(pages + alignment - 1);
   if (first == none) return none;
   remove(first);
-  is_zero = used_part(first) == 0;
-  if (const Page ahead = ahead_of_aligned(first, alignment)) {
+  is_zero = possibly_used_pages(first) == 0;
+  if (const Page ahead = pages_until_aligned(first, alignment)) {
     const Page all = table_[first].pages;
     const std::uint32_t use = table_[first].use;
-    set(first, ahead, use);
+    set_span(first, ahead, use);
     insert(first);
     first += ahead;
-    set(first, all - ahead, use);
+    set_span(first, all - ahead, use);
   }
-  cut(first, pages);
+  split_off_rest(first, pages);
   mark_taken(first);
   taken_ += pages;
   return first;
 }
 
-void Spans::give_back(Page first) {
+void Spans::release(Page first) {
   taken_ -= table_[first].pages;
   table_[first].use = free_and_used;
-  insert(merged(first));
+  insert(coalesce(first));
 }
 
-void Spans::give_back_zero(Page first) {
+void Spans::release_zeroed(Page first) {
   taken_ -= table_[first].pages;
   table_[first].use = free_and_zero;
-  insert(merged(first));
+  insert(coalesce(first));
 }
 
 bool Spans::resize(Page first, Page pages) {
@@ -173,29 +175,30 @@ bool Spans::resize(Page first, Page pages) {
     const Page behind = first + had;
     if (behind >= end_ || !is_free(behind) || had + table_[behind].pages < pages) return false;
     remove(behind);
-    const std::uint32_t use = used_part(behind) == 0 ? free_and_zero : free_and_used;
-    set(first, had + table_[behind].pages, use);  // the split-off rest is zero if the absorbed span was
+    const std::uint32_t use = possibly_used_pages(behind) == 0 ? free_and_zero : free_and_used;
+    set_span(first, had + table_[behind].pages,
+             use);  // the rest that split_off_rest() splits off is zero if the absorbed span was
   }
-  cut(first, pages);
-  set(first, pages, taken);
+  split_off_rest(first, pages);
+  set_span(first, pages, taken);
   table_[first].wanted_bytes = wanted;
   mark_taken(first);
   taken_ += pages - had;
   return true;
 }
 
-bool Spans::is_last(Page first) const {
+bool Spans::only_free_pages_follow(Page first) const {
   const Page behind = end_of(first);
   return behind == end_ || (is_free(behind) && end_of(behind) == end_);
 }
 
-bool Spans::is_taken_span(Page first) const {
+bool Spans::begins_multipage_span(Page first) const {
   if (first < begin_ || first >= end_ || table_[first].use != taken) return false;
   const Page pages = table_[first].pages;
   return pages > 1 && pages <= end_ - first && table_[first + pages - 1].first == first;
 }
 
-Spans::Page Spans::taken_span_that_ends_at(Page last) const {
+Spans::Page Spans::allocated_span_ending_at(Page last) const {
   if (last < begin_ || last >= end_) return none;
   const Page first = table_[last].first;
   if (first < begin_ || first > last || table_[first].use != taken) return none;
@@ -203,11 +206,11 @@ Spans::Page Spans::taken_span_that_ends_at(Page last) const {
 }
 
 void Spans::purge(Page keep, bool (*drop)(Page first, Page pages)) {
-  constexpr Page min_pages = 4;  // shorter spans do not justify the call
+  constexpr Page min_pages = 4;  // shorter spans do not justify a system call
   for (int level = level_count - 1; level >= 0 && idle_ > keep; --level)
     for (int sub = sub_count - 1; sub >= 0 && idle_ > keep; --sub)
       for (Page at = lists_[level][sub], next; at && idle_ > keep; at = next) {
-        const Page first = at - 1, used = used_part(first);
+        const Page first = at - 1, used = possibly_used_pages(first);
         next = table_[first].list.next;
         if (used < min_pages || !drop(first, used)) continue;
         remove(first);

@@ -33,7 +33,7 @@ constinit const char* reason_disabled = nullptr;
 constinit bool is_reported = false;
 constinit std::atomic<bool> is_opened{false};
 
-// Returns which tool needs the program's heap to stay in place, if any.
+// Returns the reason text if a memory checker, which needs the program's own heap, watches the program; else nullptr.
 const char* watching_tool() {
   const char* preloaded = std::getenv("LD_PRELOAD");
   if (preloaded && std::strstr(preloaded, "vgpreload")) return "Valgrind watches this program";
@@ -43,7 +43,8 @@ const char* watching_tool() {
   return nullptr;
 }
 
-// Strict accounting reserves private memory when it is allocated, but shared memory only fails when it is touched.
+// Returns whether memory is accounted for strictly: an allocation of private memory then fails at once if there is too
+// little memory, but shared memory fails only when it is touched.
 bool accounting_is_strict() {
   const int file = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
   char mode = '0';

@@ -1,4 +1,5 @@
-// Starts the library when it is loaded, opens the heap when MPI has been initialized, reports when the program ends.
+// Starts the library when it is loaded, opens the heap when MPI has been initialized, writes the report when the
+// program ends.
 #pragma once
 
 #include "preload/heap/settings.hpp"

@@ -8,7 +8,7 @@
 
 namespace nearfield::heap {
 
-Status::Status() {
+ProcessStatus::ProcessStatus() {
   text_[0] = '\0';
   const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
@@ -17,7 +17,7 @@ Status::Status() {
   text_[length > 0 ? length : 0] = '\0';
 }
 
-long Status::number(const char* key) const {
+long ProcessStatus::read_number(const char* key) const {
   const std::size_t length = std::strlen(key);
   for (const char* line = text_; line; line = std::strchr(line, '\n')) {
     line += *line == '\n';

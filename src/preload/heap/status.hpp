@@ -4,12 +4,12 @@
 namespace nearfield::heap {
 
 // A snapshot of the file. Reading it allocates no memory.
-class Status {
+class ProcessStatus {
  public:
-  Status();
+  ProcessStatus();
   bool is_known() const { return text_[0] != '\0'; }
   // Returns the number in the line "KEY:"; -1 if there is no such line.
-  long number(const char* key) const;
+  long read_number(const char* key) const;
 
  private:
   char text_[8192];

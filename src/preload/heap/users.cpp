@@ -20,11 +20,11 @@
 namespace nearfield::heap {
 namespace {
 
-// ---- threads
+// ---- harmless threads
 
-// A thread that is known to be harmless (users.hpp).
+// A record of a thread that is known to be harmless (users.hpp).
 struct HarmlessThread {
-  std::atomic<pid_t> id{0};  // 0: free slot; -1: being started
+  std::atomic<pid_t> id{0};  // 0: the record is free; -1: the thread is being started
   void* (*start)(void*) = nullptr;
   void* argument = nullptr;
 };
@@ -35,6 +35,7 @@ constinit bool have_key = false;
 
 pid_t own_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
+// Returns whether the start function of a thread lies in a library whose threads are harmless.
 bool is_harmless_start(const void* function) {
   static constexpr const char* libraries[] = {"libpmix.",    "libprrte.",         "libopen-pal.",     "libopen-rte.",
                                               "libucs.",     "libevent",          "mca_pmix_",        "mca_ess_",
@@ -51,11 +52,11 @@ bool is_harmless_start(const void* function) {
 void* run_harmless_thread(void* given) {
   auto* thread = static_cast<HarmlessThread*>(given);
   thread->id.store(own_thread());
-  pthread_setspecific(at_thread_end, thread);  // its destructor runs however the thread ends
+  pthread_setspecific(at_thread_end, thread);  // the key's destructor runs however the thread ends
   return thread->start(thread->argument);
 }
 
-HarmlessThread* free_place() {
+HarmlessThread* claim_free_record() {
   for (HarmlessThread& thread : harmless_threads) {
     pid_t none = 0;
     if (thread.id.compare_exchange_strong(none, -1)) return &thread;
@@ -71,7 +72,7 @@ bool is_harmless_thread(pid_t id) {
 
 // ---- directories in /proc
 
-struct Entry {  // as getdents64 writes it; readdir() would allocate
+struct DirectoryEntry {  // the layout that getdents64 writes; readdir() would allocate memory
   std::uint64_t inode;
   std::int64_t offset;
   unsigned short length;
@@ -79,18 +80,18 @@ struct Entry {  // as getdents64 writes it; readdir() would allocate
   char name[1];
 };
 
-// Calls `is_harmless` with the number in each entry's name. Returns whether all are harmless; false if the directory
-// cannot be read.
+// Calls `is_harmless` with the number that is the name of each entry of a directory. Returns whether it returned true
+// for all of them; false if the directory cannot be read.
 template <typename F>
-bool all_entries(const char* path, F is_harmless) {
+bool are_all_entries_harmless(const char* path, F is_harmless) {
   const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return false;
-  alignas(Entry) char buffer[4096];
+  alignas(DirectoryEntry) char buffer[4096];
   bool all = true;
   long length = 0;
   while (all && (length = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0)
     for (long at = 0; all && at < length;) {
-      const auto* entry = reinterpret_cast<const Entry*>(buffer + at);
+      const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
       const int number = entry->name[0] == '.' ? -1 : std::atoi(entry->name);
       if (number >= 0 && number != folder) all = is_harmless(number);
       at += entry->length;
@@ -99,10 +100,11 @@ bool all_entries(const char* path, F is_harmless) {
   return all && length == 0;
 }
 
-bool only_harmless_threads() {
+// Returns whether the caller is the program's first thread and all other threads are harmless.
+bool has_only_harmless_threads() {
   const pid_t caller = own_thread();
   if (caller != getpid()) return false;
-  return all_entries("/proc/self/task", [=](int id) { return id == caller || is_harmless_thread(id); });
+  return are_all_entries_harmless("/proc/self/task", [=](int id) { return id == caller || is_harmless_thread(id); });
 }
 
 // ---- devices
@@ -116,7 +118,7 @@ bool is_harmless_device(const struct stat& file) {
   return false;
 }
 
-// Returns whether the descriptor cannot retain addresses of pages.
+// Returns whether the file behind the descriptor cannot retain addresses of pages.
 bool is_harmless_file(int descriptor) {
   struct stat file{};
   if (fstat(descriptor, &file) != 0) return true;  // closed in the meantime
@@ -134,16 +136,16 @@ bool is_harmless_file(int descriptor) {
   return false;
 }
 
-bool has_asynchronous_input() { return dlsym(RTLD_DEFAULT, "io_setup") != nullptr; }
+bool has_asynchronous_io() { return dlsym(RTLD_DEFAULT, "io_setup") != nullptr; }
 
 }  // namespace
 
-Users other_users() {
-  const Status status;
-  if (!status.is_known() || status.number("VmLck") > 0) return Users::unknown;
-  if (!all_entries("/proc/self/fd", is_harmless_file)) return Users::unknown;
-  if (status.number("VmPin") > 0 || has_asynchronous_input()) return Users::threads;
-  return only_harmless_threads() ? Users::none : Users::threads;
+MemoryUsers find_other_users() {
+  const ProcessStatus status;
+  if (!status.is_known() || status.read_number("VmLck") > 0) return MemoryUsers::unknown;
+  if (!are_all_entries_harmless("/proc/self/fd", is_harmless_file)) return MemoryUsers::unknown;
+  if (status.read_number("VmPin") > 0 || has_asynchronous_io()) return MemoryUsers::threads;
+  return has_only_harmless_threads() ? MemoryUsers::none : MemoryUsers::threads;
 }
 
 void watch_threads() {
@@ -162,7 +164,8 @@ NEARFIELD_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* att
   using namespace nearfield::heap;
   static const auto next = reinterpret_cast<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>(
       dlsym(RTLD_NEXT, "pthread_create"));
-  HarmlessThread* place = have_key && is_harmless_start(reinterpret_cast<const void*>(start)) ? free_place() : nullptr;
+  HarmlessThread* place =
+      have_key && is_harmless_start(reinterpret_cast<const void*>(start)) ? claim_free_record() : nullptr;
   if (!place) return next(thread, attributes, start, argument);
   place->start = start;
   place->argument = argument;

@@ -1,5 +1,5 @@
-// Linked to a program by `nearfield rewrite --measure`: each rank writes the time between MPI_Init and MPI_Finalize,
-// and how much of it was spent in calls that send, receive or wait for messages.
+// Linked to a program by `nearfield rewrite --measure`: each rank writes the seconds between MPI_Init and MPI_Finalize,
+// and how many of these it has spent in calls that send, receive or wait for messages.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
@@ -8,26 +8,26 @@
 
 static double begin_s, in_messages_s;
 
-static double now(void) {
+static double now_s(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static int begun(int result) {
+static int start_timing(int result) {
   PMPI_Barrier(MPI_COMM_WORLD);
-  begin_s = now();
+  begin_s = now_s();
   return result;
 }
 
-int MPI_Init(int* argc, char*** argv) { return begun(PMPI_Init(argc, argv)); }
+int MPI_Init(int* argc, char*** argv) { return start_timing(PMPI_Init(argc, argv)); }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return begun(PMPI_Init_thread(argc, argv, required, provided));
+  return start_timing(PMPI_Init_thread(argc, argv, required, provided));
 }
 
 int MPI_Finalize(void) {
-  double total_s = now() - begin_s;
+  double total_s = now_s() - begin_s;
   const char* folder = getenv("NEARFIELD_MEASURE");
   char path[4096];
   int rank;
@@ -43,9 +43,9 @@ int MPI_Finalize(void) {
 
 #define NF_TIMED(name, parameters, arguments) \
   int MPI_##name parameters {                 \
-    double before_s = now();                  \
+    double before_s = now_s();                \
     int result = PMPI_##name arguments;       \
-    in_messages_s += now() - before_s;        \
+    in_messages_s += now_s() - before_s;      \
     return result;                            \
   }
 #define NF_ENVELOPE const void *data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm

@@ -1,11 +1,11 @@
-// Fortran names of MPI functions. In all MPIs the Fortran bindings are separate libraries that call the C functions,
-// and so their wrappers, under MPI_ or PMPI_ names. The functions defined here only record the program's call site,
-// where the wrappers would see a location in the bindings.
+// Wraps the Fortran names of MPI functions, to record the program's call site. In all MPIs the Fortran bindings are
+// separate libraries that call the C functions, and so the wrappers of these, under MPI_ or PMPI_ names; there the call
+// site would be a location in the bindings.
 //
-// `mpi_send_` is called with `use mpi` and mpif.h, for which compilers append one underscore; mpi_f08 calls
-// `mpi_send_f08_` in Open MPI, and in MPICH and its derivatives `mpi_send_f08ts_` if an argument is a buffer. All
-// arguments are addresses or text lengths: they are passed on unchanged, always 15, which is at least as many as there
-// are.
+// Programs that `use mpi` or include mpif.h call `mpi_send_`, since compilers append one underscore. Programs that `use
+// mpi_f08` call `mpi_send_f08_` in Open MPI, and in MPICH and its derivatives `mpi_send_f08ts_` if an argument is a
+// buffer. All arguments are addresses or text lengths. Always 15 are passed on unchanged, at least as many as any
+// function has.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,17 @@
 
 namespace nearfield {
 
-// Lives as long as the program is inside a Fortran function. `slot` is thread-local; null: no such function is running.
-class CalledFrom {
+// While a CallSiteScope exists, the thread-local `slot` holds the call site of the outermost Fortran function on the
+// stack; null if there is none.
+class CallSiteScope {
  public:
-  CalledFrom(const void*& slot, const void* site) : slot_(slot), is_outermost_(!slot) {
+  CallSiteScope(const void*& slot, const void* site) : slot_(slot), is_outermost_(!slot) {
     if (is_outermost_) slot_ = site;
   }
-  ~CalledFrom() {
+  ~CallSiteScope() {
     if (is_outermost_) slot_ = nullptr;
   }
-  CalledFrom(const CalledFrom&) = delete;
+  CallSiteScope(const CallSiteScope&) = delete;
 
  private:
   const void*& slot_;
@@ -39,7 +40,7 @@ class CalledFrom {
       std::intptr_t m, std::intptr_t n, std::intptr_t o) {                                                  \
     const auto own = nearfield::find_once(                                                                  \
         [] { return reinterpret_cast<decltype(&name)>(nearfield::next_or_abort(#name, "p" #name)); });      \
-    const nearfield::CalledFrom from(slot, __builtin_return_address(0));                                    \
+    const nearfield::CallSiteScope from(slot, __builtin_return_address(0));                                 \
     own(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);                                                       \
   }
 

@@ -1,5 +1,5 @@
-// For libraries that are preloaded before the MPI library is loaded: its functions and predefined handles, looked up on
-// first use.
+// The MPI library's functions and predefined handles, looked up on first use: for libraries that are preloaded before
+// the MPI library is loaded.
 #pragma once
 
 #include <mpi.h>
@@ -13,14 +13,14 @@
   static_cast<type>(::nearfield::find_once([] { return ::nearfield::find_mpi_variable(#name); }))
 #endif
 
-// The MPI library's own function, looked up once.
+// The MPI library's definition of a function under its PMPI_ name, looked up on first use.
 #define PMPI(name)         \
   (::nearfield::find_once( \
       [] { return reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); }))
 
 namespace nearfield {
 
-// Returns whether handles and constants have the same form as in the loaded MPI library.
+// Returns whether this library was compiled for the ABI of the loaded MPI library: whether handles and constants agree.
 inline bool is_built_for_the_library() {
 #ifdef OPEN_MPI
   constexpr bool built_for_openmpi = true;

@@ -10,7 +10,8 @@
 namespace nearfield {
 namespace {
 
-// Callback of dl_iterate_phdr: stops at the first library named libmpi* that contains MPI itself.
+// Callback of dl_iterate_phdr: stops at the first library named libmpi* that defines PMPI_Init, and returns its handle
+// in `result`.
 int open_if_mpi(dl_phdr_info* object, std::size_t, void* result) {
   const char* slash = object->dlpi_name ? std::strrchr(object->dlpi_name, '/') : nullptr;
   if (!slash || std::strncmp(slash, "/libmpi", 7) != 0) return 0;
@@ -20,7 +21,7 @@ int open_if_mpi(dl_phdr_info* object, std::size_t, void* result) {
   return 1;
 }
 
-void* local_library() {
+void* locally_loaded_mpi() {
   static void* handle = nullptr;
   if (!handle) dl_iterate_phdr(open_if_mpi, &handle);
   return handle;
@@ -30,7 +31,7 @@ void* local_library() {
 
 void* find_mpi_function(const char* name) {
   if (void* found = dlsym(RTLD_NEXT, name)) return found;
-  return local_library() ? dlsym(local_library(), name) : nullptr;
+  return locally_loaded_mpi() ? dlsym(locally_loaded_mpi(), name) : nullptr;
 }
 
 void* find_mpi_variable(const char* name) {

@@ -1,12 +1,12 @@
-// Wrappers of MPI functions in preloaded libraries. A wrapper interposes on both names, MPI_ and PMPI_, because Fortran's
-// bindings, which are separate libraries, call either, and a profiling tool that is linked into the program calls PMPI_.
-// What it calls is looked up on its first call (library.hpp).
+// Macros for wrappers of MPI functions in preloaded libraries. A wrapper interposes on both names, MPI_ and PMPI_,
+// because Fortran's bindings, which are separate libraries, call either, and a profiling tool that is linked into the
+// program calls PMPI_. The next definition of the function is looked up on the wrapper's first call (library.hpp).
 #pragma once
 
 #include "base/export.h"
 #include "preload/mpi/library.hpp"
 
-// Exports the MPI function `name`, which this file defines, under its PMPI_ name, too.
+// Exports the MPI function `name`, which the including file defines, under its PMPI_ name, too.
 #define NEARFIELD_EXPORT_PMPI(name) \
   extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) P##name;
 

@@ -18,8 +18,8 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-// Directories named <stem><number>: cpu12, but not cpufreq.
-std::vector<fs::path> numbered(const fs::path& folder, std::string_view stem) {
+// Returns the entries of a folder that are named <stem><number>: cpu12, but not cpufreq.
+std::vector<fs::path> numbered_entries(const fs::path& folder, std::string_view stem) {
   std::vector<fs::path> found;
   std::error_code failed;
   for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
@@ -32,33 +32,34 @@ std::vector<fs::path> numbered(const fs::path& folder, std::string_view stem) {
   return found;
 }
 
-void add(std::vector<Cpus>& objects, const Cpus& cpus) {
+void add_object(std::vector<Cpus>& objects, const Cpus& cpus) {
   if (cpus.any() && std::find(objects.begin(), objects.end(), cpus) == objects.end()) objects.push_back(cpus);
 }
 
-// Kernels before 5.1 have only the second name.
-Cpus either(const fs::path& folder, const char* name, const char* old_name) {
+// Returns the CPUs that the file `name` lists, or else the file `old_name`: kernels before 5.1 have only the latter.
+Cpus read_cpu_list(const fs::path& folder, const char* name, const char* old_name) {
   const Cpus cpus = parse_cpu_list(first_line(folder / name));
   return cpus.any() ? cpus : parse_cpu_list(first_line(folder / old_name));
 }
 
 void add_caches(Hardware& hardware, const fs::path& cpu) {
-  for (const fs::path& cache : numbered(cpu / "cache", "index")) {
+  for (const fs::path& cache : numbered_entries(cpu / "cache", "index")) {
     const std::string level = first_line(cache / "level");
     if (first_line(cache / "type") == "Instruction") continue;
     const auto kind = level == "2" ? Distance::shared_l2 : Distance::shared_l3;
     if (level == "2" || level == "3")
-      add(hardware.objects[static_cast<std::size_t>(kind)], parse_cpu_list(first_line(cache / "shared_cpu_list")));
+      add_object(hardware.objects[static_cast<std::size_t>(kind)],
+                 parse_cpu_list(first_line(cache / "shared_cpu_list")));
   }
 }
 
-std::vector<Cpus>& of(Hardware& hardware, Distance distance) {
+std::vector<Cpus>& objects_at(Hardware& hardware, Distance distance) {
   return hardware.objects[static_cast<std::size_t>(distance)];
 }
 
 }  // namespace
 
-std::optional<Distance> distance_named(std::string_view name) {
+std::optional<Distance> distance_from_name(std::string_view name) {
   const auto found = std::find(distance_names.begin(), distance_names.end(), name);
   if (found == distance_names.end()) return std::nullopt;
   return static_cast<Distance>(found - distance_names.begin());
@@ -85,16 +86,19 @@ Cpus parse_cpu_list(std::string_view text) {
 Hardware read_hardware(const fs::path& root) {
   Hardware hardware;
   const fs::path system = root / "devices/system";
-  for (const fs::path& cpu : numbered(system / "cpu", "cpu")) {
-    add(of(hardware, Distance::same_core), either(cpu / "topology", "core_cpus_list", "thread_siblings_list"));
-    add(of(hardware, Distance::same_package), either(cpu / "topology", "package_cpus_list", "core_siblings_list"));
+  for (const fs::path& cpu : numbered_entries(system / "cpu", "cpu")) {
+    add_object(objects_at(hardware, Distance::same_core),
+               read_cpu_list(cpu / "topology", "core_cpus_list", "thread_siblings_list"));
+    add_object(objects_at(hardware, Distance::same_package),
+               read_cpu_list(cpu / "topology", "package_cpus_list", "core_siblings_list"));
     add_caches(hardware, cpu);
   }
-  for (const fs::path& node : numbered(system / "node", "node")) {
+  for (const fs::path& node : numbered_entries(system / "node", "node")) {
     const Cpus cpus = parse_cpu_list(first_line(node / "cpulist"));
-    for (const Cpus& package : of(hardware, Distance::same_package))
-      add(of(hardware, Distance::same_numa), cpus & package);
-    if (of(hardware, Distance::same_package).empty()) add(of(hardware, Distance::same_numa), cpus);
+    for (const Cpus& package : objects_at(hardware, Distance::same_package))
+      add_object(objects_at(hardware, Distance::same_numa), cpus & package);
+    if (objects_at(hardware, Distance::same_package).empty())
+      add_object(objects_at(hardware, Distance::same_numa), cpus);
   }
   return hardware;
 }

@@ -1,6 +1,7 @@
-// The distance of two ranks of a node, from the kernel's description of the machine and the CPUs that each rank may
-// use. hwloc is deliberately not used: this is loaded into other people's programs. The classes and the two rules
-// (instruction caches do not count; same-numa holds only inside a package) are those of topology/distance.hpp.
+// Determines the distance of two ranks of a node, from the kernel's description of the machine in /sys and the CPUs on
+// which each rank may run. hwloc is deliberately not used, because this library is loaded into other people's programs.
+// The classes of distance and two rules (instruction caches do not count; same-numa holds only inside a package) are
+// those of topology/distance.hpp.
 #pragma once
 
 #include <array>
@@ -16,27 +17,28 @@ namespace nearfield::tune {
 
 enum class Distance { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) };
 
-// Nearest first; the index is the enumerator's value.
+// Names of the distances, nearest first; the index is the enumerator's value.
 inline constexpr std::array<std::string_view, 6> distance_names{NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_NAME)};
 
-std::optional<Distance> distance_named(std::string_view name);
+std::optional<Distance> distance_from_name(std::string_view name);
 
 // As large as the kernel's largest CPU set, and trivially copyable, so that ranks can exchange it.
 using Cpus = std::bitset<8192>;
 
-// The sets of CPUs that share hardware; objects[d] are those that give a pair the distance d. same_node needs none.
+// Sets of CPUs that share hardware: objects[d] are the cores, caches, NUMA nodes or packages inside which two ranks
+// have the distance d. same_node needs no objects.
 struct Hardware {
   std::array<std::vector<Cpus>, 5> objects;
 };
 
-// Reads <root>/devices/system/{cpu,node}. Missing files (virtual machines hide many) produce no class.
+// Reads <root>/devices/system/{cpu,node}. Missing files, of which virtual machines have many, yield no objects.
 Hardware read_hardware(const std::filesystem::path& root);
 
-// Parses "0-3,8" as in the kernel's *_list files; numbers that Cpus cannot hold are left out.
+// Parses a list such as "0-3,8", as in the kernel's *_list files. Leaves out CPU numbers that Cpus cannot hold.
 Cpus parse_cpu_list(std::string_view text);
 
-// Returns the nearest class with an object that covers all CPUs of both, since a rank may move to any of its CPUs. An
-// empty set gives same_node.
+// Returns the nearest distance with an object that contains all CPUs of both sets, since a rank may move to any of its
+// CPUs; same_node if there is no such object, or if a set is empty.
 Distance distance_between(const Hardware& hardware, const Cpus& a, const Cpus& b);
 
 }  // namespace nearfield::tune

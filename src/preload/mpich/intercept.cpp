@@ -1,15 +1,15 @@
-// The MPI functions on which this library interposes: every one that sends a message to one rank, and those that
-// initialise and finalise MPI, including persistent requests. Each calls the next definition of its name, so that other
-// preloaded tools see the call.
+// Interposes on the MPI functions that send a message to one rank, including persistent requests, and on those that
+// initialise and finalise MPI. Each calls the next definition of its name, so that other preloaded tools see the call.
 //
 // Both names, MPI_ and PMPI_, are covered: MPICH's Fortran bindings (separate libraries, libmpichfort or libmpifort)
-// call the C functions, but those of mpi_f08 call PMPI_Init, PMPI_Start and others; and a profiling tool linked into
-// the executable precedes us and calls PMPI_ names. A call that passes twice has no further effect the second time.
+// call the C functions, but the bindings of mpi_f08 call PMPI_Init, PMPI_Start and others; and a profiling tool that is
+// linked into the executable precedes this library and calls PMPI_ names. A call that passes through both names has no
+// further effect the second time.
 //
-// Not covered, and sent under the threshold of the last send: collectives, partitioned sends, one-sided communication.
-// Programs that start MPI by MPI_Session_init alone keep MPICH's defaults.
+// Not covered, and sent under the threshold of the last covered send: collectives, partitioned sends, one-sided
+// communication. Programs that start MPI by MPI_Session_init alone keep MPICH's defaults.
 //
-// mpi.h is left out: see shim.hpp.
+// Does not include mpi.h, for the reason given in shim.hpp.
 #include <cstdint>
 
 #include "preload/mpi/wrap.hpp"
@@ -45,7 +45,7 @@ using Count = std::int64_t;  // MPI_Count
     return result;                                                                                                \
   }
 
-// `last` is the status, or the request of the nonblocking function.
+// `last`: the address of the status, or of the request of the nonblocking function.
 #define SENDS_AND_RECEIVES(name, number)                                                                            \
   NEARFIELD_EXPORT int name(const void* out, number n_out, Handle type_out, int destination, int tag_out, void* in, \
                             number n_in, Handle type_in, int source, int tag_in, Handle comm, void* last) {         \
@@ -88,8 +88,9 @@ ALL_NAMES(REPLACES, MPI_Isendrecv_replace)
     return next(request);                      \
   }
 
-// The standard permits Startall to start requests in any order, one after another; so they may be started in parts.
-// Only under MPICH, where a request is an int, does before_start return less than all.
+// MPI_Startall may start its requests in any order, one after another, by the standard; so this function starts them in
+// several calls, one per threshold. Only under MPICH, where a request is an int, does before_start() return less than
+// `count`.
 #define STARTS_ALL(name)                                         \
   NEARFIELD_EXPORT int name(int count, void* requests) {         \
     NEARFIELD_NEXT(name);                                        \

@@ -1,4 +1,4 @@
-// The thresholds of persistent sends, from MPI_Send_init to MPI_Request_free. Partitioned sends are left out.
+// Records the thresholds of persistent sends, from MPI_Send_init to MPI_Request_free. Does not cover partitioned sends.
 #pragma once
 
 #include <mpi.h>
@@ -8,19 +8,19 @@
 
 namespace nearfield::tune {
 
-class Persistent {
+class PersistentSends {
  public:
   void remember(MPI_Request request, int bytes) { bytes_[request] = bytes; }
   void forget(MPI_Request request) { bytes_.erase(request); }
 
-  // Returns nothing for a request that is not a send.
-  std::optional<int> of(MPI_Request request) const {
+  // Returns the threshold of a persistent send in bytes; nullopt for any other request.
+  std::optional<int> threshold_of(MPI_Request request) const {
     const auto found = bytes_.find(request);
     return found == bytes_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Returns how many requests, from the first on, can start under one threshold, and which; receives are compatible
-  // with any.
+  // Returns how many requests, from the first on, can start under the same threshold, and this threshold in bytes:
+  // nullopt if all of them are receives, which can start under any threshold.
   struct Run {
     int length;
     std::optional<int> bytes;
@@ -28,7 +28,7 @@ class Persistent {
   Run first_run(const MPI_Request* requests, int count) const {
     std::optional<int> common;
     for (int i = 0; i < count; ++i) {
-      const auto bytes = of(requests[i]);
+      const auto bytes = threshold_of(requests[i]);
       if (bytes && common && *bytes != *common) return {i, common};
       if (bytes) common = bytes;
     }

@@ -15,7 +15,7 @@ constexpr std::string_view key = "single_copy_from=";
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 // Returns the parts between semicolons; the last one may be empty.
-std::vector<std::string_view> parts_of(std::string_view text) {
+std::vector<std::string_view> split_at_semicolons(std::string_view text) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(';'), text.size());
@@ -26,29 +26,29 @@ std::vector<std::string_view> parts_of(std::string_view text) {
 }
 
 template <class Number>
-std::optional<Number> number(std::string_view text) {
+std::optional<Number> parse_number(std::string_view text) {
   Number value{};
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || read.ptr != text.data() + text.size() || read.ec != std::errc()) return std::nullopt;
   return value;
 }
 
-// Returns the text before and after the first colon.
-std::pair<std::string_view, std::string_view> halves(std::string_view part, const char* form) {
+// Returns the text before and after the first colon. Throws MalformedRules, which cites `form`, if there is no colon.
+std::pair<std::string_view, std::string_view> split_at_colon(std::string_view part, const char* form) {
   const std::size_t colon = part.find(':');
-  if (colon == std::string_view::npos) throw Malformed(quoted(part) + " is not of the form " + form);
+  if (colon == std::string_view::npos) throw MalformedRules(quoted(part) + " is not of the form " + form);
   return {part.substr(0, colon), part.substr(colon + 1)};
 }
 
 Distance distance_or_throw(std::string_view name) {
-  if (const auto distance = distance_named(name)) return *distance;
-  throw Malformed("no distance is called " + quoted(name));
+  if (const auto distance = distance_from_name(name)) return *distance;
+  throw MalformedRules("no distance is called " + quoted(name));
 }
 
 int bytes_or_throw(std::string_view text) {
   if (text == "never") return INT_MAX;
-  const auto bytes = number<std::uint64_t>(text);
-  if (!bytes) throw Malformed(quoted(text) + " is neither a number of bytes nor never");
+  const auto bytes = parse_number<std::uint64_t>(text);
+  if (!bytes) throw MalformedRules(quoted(text) + " is neither a number of bytes nor never");
   // An empty message needs no copy.
   return static_cast<int>(std::clamp<std::uint64_t>(*bytes, 1, INT_MAX));
 }
@@ -58,11 +58,11 @@ int bytes_or_throw(std::string_view text) {
 Rules parse_rules(std::string_view text) {
   Rules rules;
   rules.single_copy_from.fill(mpich_default);
-  for (std::string_view part : parts_of(text)) {
-    const auto [name, setting] = halves(part, "DISTANCE:single_copy_from=BYTES");
+  for (std::string_view part : split_at_semicolons(text)) {
+    const auto [name, setting] = split_at_colon(part, "DISTANCE:single_copy_from=BYTES");
     int& value = rules.single_copy_from[static_cast<std::size_t>(distance_or_throw(name))];
-    if (!setting.starts_with(key)) throw Malformed("in " + quoted(part) + " single_copy_from= is missing");
-    if (value != mpich_default) throw Malformed("there are two rules for " + std::string(name));
+    if (!setting.starts_with(key)) throw MalformedRules("in " + quoted(part) + " single_copy_from= is missing");
+    if (value != mpich_default) throw MalformedRules("there are two rules for " + std::string(name));
     value = bytes_or_throw(setting.substr(key.size()));
   }
   return rules;
@@ -70,12 +70,12 @@ Rules parse_rules(std::string_view text) {
 
 std::map<std::pair<int, int>, Distance> parse_classes(std::string_view text) {
   std::map<std::pair<int, int>, Distance> classes;
-  for (std::string_view part : parts_of(text)) {
-    const auto [ranks, name] = halves(part, "A-B:DISTANCE");
+  for (std::string_view part : split_at_semicolons(text)) {
+    const auto [ranks, name] = split_at_colon(part, "A-B:DISTANCE");
     const std::size_t dash = std::min(ranks.find('-'), ranks.size());
-    const auto a = number<int>(ranks.substr(0, dash));
-    const auto b = number<int>(ranks.substr(std::min(dash + 1, ranks.size())));
-    if (!a || !b || *a < 0 || *b < 0 || *a == *b) throw Malformed(quoted(ranks) + " is no pair of ranks A-B");
+    const auto a = parse_number<int>(ranks.substr(0, dash));
+    const auto b = parse_number<int>(ranks.substr(std::min(dash + 1, ranks.size())));
+    if (!a || !b || *a < 0 || *b < 0 || *a == *b) throw MalformedRules(quoted(ranks) + " is no pair of ranks A-B");
     classes[std::minmax(*a, *b)] = distance_or_throw(name);
   }
   return classes;

@@ -1,4 +1,4 @@
-// Parses the user's rules in two environment variables.
+// Parses the user's rules, the values of two environment variables:
 //   NEARFIELD_PAIR_RULES    DISTANCE:single_copy_from=BYTES;...   BYTES a number of bytes or `never`
 //   NEARFIELD_PAIR_CLASSES  A-B:DISTANCE;...                      world ranks; for tests
 #pragma once
@@ -13,25 +13,26 @@
 
 namespace nearfield::tune {
 
-// The message describes the mistake, in one line without a line end.
-struct Malformed : std::runtime_error {
+// Thrown for invalid text. The message describes the mistake, in one line without a line end.
+struct MalformedRules : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The smallest message in bytes that is copied directly from process to process; this value, MPICH's default, if there
-// is no rule.
+// The value of a threshold without a rule: MPICH's own threshold applies.
 inline constexpr int mpich_default = -1;
 
+// Thresholds by distance: the smallest message in bytes that is copied directly from process to process.
 struct Rules {
   std::array<int, distance_names.size()> single_copy_from;
-  int of(Distance distance) const { return single_copy_from[static_cast<std::size_t>(distance)]; }
+  int threshold_of(Distance distance) const { return single_copy_from[static_cast<std::size_t>(distance)]; }
 };
 
-// MPICH keeps thresholds as int: `never` and larger numbers become the maximum, which messages beyond 2 GiB exceed.
-// Throws Malformed.
+// Parses NEARFIELD_PAIR_RULES. MPICH stores thresholds as int: `never` and larger numbers become INT_MAX, so longer
+// messages, of more than 2 GiB, are copied directly nevertheless. Throws MalformedRules.
 Rules parse_rules(std::string_view text);
 
-// Returns pairs of world ranks, smaller first. Throws Malformed.
+// Parses NEARFIELD_PAIR_CLASSES. Returns the distances of pairs of world ranks, with the smaller rank first. Throws
+// MalformedRules.
 std::map<std::pair<int, int>, Distance> parse_classes(std::string_view text);
 
 }  // namespace nearfield::tune

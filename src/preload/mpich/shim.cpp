@@ -15,7 +15,7 @@
 
 namespace nearfield::tune {
 namespace detail {
-bool active = false;
+bool is_active = false;
 }
 
 namespace {
@@ -23,21 +23,21 @@ namespace {
 struct State {
   Peers peers;
   Thresholds thresholds;
-  Persistent persistent;
+  PersistentSends persistent;
 };
 
-// Never destroyed: programs finalise MPI in exit handlers, in whatever order.
+// Returns the state, which is never destroyed, because programs may finalise MPI in exit handlers.
 State& state() {
   static State& only = *new State;
   return only;
 }
 
-void say(const std::string& reason) {
+void print_notice(const std::string& reason) {
   std::fprintf(stderr, "nearfield: the MPICH shim steps aside: %s\n", reason.c_str());
 }
 
-// Returns why the library is not supported; empty if this file was compiled for it. Uses nothing that depends on the
-// MPI's ABI.
+// Returns the reason why the loaded MPI library is not supported; empty if this file was compiled for it. Uses no
+// handle or constant, since these depend on the MPI's ABI.
 std::string unsupported_library() {
   void* get_version = find_mpi_function("PMPI_Get_library_version");
   if (!get_version) return "this MPI does not tell its name";
@@ -68,7 +68,7 @@ ParsedConfig parse_config() {
     variable = "NEARFIELD_PAIR_CLASSES";
     read.classes = parse_classes(classes ? classes : "");
     return read;
-  } catch (const Malformed& error) {
+  } catch (const MalformedRules& error) {
     wanted.wrong = std::string(variable) + ": " + error.what();
   }
   return wanted;
@@ -93,25 +93,25 @@ void after_init() {
   if (is_done) return;
   is_done = true;
   if (const std::string reason = unsupported_library(); !reason.empty()) {
-    if (rank_from_environment() <= 0) say(reason);  // or without a launcher
+    if (rank_from_environment() <= 0) print_notice(reason);  // on rank 0, or without a launcher
     return;
   }
   const ParsedConfig wanted = parse_config();
-  // Collective, so every rank calls it, whatever it has found out.
+  // open() is collective, so every rank calls it, even if it then disables the shim.
   const bool is_any = state().peers.open(wanted.rules, wanted.classes);
   const std::string reason = disabled_reason(wanted);
   int rank = 0;
   NEARFIELD_PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
-  if (!reason.empty() && rank == 0) say(reason);
-  detail::active = is_any && reason.empty();
-  if (detail::active) return;
+  if (!reason.empty() && rank == 0) print_notice(reason);
+  detail::is_active = is_any && reason.empty();
+  if (detail::is_active) return;
   if (reason.empty()) state().thresholds.close();
   state().peers.close();
 }
 
 void before_finalize() {
-  if (!detail::active) return;
-  detail::active = false;
+  if (!detail::is_active) return;
+  detail::is_active = false;
   state().thresholds.close();
   state().peers.close();
 }
@@ -119,16 +119,17 @@ void before_finalize() {
 namespace detail {
 
 void apply_threshold_for(int destination, Handle comm) {
-  state().thresholds.set(state().peers.of(static_cast<MPI_Comm>(comm), destination));
+  state().thresholds.set(state().peers.threshold_of(static_cast<MPI_Comm>(comm), destination));
 }
 
 void register_persistent(int destination, Handle comm, const void* request) {
-  state().persistent.remember(request_at(request), state().peers.of(static_cast<MPI_Comm>(comm), destination));
+  state().persistent.remember(request_at(request),
+                              state().peers.threshold_of(static_cast<MPI_Comm>(comm), destination));
 }
 
 void unregister_persistent(const void* request) { state().persistent.forget(request_at(request)); }
 
-int start_run(const void* requests, int count) {
+int apply_threshold_to_run(const void* requests, int count) {
   const auto run = state().persistent.first_run(static_cast<const MPI_Request*>(requests), count);
   if (run.bytes) state().thresholds.set(*run.bytes);
   return run.length;

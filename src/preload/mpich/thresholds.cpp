@@ -8,6 +8,7 @@ namespace {
 constexpr const char* cma_name = "MPIR_CVAR_CH4_IPC_CMA_P2P_THRESHOLD";
 constexpr const char* xpmem_name = "MPIR_CVAR_CH4_IPC_XPMEM_P2P_THRESHOLD";
 
+// Returns whether a control variable is an int that is not bound to an MPI object.
 bool is_plain_int(int index) {
   int name_length = 0, verbosity = 0, description_length = 0, binding = 0, scope = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
@@ -34,15 +35,15 @@ bool Thresholds::open(const char* name, Variable& variable) {
   int index = 0, count = 0;
   if (NEARFIELD_PMPI(MPI_T_cvar_get_index)(name, &index) != MPI_SUCCESS || !is_plain_int(index)) return false;
   if (NEARFIELD_PMPI(MPI_T_cvar_handle_alloc)(index, nullptr, &variable.handle, &count) != MPI_SUCCESS) return false;
-  if (count == 1 && NEARFIELD_PMPI(MPI_T_cvar_read)(variable.handle, &variable.found) == MPI_SUCCESS) return true;
+  if (count == 1 && NEARFIELD_PMPI(MPI_T_cvar_read)(variable.handle, &variable.initial) == MPI_SUCCESS) return true;
   NEARFIELD_PMPI(MPI_T_cvar_handle_free)(&variable.handle);
-  variable.handle = MPI_T_CVAR_HANDLE_NULL;  // values that could not be read are not written
+  variable.handle = MPI_T_CVAR_HANDLE_NULL;  // a variable whose value could not be read is not written
   return false;
 }
 
 void Thresholds::write(int bytes) {
   for (Variable* variable : {&cma_, &xpmem_}) {
-    const int value = bytes == mpich_default ? variable->found : bytes;
+    const int value = bytes == mpich_default ? variable->initial : bytes;
     if (variable->handle != MPI_T_CVAR_HANDLE_NULL) cvar_write_(variable->handle, &value);
   }
   current_ = bytes;

@@ -1,6 +1,6 @@
-// MPICH's single-copy thresholds of this process, through the MPI tool interface. They are global, and the sender reads
-// them at each send. Leaves out programs that write them themselves: the value is overwritten at the next send to
-// another class of peer.
+// Writes MPICH's single-copy thresholds of this process, through the MPI tool interface (MPI_T). The thresholds are
+// global in a process, and MPICH reads them at each send. Programs that write them as well are not supported: the value
+// is overwritten at the next send to a peer with another threshold.
 #pragma once
 
 #include <mpi.h>
@@ -11,21 +11,22 @@ namespace nearfield::tune {
 
 class Thresholds {
  public:
-  // Called after MPI_Init. Returns false if this MPICH has none (before 4.3; built without CMA).
+  // Called after MPI_Init. Returns false if this MPICH has no such thresholds (before 4.3; built without CMA).
   bool open();
 
-  // Sets all to `bytes`, or for `mpich_default` to the values that open() found. Calls MPI only to change a value.
+  // Sets all thresholds to `bytes`, or for `mpich_default` to the values that open() has read. Calls MPI only if
+  // `bytes` differs from the last call.
   void set(int bytes) {
     if (bytes != current_) write(bytes);
   }
 
-  // Called before MPI_Finalize; restores the values that open() found.
+  // Called before MPI_Finalize: restores the values that open() has read.
   void close();
 
  private:
   struct Variable {
     MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
-    int found = 0;
+    int initial = 0;
   };
 
   bool open(const char* name, Variable& variable);

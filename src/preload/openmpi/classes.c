@@ -1,4 +1,4 @@
-// Parses the user's two strings, and determines the class of a peer. Independent of transports.
+// Parses the two parameters of the component, and determines the class of a peer. Independent of transports.
 #include "classes.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@ static const char* const distance_names[DISTANCES] = {NEARFIELD_EACH_DISTANCE(NE
 struct key {
   const char* name;
   size_t offset;   // in struct limits
-  size_t minimum;  // Open MPI's headers require this much
+  size_t minimum;  // in bytes; Open MPI's headers require this much
 };
 static const struct key keys[] = {
     {"eager_limit", offsetof(struct limits, eager_limit), 256},
@@ -33,13 +33,15 @@ struct word {
   size_t length;
 };
 
+// Writes the parser's error message: `what`, the word, the position of `where` and a hint. Returns false.
 static bool fail_at(struct parser* p, const char* where, const char* what, struct word word, const char* hint) {
   snprintf(p->error, p->error_size, "%s '%.*s' at character %d%s%s", what, (int)word.length, word.start,
            (int)(where - p->text) + 1, *hint ? ", " : "", hint);
   return false;
 }
 
-// Returns the text up to one of the separators, or to the end.
+// Returns the word from the present position up to one of the separators or the end of the text, and moves the position
+// behind the word.
 static struct word next_word(struct parser* p, const char* separators) {
   struct word word = {p->at, strcspn(p->at, separators)};
   p->at += word.length;
@@ -50,8 +52,8 @@ static bool equals(struct word word, const char* name) {
   return strlen(name) == word.length && strncmp(word.start, name, word.length) == 0;
 }
 
-// Returns the edit distance.
-static size_t edits(struct word word, const char* name) {
+// Returns the edit distance of a word and a name of at most 63 characters.
+static size_t edit_distance(struct word word, const char* name) {
   size_t row[64], n = strlen(name);
   for (size_t j = 0; j <= n; ++j) row[j] = j;
   for (size_t i = 0; i < word.length; ++i) {
@@ -69,11 +71,13 @@ static size_t edits(struct word word, const char* name) {
 static const char* distance_name(int i) { return distance_names[i]; }
 static const char* key_name(int i) { return keys[i].name; }
 
-static int find_name(struct parser* p, struct word word, const char* kind, int n, const char* (*name)(int)) {
+// Returns the index of the name that equals the word. If there is none, returns -1 and writes an error message with the
+// nearest name.
+static int find_name_index(struct parser* p, struct word word, const char* kind, int n, const char* (*name)(int)) {
   int nearest = 0;
   for (int i = 0; i < n; ++i) {
     if (equals(word, name(i))) return i;
-    if (edits(word, name(i)) < edits(word, name(nearest))) nearest = i;
+    if (edit_distance(word, name(i)) < edit_distance(word, name(nearest))) nearest = i;
   }
   char hint[64];
   snprintf(hint, sizeof hint, "the nearest is %s", name(nearest));
@@ -106,12 +110,12 @@ static bool parse_value(struct parser* p, const struct key* key, struct limits* 
   return *value >= key->minimum || fail_at(p, word.start, "too small", word, hint);
 }
 
-// key=value,key=value
+// Parses key=value,key=value.
 static bool parse_limits(struct parser* p, struct limits* limits) {
   unsigned seen = 0;
   for (;; ++p->at) {
     const struct word name = next_word(p, "=,;");
-    const int i = find_name(p, name, "unknown key", KEYS, key_name);
+    const int i = find_name_index(p, name, "unknown key", KEYS, key_name);
     if (i < 0) return false;
     if (seen & 1u << i) return fail_at(p, name.start, "a second", name, "");
     if (*p->at != '=') return fail_at(p, p->at, "no value for", name, "");
@@ -122,18 +126,19 @@ static bool parse_limits(struct parser* p, struct limits* limits) {
   }
 }
 
+// Parses DISTANCE:key=value,key=value.
 static bool parse_rule(struct parser* p, struct rules* rules) {
   const struct word name = next_word(p, ":;");
-  const int distance = find_name(p, name, "unknown distance", DISTANCES, distance_name);
+  const int distance = find_name_index(p, name, "unknown distance", DISTANCES, distance_name);
   if (distance < 0) return false;
-  if (rules->given[distance]) return fail_at(p, name.start, "a second rule for", name, "");
+  if (rules->has_rule[distance]) return fail_at(p, name.start, "a second rule for", name, "");
   if (*p->at != ':') return fail_at(p, p->at, "no limits for", name, "");
   ++p->at;
-  rules->given[distance] = true;
+  rules->has_rule[distance] = true;
   return parse_limits(p, &rules->limits[distance]);
 }
 
-// RANK-RANK:DISTANCE
+// Parses RANK-RANK:DISTANCE.
 static bool parse_pair(struct parser* p, struct rules* rules) {
   size_t a, b;
   const struct word first = next_word(p, "-:;");
@@ -146,7 +151,7 @@ static bool parse_pair(struct parser* p, struct rules* rules) {
   if (*p->at != ':') return fail_at(p, p->at, "no distance for ranks that end with", second, "");
   ++p->at;
   const struct word name = next_word(p, ";");
-  const int distance = find_name(p, name, "unknown distance", DISTANCES, distance_name);
+  const int distance = find_name_index(p, name, "unknown distance", DISTANCES, distance_name);
   if (distance < 0) return false;
   struct pair* more = realloc(rules->pairs, (rules->n_pairs + 1) * sizeof *more);
   if (!more) return fail_at(p, first.start, "no memory for", first, "");
@@ -155,6 +160,7 @@ static bool parse_pair(struct parser* p, struct rules* rules) {
   return true;
 }
 
+// Calls `item` for each part of the text between semicolons, until it returns false. Returns whether it never did.
 static bool parse_each(struct parser* p, struct rules* rules, bool (*item)(struct parser*, struct rules*)) {
   while (*p->at) {
     if (!item(p, rules)) return false;
@@ -191,18 +197,19 @@ void rules_free(struct rules* rules) {
   memset(rules, 0, sizeof *rules);
 }
 
-bool rules_empty(const struct rules* rules) {
+bool rules_are_empty(const struct rules* rules) {
   for (int d = 0; d < DISTANCES; ++d)
-    if (rules->given[d]) return false;
+    if (rules->has_rule[d]) return false;
   return true;
 }
 
 bool rules_have_class(const struct rules* rules, int class_index) {
-  return class_index == DEFAULT_CLASS || rules->given[class_index];
+  return class_index == DEFAULT_CLASS || rules->has_rule[class_index];
 }
 
-// As in src/topology/distance.hpp: a NUMA node may span packages, and a pair across them is not same-numa.
-static int distance_of(uint16_t locality) {
+// Returns the distance for Open MPI's locality flags. As in src/topology/distance.hpp, a NUMA node may span packages,
+// and two ranks in different packages are not same-numa.
+static int distance_of_locality(uint16_t locality) {
   if (locality & (OPAL_PROC_ON_CORE | OPAL_PROC_ON_HWTHREAD)) return same_core;
   if (locality & OPAL_PROC_ON_L2CACHE) return shared_l2;
   if (locality & OPAL_PROC_ON_L3CACHE) return shared_l3;
@@ -214,6 +221,6 @@ int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint
   const struct pair wanted = {mine < peer ? mine : peer, mine < peer ? peer : mine, 0};
   const struct pair* pair =
       rules->n_pairs ? bsearch(&wanted, rules->pairs, rules->n_pairs, sizeof wanted, compare_pairs) : NULL;
-  const int distance = pair ? pair->distance : distance_of(locality);
-  return rules->given[distance] ? distance : DEFAULT_CLASS;
+  const int distance = pair ? pair->distance : distance_of_locality(locality);
+  return rules->has_rule[distance] ? distance : DEFAULT_CLASS;
 }

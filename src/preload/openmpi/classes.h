@@ -1,7 +1,7 @@
-// Decides the transport parameters of a pair of processes: the user's rules, and the class of each peer.
+// The user's rules for the transport parameters of a pair of processes, and the class of each peer.
 //
-// A class is a distance that has a rule; all distances without one share the class with vader's limits. Parsed once, in
-// btl_init, on every rank; read-only afterwards.
+// A class is a distance that has a rule; all distances without a rule share DEFAULT_CLASS, which has vader's limits.
+// The rules are parsed once, in btl_init, on every rank, and are read-only afterwards.
 #pragma once
 
 #include <stdbool.h>
@@ -10,41 +10,42 @@
 
 #include "base/distances.h"
 
-// Nearest first, as everywhere in nearfield.
+// The distances of two processes, nearest first, and their number, DISTANCES.
 enum { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) DISTANCES };
 enum { DEFAULT_CLASS = DISTANCES, CLASSES };
 
 #define SINGLE_COPY_NEVER SIZE_MAX
 
-// In bytes; 0 means vader's value. The first two include Open MPI's own headers, as its MCA parameters of the same
-// names do.
+// The limits of a class in bytes; 0 means vader's value. eager_limit and max_send_size include Open MPI's own headers,
+// as its MCA parameters of the same names do.
 struct limits {
   size_t eager_limit;
   size_t max_send_size;
-  size_t single_copy_from;  // smallest message that the kernel may copy
+  size_t single_copy_from;  // smallest message that the kernel may copy directly from process to process
 };
 
+// A pair whose distance the user has given.
 struct pair {
   uint32_t low, high;  // ranks in MPI_COMM_WORLD
   int distance;
 };
 
 struct rules {
-  bool given[DISTANCES];
+  bool has_rule[DISTANCES];  // whether there is a rule for the distance
   struct limits limits[CLASSES];
   struct pair* pairs;  // sorted by (low, high)
   size_t n_pairs;
 };
 
-// Both return true, or false with a line in `error` that describes the mistake and its position in characters (from 1).
-// An empty string is an empty set of rules.
+// Parse the parameters btl_nearfield_rules and btl_nearfield_classes. Return true, or false with a line in `error` that
+// describes the mistake and its position in characters (from 1). An empty string is an empty set of rules.
 bool rules_parse(struct rules* rules, const char* text, char* error, size_t error_size);
 bool rules_parse_pairs(struct rules* rules, const char* text, char* error, size_t error_size);
 void rules_free(struct rules* rules);
 
-bool rules_empty(const struct rules* rules);
+bool rules_are_empty(const struct rules* rules);
 bool rules_have_class(const struct rules* rules, int class_index);
 
-// Returns the class of the pair (mine, peer); `locality` is Open MPI's opal_proc_t.proc_flags of the peer. Ranks that
-// are not bound share no more than the node.
+// Returns the class of the pair of world ranks (mine, peer). `locality`: Open MPI's opal_proc_t.proc_flags of the peer.
+// Ranks that are not pinned have the distance same_node.
 int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint16_t locality);

@@ -1,28 +1,30 @@
 // An Open MPI 4 component (btl/nearfield) that sets the transport parameters of messages inside a node per core
 // distance, in unmodified programs.
 //
-// Open MPI sends all messages of a node by one module of its shared-memory transport (btl/vader), with one eager limit,
-// one fragment size, one choice of single copies. This component interposes on it with one module per class of
-// distance, each with its own limits, and vader moves all bytes.
+// Open MPI sends all messages inside a node by one module of its shared-memory transport (btl/vader), with one eager
+// limit, one fragment size, one choice of single copies. This component interposes on vader's module with one module
+// per class of distance, each with its own limits; vader still moves all bytes.
 //
 // Parameters (`ompi_info --param btl nearfield --level 9`):
 //   btl_nearfield_rules    DISTANCE:key=value,key=value;DISTANCE:...   with the keys of struct limits (classes.h)
 //   btl_nearfield_classes  RANK-RANK:DISTANCE;...                      pairs of world ranks whose distance is given
-// A class cannot exceed vader's own limits, so the launcher raises btl_vader_eager_limit and btl_vader_max_send_size to
-// the largest of the classes, and adds a rule for each distance that shall not get these; and raises
-// btl_vader_segment_size accordingly (4 MiB hold about a hundred fragments of 32 KiB).
+// The limits of a class cannot exceed vader's own, so the launcher raises btl_vader_eager_limit and
+// btl_vader_max_send_size to the maximum over the classes, adds a rule for each distance that is to keep vader's
+// defaults, and raises btl_vader_segment_size accordingly (4 MiB hold about a hundred fragments of 32 KiB).
 //
 // Life cycle, on every rank:
-//   register  by Open MPI, also in ompi_info: the parameters.
-//   init      in MPI_Init: parses. Disables itself (no modules; the program runs with vader's defaults) without rules,
-//             with invalid ones, and under MPI_THREAD_MULTIPLE; in the latter two cases the first rank of each node
-//             prints a notice on stderr.
-//   add_procs at the first: finds vader, or reaches nobody. Adds each peer to vader once (peers.h); assigns a class.
-//   messages  pass through modules.h to vader; arriving ones are mapped to their class (upcall.h). When vader has no
-//             fragments left: deferred.h.
-//   finalize  restores what was replaced. After an abort nothing of ours remains: no file, no process, no segment.
+//   register  registers the parameters; Open MPI calls it also in ompi_info.
+//   init      in MPI_Init: parses the parameters. Disables the component (no modules; the program runs with vader's
+//             defaults) without rules, with invalid rules, and under MPI_THREAD_MULTIPLE; in the latter two cases the
+//             first rank of each node prints a notice on stderr.
+//   add_procs the first call looks up vader; without vader, the component reaches no peer. Adds each peer to vader once
+//             (peers.h), and assigns a class to it.
+//   messages  modules.h passes outgoing messages to vader, upcall.h incoming ones to the module of their class. When
+//             vader has no fragments left, deferred.h has some.
+//   finalize  restores the functions that were replaced. The component creates no file, process or segment that an
+//             abort could leave behind.
 //
-// Left out: threads that call MPI at the same time; vader's memory by XPMEM, POSIX or System V (with a notice on
+// Not supported: threads that call MPI at the same time; vader's memory by XPMEM, POSIX or System V (with a notice on
 // stderr; those peers keep vader's defaults); other MPI jobs (MPI_Comm_spawn: between jobs Open MPI 4 does not use
 // vader; inside the new job nothing differs); one-sided communication (osc/rdma finds vader as before, osc/sm and
 // osc/pt2pt do not use modules); vader's fast boxes and segment size, which are per process and not per pair; Open MPI
@@ -59,31 +61,31 @@ static int nf_register_params(void) {
   return OPAL_SUCCESS;
 }
 
-static void say(const char* parameter, const char* what) {
+static void print_notice(const char* parameter, const char* what) {
   if (opal_process_info.my_local_rank != 0) return;
   fprintf(stderr, "nearfield: %s%s; no rules are used\n", parameter, what);
 }
 
-static bool parse(void) {
+static bool parse_parameters(void) {
   char error[200];
   if (!rules_parse(&rules, rules_text ? rules_text : "", error, sizeof error)) {
-    say("btl_nearfield_rules: ", error);
+    print_notice("btl_nearfield_rules: ", error);
     return false;
   }
   if (!rules_parse_pairs(&rules, pairs_text ? pairs_text : "", error, sizeof error)) {
-    say("btl_nearfield_classes: ", error);
+    print_notice("btl_nearfield_classes: ", error);
     return false;
   }
-  return !rules_empty(&rules);
+  return !rules_are_empty(&rules);
 }
 
 static mca_btl_base_module_t** nf_init(int* n, bool progress_threads, bool mpi_threads) {
-  (void)progress_threads;  // always true: there are some that serve none of our messages
+  (void)progress_threads;  // always true: Open MPI has progress threads, but they serve none of our messages
   *n = 0;
   rules_free(&rules);
-  if (!parse()) return NULL;
+  if (!parse_parameters()) return NULL;
   if (mpi_threads) {
-    say("", "not made for MPI_THREAD_MULTIPLE");
+    print_notice("", "not made for MPI_THREAD_MULTIPLE");
     return NULL;
   }
   return modules_make(&rules, n);

@@ -1,4 +1,5 @@
-// The FIFO queue of deferred fragments. It registers for Open MPI's progress when the first one is sent.
+// The FIFO queue of deferred fragments. The first send registers a progress callback with Open MPI, which drains the
+// queue.
 #include "deferred.h"
 
 #include <opal/runtime/opal_progress.h>
@@ -25,7 +26,7 @@ static OBJ_CLASS_INSTANCE(deferred_t, mca_btl_base_descriptor_t, NULL, NULL);
 
 static struct deferred *head, **tail = &head;
 static int in_flight[CLASSES];
-static bool progressing;
+static bool is_progress_registered;
 
 bool is_deferred(const mca_btl_base_descriptor_t* fragment) {
   return ((const opal_object_t*)fragment)->obj_class == OBJ_CLASS(deferred_t);
@@ -57,24 +58,27 @@ void deferred_free(mca_btl_base_descriptor_t* fragment) {
   free(d);
 }
 
-// Completes the copy that vader sent; the sender of the deferred fragment has been notified already.
-static void copy_is_done(mca_btl_base_module_t* module, struct mca_btl_base_endpoint_t* endpoint,
-                         mca_btl_base_descriptor_t* copy, int status) {
+// Completion callback of the fragment that vader sends in place of a deferred one. Does nothing, because the callback
+// of the deferred fragment has been called already.
+static void ignore_completion(mca_btl_base_module_t* module, struct mca_btl_base_endpoint_t* endpoint,
+                              mca_btl_base_descriptor_t* copy, int status) {
   (void)module, (void)endpoint, (void)copy, (void)status;
 }
 
+// Copies a deferred fragment into a fragment of vader and sends that. Returns false if vader has none.
 static bool send_copy(struct deferred* d) {
   const uint32_t flags = (d->super.des_flags & MCA_BTL_DES_FLAGS_PRIORITY) | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
   mca_btl_base_descriptor_t* copy = vader->btl_alloc(vader, d->peer->vader, d->super.order, d->segment.seg_len, flags);
   if (!copy) return false;
   memcpy(copy->des_segments[0].seg_addr.pval, d->bytes, d->segment.seg_len);
-  copy->des_cbfunc = copy_is_done;
+  copy->des_cbfunc = ignore_completion;
   if (vader->btl_send(vader, d->peer->vader, copy, d->tag) >= 0) return true;
   vader->btl_free(vader, copy);
   return false;
 }
 
-static int progress(void) {
+// Progress callback: sends deferred fragments as long as vader has fragments. Returns the number sent.
+static int send_queued(void) {
   static bool inside;
   int done = 0;
   if (!head || inside) return 0;
@@ -95,8 +99,8 @@ static int progress(void) {
 int deferred_send(mca_btl_base_module_t* module, struct peer* peer, mca_btl_base_descriptor_t* fragment,
                   mca_btl_base_tag_t tag) {
   struct deferred* d = (struct deferred*)fragment;
-  if (!progressing && OPAL_SUCCESS != opal_progress_register(progress)) return OPAL_ERR_OUT_OF_RESOURCE;
-  progressing = true;
+  if (!is_progress_registered && OPAL_SUCCESS != opal_progress_register(send_queued)) return OPAL_ERR_OUT_OF_RESOURCE;
+  is_progress_registered = true;
   d->module = module;
   d->peer = peer;
   d->tag = tag;
@@ -107,8 +111,8 @@ int deferred_send(mca_btl_base_module_t* module, struct peer* peer, mca_btl_base
 }
 
 void deferred_finish(void) {
-  if (progressing) opal_progress_unregister(progress);
-  progressing = false;
+  if (is_progress_registered) opal_progress_unregister(send_queued);
+  is_progress_registered = false;
   while (head) {
     struct deferred* d = head;
     head = d->next;

@@ -1,20 +1,22 @@
-// Fragments in ordinary memory, for use when vader has none left.
+// Deferred fragments: fragments in ordinary memory, for use when vader has none left.
 //
-// All classes share the fragments of vader's module. If a send gets no fragment, pml/ob1 retries it whenever it makes
-// progress; but it retries an acknowledgement only when a fragment of its own class completes. If all fragments
-// belonged to another class, the acknowledgement would wait forever. So a class that gets no fragment is given a few of
-// our own. They are queued, and copied into vader's fragments when these are available again: a class is refused only
-// while a fragment of its own is in flight.
+// All classes share the fragments of vader's module. If a send gets no fragment, pml/ob1 retries the send whenever it
+// makes progress; but it retries an acknowledgement only when a fragment of the acknowledgement's class completes. If
+// all fragments belonged to other classes, the acknowledgement would wait forever. So a class that gets no fragment of
+// vader may allocate a few deferred ones. They are queued, and copied into vader's fragments when these are available
+// again: a class gets no fragment at all only while deferred ones of its own are in flight.
 #pragma once
 
 #include "peers.h"
 
-// Same as btl_alloc; returns NULL if the class has several in flight, or `size` is more than vader ever sends in one
-// piece. (btl_prepare_src needs no such replacement: no acknowledgement comes from there.)
+// Allocates a deferred fragment, as btl_alloc does. Returns NULL if the class has eight in flight, if `size` is more
+// than vader ever sends in one fragment, or if there is no memory. (btl_prepare_src needs no such replacement, because
+// it serves no acknowledgements.)
 mca_btl_base_descriptor_t* deferred_alloc(int class_index, uint8_t order, size_t size, uint32_t flags);
 bool is_deferred(const mca_btl_base_descriptor_t* fragment);
+// Queues a deferred fragment, as btl_send would send it. Returns OPAL_SUCCESS or an error.
 int deferred_send(mca_btl_base_module_t* module, struct peer* peer, mca_btl_base_descriptor_t* fragment,
                   mca_btl_base_tag_t tag);
 void deferred_free(mca_btl_base_descriptor_t* fragment);
-// Frees the fragments that remain at process end, when nothing is sent any more.
+// Frees the fragments that are still queued when MPI is finalised.
 void deferred_finish(void);

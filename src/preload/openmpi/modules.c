@@ -1,12 +1,12 @@
-// The class modules, which pml/ob1 and bml/r2 use, and their delegation to vader's module.
+// The class modules, which pml/ob1 and bml/r2 use and which delegate to vader's module.
 //
 // Life cycle: modules_make() runs in btl_init, before vader's module is known. At the first add_procs vader's module is
-// looked up and its add_procs replaced by one that uses the table of peers; from then on nobody else calls the
-// original. finalize restores it.
+// looked up and its btl_add_procs replaced by one that uses the table of peers; from then on only peers_resolve() calls
+// the original. finalize restores it.
 //
-// One-sided communication is not changed: osc/rdma requires one module that reaches everybody and has atomic
-// operations. The class modules hide theirs, and vader's module stays visible to it, for RDMA only (its exclusivity is
-// lower than the classes', so r2 never sends messages by it).
+// One-sided communication is not changed: osc/rdma requires one module that reaches every peer and has atomic
+// operations. The class modules hide their atomic operations, and vader's module stays visible to osc/rdma, for RDMA
+// only: its exclusivity is lower than that of the class modules, so r2 never sends messages by it.
 #include "modules.h"
 
 #include <opal/mca/btl/base/base.h>
@@ -26,7 +26,7 @@ typedef struct mca_btl_base_endpoint_t endpoint_t;
 static inline endpoint_t* vader_endpoint(endpoint_t* endpoint) { return ((struct peer*)endpoint)->vader; }
 static inline int class_of_module(const mca_btl_base_module_t* module) { return (int)(module - modules); }
 
-// ---- for every message
+// ---- called for every message
 
 static mca_btl_base_descriptor_t* nf_alloc(mca_btl_base_module_t* module, endpoint_t* endpoint, uint8_t order,
                                            size_t size, uint32_t flags) {
@@ -81,8 +81,8 @@ static int nf_get(mca_btl_base_module_t* module, endpoint_t* endpoint, void* loc
                         done, context, data);
 }
 
-// pml/ob1 lets the receiver read a message from the sender's memory only if the sender could register it. This flag
-// alone has no other use.
+// pml/ob1 lets the receiver read a message from the sender's memory only if the sender can register that memory. So the
+// registration fails for messages below the class's limit. ob1 uses MCA_BTL_REG_FLAG_REMOTE_READ alone only for this.
 static struct mca_btl_base_registration_handle_t* nf_register_mem(mca_btl_base_module_t* module, endpoint_t* endpoint,
                                                                   void* base, size_t size, uint32_t flags) {
   static char nothing_to_register;
@@ -114,22 +114,24 @@ static int class_of_proc(const opal_proc_t* proc) {
   return rules_class_of(rules, OPAL_PROC_MY_NAME.vpid, proc->proc_name.vpid, (uint16_t)proc->proc_flags);
 }
 
-static size_t min_nonzero(size_t wanted, size_t real) { return wanted && wanted < real ? wanted : real; }
+// Returns the limit of a class: `wanted`, at most vader's `real`; 0 means vader's.
+static size_t capped_limit(size_t wanted, size_t real) { return wanted && wanted < real ? wanted : real; }
 
-// Called repeatedly, because vader's module may change its limits while it adds processes (no CMA between user
-// namespaces).
+// Sets the attributes of a class module to vader's, with the limits of the class. Called repeatedly, because vader's
+// module may change its attributes while it adds processes (no CMA between user namespaces).
 static void copy_vader_limits(int class_index) {
   mca_btl_base_module_t* m = &modules[class_index];
   const struct limits* limits = &rules->limits[class_index];
-  m->btl_eager_limit = min_nonzero(limits->eager_limit, vader->btl_eager_limit);
-  // The first part of a long message must fit into one fragment.
-  m->btl_rndv_eager_limit = min_nonzero(limits->max_send_size, vader->btl_rndv_eager_limit);
-  m->btl_max_send_size = min_nonzero(limits->max_send_size, vader->btl_max_send_size);
+  m->btl_eager_limit = capped_limit(limits->eager_limit, vader->btl_eager_limit);
+  // The first fragment of a rendezvous must not exceed the class's maximum.
+  m->btl_rndv_eager_limit = capped_limit(limits->max_send_size, vader->btl_rndv_eager_limit);
+  m->btl_max_send_size = capped_limit(limits->max_send_size, vader->btl_max_send_size);
   m->btl_rdma_pipeline_send_length = vader->btl_rdma_pipeline_send_length;
   m->btl_rdma_pipeline_frag_size = vader->btl_rdma_pipeline_frag_size;
   m->btl_min_rdma_pipeline_size = vader->btl_min_rdma_pipeline_size;
   m->btl_latency = vader->btl_latency;
-  // ob1 requires modules by which it may read to have half of the bandwidth; it counts vader's, which it does not use.
+  // ob1 requires that the modules by which it reads have half of the total bandwidth, and counts vader's module as
+  // well, although it does not use it.
   m->btl_bandwidth = 2 * vader->btl_bandwidth;
   m->btl_flags = vader->btl_flags & ~(uint32_t)(MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
   m->btl_registration_handle_size = vader->btl_registration_handle_size;
@@ -146,22 +148,23 @@ static void copy_vader_limits(int class_index) {
     m->btl_register_mem = nf_register_mem;
     m->btl_deregister_mem = nf_deregister_mem;
   }
-  // Otherwise ob1 would have the sender write what the receiver was not allowed to read.
+  // Otherwise ob1 would let the sender write the messages that the receiver is not allowed to read.
   if (limits->single_copy_from) m->btl_min_rdma_pipeline_size = SIZE_MAX;
 }
 
-static int resolve(size_t n, opal_proc_t** procs) {
+// Adds new peers to the table, and updates everything that depends on the table. Returns OPAL_SUCCESS or an error.
+static int resolve_peers(size_t n, opal_proc_t** procs) {
   const int rc = peers_resolve(vader, vader_add_procs, n, procs, class_of_proc);
   for (int c = 0; c < CLASSES; ++c) copy_vader_limits(c);
   return OPAL_SUCCESS == rc ? upcall_set_peers(modules) : rc;
 }
 
-// vader's add_procs from now on: reports peers that are left to it; and, for one-sided communication, those of a class,
-// too.
+// Replaces vader's btl_add_procs. Returns endpoints for the peers that have no class, and for all peers if vader has
+// the operations that osc/rdma requires.
 static int chained_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints,
                              opal_bitmap_t* reachable) {
   (void)module;
-  const int rc = resolve(n, procs);
+  const int rc = resolve_peers(n, procs);
   for (size_t i = 0; i < n; ++i) {
     const struct peer* peer = OPAL_SUCCESS == rc ? peers_find(procs[i]) : NULL;
     const bool visible = peer && (peer->class_index < 0 || vader_has_one_sided());
@@ -175,7 +178,8 @@ static bool interpose_on_vader(void) {
   if (!find_vader()) return false;
   vader_add_procs = vader->btl_add_procs;
   vader->btl_add_procs = chained_add_procs;
-  // It is vader's function, so r2 calls it once: only vader's module has progress to make.
+  // The component has vader's progress function, which r2 calls once for both: only vader's module has progress to
+  // make.
   mca_btl_nearfield_component.btl_progress = vader_component->btl_progress;
   upcall_wrap_registered();
   return true;
@@ -185,7 +189,7 @@ static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** p
                         opal_bitmap_t* reachable) {
   for (size_t i = 0; i < n; ++i) endpoints[i] = NULL;
   if (!vader && !interpose_on_vader()) return OPAL_SUCCESS;
-  const int rc = resolve(n, procs);
+  const int rc = resolve_peers(n, procs);
   for (size_t i = 0; OPAL_SUCCESS == rc && i < n; ++i) {
     struct peer* peer = peers_find(procs[i]);
     if (!peer || peer->class_index != class_of_module(module)) continue;
@@ -195,7 +199,7 @@ static int nf_add_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** p
   return rc;
 }
 
-// r2 calls vader's own function for peers for which vader was visible.
+// Calls vader's btl_del_procs only for peers for which vader's module was not visible; for the others r2 calls it.
 static int nf_del_procs(mca_btl_base_module_t* module, size_t n, opal_proc_t** procs, endpoint_t** endpoints) {
   (void)module;
   (void)procs;
@@ -236,7 +240,7 @@ mca_btl_base_module_t** modules_make(const struct rules* from, int* n) {
   for (int c = 0; list && c < CLASSES; ++c) {
     modules[c] = (mca_btl_base_module_t){
         .btl_component = &mca_btl_nearfield_component,
-        .btl_eager_limit = 4096,  // until vader's is known; ob1 refuses 0
+        .btl_eager_limit = 4096,  // until vader's limit is known; ob1 refuses 0
         .btl_rndv_eager_limit = 4096,
         .btl_max_send_size = 4096,
         .btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH + 1,

@@ -1,4 +1,5 @@
-// One module per class, which interposes on vader's. The limits are the class's; vader's module moves all bytes.
+// One BTL module per class, which interposes on vader's module. Its limits are those of the class; vader's module moves
+// all bytes.
 #pragma once
 
 #include <opal/mca/btl/btl.h>

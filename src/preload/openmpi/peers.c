@@ -17,7 +17,7 @@ struct peer* peers_find(const opal_proc_t* proc) {
   return NULL;
 }
 
-static bool on_this_node(const opal_proc_t* proc) {
+static bool is_on_this_node(const opal_proc_t* proc) {
   return proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid && OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
 }
 
@@ -48,8 +48,8 @@ static int add_to_vader(mca_btl_base_module_t* vader, mca_btl_base_module_add_pr
   return rc;
 }
 
-// Assigns classes to a whole batch or to none: peers that are left to vader's module share its fragments with those of
-// a class, and have no deferred ones.
+// Assigns classes to all peers from `first` on, or to none of them: peers that are left to vader's module share its
+// fragments with those of a class, and have no deferred fragments.
 static void assign_classes(size_t first, class_of_fn* class_of) {
   static bool is_reported;
   if (!segments_locate(table + first, n_peers - first)) {
@@ -66,12 +66,12 @@ static void assign_classes(size_t first, class_of_fn* class_of) {
 int peers_resolve(mca_btl_base_module_t* vader, mca_btl_base_module_add_procs_fn_t vader_add_procs, size_t n,
                   opal_proc_t** procs, class_of_fn* class_of) {
   static int failed = OPAL_SUCCESS;
-  if (OPAL_SUCCESS != failed) return failed;  // adding them again would number its endpoints wrongly
+  if (OPAL_SUCCESS != failed) return failed;  // adding the peers again would number vader's endpoints wrongly
   opal_proc_t** fresh = calloc(n ? n : 1, sizeof *fresh);
   struct mca_btl_base_endpoint_t** endpoints = calloc(n ? n : 1, sizeof *endpoints);
   size_t n_fresh = 0;
   for (size_t i = 0; fresh && i < n; ++i)
-    if (on_this_node(procs[i]) && !peers_find(procs[i])) fresh[n_fresh++] = procs[i];
+    if (is_on_this_node(procs[i]) && !peers_find(procs[i])) fresh[n_fresh++] = procs[i];
   if (!fresh || !endpoints) {
     failed = OPAL_ERR_OUT_OF_RESOURCE;
   } else if (n_fresh) {

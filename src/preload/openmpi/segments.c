@@ -8,9 +8,9 @@
 #include "peers.h"
 #include "vader.h"
 
-// Finds the name of the file behind a peer's segment in what vader has published. The layout of that is private to the
-// component, so the name is searched for. Returns false if there is none.
-static bool segment_name(const char* published, size_t size, char* name, size_t name_size) {
+// Copies the name of the file behind a peer's segment out of the data that vader has published about the peer. Their
+// layout is private to vader, so the data are searched for the name. Returns false if they contain none.
+static bool find_segment_name(const char* published, size_t size, char* name, size_t name_size) {
   static const char mark[] = "vader_segment.";
   const char* found = size ? memmem(published, size, mark, sizeof mark - 1) : NULL;
   if (!found) return false;
@@ -21,6 +21,7 @@ static bool segment_name(const char* published, size_t size, char* name, size_t 
   return true;
 }
 
+// Returns the name of the file behind a peer's segment, which the caller frees; NULL if there is none.
 static char* published_name(const struct peer* peer) {
   const mca_base_component_t* component = &vader_component->btl_version;
   char *published = NULL, name[512];
@@ -28,12 +29,13 @@ static char* published_name(const struct peer* peer) {
   int rc;
   OPAL_MODEX_RECV(rc, component, &peer->proc->proc_name, (void**)&published, &size);
   if (OPAL_SUCCESS != rc) return NULL;
-  const bool found = segment_name(published, size, name, sizeof name);
+  const bool found = find_segment_name(published, size, name, sizeof name);
   free(published);
   return found ? strdup(name) : NULL;
 }
 
-// Parses a line of /proc/self/maps: 'begin-end flags offset device inode   path'.
+// Parses a line of /proc/self/maps, 'begin-end flags offset device inode   path', and adds the mapping to the peer
+// whose file it names.
 static void add_mapping(const char* line, struct peer** peers, char** names, size_t n) {
   unsigned long begin, end;
   const char* slash = strrchr(line, '/');
@@ -41,7 +43,7 @@ static void add_mapping(const char* line, struct peer** peers, char** names, siz
   const size_t length = strcspn(slash + 1, " \n");  // ' (deleted)' may follow
   for (size_t i = 0; i < n; ++i) {
     if (!names[i] || strlen(names[i]) != length || memcmp(names[i], slash + 1, length) != 0) continue;
-    // A mapping may be listed in several lines, in order of address.
+    // A segment may take several lines, in order of address.
     if (!peers[i]->begin) peers[i]->begin = begin;
     if (peers[i]->end && peers[i]->end != begin) peers[i]->begin = begin;
     peers[i]->end = end;

@@ -1,4 +1,4 @@
-// Finds where each peer's memory, which holds messages of vader, is mapped in this process.
+// Finds the addresses at which vader has mapped each peer's segment, which holds the peer's messages, in this process.
 #pragma once
 
 #include <stdbool.h>
@@ -6,5 +6,6 @@
 
 struct peer;  // peers.h
 
-// Sets `begin` and `end` of each peer. Returns false if they are not found for a reachable peer (sysv, XPMEM).
+// Sets `begin` and `end` of each peer, by /proc/self/maps. Returns false if the segment of a reachable peer is not
+// found (System V, XPMEM).
 bool segments_locate(struct peer** peers, size_t n);

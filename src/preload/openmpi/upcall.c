@@ -1,5 +1,5 @@
-// Maps the address of a message to the module of its sender's class: a search in the few mapped segments, which tries
-// the last hit first; nothing is searched if all peers are of one class.
+// Maps the address of a message to the module of its sender's class, by a binary search in the mapped segments. The
+// last hit is tried first, and there is no search if all peers are in one class.
 #include "upcall.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ struct segment {
 
 static struct segment* segments;  // sorted, disjoint
 static size_t n_segments;
-static struct segment last;          // the last hit; empty at first
-static mca_btl_base_module_t* only;  // not NULL: the module of all peers
+static struct segment last_hit;             // the segment of the last hit; empty at first
+static mca_btl_base_module_t* only_module;  // the module of all peers if they are in one class; else NULL
 static mca_btl_base_module_t* class_modules;
 static mca_btl_base_module_recv_cb_fn_t receivers[MCA_BTL_TAG_MAX];
 
@@ -33,8 +33,8 @@ static void add_segment(const struct peer* peer) {
 int upcall_set_peers(mca_btl_base_module_t* modules) {
   const int only_class = peers_only_class();
   class_modules = modules;
-  only = only_class < 0 ? NULL : &modules[only_class];
-  last = (struct segment){0, 0, NULL};
+  only_module = only_class < 0 ? NULL : &modules[only_class];
+  last_hit = (struct segment){0, 0, NULL};
   free(segments);
   n_segments = 0;
   segments = calloc(peers_count() + 1, sizeof *segments);
@@ -44,9 +44,10 @@ int upcall_set_peers(mca_btl_base_module_t* modules) {
   return OPAL_SUCCESS;
 }
 
-// ---- for every message
+// ---- called for every message
 
-static mca_btl_base_module_t* search(uintptr_t address) {
+// Returns the module of the segment that contains the address; vader's if there is none.
+static mca_btl_base_module_t* search_segments(uintptr_t address) {
   size_t low = 0, high = n_segments;
   while (low < high) {
     const size_t middle = (low + high) / 2;
@@ -56,26 +57,27 @@ static mca_btl_base_module_t* search(uintptr_t address) {
       high = middle;
   }
   if (low == n_segments || address < segments[low].begin) return vader;
-  last = segments[low];
-  return last.module;
+  last_hit = segments[low];
+  return last_hit.module;
 }
 
 static inline mca_btl_base_module_t* module_of(uintptr_t address) {
-  if (only) return only;
-  if (address - last.begin < last.end - last.begin) return last.module;
-  return search(address);
+  if (only_module) return only_module;
+  if (address - last_hit.begin < last_hit.end - last_hit.begin) return last_hit.module;
+  return search_segments(address);
 }
 
-static void translate(mca_btl_base_module_t* module, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t* message,
-                      void* data) {
+// The receiver that Open MPI calls in place of pml/ob1's: calls the latter with the module of the sender's class.
+static void receive_with_class_module(mca_btl_base_module_t* module, mca_btl_base_tag_t tag,
+                                      mca_btl_base_descriptor_t* message, void* data) {
   if (module == vader) module = module_of((uintptr_t)message->des_segments[0].seg_addr.pval);
   receivers[tag](module, tag, message, data);
 }
 
 void upcall_wrap(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiver) {
-  if (tag >= MCA_BTL_TAG_MAX || !receiver || receiver == translate) return;
+  if (tag >= MCA_BTL_TAG_MAX || !receiver || receiver == receive_with_class_module) return;
   receivers[tag] = receiver;
-  mca_btl_base_active_message_trigger[tag].cbfunc = translate;
+  mca_btl_base_active_message_trigger[tag].cbfunc = receive_with_class_module;
 }
 
 void upcall_wrap_registered(void) {
@@ -86,10 +88,10 @@ void upcall_wrap_registered(void) {
 
 void upcall_unwrap(void) {
   for (int tag = 0; tag < MCA_BTL_TAG_MAX; ++tag)
-    if (mca_btl_base_active_message_trigger[tag].cbfunc == translate)
+    if (mca_btl_base_active_message_trigger[tag].cbfunc == receive_with_class_module)
       mca_btl_base_active_message_trigger[tag].cbfunc = receivers[tag];
   free(segments);
   segments = NULL;
   n_segments = 0;
-  only = NULL;
+  only_module = NULL;
 }

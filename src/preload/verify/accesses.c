@@ -1,5 +1,5 @@
-// Keeps the histories of all bytes that the recorded thread has accessed since MPI_Init, in pages that are made when they
-// are first needed.
+// Stores the histories of all bytes that the recorded thread has accessed since MPI_Init, in a two-level table of pages
+// that are allocated at the first access.
 #define _GNU_SOURCE
 #include "accesses.h"
 
@@ -11,35 +11,36 @@
 
 enum { PAGE_BITS = 12, PAGE = 1 << PAGE_BITS, LEAF_BITS = 17, ROOT_BITS = 47 - LEAF_BITS - PAGE_BITS };
 
-// The histories of one page of the program's memory. For each byte, `history` is a hash of its earlier values and of how
-// often each was read; `reads` counts the reads of its present value.
+// The histories of one page of the program's memory. For each byte, `history` is a hash of the byte's earlier values
+// and of how often each of them was read; `reads` counts the reads of the present value.
 typedef struct {
   uint32_t history[PAGE], reads[PAGE];
 } page;
 
 static struct {
-  page*** root;  // by the highest bits of an address, then by the next ones
+  page*** root;  // indexed by the highest bits of an address, its elements by the next bits
   uintptr_t last;
   page* last_page;
 } shadow NF_STATE;
 static __thread int is_recorded;
 
-static void* zeroed(size_t bytes) {
+static void* map_zeroed(size_t bytes) {
   void* made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (made == MAP_FAILED) abort();
   return made;
 }
 
-// Returns the page of an address; NULL if there is none and `is_made` is 0.
-static page* page_of(uintptr_t address, int is_made) {
+// Returns the histories of the page that contains an address. If there are none yet, allocates them or, if
+// `may_allocate` is 0, returns NULL.
+static page* histories_of_page(uintptr_t address, int may_allocate) {
   uintptr_t number = address >> PAGE_BITS;
   if (number == shadow.last && shadow.last_page) return shadow.last_page;
-  if (!shadow.root) shadow.root = zeroed(sizeof(page**) << ROOT_BITS);
+  if (!shadow.root) shadow.root = map_zeroed(sizeof(page**) << ROOT_BITS);
   page*** leaf = &shadow.root[(number >> LEAF_BITS) & (((uintptr_t)1 << ROOT_BITS) - 1)];
-  if (!*leaf && !is_made) return NULL;
-  if (!*leaf) *leaf = zeroed(sizeof(page*) << LEAF_BITS);
+  if (!*leaf && !may_allocate) return NULL;
+  if (!*leaf) *leaf = map_zeroed(sizeof(page*) << LEAF_BITS);
   page** found = &(*leaf)[number & (((uintptr_t)1 << LEAF_BITS) - 1)];
-  if (!*found && is_made) *found = zeroed(sizeof(page));
+  if (!*found && may_allocate) *found = map_zeroed(sizeof(page));
   if (*found) shadow.last = number, shadow.last_page = *found;
   return *found;
 }
@@ -49,18 +50,18 @@ void nf_record_accesses(int whether) { is_recorded = whether; }
 // A part of a range of memory that lies in one page.
 typedef struct {
   uintptr_t address;
-  size_t first, count;  // the bytes of the page
-  page* of;
+  size_t first, count;  // offset of the first byte in the page, and number of bytes
+  page* of;             // the histories of the page
 } part;
 
-// Moves to the next part of the range that ends at `end`; the first call needs an empty part at the range's begin.
-// Returns 0 if there is no further part.
-static int next_part(part* at, uintptr_t end, int is_made) {
+// Advances `at` to the next part of the range that ends at `end`. The first call requires an empty part at the begin of
+// the range. Returns 0 if there is no further part.
+static int next_part(part* at, uintptr_t end, int may_allocate) {
   at->address += at->count;
   if (at->address >= end) return 0;
   at->first = at->address % PAGE;
   at->count = PAGE - at->first < end - at->address ? PAGE - at->first : end - at->address;
-  at->of = page_of(at->address, is_made);
+  at->of = histories_of_page(at->address, may_allocate);
   return 1;
 }
 
@@ -70,7 +71,8 @@ void nf_add_read(const void* data, size_t bytes) {
     for (size_t i = 0; i < at.count; ++i) ++at.of->reads[at.first + i];
 }
 
-static void overwrite(page* of, size_t first, size_t count, const unsigned char* values) {
+// Updates the histories of bytes that are about to get new values.
+static void record_overwrite(page* of, size_t first, size_t count, const unsigned char* values) {
   for (size_t i = first; i < first + count; ++i) {
     uint32_t mixed = (of->history[i] ^ (of->reads[i] << 8 | *values++)) * 0x9E3779B1u + 1;
     of->history[i] = mixed ^ mixed >> 15;
@@ -88,7 +90,8 @@ void nf_add_write(const void* data, size_t bytes) {
       step = 8 - (at.first + i) % 8;
       if (step > at.count - i) step = at.count - i;
       if (step == 8) __builtin_memcpy(&word, values + i, 8);
-      overwrite(at.of, at.first + i, step, nf_is_address(word) ? zeros : values + i);  // addresses differ between runs
+      record_overwrite(at.of, at.first + i, step,
+                       nf_is_address(word) ? zeros : values + i);  // addresses differ between runs
     }
   }
 }

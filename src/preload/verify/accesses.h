@@ -1,7 +1,8 @@
-// Records the history of each byte of a program's memory: the values that were written to it, in their order, and how
-// often each of them was read. Two runs in which every read sees the same write have the same histories, in whatever
-// order they access different bytes. A read that moves across a write of its byte changes a history even if both values
-// are the same. The compiler's hooks (src/preload/observe/hooks.cpp) and the layer of messages call these functions.
+// Records the history of each byte of a program's memory: the values that were written to the byte, in their order, and
+// how often each of them was read. Two runs in which every read sees the same write have the same histories, in
+// whatever order they access different bytes. A read that moves across a write of its byte changes a history even if
+// old and new value are the same. The compiler's hooks (src/preload/observe/hooks.cpp) and messages.c call these
+// functions.
 #pragma once
 
 #include <stddef.h>
@@ -12,7 +13,7 @@ extern "C" {
 
 // Records that these bytes are read.
 void nf_add_read(const void* data, size_t bytes);
-// Records that these bytes are about to be written. They must still have their old values.
+// Records that these bytes are about to be overwritten. They must still have their old values.
 void nf_add_write(const void* data, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,39 +1,39 @@
-// The program's clocks: each reading is a millisecond after the previous one, so that times which a program prints, or
-// on which its decisions depend, are the same in each run.
+// Replaces the program's clocks: each reading is a millisecond after the previous one, so that times which a program
+// prints, or on which its decisions depend, are the same in each run.
 #include <sys/time.h>
 #include <time.h>
 
 #include "verify.h"
 
-static double now(void) {
+static double next_reading_s(void) {
   static long readings NF_STATE;
   return 1e9 + 1e-3 * (double)++readings;
 }
 
-double MPI_Wtime(void) { return now(); }
-double __wrap_omp_get_wtime(void) { return now(); }
-clock_t __wrap_clock(void) { return (clock_t)((now() - 1e9) * CLOCKS_PER_SEC); }
+double MPI_Wtime(void) { return next_reading_s(); }
+double __wrap_omp_get_wtime(void) { return next_reading_s(); }
+clock_t __wrap_clock(void) { return (clock_t)((next_reading_s() - 1e9) * CLOCKS_PER_SEC); }
 
 time_t __wrap_time(time_t* where) {
-  time_t seconds = (time_t)now();
+  time_t seconds = (time_t)next_reading_s();
   if (where) *where = seconds;
   return seconds;
 }
 
 int __wrap_gettimeofday(struct timeval* where, void* zone) {
-  double seconds = now();
+  double seconds = next_reading_s();
   (void)zone;
   *where = (struct timeval){(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)};
   return 0;
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec* where) {
-  double seconds = now();
+  double seconds = next_reading_s();
   (void)clock;
   *where = (struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   return 0;
 }
 
 // std::chrono's clocks return nanoseconds.
-int64_t __wrap__ZNSt6chrono3_V212system_clock3nowEv(void) { return (int64_t)(now() * 1e9); }
-int64_t __wrap__ZNSt6chrono3_V212steady_clock3nowEv(void) { return (int64_t)(now() * 1e9); }
+int64_t __wrap__ZNSt6chrono3_V212system_clock3nowEv(void) { return (int64_t)(next_reading_s() * 1e9); }
+int64_t __wrap__ZNSt6chrono3_V212steady_clock3nowEv(void) { return (int64_t)(next_reading_s() * 1e9); }

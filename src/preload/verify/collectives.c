@@ -1,5 +1,5 @@
-// At collectives both versions of the program must have the same state, so memory is checked there; but not at a
-// barrier, which loops may pass.
+// Checks memory at each collective, because both versions of the program must then have the same state; but not at a
+// barrier, across which a rewrite may move loops.
 #include "verify.h"
 
 #define NF_COLLECTIVE(name, parameters, arguments) \

@@ -3,39 +3,41 @@
 
 #include "verify.h"
 
-static uint64_t mixed(uint64_t hash, uint64_t word) {
+static uint64_t mix_word(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
   return hash ^ hash >> 29;
 }
 
-void nf_add(nf_digest* digest, const void* data, size_t bytes) {
+void nf_digest_add(nf_digest* digest, const void* data, size_t bytes) {
   const unsigned char* at = data;
   while (bytes && digest->bytes % 8) {
     digest->unread |= (uint64_t)*at++ << 8 * (digest->bytes++ % 8), --bytes;
-    if (digest->bytes % 8 == 0) digest->hash = mixed(digest->hash, digest->unread), digest->unread = 0;
+    if (digest->bytes % 8 == 0) digest->hash = mix_word(digest->hash, digest->unread), digest->unread = 0;
   }
   digest->bytes += bytes;
   for (; bytes >= 8; at += 8, bytes -= 8) {
     uint64_t word;
     memcpy(&word, at, 8);
-    digest->hash = mixed(digest->hash, word);
+    digest->hash = mix_word(digest->hash, word);
   }
   for (size_t i = 0; i < bytes; ++i) digest->unread |= (uint64_t)at[i] << 8 * i;
 }
 
-uint64_t nf_hash_of(const nf_digest* digest) { return mixed(mixed(digest->hash, digest->unread), digest->bytes); }
+uint64_t nf_digest_hash(const nf_digest* digest) {
+  return mix_word(mix_word(digest->hash, digest->unread), digest->bytes);
+}
 
-// Addresses of programs, libraries and stacks lie in this range on Linux; as doubles such words are denormal, below
-// 1e-309.
+// Addresses of programs, libraries and stacks lie in this range on Linux. Read as doubles, such words are denormal,
+// below 1e-309, so they are rarely a program's numbers.
 int nf_is_address(uint64_t word) { return word >= 0x550000000000u && word <= 0x7fffffffffffu; }
 
-void nf_add_memory(nf_digest* digest, const void* data, size_t bytes) {
+void nf_digest_add_memory(nf_digest* digest, const void* data, size_t bytes) {
   const unsigned char* at = data;
   for (; bytes >= 8; at += 8, bytes -= 8) {
     uint64_t word;
     memcpy(&word, at, 8);
-    digest->hash = mixed(digest->hash, nf_is_address(word) ? 0 : word);
+    digest->hash = mix_word(digest->hash, nf_is_address(word) ? 0 : word);
     digest->bytes += 8;
   }
-  nf_add(digest, at, bytes);
+  nf_digest_add(digest, at, bytes);
 }

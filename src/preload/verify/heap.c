@@ -1,5 +1,6 @@
 // The program's heap: zeroed blocks at the same addresses in each run, in one range of memory. The linker redirects the
-// program's own calls of malloc and related functions here (--wrap); C libraries allocate from their own heap.
+// program's own calls of malloc and related functions to this file (--wrap); libraries allocate from the C library's
+// heap.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -13,10 +14,10 @@ enum { HEADER = 64, CLASSES = 48, PAGE = 4096 };
 #define BASE ((char*)0x100000000000)  // far from where Linux puts programs, libraries and stacks
 
 typedef struct block {
-  size_t bytes, capacity, padding;  // `padding`: inserted before the block by a larger alignment
+  size_t bytes, capacity, padding;  // `padding`: bytes in front of the data, for an alignment of more than HEADER
   unsigned serial;
   int is_live;
-  struct block* next;  // in the class's free list
+  struct block* next;  // in the free list of the size class
 } block;
 
 static struct {
@@ -44,7 +45,7 @@ static void open_heap(void) {
 
 static int class_of(size_t bytes) { return 64 - __builtin_clzl(bytes | 1); }
 
-static block* taken(size_t bytes) {
+static block* take_block(size_t bytes) {
   for (block** at = &heap->free_blocks[class_of(bytes)]; *at; at = &(*at)->next) {
     block* found = *at;
     if (found->capacity < bytes) continue;
@@ -59,18 +60,18 @@ static block* taken(size_t bytes) {
   return made;
 }
 
-static void* allocated(size_t bytes, size_t alignment) {
+static void* allocate(size_t bytes, size_t alignment) {
   if (!heap) open_heap();
   if (alignment < HEADER) alignment = HEADER;
   pthread_mutex_lock(&heap->mutex);
-  block* found = taken(bytes + alignment - HEADER);
+  block* found = take_block(bytes + alignment - HEADER);
   if (found) {
     char* data = (char*)found + HEADER;
     found->padding = -(uintptr_t)data % alignment;
     found->bytes = bytes;
     found->serial = ++heap->serial;
     found->is_live = 1;
-    if (found->padding) {  // the header is located from the data
+    if (found->padding) {  // block_of() looks for a header in front of the data
       block* copy = (block*)(data + found->padding - HEADER);
       *copy = *found;
     }
@@ -80,14 +81,14 @@ static void* allocated(size_t bytes, size_t alignment) {
   return found ? (char*)found + HEADER + found->padding : NULL;
 }
 
-static int is_ours(const void* data) { return heap && (char*)data >= BASE && (char*)data < heap->end; }
+static int is_in_heap(const void* data) { return heap && (char*)data >= BASE && (char*)data < heap->end; }
 
 static block* block_of(void* data) {
   block* found = (block*)((char*)data - HEADER);
   return (block*)((char*)found - found->padding);
 }
 
-static void released(void* data) {
+static void release(void* data) {
   block* found = block_of(data);
   if (!found->is_live) return;
   nf_check_freed(data, found->bytes, found->serial);
@@ -108,50 +109,50 @@ void nf_each_block(void (*visit)(const void* data, size_t bytes, unsigned serial
   }
 }
 
-void* __wrap_malloc(size_t bytes) { return allocated(bytes, HEADER); }
+void* __wrap_malloc(size_t bytes) { return allocate(bytes, HEADER); }
 
 void* __wrap_calloc(size_t count, size_t bytes) {
   size_t all;
-  return __builtin_mul_overflow(count, bytes, &all) ? NULL : allocated(all, HEADER);
+  return __builtin_mul_overflow(count, bytes, &all) ? NULL : allocate(all, HEADER);
 }
 
 void __wrap_free(void* data) {
-  if (is_ours(data)) {
-    released(data);
+  if (is_in_heap(data)) {
+    release(data);
   } else {
     __real_free(data);
   }
 }
 
 void* __wrap_realloc(void* data, size_t bytes) {
-  if (data && !is_ours(data)) return __real_realloc(data, bytes);
-  void* made = allocated(bytes, HEADER);
+  if (data && !is_in_heap(data)) return __real_realloc(data, bytes);
+  void* made = allocate(bytes, HEADER);
   if (!made || !data) return made;
   size_t before = block_of(data)->bytes;
   memcpy(made, data, before < bytes ? before : bytes);
-  released(data);
+  release(data);
   return made;
 }
 
-void* __wrap_aligned_alloc(size_t alignment, size_t bytes) { return allocated(bytes, alignment); }
-void* __wrap_memalign(size_t alignment, size_t bytes) { return allocated(bytes, alignment); }
-void* __wrap__mm_malloc(size_t bytes, size_t alignment) { return allocated(bytes, alignment); }
+void* __wrap_aligned_alloc(size_t alignment, size_t bytes) { return allocate(bytes, alignment); }
+void* __wrap_memalign(size_t alignment, size_t bytes) { return allocate(bytes, alignment); }
+void* __wrap__mm_malloc(size_t bytes, size_t alignment) { return allocate(bytes, alignment); }
 void __wrap__mm_free(void* data) { __wrap_free(data); }
 
 int __wrap_posix_memalign(void** data, size_t alignment, size_t bytes) {
-  void* made = allocated(bytes, alignment);
+  void* made = allocate(bytes, alignment);
   if (made) *data = made;
   return made ? 0 : ENOMEM;
 }
 
-// C++'s operators new and delete. A C++ library frees what the program has allocated and vice versa, so these replace
-// the library's own.
-void* _Znwm(size_t bytes) { return allocated(bytes, HEADER); }
-void* _Znam(size_t bytes) { return allocated(bytes, HEADER); }
-void* _ZnwmRKSt9nothrow_t(size_t bytes, void* tag) { return (void)tag, allocated(bytes, HEADER); }
-void* _ZnamRKSt9nothrow_t(size_t bytes, void* tag) { return (void)tag, allocated(bytes, HEADER); }
-void* _ZnwmSt11align_val_t(size_t bytes, size_t alignment) { return allocated(bytes, alignment); }
-void* _ZnamSt11align_val_t(size_t bytes, size_t alignment) { return allocated(bytes, alignment); }
+// C++'s operators new and delete. A C++ library frees blocks that the program has allocated and vice versa, so these
+// definitions replace the library's own.
+void* _Znwm(size_t bytes) { return allocate(bytes, HEADER); }
+void* _Znam(size_t bytes) { return allocate(bytes, HEADER); }
+void* _ZnwmRKSt9nothrow_t(size_t bytes, void* tag) { return (void)tag, allocate(bytes, HEADER); }
+void* _ZnamRKSt9nothrow_t(size_t bytes, void* tag) { return (void)tag, allocate(bytes, HEADER); }
+void* _ZnwmSt11align_val_t(size_t bytes, size_t alignment) { return allocate(bytes, alignment); }
+void* _ZnamSt11align_val_t(size_t bytes, size_t alignment) { return allocate(bytes, alignment); }
 void _ZdlPv(void* data) { __wrap_free(data); }
 void _ZdaPv(void* data) { __wrap_free(data); }
 void _ZdlPvm(void* data, size_t bytes) { (void)bytes, __wrap_free(data); }

@@ -1,5 +1,5 @@
-// A rank's log, and digests of its memory at each check: the heap's blocks, the stack arrays that the program has
-// registered, and its static variables. After each 2 GiB only every second of the places so far is checked.
+// A rank's log, and the digests of its memory at each check: of the heap's blocks, the registered stack arrays and the
+// static variables. Each time that 2 GiB have been hashed, the number of further checks is halved.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
@@ -23,14 +23,15 @@ static struct {
 
 extern char __data_start[], _edata[], __bss_start[], _end[], __start_nf_state[], __stop_nf_state[];
 
-static const char* folder(void) { return getenv("NEARFIELD_VERIFY"); }
+static const char* log_folder(void) { return getenv("NEARFIELD_VERIFY"); }
 
-// The rank's output goes to files of its own, since the order in which a launcher prints lines of several ranks varies.
-__attribute__((constructor)) static void keep_output(void) {
+// Redirects the rank's output to files of its own, since the order in which a launcher prints the lines of several
+// ranks varies.
+__attribute__((constructor)) static void redirect_output(void) {
   static const char* const names[] = {"stdout", "stderr"};
-  for (int i = 0; folder() && i < 2; ++i) {
+  for (int i = 0; log_folder() && i < 2; ++i) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s.%ld", folder(), names[i], (long)getpid());
+    snprintf(path, sizeof path, "%s/%s.%ld", log_folder(), names[i], (long)getpid());
     int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (file < 0) continue;
     dup2(file, i + 1);
@@ -40,8 +41,8 @@ __attribute__((constructor)) static void keep_output(void) {
 
 void nf_open_log(int rank) {
   char path[4096];
-  if (!folder()) return;
-  snprintf(path, sizeof path, "%s/log.%d", folder(), rank);
+  if (!log_folder()) return;
+  snprintf(path, sizeof path, "%s/log.%d", log_folder(), rank);
   state.file = fopen(path, "we");
   state.stride = 1;
   nf_log("process %ld", (long)getpid());
@@ -65,25 +66,25 @@ void nf_log(const char* format, ...) {
 
 static void check_block(const void* data, size_t bytes, unsigned serial) {
   nf_digest digest = {0, 0, 0};
-  nf_add_memory(&digest, data, bytes);
+  nf_digest_add_memory(&digest, data, bytes);
   state.hashed += bytes;
-  nf_log("block %u %zu %016lx %016lx", serial, bytes, nf_hash_of(&digest), nf_hash_histories(data, bytes));
+  nf_log("block %u %zu %016lx %016lx", serial, bytes, nf_digest_hash(&digest), nf_hash_histories(data, bytes));
 }
 
-static void check_named(const char* name, const char* data, size_t bytes) {
+static void check_array(const char* name, const char* data, size_t bytes) {
   nf_digest digest = {0, 0, 0};
-  nf_add_memory(&digest, data, bytes);
+  nf_digest_add_memory(&digest, data, bytes);
   state.hashed += bytes;
-  nf_log("array %s %zu %016lx %016lx", name, bytes, nf_hash_of(&digest), nf_hash_histories(data, bytes));
+  nf_log("array %s %zu %016lx %016lx", name, bytes, nf_digest_hash(&digest), nf_hash_histories(data, bytes));
 }
 
-// Static variables, except those of these files, which are contiguous.
+// Logs the digest of a section of static variables, without those of this layer (NF_STATE), which are contiguous.
 static void check_static(const char* from, const char* to) {
   if (from <= __start_nf_state && __stop_nf_state <= to) {
-    check_named("static", from, (size_t)(__start_nf_state - from));
+    check_array("static", from, (size_t)(__start_nf_state - from));
     from = __stop_nf_state;
   }
-  check_named("static", from, (size_t)(to - from));
+  check_array("static", from, (size_t)(to - from));
 }
 
 void nf_check_memory(const char* where) {
@@ -91,14 +92,14 @@ void nf_check_memory(const char* where) {
   nf_log("place %s", where);
   nf_each_block(check_block);
   for (int i = 0; i < state.array_count; ++i)
-    check_named(state.arrays[i].name, state.arrays[i].data, state.arrays[i].bytes);
+    check_array(state.arrays[i].name, state.arrays[i].data, state.arrays[i].bytes);
   check_static(__data_start, _edata);
   check_static(__bss_start, _end);
   if (state.hashed > FEW_BYTES) state.stride *= 2, state.hashed = 0;
 }
 
 void nf_check_freed(const void* data, size_t bytes, unsigned serial) {
-  enum { SMALL = 256 };  // strings and objects are short-lived; they are checked at the places
+  enum { SMALL = 256 };  // bytes; shorter blocks, such as strings and objects, are checked only by nf_check_memory()
   if (!state.file || bytes < SMALL) return;
   nf_log("place free");
   check_block(data, bytes, serial);

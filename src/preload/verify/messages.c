@@ -1,13 +1,13 @@
-// Payloads of messages, and blocking sends and receives. Each message is added to the digest of its stream: all
-// messages to one rank with one tag. So neither the order between streams nor the division of a stream into messages
-// matters. Received data needs no digest of its own: another rank has sent it, and its destination is checked in
-// memory.
+// Payloads of messages, and blocking sends and receives. Each message that is sent is added to the digest of its
+// stream, which consists of all messages to one rank with one tag. So neither the order of messages of different
+// streams nor the division of a stream into messages matters. Received data need no digest of their own: another rank
+// has sent them, and the memory that they are written to is checked.
 #include <stdlib.h>
 #include <string.h>
 
 #include "verify.h"
 
-enum { LOGGED = 10000 };  // messages per stream; beyond that only the sum is logged
+enum { LOGGED = 10000 };  // a stream's digest is logged after each of its first LOGGED messages, and at the end
 
 typedef struct stream {
   struct stream* next;
@@ -33,6 +33,7 @@ static stream* stream_of(int peer, int tag) {
   return streams = made;
 }
 
+// Returns the rank in MPI_COMM_WORLD of a rank of `comm`; for an intercommunicator `peer` itself.
 static int world_rank(int peer, MPI_Comm comm) {
   MPI_Group group, world;
   int is_inter, found;
@@ -62,9 +63,9 @@ nf_payload nf_payload_of(const void* buffer, int count, MPI_Datatype type) {
   return made;
 }
 
-static void add(nf_digest* digest, const nf_payload* payload) {
+static void add_payload(nf_digest* digest, const nf_payload* payload) {
   if (!payload->is_packed) {
-    nf_add(digest, payload->data, payload->bytes);
+    nf_digest_add(digest, payload->data, payload->bytes);
     return;
   }
   int size, at = 0;
@@ -72,14 +73,14 @@ static void add(nf_digest* digest, const nf_payload* payload) {
   char* packed = __real_malloc((size_t)size);
   if (!packed) abort();
   PMPI_Pack(payload->buffer, payload->count, payload->type, packed, size, &at, MPI_COMM_SELF);
-  nf_add(digest, packed, (size_t)at);
+  nf_digest_add(digest, packed, (size_t)at);
   __real_free(packed);
 }
 
 uint64_t nf_payload_hash(const nf_payload* payload) {
   nf_digest digest = {0, 0, 0};
-  add(&digest, payload);
-  return nf_hash_of(&digest);
+  add_payload(&digest, payload);
+  return nf_digest_hash(&digest);
 }
 
 void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
@@ -89,7 +90,7 @@ void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
     add_access(payload->data, payload->bytes);
     return;
   }
-  // Which bytes belong to the type is what MPI_Unpack writes.
+  // The bytes that belong to the type are those that MPI_Unpack writes.
   int size, at = 0;
   PMPI_Pack_size(payload->count, payload->type, MPI_COMM_SELF, &size);
   char *packed = __real_malloc((size_t)size), *mask = __real_calloc(1, payload->span);
@@ -106,14 +107,14 @@ void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
 }
 
 static void log_stream(const stream* of) {
-  nf_log("sent %d %d %lu %016lx", of->peer, of->tag, of->digest.bytes, nf_hash_of(&of->digest));
+  nf_log("sent %d %d %lu %016lx", of->peer, of->tag, of->digest.bytes, nf_digest_hash(&of->digest));
 }
 
-void nf_sent(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
+void nf_record_send(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
   if (peer == MPI_PROC_NULL) return;
   nf_payload payload = nf_payload_of(buffer, count, type);
   stream* found = stream_of(world_rank(peer, comm), tag);
-  add(&found->digest, &payload);
+  add_payload(&found->digest, &payload);
   nf_add_message(&payload, peer, 0);
   if (++found->messages <= LOGGED) log_stream(found);
 }
@@ -122,17 +123,17 @@ static void log_streams(void) {
   for (const stream* at = streams; at; at = at->next) log_stream(at);
 }
 
-static int begun(int result) {
+static int begin_log(int result) {
   int rank;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   nf_open_log(rank);
   return result;
 }
 
-int MPI_Init(int* argc, char*** argv) { return begun(PMPI_Init(argc, argv)); }
+int MPI_Init(int* argc, char*** argv) { return begin_log(PMPI_Init(argc, argv)); }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return begun(PMPI_Init_thread(argc, argv, required, provided));
+  return begin_log(PMPI_Init_thread(argc, argv, required, provided));
 }
 
 int MPI_Finalize(void) {
@@ -146,16 +147,18 @@ int MPI_Finalize(void) {
 
 typedef int (*sending)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 
-static int sent(sending how, const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
+// Logs a message, sends it by the nonblocking function `how`, and waits for the end of the send.
+static int send_and_wait(sending how, const void* buffer, int count, MPI_Datatype type, int peer, int tag,
+                         MPI_Comm comm) {
   MPI_Request request;
-  nf_sent(buffer, count, type, peer, tag, comm);
+  nf_record_send(buffer, count, type, peer, tag, comm);
   int result = how(buffer, count, type, peer, tag, comm, &request);
   return result == MPI_SUCCESS ? nf_wait(&request, MPI_STATUS_IGNORE) : result;
 }
 
 #define NF_SEND(name, really)                                                                          \
   int MPI_##name(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) { \
-    return sent(really, buffer, count, type, peer, tag, comm);                                         \
+    return send_and_wait(really, buffer, count, type, peer, tag, comm);                                \
   }
 NF_SEND(Send, nf_is_synchronous() ? PMPI_Issend : PMPI_Isend)
 NF_SEND(Ssend, PMPI_Issend)
@@ -174,7 +177,7 @@ int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type
                  int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status) {
   MPI_Request send, receive;
   nf_payload payload = nf_payload_of(buffer, count, type);
-  nf_sent(send_buffer, send_count, send_type, to, send_tag, comm);
+  nf_record_send(send_buffer, send_count, send_type, to, send_tag, comm);
   nf_add_message(&payload, from, 1);
   PMPI_Isend(send_buffer, send_count, send_type, to, send_tag, comm, &send);
   PMPI_Irecv(buffer, count, type, from, tag, comm, &receive);
@@ -185,7 +188,7 @@ int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type
 int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int send_tag, int from, int tag,
                          MPI_Comm comm, MPI_Status* status) {
   nf_payload payload = nf_payload_of(buffer, count, type);
-  nf_sent(buffer, count, type, to, send_tag, comm);
+  nf_record_send(buffer, count, type, to, send_tag, comm);
   nf_add_message(&payload, from, 1);
   return PMPI_Sendrecv_replace(buffer, count, type, to, send_tag, from, tag, comm, status);
 }

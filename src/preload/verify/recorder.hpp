@@ -1,5 +1,5 @@
-// The recorder behind the compiler's hooks (src/preload/observe/hook.hpp) in programs that `rewrite --verify` compares:
-// it adds each access to the histories of its bytes (accesses.h).
+// The recorder that the compiler's hooks (src/preload/observe/hook.hpp) call in programs that `rewrite --verify`
+// compares: adds each memory access to the histories of the accessed bytes (accesses.h).
 #pragma once
 
 #include "preload/verify/accesses.h"

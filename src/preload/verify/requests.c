@@ -1,19 +1,20 @@
-// Nonblocking sends and receives. Forbidden accesses before completion show in every run: a receive goes to separate
-// memory and is copied into the buffer only when the program has waited for it, so that a program which reads early
-// reads old data; and a write to a buffer that is being sent is reported.
+// Nonblocking sends and receives. Makes forbidden accesses before completion visible in every run: a receive goes to a
+// separate buffer, which is copied into the program's buffer only when the program has waited for the receive, so that
+// a program which reads too early reads old data; and a write to a buffer that is being sent is logged.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "verify.h"
 
+// A nonblocking operation, from its call to the end of the program's wait for it.
 typedef struct pending {
   struct pending* next;
   MPI_Request request;
-  const MPI_Request* variable;  // handles are not unique: MPICH uses one for all completed sends
+  const MPI_Request* variable;  // the program's, because handles are not unique: MPICH has one for all completed sends
   nf_payload payload;
-  char* arrived;  // of a receive: a buffer as long as the payload's span
-  uint64_t before;
+  char* arrived;    // of a receive: the separate buffer, as long as the payload's span; NULL for a send
+  uint64_t before;  // hash of the payload when the operation started
   int is_persistent, is_started, peer, tag;
   MPI_Comm comm;
 } pending;
@@ -23,7 +24,7 @@ static pending* all_pending NF_STATE;  // oldest first
 void* __real_malloc(size_t);
 void __real_free(void*);
 
-static pending* added(const pending* what) {
+static pending* add_pending(const pending* what) {
   pending** end = &all_pending;
   while (*end) end = &(*end)->next;
   *end = __real_malloc(sizeof **end);
@@ -34,7 +35,7 @@ static pending* added(const pending* what) {
   return *end;
 }
 
-static void removed(pending* what) {
+static void remove_pending(pending* what) {
   for (pending** at = &all_pending; *at; at = &(*at)->next) {
     if (*at != what) continue;
     *at = what->next;
@@ -50,11 +51,11 @@ void nf_check_requests(void) {
     if (all_pending->is_started)
       nf_log("wrong the program never waited for %s with tag %d", all_pending->arrived ? "a receive" : "a send",
              all_pending->tag);
-    removed(all_pending);
+    remove_pending(all_pending);
   }
 }
 
-static pending* find(const MPI_Request* variable) {
+static pending* find_pending(const MPI_Request* variable) {
   pending* found = NULL;
   if (*variable == MPI_REQUEST_NULL) return NULL;
   for (pending* at = all_pending; at; at = at->next) {
@@ -65,21 +66,23 @@ static pending* find(const MPI_Request* variable) {
   return found;
 }
 
+// Returns the buffer to pass to MPI for a receive.
 static void* receive_buffer(const pending* of) {
   return of->arrived ? of->arrived + ((char*)of->payload.buffer - of->payload.data) : of->payload.buffer;
 }
 
-static void start(pending* what) {
+static void start_pending(pending* what) {
   what->is_started = 1;
   what->before = nf_payload_hash(&what->payload);
   if (what->arrived) {
     memcpy(what->arrived, what->payload.data, what->payload.span);
   } else {
-    nf_sent(what->payload.buffer, what->payload.count, what->payload.type, what->peer, what->tag, what->comm);
+    nf_record_send(what->payload.buffer, what->payload.count, what->payload.type, what->peer, what->tag, what->comm);
   }
 }
 
-static void deliver(const pending* what) {
+// Copies what a receive has written to the separate buffer into the program's buffer.
+static void deliver_receive(const pending* what) {
   const nf_payload* to = &what->payload;
   nf_add_message(to, what->peer, 1);
   if (!to->is_packed) {
@@ -96,14 +99,14 @@ static void deliver(const pending* what) {
   __real_free(packed);
 }
 
-static void complete(pending* what) {
+static void complete_pending(pending* what) {
   if (!what || !what->is_started) return;
   what->is_started = 0;
   if (nf_payload_hash(&what->payload) != what->before)
     nf_log("wrong the program wrote to the buffer of %s with tag %d before it was done",
            what->arrived ? "a receive" : "a send", what->tag);
-  if (what->arrived) deliver(what);
-  if (!what->is_persistent) removed(what);
+  if (what->arrived) deliver_receive(what);
+  if (!what->is_persistent) remove_pending(what);
 }
 
 static pending new_pending(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
@@ -114,15 +117,15 @@ static pending* new_receive(void* buffer, int count, MPI_Datatype type, int peer
   pending made = new_pending(buffer, count, type, peer, tag, comm);
   made.arrived = __real_malloc(made.payload.span + 1);
   if (!made.arrived) abort();
-  return added(&made);
+  return add_pending(&made);
 }
 
-static int posted(pending* what, MPI_Request* request, int result) {
-  pending* lost = find(request);  // a send for which the program has never waited
-  if (lost && lost->variable == request && !lost->arrived) removed(lost);
+static int set_request(pending* what, MPI_Request* request, int result) {
+  pending* lost = find_pending(request);  // an earlier send for which the program has never waited
+  if (lost && lost->variable == request && !lost->arrived) remove_pending(lost);
   what->request = *request;
   what->variable = request;
-  if (result != MPI_SUCCESS) removed(what);
+  if (result != MPI_SUCCESS) remove_pending(what);
   return result;
 }
 
@@ -132,9 +135,9 @@ static int send(sending how, int is_persistent, const void* buffer, int count, M
                 MPI_Comm comm, MPI_Request* request) {
   pending made = new_pending(buffer, count, type, peer, tag, comm);
   made.is_persistent = is_persistent;
-  pending* what = added(&made);
-  if (!is_persistent) start(what);
-  return posted(what, request, how(buffer, count, type, peer, tag, comm, request));
+  pending* what = add_pending(&made);
+  if (!is_persistent) start_pending(what);
+  return set_request(what, request, how(buffer, count, type, peer, tag, comm, request));
 }
 
 #define NF_SEND(name, really, is_persistent)                                                         \
@@ -153,41 +156,41 @@ NF_SEND(Bsend_init, PMPI_Bsend_init, 1)
 
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
   pending* what = new_receive(buffer, count, type, peer, tag, comm);
-  start(what);
-  return posted(what, request, PMPI_Irecv(receive_buffer(what), count, type, peer, tag, comm, request));
+  start_pending(what);
+  return set_request(what, request, PMPI_Irecv(receive_buffer(what), count, type, peer, tag, comm, request));
 }
 
 int MPI_Recv_init(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
   pending* what = new_receive(buffer, count, type, peer, tag, comm);
   what->is_persistent = 1;
-  return posted(what, request, PMPI_Recv_init(receive_buffer(what), count, type, peer, tag, comm, request));
+  return set_request(what, request, PMPI_Recv_init(receive_buffer(what), count, type, peer, tag, comm, request));
 }
 
 int MPI_Start(MPI_Request* request) {
-  pending* what = find(request);
-  if (what) start(what);
+  pending* what = find_pending(request);
+  if (what) start_pending(what);
   return PMPI_Start(request);
 }
 
 int MPI_Startall(int count, MPI_Request requests[]) {
   for (int i = 0; i < count; ++i) {
-    pending* what = find(&requests[i]);
-    if (what) start(what);
+    pending* what = find_pending(&requests[i]);
+    if (what) start_pending(what);
   }
   return PMPI_Startall(count, requests);
 }
 
 int MPI_Request_free(MPI_Request* request) {
-  pending* what = find(request);
+  pending* what = find_pending(request);
   if (what && !what->is_started) {
-    removed(what);
+    remove_pending(what);
   } else if (what) {
-    what->request = MPI_REQUEST_NULL;  // its memory is still needed
+    what->request = MPI_REQUEST_NULL;  // MPI still uses the operation's buffer
   }
   return PMPI_Request_free(request);
 }
 
-// Waiting for messages yields the processor to other ranks, which may outnumber the processors.
+// Repeats `call` until `is_done`. Between calls, yields the processor, since ranks may outnumber processors.
 #define NF_REPEAT(call, is_done) \
   int result = call;             \
   while (result == MPI_SUCCESS && !(is_done)) sched_yield(), result = call
@@ -199,16 +202,16 @@ int nf_wait(MPI_Request* request, MPI_Status* status) {
 }
 
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
-  pending* what = find(request);
+  pending* what = find_pending(request);
   int result = nf_wait(request, status);
-  complete(what);
+  complete_pending(what);
   return result;
 }
 
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  pending* what = find(request);
+  pending* what = find_pending(request);
   int result = PMPI_Test(request, flag, status);
-  if (*flag) complete(what);
+  if (*flag) complete_pending(what);
   return result;
 }
 
@@ -216,13 +219,14 @@ int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
 static pending** find_all(int count, MPI_Request requests[]) {
   pending** found = __real_malloc(sizeof *found * (size_t)(count + 1));
   if (!found) abort();
-  for (int i = 0; i < count; ++i) found[i] = find(&requests[i]);
+  for (int i = 0; i < count; ++i) found[i] = find_pending(&requests[i]);
   return found;
 }
 
-// Completes the elements of `found` with the indices in `which`, or the first ones if `which` is null.
+// Completes `count` elements of `found`, those with the indices in `which`, or the first ones if `which` is null. Frees
+// `found`.
 static void complete_all(pending** found, int count, const int* which) {
-  for (int i = 0; i < count; ++i) complete(found[which ? which[i] : i]);
+  for (int i = 0; i < count; ++i) complete_pending(found[which ? which[i] : i]);
   __real_free(found);
 }
 
