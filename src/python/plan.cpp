@@ -73,5 +73,5 @@ void bind_plans(nb::module_& module) {
   bind_costs(module);
   bind_request(module);
   bind_plan(module);
-  module.def("plans", &plans, nb::arg("request"));
+  module.def("plans", &make_plans, nb::arg("request"));
 }

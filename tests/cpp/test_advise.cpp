@@ -58,9 +58,9 @@ void exact_with_all_lines() {
       CHECK(reuse_distance.lines_since(touched[line]) == stack.depth(line));
     reuse_distance.touch(line);
     stack.touch(line);
-    touched[line] = reuse_distance.now();
+    touched[line] = reuse_distance.current_moment();
   });
-  CHECK(reuse_distance.rate() == 1);
+  CHECK(reuse_distance.sampling_rate() == 1);
   CHECK(n_queries > 2000);
 }
 
@@ -81,10 +81,10 @@ void close_with_a_sample() {
     }
     reuse_distance.touch(line);
     stack.touch(line);
-    touched[line] = reuse_distance.now();
+    touched[line] = reuse_distance.current_moment();
   });
   CHECK(n_queries > 100);
-  CHECK(reuse_distance.rate() < 0.15);
+  CHECK(reuse_distance.sampling_rate() < 0.15);
   CHECK(std::abs(off / n_queries) < 0.15);  // 250 to 512 lines of 8,000 are sampled: sqrt(1 / 125) is 9 %
   CHECK(worst < 0.4);
 }
@@ -96,7 +96,7 @@ void pages_are_sampled_when_there_are_many() {
   few.add(0, 64 * 1000 - 1);
   std::size_t known = 0;
   for (std::uint64_t page = 0; page < 1000; ++page) {
-    Line* const first = few.find(64 * page);
+    MessageLine* const first = few.find(64 * page);
     if (!first) continue;
     ++known;
     CHECK(few.find(64 * page + 63) == first + 63);
