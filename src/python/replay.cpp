@@ -48,19 +48,20 @@ std::vector<Count> by_level(const std::array<Count, max_cache_levels>& counts) {
 }
 
 void bind_results(nb::module_& module) {
-  nb::class_<replay::Spent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
-      .def_ro("times", &replay::Spent::times)
+  nb::class_<replay::TimeSpent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
+      .def_ro("times", &replay::TimeSpent::times)
       .def_prop_ro(
-          "time_ns", [](const replay::Spent& spent) { return nanoseconds(spent.time); },
+          "time_ns", [](const replay::TimeSpent& spent) { return nanoseconds(spent.time); },
           "Times by policy, then by memory slowdown; those beyond the last one that was asked for repeat it.")
       .def_prop_ro(
-          "hits", [](const replay::Spent& spent) { return by_level(spent.counters.hits); }, "By level of cache.")
+          "hits", [](const replay::TimeSpent& spent) { return by_level(spent.counters.hits); }, "By level of cache.")
       .def_prop_ro(
-          "misses", [](const replay::Spent& spent) { return by_level(spent.counters.misses); }, "By level of cache.")
-      .def_prop_ro("tlb_misses", [](const replay::Spent& spent) { return spent.counters.tlb_misses; });
-  readable(nb::class_<replay::Place>(module, "CallPlace", "A place in the program from which MPI is called."),
-           field("object", &replay::Place::object), field("offset", &replay::Place::offset),
-           field("callers", &replay::Place::callers));
+          "misses", [](const replay::TimeSpent& spent) { return by_level(spent.counters.misses); },
+          "By level of cache.")
+      .def_prop_ro("tlb_misses", [](const replay::TimeSpent& spent) { return spent.counters.tlb_misses; });
+  readable(nb::class_<replay::CallPlace>(module, "CallPlace", "A place in the program from which MPI is called."),
+           field("object", &replay::CallPlace::object), field("offset", &replay::CallPlace::offset),
+           field("callers", &replay::CallPlace::callers));
   readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
            field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
            field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
@@ -237,7 +238,7 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   const auto with = [&](const std::vector<std::string>& run_policies, const std::vector<double>& run_slowdown) {
     Flops flops(flops_of);
     const Readers readers = opened(streams, [&](int rank) { return here.has(rank / std::max(1, ranks_per_node)); });
-    std::vector<replay::Stream> sources;
+    std::vector<replay::RankStream> sources;
     for (const auto& reader : readers) {
       const int rank = static_cast<int>(sources.size());
       if (!reader) {
@@ -251,7 +252,7 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
     options.memory_slowdown.fill(run_slowdown.back());
     std::ranges::copy(run_slowdown, options.memory_slowdown.begin());
     options.progress_callback = heeding(readers, progress, passed);
-    replay::Replayed found = replay::run(machine, options, sources, {regions});
+    replay::Replayed found = replay::run_replay(machine, options, sources, {regions});
     passed += passed_by(readers);
     return found;
   };

@@ -43,12 +43,12 @@ void fields(Pack& pack, Outcome& value) {
 namespace replay {
 
 template <class Pack>
-void fields(Pack& pack, Spent& value) {
+void fields(Pack& pack, TimeSpent& value) {
   pack(value.times, value.time, value.counters);
 }
 
 template <class Pack>
-void fields(Pack& pack, Place& value) {
+void fields(Pack& pack, CallPlace& value) {
   pack(value.object, value.offset, value.callers);
 }
 
@@ -77,7 +77,7 @@ void append(std::vector<T>& all, std::vector<T>& more) {
   std::ranges::move(more, std::back_inserter(all));
 }
 
-// All shards simulate the whole network, so its counts are not added.
+// Every shard simulates the whole network, so the counts of the network are not added.
 void append(Outcome& all, Outcome& more) {
   append(all.ranks, more.ranks);
   all.events += more.events;
@@ -103,7 +103,7 @@ Replayed merge_shards(Replayed mine, Shards& shards) {
     append(mine.cluster, value.cluster);
     append(mine.ranks, value.ranks);
   }
-  shards.exchange("");  // so that all fail if the first one could not merge
+  shards.exchange("");  // so that all shards fail if the first shard could not merge
   return mine;
 }
 
