@@ -153,10 +153,10 @@ std::uint64_t find_message_lines(Source& source, const Progress& progress, Messa
 // The second pass: computes the reuse distances of messages, and counts calls, bursts and collectives.
 class Analysis {
  public:
-  Analysis(MessageLines& lines, const Options& options)
+  Analysis(MessageLines& lines, const AnalysisOptions& options)
       : options_(options), lines_(lines), reuse_distance_(options.sampled_lines) {}
 
-  AnalysisResult run(Source& source, const Progress& progress, std::uint64_t passed) {
+  AnalysisResult analyse_stream(Source& source, const Progress& progress, std::uint64_t passed) {
     const std::uint64_t before = passed;
     read_stream(
         source, progress, passed, [this](std::span<const Reference> batch) { on_accesses(batch); },
@@ -203,7 +203,7 @@ class Analysis {
         MessageLine* const message_line = lines_.find(line);
         last_is_messages_ = message_line != nullptr;
         if (message_line && message_line->received != no_site) record_first_use(*message_line, one);
-        reuse_distance_.touch(line);
+        reuse_distance_.record_access(line);
         if (!message_line) continue;
         message_line->touched = reuse_distance_.current_moment();
         if (!one.store) continue;
@@ -215,14 +215,14 @@ class Analysis {
   }
   // Records the first access to a line since a receive stored data into it.
   void record_first_use(MessageLine& line, const Reference& access) {
-    Messages& messages = result_.messages[line.received];
+    MessageGroup& messages = result_.messages[line.received];
     line.received = no_site;
     if (add_reuse_distance(messages.reach, reuse_distance_.lines_since(line.touched)) > 0)
       ++messages.sites[access.site];
     if (!access.store) ++phase_;
   }
   // Adds a reuse distance, given as a number of lines, to its class of the histogram. Returns the index of the class.
-  std::size_t add_reuse_distance(Reach& reach, double lines) {
+  std::size_t add_reuse_distance(ReuseHistogram& reach, double lines) {
     const double bytes = lines * line_bytes;
     std::size_t level = 0;
     while (level < options_.limits_bytes.size() && bytes > static_cast<double>(options_.limits_bytes[level])) ++level;
@@ -231,7 +231,7 @@ class Analysis {
     return level;
   }
   void count_unread_lines() {
-    for (Messages& one : result_.messages) {
+    for (MessageGroup& one : result_.messages) {
       if (one.sends) continue;
       std::uint64_t used = 0;
       for (const std::uint64_t lines : one.reach.lines) used += lines;
@@ -252,7 +252,7 @@ class Analysis {
                                 shape.stride_bytes, is_allocated(shape.address));
     const auto [at, is_new] = group_numbers_.try_emplace(key, result_.messages.size());
     if (!is_new) return at->second;
-    Messages& messages = result_.messages.emplace_back();
+    MessageGroup& messages = result_.messages.emplace_back();
     messages.call = posted.call;
     messages.sends = posted.sends;
     messages.context = all.context;
@@ -280,7 +280,7 @@ class Analysis {
   }
   void begin_send(PostedRequest& posted, const Layout& layout) {
     posted.messages = message_group_of(posted, layout);
-    Messages& messages = result_.messages[posted.messages];
+    MessageGroup& messages = result_.messages[posted.messages];
     ++messages.messages;
     for_each_line(posted.data, layout, posted.bytes, [&](std::uint64_t number) {
       MessageLine* const line = lines_.find(number);
@@ -292,7 +292,7 @@ class Analysis {
                  line->writer != no_site)
           ++messages.sites[line->writer];
       }
-      reuse_distance_.touch(number);
+      reuse_distance_.record_access(number);
       if (!line) return;
       line->touched = reuse_distance_.current_moment();
       line->sent = phase_;
@@ -303,10 +303,10 @@ class Analysis {
   }
   void end_receive(PostedRequest& posted, const Layout& layout) {
     posted.messages = message_group_of(posted, layout);
-    Messages& messages = result_.messages[posted.messages];
+    MessageGroup& messages = result_.messages[posted.messages];
     ++messages.messages;
     for_each_line(posted.data, layout, posted.bytes, [&](std::uint64_t number) {
-      reuse_distance_.touch(number);
+      reuse_distance_.record_access(number);
       MessageLine* const line = lines_.find(number);
       if (!line) return;
       ++messages.lines;
@@ -327,7 +327,7 @@ class Analysis {
     }
     posted_.erase(found);
   }
-  void join_burst(const Messages& send) {
+  void join_burst(const MessageGroup& send) {
     OpenBurst& open = open_bursts_[send.world_peer];
     if (open.call != send.call || open.phase != phase_ || send.bytes > options_.small_bytes) close_burst(open);
     if (send.bytes > options_.small_bytes) return;
@@ -373,7 +373,7 @@ class Analysis {
     const auto [at, is_new] = call_numbers_.try_emplace({event.name, event.call_site}, result_.calls.size());
     if (is_new) {
       const CallSite& site = call_sites_[event.call_site];
-      Call& call = result_.calls.emplace_back();
+      MpiCall& call = result_.calls.emplace_back();
       call.name = texts_[event.name];
       call.frames.emplace_back(path_of_object(site.object), site.offset);
       for (std::size_t i = 0; i + 1 < site.callers.size(); i += 2)
@@ -429,8 +429,8 @@ class Analysis {
   // Begins the record of a synchronising collective. The Leave event of the call adds its time.
   void begin_synchronisation(const Collective& event) {
     const Communicator& all = definitions_.communicators[event.communicator];
-    Synchronisations& calls = synchronisations_[all.context];
-    if (calls.calls.size() == Synchronisations::max_calls) return;
+    SynchronisingCalls& calls = synchronisations_[all.context];
+    if (calls.calls.size() == SynchronisingCalls::max_calls) return;
     calls.context = all.context;
     calls.world = all.world;
     const auto has_bytes = [this](const Data& data) { return definitions_.bytes_of(data) > 0; };
@@ -446,7 +446,7 @@ class Analysis {
   void handle_event(const End&) { result_.ended = true; }
   void handle_event(const auto&) {}
 
-  const Options& options_;
+  const AnalysisOptions& options_;
   MessageLines& lines_;
   ReuseDistance reuse_distance_;
   StreamDefinitions definitions_;
@@ -474,19 +474,19 @@ class Analysis {
   std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> ended_;
   std::map<std::pair<std::size_t, std::uint64_t>, Burst> bursts_;
   std::map<std::tuple<std::size_t, unsigned, std::uint64_t, std::uint64_t>, CollectiveCalls> collectives_;
-  std::map<std::uint64_t, Synchronisations> synchronisations_;  // by context of the communicator
-  Synchronisations* synchronised_ = nullptr;                    // where to record the current synchronising collective
+  std::map<std::uint64_t, SynchronisingCalls> synchronisations_;  // by context of the communicator
+  SynchronisingCalls* synchronised_ = nullptr;  // where to record the current synchronising collective
   bool waits_for_all_ = false;
 };
 
 }  // namespace
 
-AnalysisResult analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const Options& options,
+AnalysisResult analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const AnalysisOptions& options,
                        const Progress& progress) {
   MessageLines lines(options.max_pages);
   const std::uint64_t passed = find_message_lines(*first, progress, lines);
   first.reset();
-  return Analysis(lines, options).run(second, progress, passed);
+  return Analysis(lines, options).analyse_stream(second, progress, passed);
 }
 
 }  // namespace nearfield::advise

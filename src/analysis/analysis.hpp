@@ -14,7 +14,7 @@
 
 namespace nearfield::advise {
 
-struct Options {
+struct AnalysisOptions {
   std::vector<std::uint64_t> limits_bytes;  // cache capacities, ascending
   std::uint64_t small_bytes = 8192;         // the largest message that counts in bursts
   std::size_t sampled_lines = 1 << 15, max_pages = 1 << 14;
@@ -25,7 +25,7 @@ using Progress = std::function<void(std::uint64_t accesses)>;
 
 // Both sources must read the same stream from its beginning. Destroys `first` before it reads `second`, since a reader
 // may use much memory. Throws std::runtime_error if the stream is broken (stream::Source).
-AnalysisResult analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const Options& options,
+AnalysisResult analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const AnalysisOptions& options,
                        const Progress& progress);
 
 }  // namespace nearfield::advise

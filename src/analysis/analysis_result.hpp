@@ -13,7 +13,7 @@ namespace nearfield::advise {
 // A histogram of the reuse distances of message lines, by the smallest cache that still contains the line: class i is
 // within limits_bytes[i] of the options, the last class exceeds all limits. `lines`: number of lines per class.
 // `bytes`: sum of the reuse distances per class.
-struct Reach {
+struct ReuseHistogram {
   std::vector<std::uint64_t> lines;
   std::vector<double> bytes;
 };
@@ -22,7 +22,7 @@ struct Reach {
 using Sites = std::map<std::uint32_t, std::uint64_t>;
 
 // An MPI function called from one location.
-struct Call {
+struct MpiCall {
   std::string name;
   // The call stack, innermost first: the location of the MPI call, then the call sites of the enclosing functions. A
   // frame is the path of an object file and an offset in the file.
@@ -31,7 +31,7 @@ struct Call {
 };
 
 // Messages that were posted by the same call and have the same peer, size and layout.
-struct Messages {
+struct MessageGroup {
   std::size_t call = 0;
   bool sends = false;
   std::uint64_t context = 0;        // of the communicator
@@ -45,7 +45,7 @@ struct Messages {
   bool allocated = true;      // the first byte is neither on the stack nor in a static variable
   // Reuse distances. Sends: from the last access to a line until the send. Receives: from the completion of the receive
   // until the first load or store.
-  Reach reach;
+  ReuseHistogram reach;
   // Code locations of lines whose reuse distance exceeds the first limit. Sends: the last store to the line. Receives:
   // the first access to the line.
   Sites sites;
@@ -55,7 +55,7 @@ struct Messages {
 
 // How often messages of one kind (`messages`) completed in one call (`call`), which may differ from the call that
 // posted them.
-struct Ended {
+struct CompletionCount {
   std::size_t call = 0, messages = 0;  // indices in AnalysisResult::calls and AnalysisResult::messages
   std::uint64_t times = 0;
 };
@@ -76,7 +76,7 @@ struct CollectiveCalls {
 // The blocking collectives of a communicator that synchronise its members (barrier, allreduce, allgather, alltoall and
 // similar ones, which no rank leaves before the last rank has arrived), in the order of the calls, which is the same on
 // all members. Only the first `max_calls` calls are recorded.
-struct Synchronisations {
+struct SynchronisingCalls {
   static constexpr std::size_t max_calls = 1 << 18;
   std::uint64_t context = 0;
   std::vector<std::uint64_t> world;  // the members' ranks in MPI_COMM_WORLD
@@ -86,7 +86,7 @@ struct Synchronisations {
 };
 
 // The neighbours of this rank in a communicator with a process topology, as in neighbourhood collectives.
-struct Topology {
+struct ProcessTopology {
   std::uint64_t context = 0;
   std::vector<std::uint64_t> world;
   std::int64_t rank = 0;
@@ -100,13 +100,13 @@ struct AnalysisResult {
   std::uint64_t accesses = 0, between_calls_ns = 0, delayed_between_ns = 0;
   double sampled = 1;  // sampled share of the cache lines
   bool ended = false;  // the stream has an End event
-  std::vector<Call> calls;
-  std::vector<Messages> messages;
-  std::vector<Ended> ended_in;
+  std::vector<MpiCall> calls;
+  std::vector<MessageGroup> messages;
+  std::vector<CompletionCount> ended_in;
   std::vector<Burst> bursts;
   std::vector<CollectiveCalls> collectives;
-  std::vector<Synchronisations> synchronisations;
-  std::vector<Topology> topologies;
+  std::vector<SynchronisingCalls> synchronisations;
+  std::vector<ProcessTopology> topologies;
   std::vector<std::string> objects;  // paths, by object number
 };
 

@@ -24,7 +24,7 @@ double ReuseDistance::lines_since(Moment moment) const {
   return static_cast<double>(lines_ - lines_up_to(counted)) / sampling_rate();
 }
 
-void ReuseDistance::touch_sampled(std::uint64_t line, std::uint64_t hash) {
+void ReuseDistance::record_sampled_access(std::uint64_t line, std::uint64_t hash) {
   LineSlot* slot = &slot_of(line, hash);
   if (slot->line == line) {
     if (slot->place == current_) return;

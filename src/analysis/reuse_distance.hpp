@@ -24,11 +24,11 @@ class ReuseDistance {
   explicit ReuseDistance(std::size_t max_lines = default_max_lines, unsigned lines_per_moment = 4);
 
   // Records an access to a line (an address divided by the line size).
-  void touch(std::uint64_t line) {
+  void record_access(std::uint64_t line) {
     if (line == last_) return;
     last_ = line;
     const std::uint64_t hash = hash_of(line);
-    if (hash < threshold_) touch_sampled(line, hash);
+    if (hash < threshold_) record_sampled_access(line, hash);
   }
   Moment current_moment() const { return first_new_ + (current_ - known_.size()); }
   // Returns the number of distinct lines accessed after that moment, extrapolated from the sample.
@@ -47,7 +47,7 @@ class ReuseDistance {
     return (line ^ line >> 29) * 0xBF58476D1CE4E5B9ULL >> 32;
   }
 
-  void touch_sampled(std::uint64_t line, std::uint64_t hash);
+  void record_sampled_access(std::uint64_t line, std::uint64_t hash);
   LineSlot& slot_of(std::uint64_t line, std::uint64_t hash);
   void shrink();
   void compact();

@@ -14,7 +14,7 @@ namespace nearfield::planning {
 using Curve = std::map<std::int64_t, double>;
 
 /// The costs of one kind of message. Times are one-way; they include the work of sender and receiver, and packing.
-struct Link {
+struct LinkCosts {
   double latency_ns = 0;   ///< of an empty message
   double ns_per_byte = 0;  ///< of contiguous bytes
   /// Stride in bytes between successive doubles -> ns per byte of a message of such doubles. A stride of 8 is
@@ -30,23 +30,23 @@ struct Link {
 struct Costs {
   /// The costs of reading cells of another rank of the node in place: flags and cache lines. nullopt: ranks of a node
   /// send messages.
-  std::optional<Link> in_place;
-  Link same_node;  ///< a message inside a node
-  Link network;    ///< a message between nodes
+  std::optional<LinkCosts> in_place;
+  LinkCosts same_node;  ///< a message inside a node
+  LinkCosts network;    ///< a message between nodes
   /// The time in which a core copies a byte that another core of the node has just written.
   double copy_ns_per_byte = 0;
   /// Cells in a contiguous row -> time of a sweep in ns per cell. Empty: unknown; plans then consider communication
   /// only.
   Curve sweep_ns_per_cell;
 
-  const Link& costs_inside_node() const { return in_place ? *in_place : same_node; }
+  const LinkCosts& costs_inside_node() const { return in_place ? *in_place : same_node; }
   /// Returns the latency of one flag; an exchange in place takes two flags.
   double flag_ns() const { return costs_inside_node().latency_ns / 2; }
 };
 
 /// The memory layout of a box of cells: runs of contiguous bytes, `stride_bytes` between the beginnings of successive
 /// runs.
-struct Message {
+struct MessageLayout {
   std::int64_t bytes = 0;
   std::int64_t runs = 0;
   std::int64_t run_bytes = 0;
@@ -54,7 +54,7 @@ struct Message {
 };
 
 /// The time of a message in ns, by component.
-struct Time {
+struct MessageTime {
   double latency_ns = 0;
   double bytes_ns = 0;    ///< as if contiguous, including load
   double strided_ns = 0;  ///< extra time because the runs are not contiguous
@@ -67,7 +67,7 @@ double interpolate(const Curve& curve, std::int64_t x);
 
 /// Returns the time of a message. Besides its bytes, each run costs the excess of one double at the same stride,
 /// regardless of the length of the run: the unused rest of a cache line or bank access.
-Time message_time(const Link& link, const Message& message);
+MessageTime message_time(const LinkCosts& link, const MessageLayout& message);
 
 /// Returns the costs of an unknown machine. Every number has its source in the definition.
 Costs default_costs();

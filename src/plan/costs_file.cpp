@@ -42,7 +42,7 @@ using CostEntries = std::vector<CostEntry>;
 
 CostEntries entries_of(Costs& costs) {
   CostEntries list;
-  const auto add = [&](const std::string& name, Link& link) {
+  const auto add = [&](const std::string& name, LinkCosts& link) {
     list.insert(list.end(), {{name + ".latency_ns", &link.latency_ns, latency_ns},
                              {name + ".ns_per_byte", &link.ns_per_byte, ns_per_byte},
                              {name + ".strided", &link.strided, ns_per_byte},

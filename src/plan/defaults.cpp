@@ -9,7 +9,7 @@ namespace {
 /// other core has just written are read in 780 ns. An exchange takes two flags: "written, you may read" and "read, you
 /// may write". An isolated double in a 64-byte line costs the whole line. Left out: overlap of the waits for several
 /// neighbours' flags, and the cost of page accesses (a strided face touches one page per row).
-Link in_place_costs() {
+LinkCosts in_place_costs() {
   constexpr double flag_ns = 55, ns_per_byte = 780.0 / 65536;
   constexpr std::int64_t line_bytes = 64;
   constexpr double doubles_per_line = line_bytes / 8.0;
@@ -21,7 +21,7 @@ Link in_place_costs() {
 /// `nearfield probe --quick` on the same VM, Open MPI 5.0.11, shared-l3: half a round trip takes 180 ns for 8 bytes
 /// (buffers modified), 19.7 us for 256 KiB, and 32, 36, 68, 156 and 253 us for 256 KiB of strided doubles
 /// (MPI_Type_vector) with strides of 2, 8, 16, 32 and 64 doubles.
-Link same_node_costs() {
+LinkCosts same_node_costs() {
   constexpr double per_byte = 1.0 / (256 << 10);
   const Curve strided = {{8, 19.7e3 * per_byte}, {16, 32e3 * per_byte},   {64, 36e3 * per_byte},
                          {128, 68e3 * per_byte}, {256, 156e3 * per_byte}, {512, 253e3 * per_byte}};
@@ -30,9 +30,9 @@ Link same_node_costs() {
 
 /// A guess at a network of 100 Gb/s: 12.5 GB/s nominal, and a latency of 1.5 us, as MPIs commonly achieve on such
 /// networks; not measured here. Cores pack non-contiguous elements, so the elements cost the same as inside a node.
-Link network_costs() {
-  const Link near = same_node_costs();
-  Link link{.latency_ns = 1500, .ns_per_byte = 1 / 12.5, .strided = {}};
+LinkCosts network_costs() {
+  const LinkCosts near = same_node_costs();
+  LinkCosts link{.latency_ns = 1500, .ns_per_byte = 1 / 12.5, .strided = {}};
   for (const auto& [stride, ns_per_byte] : near.strided)
     link.strided[stride] = link.ns_per_byte + ns_per_byte - near.ns_per_byte;
   return link;

@@ -16,14 +16,14 @@ using Counts = PerDimension<int>;
 enum class NeighbourLocation { none, inside, across };
 
 /// The properties of a rank along one dimension that affect its costs.
-struct Position {
+struct RankPosition {
   std::int64_t extent;
   Sides<NeighbourLocation> sides;
-  bool operator==(const Position&) const = default;
+  bool operator==(const RankPosition&) const = default;
 
   /// Returns whether a rank at this position is never slower than a rank at `other`. Requires equal extents, since a
   /// smaller box may be slower: its stride may hit fewer banks.
-  bool is_covered_by(const Position& other) const {
+  bool is_covered_by(const RankPosition& other) const {
     const auto is_side_covered = [&](int s) {
       return sides[s] == NeighbourLocation::none || sides[s] == other.sides[s];
     };
@@ -48,26 +48,26 @@ NeighbourLocation neighbour_location(int coordinate, int step, int boxes, int no
 }
 
 /// Returns the positions along one dimension that may be the slowest.
-std::vector<Position> candidate_positions(const PlanRequest& request, int d, int boxes, int node_boxes) {
+std::vector<RankPosition> candidate_positions(const PlanRequest& request, int d, int boxes, int node_boxes) {
   const std::int64_t cells = request.extents[d];
-  std::vector<Position> uncovered;
+  std::vector<RankPosition> uncovered;
   for (int c = 0; c < boxes; ++c) {
     const int alike = c - node_boxes;  // the coordinate with the same offset in the previous node's box
     if (alike > 0 && c < boxes - 1 && box_extent_at(cells, boxes, alike) == box_extent_at(cells, boxes, c)) continue;
     const auto side = [&](int s) {
       return neighbour_location(c, 2 * s - 1, boxes, node_boxes, request.periodic[d][s]);
     };
-    const Position here{box_extent_at(cells, boxes, c), {side(0), side(1)}};
-    if (std::any_of(uncovered.begin(), uncovered.end(), [&](const Position& p) { return here.is_covered_by(p); }))
+    const RankPosition here{box_extent_at(cells, boxes, c), {side(0), side(1)}};
+    if (std::any_of(uncovered.begin(), uncovered.end(), [&](const RankPosition& p) { return here.is_covered_by(p); }))
       continue;
-    std::erase_if(uncovered, [&](const Position& p) { return p.is_covered_by(here); });
+    std::erase_if(uncovered, [&](const RankPosition& p) { return p.is_covered_by(here); });
     uncovered.push_back(here);
   }
   return uncovered;
 }
 
 /// Returns the memory layout of a box of `region` cells inside an array of `array` cells.
-Message message_layout(const Extents& region, const Extents& array, int element_bytes) {
+MessageLayout message_layout(const Extents& region, const Extents& array, int element_bytes) {
   int d = max_dimensions - 1;
   std::int64_t run = region[d], step = array[d];
   while (d > 0 && region[d] == array[d]) {
@@ -75,7 +75,7 @@ Message message_layout(const Extents& region, const Extents& array, int element_
     run *= region[d];
     step *= array[d];
   }
-  Message message{.run_bytes = run * element_bytes};
+  MessageLayout message{.run_bytes = run * element_bytes};
   message.runs = 1;
   for (--d; d >= 0; --d) {
     if (region[d] > 1 && message.stride_bytes == 0) message.stride_bytes = step * element_bytes;
@@ -89,7 +89,7 @@ Message message_layout(const Extents& region, const Extents& array, int element_
 /// One rank of a plan: its box and where its neighbours are.
 class PlannedRank {
  public:
-  PlannedRank(const PlanRequest& request, const PerDimension<Position>& at) : request_(request), at_(at) {
+  PlannedRank(const PlanRequest& request, const PerDimension<RankPosition>& at) : request_(request), at_(at) {
     for (int d = 0; d < max_dimensions; ++d) {
       box_[d] = at[d].extent;
       array_[d] = box_[d] + request.halo[d][0] + request.halo[d][1];
@@ -115,7 +115,7 @@ class PlannedRank {
     Extents region = box_;
     for (int d = 0; d < max_dimensions; ++d)
       if (direction[d] != 0) region[d] = request_.halo[d][direction[d] > 0];
-    const Message message = message_layout(region, array_, request_.element_bytes);
+    const MessageLayout message = message_layout(region, array_, request_.element_bytes);
     if (message.bytes == 0) return;
     const Costs& costs = request_.costs;
     add_time(message_time(side == NeighbourLocation::across ? costs.network : costs.costs_inside_node(), message),
@@ -125,14 +125,14 @@ class PlannedRank {
       if (axes == 1 && direction[d] != 0) add_to_face(message, plan.faces[d]);
   }
 
-  static void add_time(const Time& time, Plan& plan) {
+  static void add_time(const MessageTime& time, Plan& plan) {
     plan.parts.latency_ns += time.latency_ns;
     plan.parts.bytes_ns += time.bytes_ns;
     plan.parts.strided_ns += time.strided_ns;
     ++plan.messages;
   }
 
-  static void add_to_face(const Message& message, Face& face) {
+  static void add_to_face(const MessageLayout& message, FaceMessages& face) {
     if (message.bytes > face.message.bytes) face.message = message;
     ++face.messages;
   }
@@ -149,18 +149,18 @@ class PlannedRank {
   }
 
   const PlanRequest& request_;
-  PerDimension<Position> at_;
+  PerDimension<RankPosition> at_;
   Extents box_{}, array_{};
 };
 
 Plan slowest_rank_plan(const PlanRequest& request, const Counts& dims, const Counts& node_dims) {
-  PerDimension<std::vector<Position>> along;
+  PerDimension<std::vector<RankPosition>> along;
   for (int d = 0; d < max_dimensions; ++d) along[d] = candidate_positions(request, d, dims[d], node_dims[d]);
   Plan slowest;
   bool first = true;
-  for (const Position& x : along[0])
-    for (const Position& y : along[1])
-      for (const Position& z : along[2]) {
+  for (const RankPosition& x : along[0])
+    for (const RankPosition& y : along[1])
+      for (const RankPosition& z : along[2]) {
         Plan plan{.dims = dims, .node_dims = node_dims};
         PlannedRank(request, {x, y, z}).add_exchange(plan);
         if (first || plan.time_ns + plan.sweep_ns > slowest.time_ns + slowest.sweep_ns) slowest = plan;

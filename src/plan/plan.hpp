@@ -34,8 +34,8 @@ struct PlanRequest {
 };
 
 /// The messages that the slowest rank receives along one dimension. `message` is the largest of them.
-struct Face {
-  Message message;
+struct FaceMessages {
+  MessageLayout message;
   int messages = 0;  ///< number of sides with a neighbour: 0, 1 or 2
 };
 
@@ -43,12 +43,12 @@ struct Plan {
   PerDimension<int> dims{1, 1, 1};       ///< ranks along each dimension
   PerDimension<int> node_dims{1, 1, 1};  ///< ranks of one node; 1, 1, 1: every neighbour is on another node
   double time_ns = 0;                    ///< of an exchange on the slowest rank: the sum of `parts`
-  Time parts{};
+  MessageTime parts{};
   double sweep_ns = 0;                      ///< of a sweep over the slowest rank's cells; 0: unknown
   int messages = 0;                         ///< that the slowest rank receives, or reads in place, per exchange
   int network_messages = 0;                 ///< of these, messages from other nodes
   PerDimension<std::int64_t> box{1, 1, 1};  ///< cells of the slowest rank
-  PerDimension<Face> faces{};
+  PerDimension<FaceMessages> faces{};
 };
 
 /// Returns all plans, best first: the shortest time of exchange and sweep together; at equal times the fewest cells,

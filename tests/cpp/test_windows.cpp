@@ -36,7 +36,7 @@ ClusterOptions cluster(int nodes, int ranks_per_node, int threads) {
 }
 
 // Runs the streams; each shard reads those of its own ranks only.
-replay::Replayed run(const Machine& machine, const ClusterOptions& options, Streams all) {
+replay::ReplayResult run(const Machine& machine, const ClusterOptions& options, Streams all) {
   std::vector<replay::RankStream> sources;
   const NodeRange local_nodes = options.shards ? options.shards->part_of(options.nodes) : NodeRange{0, options.nodes};
   for (auto& one : all)
@@ -100,7 +100,7 @@ std::vector<std::string> on_shards(int count, const std::function<void(Shards&)>
 
 class Digits {
  public:
-  explicit Digits(const replay::Replayed& run) : events_(run.cluster.events) {
+  explicit Digits(const replay::ReplayResult& run) : events_(run.cluster.events) {
     add(run.part_ps, run.cluster.messages, run.cluster.bytes);
     for (const auto& rank : run.cluster.ranks) {
       add(rank.finished);

@@ -93,7 +93,7 @@ void Endpoint::flush_calls_now() {
 }
 
 void Endpoint::perform_call(const QueuedCall& call) {
-  if (!call.state) return advance(call.duration);
+  if (!call.state) return advance_clock(call.duration);
   const ConfigClock before = now();
   if (call.state->direction == RequestState::Direction::send) {
     perform_send(*call.state);
@@ -111,7 +111,7 @@ void Endpoint::reset_time_in_calls() {
 
 void Endpoint::perform_send(RequestState& state) {
   Endpoint& receiver = endpoint_of(state.peer);
-  advance(send_);
+  advance_clock(send_);
   Message& message = *node_state_.messages.acquire();
   message = Message{};
   message.from = this;
@@ -134,7 +134,7 @@ void Endpoint::perform_send(RequestState& state) {
 void Endpoint::perform_receive(RequestState& state) {
   const bool from_anywhere = state.peer == any_rank || (state.allowed && state.allowed->peer == any_rank);
   const bool by_network = from_anywhere ? has_nic() : &endpoint_of(state.peer).node_state_ != &node_state_;
-  advance(receive_);
+  advance_clock(receive_);
   if (by_network && node_state_.network_large->matches_at_nic()) nic_->post(core_);
   state.posted = now();
   if (state.allowed) races_.record_forced_match(state);
@@ -172,7 +172,7 @@ Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& all
   const ConfigClock before = now();
   if (!since) {
     since = before;
-    advance(match_);
+    advance_clock(match_);
   }
   progress_.begin_wait(ProgressEngine::WaitReason::message, &pattern);
   const Message* message = nullptr;
@@ -194,7 +194,7 @@ Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& all
 Task<> Endpoint::poll() {
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  advance(match_);
+  advance_clock(match_);
   co_await sync_with_engine();
   while (progress_.has_packet()) co_await handle_next_packet();
   in_calls_.waiting += now() - before;
@@ -220,7 +220,7 @@ Task<> Endpoint::wait_for_any_event() {
 }
 
 void Endpoint::wake_idle(Ps when) {
-  if (when > ordering_clock()) advance(when - ordering_clock());
+  if (when > ordering_clock()) advance_clock(when - ordering_clock());
   progress_.wake_idle(ordering_clock());
 }
 
@@ -289,7 +289,7 @@ Task<> Endpoint::handle_next_packet() {
   read_packet_line(*packet);
   handled_ = packet;
   if (packet->kind == PacketKind::arrived) {
-    advance(match_);
+    advance_clock(match_);
     message.receive = match_arrival(message, packet->visible);
     if (message.receive) co_await message.protocol->handle_match(*this, message);
   } else if (packet->kind == PacketKind::matched) {

@@ -52,7 +52,7 @@ class Endpoint {
   ConfigClock now() const { return node_.now(core_); }
   // Returns the rank's clock in the first configuration, which decides the order of events.
   Ps ordering_clock() const { return node_.first(core_); }
-  void advance(Ps duration) { node_.advance(core_, duration); }
+  void advance_clock(Ps duration) { node_.advance(core_, duration); }
   // Returns an awaitable that resumes when the engine has reached this rank's clock.
   Engine::Until sync_with_engine() { return node_state_.engine.until(ordering_clock()); }
 
@@ -61,13 +61,12 @@ class Endpoint {
   Request send(const Pattern& to, const Buffer& data, bool synchronous = false);
   // Posts a receive of messages that match `from`. If `allowed` is given, the match is forced: `from` is the recorded
   // match, and `allowed` is the pattern of the program, which may have any_rank and any_tag; other messages that match
-  // `allowed` are counted as races. If `notify_id` is not 0, the match is reported to the callback of on_match() under
-  // this number.
+  // `allowed` are counted as races. If `notify_id` is not 0, the match callback is called with this number.
   Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& allowed = {},
                   std::uint64_t notify_id = 0);
   // Is called when a receive matches, with the receive's notify_id, and the sender and tag of the message.
   using OnMatch = std::function<void(std::uint64_t notify_id, int from, int tag)>;
-  void on_match(OnMatch call) { on_match_ = std::move(call); }
+  void set_match_callback(OnMatch call) { on_match_ = std::move(call); }
   void compute(Ps duration) { queue_or_perform({nullptr, duration}); }
   Task<> flush_calls();
   void flush_calls_now();
@@ -142,7 +141,7 @@ class Endpoint {
   // completes and starts.
   NicTransfer post_command(Message& message);
   // Returns the pool of internal buffers of this rank's library.
-  ScratchPool& scratch() { return scratch_; }
+  ScratchPool& scratch_pool() { return scratch_; }
 
   // Writes a packet into shared memory that another rank of the node polls. `line`: the cache line to write; 0: the
   // next line of the packet queue between the two ranks.

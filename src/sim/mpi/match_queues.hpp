@@ -16,7 +16,7 @@ class MatchQueues {
   // Numbers the receive. Removes and returns the oldest unexpected message that the receive matches; if there is none,
   // returns nullptr, and post_receive() must follow.
   Message* match_unexpected(RequestState& receive);
-  void post_receive(RequestState& receive) { posted_list(receive.peer).push(&receive); }
+  void post_receive(RequestState& receive) { posted_receives_from(receive.peer).push(&receive); }
   // Records the arrival of a message. Removes and returns the oldest posted receive that matches the message; if there
   // is none, returns nullptr, and add_unexpected() must follow. Throws std::logic_error if the message has overtaken
   // another message of its sender.
@@ -40,7 +40,7 @@ class MatchQueues {
     List<Message> unexpected;
     std::uint64_t arrived = 0;  // number of messages that have arrived from this peer
   };
-  List<RequestState>& posted_list(int peer) { return peer == any_rank ? posted_to_any_ : peers_[peer].posted; }
+  List<RequestState>& posted_receives_from(int peer) { return peer == any_rank ? posted_to_any_ : peers_[peer].posted; }
 
   std::unordered_map<int, PeerQueues> peers_;
   List<RequestState> posted_to_any_;  // receives from MPI_ANY_SOURCE

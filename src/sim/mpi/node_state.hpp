@@ -47,7 +47,7 @@ struct NodeState {
     if (--message.holders == 0) messages.release(&message);
   }
   // Runs the events before `end`. An exception is stored (Engine::failure).
-  void run_until(Ps end) {
+  void run_events_until(Ps end) {
     const CoroutineFrames::Use use(frames);
     try {
       engine.run_until(end);

@@ -52,9 +52,10 @@ void WindowScheduler::run_window() {
   const auto begun = std::chrono::steady_clock::now();
   const bool shared = pool_.size() > 1 && active_nodes_.size() > 1 && last_us_ >= min_parallel_window_us_;
   if (shared)
-    pool_.parallel_for(active_nodes_.size(), [this](std::size_t which) { active_nodes_[which]->run_until(end_); });
+    pool_.parallel_for(active_nodes_.size(),
+                       [this](std::size_t which) { active_nodes_[which]->run_events_until(end_); });
   else
-    for (NodeState* const node_state : active_nodes_) node_state->run_until(end_);
+    for (NodeState* const node_state : active_nodes_) node_state->run_events_until(end_);
   if (pool_.size() == 1) return;
   const Microseconds elapsed = std::chrono::steady_clock::now() - begun;
   last_us_ = elapsed.count() * (shared ? static_cast<double>(pool_.size()) : 1);

@@ -40,11 +40,11 @@ class CopyInCopyOutProtocol final : public Protocol {
   }
 
   Task<> handle_packet(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
-    return packet.kind == PacketKind::data ? copy_out(rank, message, packet) : copy_in(rank, message);
+    return packet.kind == PacketKind::data ? copy_out_of_ring(rank, message, packet) : copy_into_ring(rank, message);
   }
 
  private:
-  Task<> copy_in(Endpoint& sender, Message& message) {
+  Task<> copy_into_ring(Endpoint& sender, Message& message) {
     SharedRing& ring = ring_of(message);
     do {
       const std::size_t number = ring.next;
@@ -71,7 +71,7 @@ class CopyInCopyOutProtocol final : public Protocol {
     sender.complete_message(message, message.send);
   }
 
-  Task<> copy_out(Endpoint& receiver, Message& message, const ProtocolPacket& packet) {
+  Task<> copy_out_of_ring(Endpoint& receiver, Message& message, const ProtocolPacket& packet) {
     SharedRing& ring = ring_of(message);
     RingSlot& slot = ring.slots[packet.slot];
     co_await receiver.copy(message.receive->buffer, packet.offset, Buffer(slot.data, slot_bytes_), 0, packet.bytes);

@@ -19,10 +19,10 @@ class EagerProtocol final : public StagedProtocol {
 
  private:
   Address acquire_send_buffer(Endpoint& sender, std::uint64_t) override {
-    return sender.scratch().acquire(buffer_bytes_);
+    return sender.scratch_pool().acquire(buffer_bytes_);
   }
   void release_send_buffer(Endpoint& sender, Address buffer, std::uint64_t) override {
-    sender.scratch().release(buffer, buffer_bytes_);
+    sender.scratch_pool().release(buffer, buffer_bytes_);
   }
   Address acquire_receive_buffer(Endpoint& receiver, std::uint64_t) override {
     auto& pool = buffer_pool_of(receiver);

@@ -14,7 +14,7 @@ class NodeEagerProtocol final : public Protocol {
     if (is_inline(sender, message)) {
       sender.node().touch(sender.core(), Access::load, message.data, 0, message.bytes);
     } else if (message.bytes > 0) {
-      message.staged_out = sender.scratch().acquire(message.bytes);
+      message.staged_out = sender.scratch_pool().acquire(message.bytes);
       sender.copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
     }
     sender.notify_peer(*message.to, sender.make_packet(message, PacketKind::arrived));
@@ -28,7 +28,7 @@ class NodeEagerProtocol final : public Protocol {
       co_return;
     }
     co_await receiver.copy(message.receive->buffer, 0, Buffer(message.staged_out, message.bytes), 0, message.bytes);
-    if (message.bytes > 0) message.from->scratch().release(message.staged_out, message.bytes);
+    if (message.bytes > 0) message.from->scratch_pool().release(message.staged_out, message.bytes);
     if (is_attended(receiver, message))
       receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::taken));
     receiver.complete_message(message, message.receive);

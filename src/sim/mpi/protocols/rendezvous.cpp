@@ -68,7 +68,7 @@ class RendezvousProtocol final : public Protocol {
     if (bytes == 0) return;
     const std::uint64_t page = rank.node().page_bytes();
     const std::uint64_t pages = (address + bytes - 1) / page - address / page + 1;
-    rank.advance(ps_from_ns(static_cast<double>(pages) * rank.messaging().register_ns));
+    rank.advance_clock(ps_from_ns(static_cast<double>(pages) * rank.messaging().register_ns));
   }
 };
 

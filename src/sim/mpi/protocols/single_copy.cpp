@@ -24,10 +24,10 @@ class SingleCopyProtocol final : public Protocol {
 
   Task<> handle_match(Endpoint& receiver, Message& message) override {
     const auto& costs = receiver.messaging();
-    receiver.advance(ps_from_ns(costs.system_call_ns));
+    receiver.advance_clock(ps_from_ns(costs.system_call_ns));
     if (costs.copy_page_ns > 0) {
       const auto pages = count_pages(message.data, receiver.node().page_bytes());
-      receiver.advance(ps_from_ns(static_cast<double>(pages) * costs.copy_page_ns));
+      receiver.advance_clock(ps_from_ns(static_cast<double>(pages) * costs.copy_page_ns));
     }
     co_await receiver.copy(message.receive->buffer, 0, message.data, 0, message.bytes);
     receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::taken));

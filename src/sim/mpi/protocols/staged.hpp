@@ -43,15 +43,17 @@ class StagedProtocol : public Protocol {
 
  private:
   // Acquire and release the internal buffers for a message of `bytes`; by default, of the same size.
-  virtual Address acquire_send_buffer(Endpoint& sender, std::uint64_t bytes) { return sender.scratch().acquire(bytes); }
+  virtual Address acquire_send_buffer(Endpoint& sender, std::uint64_t bytes) {
+    return sender.scratch_pool().acquire(bytes);
+  }
   virtual void release_send_buffer(Endpoint& sender, Address buffer, std::uint64_t bytes) {
-    sender.scratch().release(buffer, bytes);
+    sender.scratch_pool().release(buffer, bytes);
   }
   virtual Address acquire_receive_buffer(Endpoint& receiver, std::uint64_t bytes) {
-    return receiver.scratch().acquire(bytes);
+    return receiver.scratch_pool().acquire(bytes);
   }
   virtual void release_receive_buffer(Endpoint& receiver, Address buffer, std::uint64_t bytes) {
-    receiver.scratch().release(buffer, bytes);
+    receiver.scratch_pool().release(buffer, bytes);
   }
 };
 

@@ -46,7 +46,7 @@ class ZeroCopyProtocol final : public Protocol {
       rank.release_pack_buffer(message);
       rank.complete_message(message, message.send);
     } else {
-      rank.advance(ps_from_ns(rank.messaging().match_ns));
+      rank.advance_clock(ps_from_ns(rank.messaging().match_ns));
       co_await rank.unpack_landing_buffer(*message.receive, message.bytes);
       rank.complete_message(message, message.receive);
     }

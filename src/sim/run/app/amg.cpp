@@ -25,7 +25,7 @@ struct GridLevel {
   std::uint64_t rows = 0;
   RankMatrix matrix, interpolation;
   Address u = 0, f = 0, residual = 0, weights = 0;
-  std::uint64_t bytes() const { return rows * word; }
+  std::uint64_t vector_bytes() const { return rows * word; }
 };
 
 struct RankPart {
@@ -40,7 +40,7 @@ class PcgSolve {
   PcgSolve(Rank& rank, RankPart& part, int iterations) : rank_(rank), part_(part), iterations_(iterations) {}
 
   // Follows hypre's pcg.c: the initial residual, then iterations.
-  Task<> run() {
+  Task<> run_pcg() {
     GridLevel& finest = part_.grids.front();
     co_await multiply(rank_, finest.matrix, part_.x, part_.r, true);
     co_await precondition(part_.p);
@@ -63,10 +63,10 @@ class PcgSolve {
   // result to `into`.
   Task<> precondition(Address into) {
     GridLevel& finest = part_.grids.front();
-    co_await rank_.copy(finest.f, part_.r, finest.bytes());
-    co_await rank_.write(finest.u, finest.bytes());
+    co_await rank_.copy(finest.f, part_.r, finest.vector_bytes());
+    co_await rank_.write(finest.u, finest.vector_bytes());
     co_await run_v_cycle(0);
-    co_await rank_.copy(into, finest.u, finest.bytes());
+    co_await rank_.copy(into, finest.u, finest.vector_bytes());
   }
 
   Task<> run_v_cycle(std::size_t level) {
@@ -74,10 +74,10 @@ class PcgSolve {
     co_await relax_level(current);
     if (level + 1 == part_.grids.size()) co_return;
     GridLevel& next = part_.grids[level + 1];
-    co_await rank_.copy(current.residual, current.f, current.bytes());
+    co_await rank_.copy(current.residual, current.f, current.vector_bytes());
     co_await multiply(rank_, current.matrix, current.u, current.residual, true);
     co_await multiply_transposed(rank_, current.interpolation, current.residual, next.f, next.rows);
-    co_await rank_.write(next.u, next.bytes());
+    co_await rank_.write(next.u, next.vector_bytes());
     co_await run_v_cycle(level + 1);
     co_await multiply(rank_, current.interpolation, next.u, current.u, true);
     co_await relax_level(current);
@@ -101,7 +101,7 @@ class PcgSolve {
 
   Task<> dot_product(Address a, Address b) {
     AccessBatch batch(rank_);
-    for (std::uint64_t at = 0; at < part_.grids.front().bytes(); at += word) {
+    for (std::uint64_t at = 0; at < part_.grids.front().vector_bytes(); at += word) {
       batch.load(a + at);
       batch.load(b + at);
       batch.add_dependent_flops(1, 2);
@@ -113,7 +113,7 @@ class PcgSolve {
     co_await rank_.read(part_.total, word);
   }
 
-  Task<> axpy(Address from, Address into) { return rank_.combine(into, from, part_.grids.front().bytes()); }
+  Task<> axpy(Address from, Address into) { return rank_.combine(into, from, part_.grids.front().vector_bytes()); }
 
   Rank& rank_;
   RankPart& part_;
@@ -133,7 +133,7 @@ class Amg final : public Workload {
         down = partition_by_rows(levels[l].interpolation, levels[l].first, levels[l + 1].first);
       for (std::size_t r = 0; r < parts_.size(); ++r) {
         GridLevel grid;
-        grid.rows = matrices[r].own.rows();
+        grid.rows = matrices[r].own.row_count();
         grid.matrix = std::move(matrices[r]);
         grid.interpolation = std::move(down[r]);
         parts_[r].grids.push_back(std::move(grid));
@@ -149,16 +149,16 @@ class Amg final : public Workload {
       co_await allocate_matrix(heap, grid.matrix);
       if (&grid != &part.grids.back()) co_await allocate_matrix(heap, grid.interpolation);
       for (Address* vector : {&grid.u, &grid.f, &grid.residual, &grid.weights})
-        co_await heap.allocate(*vector, grid.bytes());
+        co_await heap.allocate(*vector, grid.vector_bytes());
     }
     for (Address* vector : {&part.x, &part.r, &part.p, &part.s})
-      co_await heap.allocate(*vector, part.grids.front().bytes());
+      co_await heap.allocate(*vector, part.grids.front().vector_bytes());
     for (Address* number : {&part.sum, &part.total}) co_await heap.allocate(*number, word);
   }
 
   Task<> run(Rank& rank) override {
     PcgSolve solve(rank, part_of_rank(rank), iterations_);
-    co_await solve.run();
+    co_await solve.run_pcg();
   }
 
  private:

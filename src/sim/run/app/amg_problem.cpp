@@ -51,11 +51,11 @@ std::array<int, 3> rank_grid_of_part(int ranks) {
   return best;
 }
 
-class Domain {
+class AmgDomain {
  public:
-  Domain(int ranks, int refinement) : refinement_(refinement), grid_(rank_grid_of_part(ranks / 8)) {}
+  AmgDomain(int ranks, int refinement) : refinement_(refinement), grid_(rank_grid_of_part(ranks / 8)) {}
 
-  int cells_of_rank() const { return 48 * refinement_ * refinement_ * refinement_; }
+  int cells_per_rank() const { return 48 * refinement_ * refinement_ * refinement_; }
   bool contains_cell(const Cell& c) const {
     const DomainPart& part = parts[c.part];
     return 0 <= c.x && c.x < part.wide * axis_scale(0) && 0 <= c.y && c.y < part.deep * axis_scale(1) && 0 <= c.z &&
@@ -79,11 +79,11 @@ class Domain {
     const int rank =
         ((c.part * grid_[2] + c.z / (height * refinement_)) * grid_[1] + c.y / deep) * grid_[0] + c.x / wide;
     const int inside = (c.z % (height * refinement_) * deep + c.y % deep) * wide + c.x % wide;
-    return rank * cells_of_rank() + inside;
+    return rank * cells_per_rank() + inside;
   }
   // Returns the cells in the order of their numbers.
   std::vector<Cell> cells_by_number() const {
-    std::vector<Cell> all(static_cast<std::size_t>(8 * grid_[0] * grid_[1] * grid_[2] * cells_of_rank()));
+    std::vector<Cell> all(static_cast<std::size_t>(8 * grid_[0] * grid_[1] * grid_[2] * cells_per_rank()));
     for (int part = 0; part < 8; ++part)
       for (int z = 0; z < height * axis_scale(2); ++z)
         for (int y = 0; y < parts[part].deep * axis_scale(1); ++y)
@@ -98,14 +98,14 @@ class Domain {
   std::array<int, 3> grid_;
 };
 
-struct Neighbour {
+struct StencilNeighbour {
   int x, y, z;
   double coefficient;
   bool stored;
 };
 
-std::vector<Neighbour> stencil_neighbours(const DomainPart& part) {
-  std::vector<Neighbour> list;
+std::vector<StencilNeighbour> stencil_neighbours(const DomainPart& part) {
+  std::vector<StencilNeighbour> list;
   for (const int direction : {-1, 1}) {
     list.push_back({direction, 0, 0, part.x, true});
     list.push_back({0, direction, 0, part.y, true});
@@ -118,9 +118,9 @@ std::vector<Neighbour> stencil_neighbours(const DomainPart& part) {
 
 // Adds the matrix row of a cell. The domain has a Dirichlet boundary. Cells of different parts are coupled along the
 // axes only.
-void add_row(const Domain& domain, const Cell& c, Matrix& matrix) {
+void add_row(const AmgDomain& domain, const Cell& c, Matrix& matrix) {
   double diagonal = 0;
-  for (const Neighbour& n : stencil_neighbours(parts[c.part])) {
+  for (const StencilNeighbour& n : stencil_neighbours(parts[c.part])) {
     const Cell neighbour{c.part, c.x + n.x, c.y + n.y, c.z + n.z};
     double coefficient = n.coefficient;
     if (domain.contains_cell(neighbour)) {
@@ -142,11 +142,11 @@ AmgProblem amg_problem(int ranks, int refinement) {
   if (ranks < 8 || ranks % 8 != 0)
     throw std::invalid_argument("amg: " + std::to_string(ranks) +
                                 " ranks; its domain has 8 parts, so multiples of 8 would work");
-  const Domain domain(ranks, refinement);
+  const AmgDomain domain(ranks, refinement);
   AmgProblem problem;
-  problem.matrix.columns = ranks * domain.cells_of_rank();
+  problem.matrix.columns = ranks * domain.cells_per_rank();
   for (const Cell& cell : domain.cells_by_number()) add_row(domain, cell, problem.matrix);
-  for (int r = 0; r <= ranks; ++r) problem.first.push_back(r * domain.cells_of_rank());
+  for (int r = 0; r <= ranks; ++r) problem.first.push_back(r * domain.cells_per_rank());
   return problem;
 }
 

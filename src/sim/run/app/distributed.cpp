@@ -57,7 +57,7 @@ void connect_rank(std::vector<RankMatrix>& ranks, int me, const std::vector<int>
 
 Task<> multiply_local(Rank& rank, const LocalMatrix& a, Address x, Address y, bool adds) {
   AccessBatch batch(rank);
-  for (std::uint64_t row = 0; row < a.rows(); ++row) {
+  for (std::uint64_t row = 0; row < a.row_count(); ++row) {
     access_row(batch, a, row, x, true);
     if (adds) batch.load(y + row * word);
     batch.store(y + row * word);
@@ -70,7 +70,7 @@ Task<> multiply_local(Rank& rank, const LocalMatrix& a, Address x, Address y, bo
 Task<> multiply_local_transposed(Rank& rank, const LocalMatrix& a, Address x, Address y, std::uint64_t y_count) {
   co_await rank.write(y, y_count * word);
   AccessBatch batch(rank);
-  for (std::uint64_t row = 0; row < a.rows(); ++row) {
+  for (std::uint64_t row = 0; row < a.row_count(); ++row) {
     batch.load(x + row * word);
     access_row(batch, a, row, y, false);
     for (int k = a.begin[row]; k < a.begin[row + 1]; ++k) {

@@ -22,7 +22,7 @@ struct PeerEntries {
 struct LocalMatrix {
   std::vector<int> begin, column;
   Address begin_at = 0, column_at = 0, value_at = 0;
-  std::uint64_t rows() const { return begin.size() - 1; }
+  std::uint64_t row_count() const { return begin.size() - 1; }
 };
 
 struct RankMatrix {

@@ -21,7 +21,7 @@ void copy_configs(VariantOutcome& all, const VariantOutcome& one, const ConfigRa
 }
 
 // All runs replay the same events, so their call lists match one to one.
-void copy_configs(ReplayedOutcome& all, const ReplayedOutcome& one, const ConfigRange& at) {
+void copy_configs(RankReplayResult& all, const RankReplayResult& one, const ConfigRange& at) {
   copy_configs(all.computing.time, one.computing.time, at);
   for (std::size_t i = 0; i < all.calls.size(); ++i) copy_configs(all.calls[i].spent.time, one.calls[i].spent.time, at);
   all.timing_sensitivity.races.outcomes =
@@ -31,7 +31,7 @@ void copy_configs(ReplayedOutcome& all, const ReplayedOutcome& one, const Config
         one.timing_sensitivity.races.divergent[0][0];
 }
 
-void clear_for_variants(Replayed& all, int variants) {
+void clear_for_variants(ReplayResult& all, int variants) {
   const ConfigClock none(variants);
   for (auto& rank : all.cluster.ranks) rank.finished = none;
   for (auto& rank : all.ranks) {
@@ -44,13 +44,13 @@ void clear_for_variants(Replayed& all, int variants) {
 
 }  // namespace
 
-Replayed run_independently(const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
-                           const RunOne& run_one) {
-  Replayed all;
+ReplayResult run_independently(const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
+                               const RunOne& run_one) {
+  ReplayResult all;
   const int last = static_cast<int>(memory_slowdown.size()) - 1;
   for (int variant = 0; variant < static_cast<int>(policies.size()); ++variant)
     for (int speed = 0; speed <= last; ++speed) {
-      const Replayed one =
+      const ReplayResult one =
           run_one(policies[static_cast<std::size_t>(variant)], memory_slowdown[static_cast<std::size_t>(speed)]);
       if (variant == 0 && speed == 0) {
         all = one;

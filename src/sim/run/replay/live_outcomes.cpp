@@ -8,7 +8,8 @@ namespace nearfield::sim::replay {
 LiveOutcomes::LiveOutcomes(const RankParts& parts, const SendReply& send_reply)
     : OutcomeSource(parts), send_reply_(send_reply) {
   if (send_reply)
-    rank_.endpoint.on_match([this](stream::Number request, int from, int tag) { report_match(request, from, tag); });
+    rank_.endpoint.set_match_callback(
+        [this](stream::Number request, int from, int tag) { report_match(request, from, tag); });
 }
 
 void LiveOutcomes::reply(stream::ReplyKind what, const std::vector<std::int64_t>& words) const {

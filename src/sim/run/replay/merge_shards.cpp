@@ -58,13 +58,13 @@ void fields(Pack& pack, CallOutcome& value) {
 }
 
 template <class Pack>
-void fields(Pack& pack, ReplayedOutcome& value) {
+void fields(Pack& pack, RankReplayResult& value) {
   pack(value.calls, value.computing, value.accesses, value.skipped_accesses, value.flops, value.timing_sensitivity,
        value.regions);
 }
 
 template <class Pack>
-void fields(Pack& pack, Replayed& value) {
+void fields(Pack& pack, ReplayResult& value) {
   pack(value.cluster, value.ranks, value.part_ps);
 }
 
@@ -92,13 +92,13 @@ void append(Outcome& all, Outcome& more) {
 
 }  // namespace
 
-Replayed merge_shards(Replayed mine, Shards& shards) {
+ReplayResult merge_shards(ReplayResult mine, Shards& shards) {
   if (shards.count() == 1) return mine;
   Packing packing;
   if (shards.number() > 0) packing(mine);
   const auto all = shards.exchange(packing.bytes());
   for (std::size_t shard = 1; shards.number() == 0 && shard < all.size(); ++shard) {
-    Replayed value;
+    ReplayResult value;
     Unpacking{all[shard]}(value);
     append(mine.cluster, value.cluster);
     append(mine.ranks, value.ranks);

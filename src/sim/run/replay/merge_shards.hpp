@@ -7,6 +7,6 @@ namespace nearfield::sim::replay {
 
 // Is called by all shards. Returns the result of all ranks and nodes on the first shard, and `mine` on the other
 // shards. The parts of timelines must have the same width on all shards.
-Replayed merge_shards(Replayed mine, Shards& shards);
+ReplayResult merge_shards(ReplayResult mine, Shards& shards);
 
 }  // namespace nearfield::sim::replay

@@ -12,14 +12,14 @@
 namespace nearfield::sim::replay {
 namespace {
 
-ReplayedOutcome outcome_of_rank(ReplayedRank& rank) {
-  ReplayedOutcome outcome{{},
-                          rank.call_times().compute_time(),
-                          rank.access_replay().replayed_count(),
-                          rank.access_replay().skipped_count(),
-                          rank.access_replay().replayed_flops(),
-                          rank.timing_sensitivity(),
-                          {rank.started_regions().begin(), rank.started_regions().end()}};
+RankReplayResult outcome_of_rank(ReplayedRank& rank) {
+  RankReplayResult outcome{{},
+                           rank.call_times().compute_time(),
+                           rank.access_replay().replayed_count(),
+                           rank.access_replay().skipped_count(),
+                           rank.access_replay().replayed_flops(),
+                           rank.timing_sensitivity(),
+                           {rank.started_regions().begin(), rank.started_regions().end()}};
   for (const auto& [call, spent] : rank.call_times().times_by_call())
     outcome.calls.push_back({rank.definitions().text_of(call.name), rank.definitions().place(call.call_site), spent,
                              rank.call_times().timeline().time_per_part(call)});
@@ -45,8 +45,8 @@ Ps widen_timelines(std::span<const std::unique_ptr<ReplayedRank>> ranks, Shards&
 
 }  // namespace
 
-Replayed run_replay(const Machine& machine, const ClusterOptions& cluster_options,
-                    const std::vector<RankStream>& streams, const ReplayOptions& options) {
+ReplayResult run_replay(const Machine& machine, const ClusterOptions& cluster_options,
+                        const std::vector<RankStream>& streams, const ReplayOptions& options) {
   Cluster cluster(machine, cluster_options);
   if (streams.size() != static_cast<std::size_t>(cluster.ranks()))
     throw std::invalid_argument("the program ran with " + std::to_string(streams.size()) + " ranks, but " +
@@ -59,7 +59,7 @@ Replayed run_replay(const Machine& machine, const ClusterOptions& cluster_option
   const int first = local_nodes.begin * cluster_options.ranks_per_node;
   std::vector<std::unique_ptr<ReplayedRank>> ranks(
       static_cast<std::size_t>(local_nodes.size() * cluster_options.ranks_per_node));
-  Replayed result;
+  ReplayResult result;
   result.cluster = cluster.run([&](Rank& rank) {
     auto& replayed_rank = ranks[static_cast<std::size_t>(rank.rank() - first)];
     replayed_rank =

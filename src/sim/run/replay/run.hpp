@@ -14,10 +14,10 @@ struct CallOutcome {
   std::string name;
   CallPlace place;
   TimeSpent spent;
-  std::vector<Ps> timeline;  // time in the call per part of the run (Replayed::part_ps)
+  std::vector<Ps> timeline;  // time in the call per part of the run (ReplayResult::part_ps)
 };
 
-struct ReplayedOutcome {
+struct RankReplayResult {
   std::vector<CallOutcome> calls;  // sorted by name, then place
   TimeSpent computing;             // time between calls
   std::uint64_t accesses = 0, skipped_accesses = 0;
@@ -26,9 +26,9 @@ struct ReplayedOutcome {
   std::vector<std::string> regions;  // names of the regions that began
 };
 
-struct Replayed {
+struct ReplayResult {
   Outcome cluster;
-  std::vector<ReplayedOutcome> ranks;
+  std::vector<RankReplayResult> ranks;
   Ps part_ps = 0;  // duration of a part of the timelines (first policy and memory speed)
 };
 
@@ -37,7 +37,7 @@ struct Replayed {
 // the result of all (merge_shards.hpp). PerfCounters are counted if the options have count_sides. Throws
 // std::invalid_argument for an impossible cluster, std::runtime_error for a stream that cannot be replayed, and
 // Deadlock, with a line for each rank that waits.
-Replayed run_replay(const Machine& machine, const ClusterOptions& cluster, const std::vector<RankStream>& streams,
-                    const ReplayOptions& options);
+ReplayResult run_replay(const Machine& machine, const ClusterOptions& cluster, const std::vector<RankStream>& streams,
+                        const ReplayOptions& options);
 
 }  // namespace nearfield::sim::replay

@@ -56,7 +56,7 @@ RankSplit parse_split(const std::string& text) {
   return split;
 }
 
-RankBox box_of(const RankSplit& split, std::uint64_t cells, bool ghosts_everywhere) {
+RankBox make_rank_box(const RankSplit& split, std::uint64_t cells, bool ghosts_everywhere) {
   RankBox box{};
   for (std::size_t d = 0; d < 3; ++d) {
     if (cells % split.parts[d] != 0 || cells / split.parts[d] < 2)
@@ -164,7 +164,7 @@ std::vector<Result> simulate_decomposition(const SimulationJob& requested) {
   if (ghosts != "split" && ghosts != "all")
     throw std::invalid_argument("'" + ghosts + "': ghost cells are in dimensions that are 'split', or in 'all'");
   const RankBox box =
-      box_of(split, static_cast<std::uint64_t>(number_parameter(job.parameters, "cells")), ghosts == "all");
+      make_rank_box(split, static_cast<std::uint64_t>(number_parameter(job.parameters, "cells")), ghosts == "all");
   ClusterOptions options = job.options();
   options.ranks_per_node = ranks_per_node(machine, split.rank_count());
   if (options.ranks_per_node == 0) throw std::invalid_argument("decomposition: the machine has too few nodes");

@@ -40,7 +40,7 @@ int rank_of_load(const LoadCase& c, int index) {
 }
 
 // The program of a load generator: exchanges messages pairwise with all other load generators, endlessly.
-Task<> make_load(Rank& rank, LoadCase c, int index, SharedState& shared) {
+Task<> generate_load(Rank& rank, LoadCase c, int index, SharedState& shared) {
   if (c.load_bytes == 0) co_return;
   const int n = load_rank_count(c);
   const Address out = rank.allocate(c.load_bytes * static_cast<std::uint64_t>(n));
@@ -111,7 +111,7 @@ std::vector<Result> simulate_load(const SimulationJob& job) {
   std::vector<Program> programs(static_cast<std::size_t>(c.ranks));
   for (int i = 0; i < load_rank_count(c); ++i)
     programs[static_cast<std::size_t>(rank_of_load(c, i))] = [&, i](Rank& rank) {
-      return make_load(rank, c, i, shared);
+      return generate_load(rank, c, i, shared);
     };
   programs[static_cast<std::size_t>(c.sender)] = [&](Rank& rank) { return ping(rank, c, shared); };
   programs[static_cast<std::size_t>(c.receiver)] = [&](Rank& rank) { return pong(rank, c); };

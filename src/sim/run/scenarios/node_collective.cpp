@@ -139,7 +139,7 @@ class CollectiveCalls {
   }
 
   // Returns the time of one call.
-  ConfigClock run() {
+  ConfigClock run_call() {
     ranks_.run([&](int rank) { ranks_.store(rank, send_[static_cast<std::size_t>(rank)], send_bytes_); });
     return ranks_.run([&](int rank) { call_collective(rank); });
   }
@@ -193,11 +193,11 @@ std::vector<Result> simulate_node_collective(const SimulationJob& job) {
   Results results(job.axes.memory_slowdown.size());
   for (const FetchModel fetch_model : {FetchModel::at_once, FetchModel::in_turn}) {
     CollectiveCalls calls(job, fetch_model);
-    for (int i = 0; i < first_calls; ++i) calls.run();
+    for (int i = 0; i < first_calls; ++i) calls.run_call();
     const int repetitions = job.axes.repetitions.value_or(usual_calls);
     std::vector<std::vector<double>> times(job.axes.memory_slowdown.size());
     for (int i = 0; i < repetitions; ++i) {
-      const ConfigClock time = calls.run();
+      const ConfigClock time = calls.run_call();
       for (std::size_t speed = 0; speed < times.size(); ++speed)
         times[speed].push_back(time[0][static_cast<int>(speed)] / 1e3);
       if (job.progress_callback) job.progress_callback();
