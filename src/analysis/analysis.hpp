@@ -1,8 +1,9 @@
-// Analyses the stream of one rank in two passes: the first finds the memory of its messages; the second computes the
-// reuse distance from each message to the last write before it, or to the first read after it.
+// Analyses the stream of one rank in two passes. The first pass finds the cache lines of the rank's message buffers.
+// The second pass computes reuse distances: from the last access to a line until the line is sent, and from the
+// completion of a receive until the first access to its data.
 //
-// A send loads the lines of its data, and a receive stores to its lines when its completion is recorded. Collectives
-// and libraries without hooks are assumed to touch nothing.
+// A send counts as a load of the lines of its data. A receive counts as a store to the lines of its data when its
+// completion is recorded. Collectives, and libraries compiled without hooks, are assumed to access no memory.
 #pragma once
 
 #include <functional>
@@ -13,18 +14,18 @@
 
 namespace nearfield::advise {
 
-struct Options {
-  std::vector<std::uint64_t> limits_bytes;  // capacities, ascending
-  std::uint64_t small_bytes = 8192;         // messages up to here count in bursts
+struct AnalysisOptions {
+  std::vector<std::uint64_t> limits_bytes;  // cache capacities, ascending
+  std::uint64_t small_bytes = 8192;         // the largest message that counts in bursts
   std::size_t sampled_lines = 1 << 15, max_pages = 1 << 14;
 };
 
-// Called repeatedly with the number of accesses read, of both passes together; ends the analysis by throwing.
+// Is called repeatedly with the number of accesses read so far, in both passes together. May throw to end the analysis.
 using Progress = std::function<void(std::uint64_t accesses)>;
 
-// Both sources read the same stream from its beginning; the first one is destroyed before the second one is read, since
-// a reader may use much memory. Throws std::runtime_error for broken streams (Source).
-AnalysisResult analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const Options& options,
+// Both sources must read the same stream from its beginning. Destroys `first` before it reads `second`, since a reader
+// may use much memory. Throws std::runtime_error if the stream is broken (stream::Source).
+AnalysisResult analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const AnalysisOptions& options,
                        const Progress& progress);
 
 }  // namespace nearfield::advise

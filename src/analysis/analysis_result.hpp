@@ -1,4 +1,5 @@
-// The result of analysing one rank's stream: sums over calls and messages, which checks compare with a profile.
+// The result of the analysis of one rank's stream: sums over MPI calls and messages. The rules of `nearfield advise`
+// compare them with a profile.
 #pragma once
 
 #include <cstdint>
@@ -9,53 +10,57 @@
 
 namespace nearfield::advise {
 
-// Lines of messages by the smallest cache that would still contain them: class i is within limits[i] of the options,
-// the last class is beyond all. `bytes` is the sum of their reuse distances.
-struct Reach {
+// A histogram of the reuse distances of message lines, by the smallest cache that still contains the line: class i is
+// within limits_bytes[i] of the options, the last class exceeds all limits. `lines`: number of lines per class.
+// `bytes`: sum of the reuse distances per class.
+struct ReuseHistogram {
   std::vector<std::uint64_t> lines;
   std::vector<double> bytes;
 };
 
-// Numbers of lines by the site that touched them (Reader::sites).
+// Numbers of cache lines by the code location that accessed them (index in Reader::sites).
 using Sites = std::map<std::uint32_t, std::uint64_t>;
 
 // An MPI function called from one location.
-struct Call {
+struct MpiCall {
   std::string name;
-  // The location of the call, and the call sites of the functions around it: paths of objects, and offsets.
+  // The call stack, innermost first: the location of the MPI call, then the call sites of the enclosing functions. A
+  // frame is the path of an object file and an offset in the file.
   std::vector<std::pair<std::string, std::uint64_t>> frames;
-  std::uint64_t calls = 0, time_ns = 0, delayed_ns = 0;  // delayed: runnable without a core
+  std::uint64_t calls = 0, time_ns = 0, delayed_ns = 0;  // delayed: runnable, but without a core
 };
 
-// Messages with a common posting call, peer, size and layout.
-struct Messages {
+// Messages that were posted by the same call and have the same peer, size and layout.
+struct MessageGroup {
   std::size_t call = 0;
   bool sends = false;
   std::uint64_t context = 0;        // of the communicator
   std::int64_t rank = 0, peer = 0;  // in the communicator
   std::uint64_t world_peer = 0;     // in MPI_COMM_WORLD
   std::uint64_t bytes = 0;          // of one message
-  std::uint64_t piece_bytes = 0;    // of a contiguous piece; `bytes` if contiguous
+  std::uint64_t piece_bytes = 0;    // of one contiguous piece; equal to `bytes` if the message is contiguous
   std::int64_t stride_bytes = 0;    // from one piece to the next; 0: contiguous
   std::uint64_t messages = 0;
   std::uint64_t address = 0;  // of the first message's first byte
-  bool allocated = true;      // that byte is neither on the stack nor in a static variable
-  // Sends: from the last touch of a line to the send. Receives: from the receive's completion to the first load or
-  // store.
-  Reach reach;
-  // Sends: the writers of lines that were beyond the first limit. Receives: the first accesses to such lines.
+  bool allocated = true;      // the first byte is neither on the stack nor in a static variable
+  // Reuse distances. Sends: from the last access to a line until the send. Receives: from the completion of the receive
+  // until the first load or store.
+  ReuseHistogram reach;
+  // Code locations of lines whose reuse distance exceeds the first limit. Sends: the last store to the line. Receives:
+  // the first access to the line.
   Sites sites;
-  std::uint64_t lines = 0;      // of all these messages, as far as known
-  std::uint64_t untouched = 0;  // sends: never touched before; receives: never touched afterwards
+  std::uint64_t lines = 0;      // sum over the messages, of sampled lines only
+  std::uint64_t untouched = 0;  // lines that were never accessed before the send, or never after the receive
 };
 
-// Messages that completed in a call, which may differ from the `call` that posted them.
-struct Ended {
-  std::size_t call = 0, messages = 0;  // indices
+// How often messages of one kind (`messages`) completed in one call (`call`), which may differ from the call that
+// posted them.
+struct CompletionCount {
+  std::size_t call = 0, messages = 0;  // indices in AnalysisResult::calls and AnalysisResult::messages
   std::uint64_t times = 0;
 };
 
-// Runs of small messages to one peer from one call that could have been one message.
+// Bursts of small messages from one call to one peer. Each burst could have been a single message.
 struct Burst {
   std::size_t call = 0;
   std::uint64_t world_peer = 0;
@@ -68,19 +73,20 @@ struct CollectiveCalls {
   std::uint64_t bytes = 0, ranks = 0, calls = 0;
 };
 
-// The synchronising blocking collectives of a communicator (barrier, allreduce, allgather, alltoall and similar ones,
-// which no rank leaves before the last one has arrived), in their order, which is the same on all members. Only the
-// first `max_calls` are recorded.
-struct Synchronisations {
+// The blocking collectives of a communicator that synchronise its members (barrier, allreduce, allgather, alltoall and
+// similar ones, which no rank leaves before the last rank has arrived), in the order of the calls, which is the same on
+// all members. Only the first `max_calls` calls are recorded.
+struct SynchronisingCalls {
   static constexpr std::size_t max_calls = 1 << 18;
   std::uint64_t context = 0;
-  std::vector<std::uint64_t> world;     // the members' ranks
-  std::vector<std::uint64_t> calls;     // indices of the calls
-  std::vector<std::uint64_t> times_ns;  // in the call; 0: a part has no bytes, so it need not synchronise
+  std::vector<std::uint64_t> world;  // the members' ranks in MPI_COMM_WORLD
+  std::vector<std::uint64_t> calls;  // indices in AnalysisResult::calls
+  // Times in the call; 0: a part of the data is empty, so the call need not synchronise.
+  std::vector<std::uint64_t> times_ns;
 };
 
-// A communicator with a topology: this rank's neighbours, as in neighbourhood collectives.
-struct Topology {
+// The neighbours of this rank in a communicator with a process topology, as in neighbourhood collectives.
+struct ProcessTopology {
   std::uint64_t context = 0;
   std::vector<std::uint64_t> world;
   std::int64_t rank = 0;
@@ -90,17 +96,17 @@ struct Topology {
 struct AnalysisResult {
   std::uint64_t rank = 0, ranks = 0;
   std::string host;
-  bool delays = false;  // the system reports delays; otherwise they are 0
+  bool delays = false;  // the system reports delays; if false, all delays are 0
   std::uint64_t accesses = 0, between_calls_ns = 0, delayed_between_ns = 0;
-  double sampled = 1;  // share of the lines that is sampled
+  double sampled = 1;  // sampled share of the cache lines
   bool ended = false;  // the stream has an End event
-  std::vector<Call> calls;
-  std::vector<Messages> messages;
-  std::vector<Ended> ended_in;
+  std::vector<MpiCall> calls;
+  std::vector<MessageGroup> messages;
+  std::vector<CompletionCount> ended_in;
   std::vector<Burst> bursts;
   std::vector<CollectiveCalls> collectives;
-  std::vector<Synchronisations> synchronisations;
-  std::vector<Topology> topologies;
+  std::vector<SynchronisingCalls> synchronisations;
+  std::vector<ProcessTopology> topologies;
   std::vector<std::string> objects;  // paths, by object number
 };
 

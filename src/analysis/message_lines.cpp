@@ -18,7 +18,7 @@ void MessageLines::drop_half() {
   for (auto& page : pages_) page.second = lines_per_page * place++;
 }
 
-Line* MessageLines::find_in(std::uint64_t page, std::uint64_t line) {
+MessageLine* MessageLines::find_in(std::uint64_t page, std::uint64_t line) {
   if (page != last_page_) {
     const auto found = pages_.find(page);
     if (lines_.size() < pages_.size() * lines_per_page) lines_.resize(pages_.size() * lines_per_page);

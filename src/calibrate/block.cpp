@@ -10,20 +10,20 @@
 #include <string>
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25  // Linux 6.1; older kernels refuse it, and khugepaged may come later
+#define MADV_COLLAPSE 25  // Linux 6.1; older kernels reject it, but khugepaged may collapse the pages later
 #endif
 
 namespace nearfield::calibrate {
 namespace {
 
-std::size_t in_whole_huge_pages(std::size_t bytes) {
+std::size_t round_up_to_huge_pages(std::size_t bytes) {
   return (bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
 }
 
 }  // namespace
 
 std::byte* map_pages(std::size_t bytes, PageKind pages) {
-  const std::size_t whole = in_whole_huge_pages(bytes), reserved = whole + huge_page_bytes;
+  const std::size_t whole = round_up_to_huge_pages(bytes), reserved = whole + huge_page_bytes;
   void* const mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   auto* const begin = static_cast<std::byte*>(mapped);
@@ -35,16 +35,16 @@ std::byte* map_pages(std::size_t bytes, PageKind pages) {
   return begin + before;
 }
 
-void unmap_pages(std::byte* data, std::size_t bytes) { munmap(data, in_whole_huge_pages(bytes)); }
+void unmap_pages(std::byte* data, std::size_t bytes) { munmap(data, round_up_to_huge_pages(bytes)); }
 
-Block::Block(std::size_t bytes, PageKind pages) : data_(map_pages(bytes, pages)), bytes_(bytes) {
+MemoryBlock::MemoryBlock(std::size_t bytes, PageKind pages) : data_(map_pages(bytes, pages)), bytes_(bytes) {
   std::memset(data_, 1, bytes_);
-  if (pages == PageKind::huge) madvise(data_, in_whole_huge_pages(bytes_), MADV_COLLAPSE);
+  if (pages == PageKind::huge) madvise(data_, round_up_to_huge_pages(bytes_), MADV_COLLAPSE);
 }
 
-Block::~Block() { unmap_pages(data_, bytes_); }
+MemoryBlock::~MemoryBlock() { unmap_pages(data_, bytes_); }
 
-std::size_t Block::bytes_in_huge_pages() const {
+std::size_t MemoryBlock::bytes_in_huge_pages() const {
   std::ifstream file("/proc/self/smaps");
   const auto begin = reinterpret_cast<std::uintptr_t>(data_), end = begin + bytes_;
   std::size_t bytes = 0;

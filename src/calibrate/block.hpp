@@ -1,5 +1,4 @@
-// Memory in which micro-benchmarks work: mapped, written once, in base pages or in huge ones where the kernel gives
-// these.
+// Memory for micro-benchmarks: mapped and written once, in base pages, or in huge pages where the kernel provides them.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +10,21 @@ enum class PageKind { base, huge };
 
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-// Maps new memory that nobody has touched, aligned to huge pages. Throws std::bad_alloc if there is none.
+// Maps new, untouched memory, aligned to huge pages. Throws std::bad_alloc on failure.
 std::byte* map_pages(std::size_t bytes, PageKind pages);
 void unmap_pages(std::byte* data, std::size_t bytes);
 
-class Block {
+class MemoryBlock {
  public:
-  // Every page is written. Throws std::bad_alloc if there is not so much memory.
-  Block(std::size_t bytes, PageKind pages);
-  ~Block();
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
+  // Maps the memory, and writes every page. Throws std::bad_alloc on failure.
+  MemoryBlock(std::size_t bytes, PageKind pages);
+  ~MemoryBlock();
+  MemoryBlock(const MemoryBlock&) = delete;
+  MemoryBlock& operator=(const MemoryBlock&) = delete;
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
-  // Returns how many of its bytes lie in huge pages, as the kernel says (/proc/self/smaps).
+  // Returns the number of the block's bytes that are in huge pages, according to /proc/self/smaps.
   std::size_t bytes_in_huge_pages() const;
 
  private:

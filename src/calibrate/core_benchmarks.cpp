@@ -15,7 +15,7 @@ constexpr std::size_t steps_per_sample = 4096;
 constexpr double min_sample_ns = 4000;
 constexpr std::size_t max_read_bytes = std::size_t{1} << 20;
 
-// Calls `work` until enough time has passed for the clock not to matter; returns the ns of one call.
+// Calls `work` `calls` times. Returns the mean time of a call in ns.
 template <class Work>
 double time_calls(std::size_t calls, Work&& work) {
   const Ticks start = now();
@@ -23,6 +23,7 @@ double time_calls(std::size_t calls, Work&& work) {
   return static_cast<double>(now() - start) * ns_per_tick() / static_cast<double>(calls);
 }
 
+// Returns the time of `work` in ns. Each sample is the mean of as many calls as take about min_sample_ns.
 template <class Work>
 Samples sample_calls(int samples, Work&& work) {
   const double first_ns = time_calls(2, work);
@@ -32,13 +33,13 @@ Samples sample_calls(int samples, Work&& work) {
   return all;
 }
 
-// The steps of one chain are a loop of their own, in which the compiler keeps the address in a register.
-void* follow(void* at, std::size_t steps) {
+// Follows one chain, in a loop of its own, so that the compiler keeps the address in a register.
+void* follow_chain(void* at, std::size_t steps) {
   for (; steps > 0; --steps) at = *static_cast<void**>(at);
   return at;
 }
 
-void follow_all(std::array<void*, max_chains>& chains, int count, std::size_t rounds) {
+void follow_chains(std::array<void*, max_chains>& chains, int count, std::size_t rounds) {
   for (; rounds > 0; --rounds)
     for (int c = 0; c < count; ++c)
       chains[static_cast<std::size_t>(c)] = *static_cast<void**>(chains[static_cast<std::size_t>(c)]);
@@ -57,11 +58,11 @@ Samples clock_reading_ns(int samples) {
   return all;
 }
 
-// An addition of two registers: processors that do additions of constants while renaming registers still take a cycle
-// for it.
+// Adds two registers: processors that execute additions of constants during register renaming still take a cycle for an
+// addition of two registers.
 Samples addition_ns(int samples) {
   std::uint64_t sum = 1, term = 3;
-  hide(term);
+  hide_from_compiler(term);
   constexpr int unrolled = 16;
   Samples all = sample_calls(samples, [&] {
     for (std::size_t i = 0; i < steps_per_sample / unrolled; ++i)
@@ -74,35 +75,35 @@ Samples addition_ns(int samples) {
   return all;
 }
 
-Samples chase_ns(const Block& block, const Chase& chase, int samples) {
+Samples chase_ns(const MemoryBlock& block, const PointerChase& chase, int samples) {
   const std::size_t elements = chase.stride_bytes > 0 ? chase.bytes / chase.stride_bytes : 0;
   if (chase.bytes > block.size() || chase.stride_bytes < sizeof(void*))
     throw std::invalid_argument("the chain does not fit into its block");
   if (chase.chains < 1 || chase.chains > max_chains || elements < static_cast<std::size_t>(chase.chains))
     throw std::invalid_argument("there must be 1 to 48 chains, and an element for each");
-  void* const first = link_chain(block.data(), elements, chase.stride_bytes, chase.in_order);
+  void* const first = link_pointer_chain(block.data(), elements, chase.stride_bytes, chase.in_order);
   std::array<void*, max_chains> chains{};
   const auto count = static_cast<std::size_t>(chase.chains);
-  for (std::size_t c = 0; c < count; ++c) chains[c] = c == 0 ? first : follow(chains[c - 1], elements / count);
-  // A chain that fits into a cache is followed as a whole first; of a longer one, each sample follows a new part.
+  for (std::size_t c = 0; c < count; ++c) chains[c] = c == 0 ? first : follow_chain(chains[c - 1], elements / count);
+  // A chain that fits into a cache is followed once as a warm-up; in a longer chain, each sample follows a new part.
   const std::size_t rounds = steps_per_sample / count;
-  if (chase.chains == 1) chains[0] = follow(chains[0], std::min(elements, std::size_t{1} << 18));
+  if (chase.chains == 1) chains[0] = follow_chain(chains[0], std::min(elements, std::size_t{1} << 18));
   Samples all;
   for (int i = 0; i < samples; ++i) {
     const Ticks start = now();
     if (count == 1)
-      chains[0] = follow(chains[0], rounds);
+      chains[0] = follow_chain(chains[0], rounds);
     else
-      follow_all(chains, chase.chains, rounds);
-    hide(chains[0]);
+      follow_chains(chains, chase.chains, rounds);
+    hide_from_compiler(chains[0]);
     all.push_back(static_cast<double>(now() - start) * ns_per_tick() / static_cast<double>(rounds * count));
   }
   return all;
 }
 
-Samples read_ns(const Block& block, std::size_t bytes, int samples) {
+Samples read_ns(const MemoryBlock& block, std::size_t bytes, int samples) {
   if (bytes > block.size()) throw std::invalid_argument("the block is too small");
-  // Other programs interrupt a sample that is too long, so each one reads another piece of a long block.
+  // Other programs would interrupt a long sample, so each sample reads another piece of a long block.
   const std::size_t piece = std::min(bytes, max_read_bytes), pieces = bytes / std::max(piece, std::size_t{1});
   std::size_t next = 0;
   std::uint64_t sum = 0;
@@ -110,7 +111,7 @@ Samples read_ns(const Block& block, std::size_t bytes, int samples) {
     const std::byte* const begin = block.data() + next * piece;
     next = next + 1 < pieces ? next + 1 : 0;
     sum += sum_words({begin, piece});
-    hide(sum);
+    hide_from_compiler(sum);
   };
   Samples all = sample_calls(samples, read_piece);
   for (double& ns : all) ns *= static_cast<double>(bytes) / static_cast<double>(piece);

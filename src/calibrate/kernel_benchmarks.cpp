@@ -17,13 +17,14 @@
 namespace nearfield::calibrate {
 namespace {
 
-constexpr double limit_ns = 200e6;  // until the other process has begun
+constexpr double limit_ns = 200e6;  // limit for the start of the other process
 constexpr double min_sample_ns = 4000;
 
-// A child of this process, which writes the block, and then spins or sleeps until it is killed.
-class OtherProcess {
+// A child of this process, from whose memory the kernel copies. The child writes the block, then spins or sleeps until
+// the destructor kills it.
+class CopySourceProcess {
  public:
-  OtherProcess(const Block& block, std::size_t bytes, int pu, bool spins) {
+  CopySourceProcess(const MemoryBlock& block, std::size_t bytes, int pu, bool spins) {
     void* const shared = mmap(nullptr, sizeof *ready_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) throw std::runtime_error("the kernel gives no shared memory");
     ready_ = new (shared) std::atomic<bool>(false);
@@ -32,18 +33,18 @@ class OtherProcess {
       munmap(shared, sizeof *ready_);
       throw std::runtime_error("the kernel starts no further process");
     }
-    if (process_ == 0) run(block.data(), bytes, pu, spins);
+    if (process_ == 0) run_child(block.data(), bytes, pu, spins);
   }
-  ~OtherProcess() {
+  ~CopySourceProcess() {
     kill(process_, SIGKILL);
     waitpid(process_, nullptr, 0);
     munmap(ready_, sizeof *ready_);
   }
-  OtherProcess(const OtherProcess&) = delete;
-  OtherProcess& operator=(const OtherProcess&) = delete;
+  CopySourceProcess(const CopySourceProcess&) = delete;
+  CopySourceProcess& operator=(const CopySourceProcess&) = delete;
 
-  // Returns false if other programs did not let it run in time.
-  bool wait() const {
+  // Waits until the child has written the block. Returns false if other programs keep the child from running in time.
+  bool wait_until_ready() const {
     const Ticks end = now() + static_cast<Ticks>(limit_ns / ns_per_tick());
     while (!ready_->load(std::memory_order_acquire)) {
       if (now() > end) return false;
@@ -51,16 +52,17 @@ class OtherProcess {
     }
     return true;
   }
-  bool copy(void* to, const void* from, std::size_t bytes) const {
+  bool copy_by_kernel(void* to, const void* from, std::size_t bytes) const {
     const iovec local{to, bytes}, remote{const_cast<void*>(from), bytes};
     return process_vm_readv(process_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
   }
 
  private:
-  // This process may have had other threads, so only system calls and memory are used.
-  [[noreturn]] void run(std::byte* begin, std::size_t bytes, int pu, bool spins) const {
+  // Runs in the child after fork(). The parent may have had other threads, so the child only makes system calls and
+  // accesses memory.
+  [[noreturn]] void run_child(std::byte* begin, std::size_t bytes, int pu, bool spins) const {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bind_to(pu);
+    pin_thread_to(pu);
     std::memset(begin, 1, bytes);
     ready_->store(true, std::memory_order_release);
     for (;;)
@@ -74,13 +76,14 @@ class OtherProcess {
   pid_t process_ = -1;
 };
 
-Samples sample_copies(const OtherProcess& other, const Block& to, const Block& from, std::size_t bytes, int samples) {
+Samples sample_copies(const CopySourceProcess& other, const MemoryBlock& to, const MemoryBlock& from, std::size_t bytes,
+                      int samples) {
   const auto time_copies = [&](std::size_t copies) {
     const Ticks start = now();
-    for (std::size_t i = 0; i < copies; ++i) other.copy(to.data(), from.data(), bytes);
+    for (std::size_t i = 0; i < copies; ++i) other.copy_by_kernel(to.data(), from.data(), bytes);
     return static_cast<double>(now() - start) * ns_per_tick() / static_cast<double>(copies);
   };
-  if (!other.wait() || !other.copy(to.data(), from.data(), bytes)) return {};
+  if (!other.wait_until_ready() || !other.copy_by_kernel(to.data(), from.data(), bytes)) return {};
   const double first_ns = time_copies(2);
   const auto copies = static_cast<std::size_t>(std::clamp(min_sample_ns / std::max(first_ns, 1.0), 1.0, 1e4));
   Samples all;
@@ -90,14 +93,15 @@ Samples sample_copies(const OtherProcess& other, const Block& to, const Block& f
 
 }  // namespace
 
-Samples kernel_copy_ns(const Block& to, const Block& from, std::size_t bytes, int pu, int other_pu, int samples) {
+Samples kernel_copy_ns(const MemoryBlock& to, const MemoryBlock& from, std::size_t bytes, int pu, int other_pu,
+                       int samples) {
   if (bytes > to.size() || bytes > from.size()) throw std::invalid_argument("a block is too small");
   ns_per_tick();
   Samples all;
   bool bound = false;
-  std::thread reader([&] {  // of its own, since it is pinned
-    bound = bind_to(pu);
-    if (bound) all = sample_copies(OtherProcess(from, bytes, other_pu, other_pu != pu), to, from, bytes, samples);
+  std::thread reader([&] {  // a thread of its own, since it is pinned
+    bound = pin_thread_to(pu);
+    if (bound) all = sample_copies(CopySourceProcess(from, bytes, other_pu, other_pu != pu), to, from, bytes, samples);
   });
   reader.join();
   if (!bound) throw std::runtime_error("the core may not be used");

@@ -1,4 +1,4 @@
-// The benchmarks of copying in this process, and of the kernel's pages.
+// The benchmarks of copies inside this process, and of the first touch of pages.
 #include <unistd.h>
 
 #include <cstring>
@@ -24,12 +24,12 @@ void copy_once(std::byte* to, const std::byte* from, std::size_t bytes, CopyRout
       break;
     }
   }
-  hide(to);
+  hide_from_compiler(to);
 }
 
 }  // namespace
 
-Samples copy_ns(const Block& to, const Block& from, std::size_t bytes, CopyRoutine routine, int samples) {
+Samples copy_ns(const MemoryBlock& to, const MemoryBlock& from, std::size_t bytes, CopyRoutine routine, int samples) {
   if (bytes > to.size() || bytes > from.size()) throw std::invalid_argument("a block is too small");
   const auto time_copies = [&](std::size_t copies) {
     const Ticks start = now();

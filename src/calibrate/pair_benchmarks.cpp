@@ -1,5 +1,5 @@
-// The benchmarks of two cores that work on the same lines in turn. One thread prepares, the other one is timed; two
-// flags pass the turn.
+// The benchmarks of two cores that access the same lines in turn. One thread prepares the lines, then the other thread
+// is timed; an atomic number passes the turn between them.
 #include <atomic>
 #include <stdexcept>
 #include <thread>
@@ -11,7 +11,7 @@ namespace nearfield::calibrate {
 namespace {
 
 constexpr std::size_t line_bytes = 64;
-constexpr double limit_ns = 100e6;  // of one turn: then other programs have the other core
+constexpr double limit_ns = 100e6;  // limit of one turn; after it, other programs occupy the other core
 
 void store_lines(std::byte* begin, std::size_t lines, char value) {
   for (std::size_t i = 0; i < lines; ++i) *reinterpret_cast<volatile char*>(begin + i * line_bytes + 32) = value;
@@ -23,10 +23,10 @@ std::uint64_t read_words(const std::byte* begin, std::size_t bytes) {
   return sum;
 }
 
-class Turns {
+class TurnFlag {
  public:
-  // Returns false if the other thread did not give the turn back in time.
-  bool wait_for(int turn) {
+  // Waits for this turn. Returns false if the other thread does not pass the turn in time.
+  bool wait_for_turn(int turn) {
     const Ticks end = now() + static_cast<Ticks>(limit_ns / ns_per_tick());
     while (turn_.load(std::memory_order_acquire) != turn) {
       if (is_over_.load(std::memory_order_relaxed) || now() > end) {
@@ -37,27 +37,27 @@ class Turns {
     }
     return true;
   }
-  void pass(int turn) { turn_.store(turn, std::memory_order_release); }
-  void end() { is_over_.store(true); }
+  void pass_turn(int turn) { turn_.store(turn, std::memory_order_release); }
+  void end_turns() { is_over_.store(true); }
 
  private:
   alignas(128) std::atomic<int> turn_{0};
   alignas(128) std::atomic<bool> is_over_{false};
 };
 
-class Pair {
+class CorePair {
  public:
-  Pair(const Block& block, std::size_t bytes, PairStep step)
+  CorePair(const MemoryBlock& block, std::size_t bytes, PairStep step)
       : begin_(block.data()), bytes_(bytes), step_(step), lines_(bytes / line_bytes) {}
 
-  // On the core that is timed, before the other core's turn.
-  void prepare_own() const {
+  // Prepares the lines on the timed core, before the other core's turn.
+  void prepare_on_timed_core() const {
     if (step_ == PairStep::store_read) store_lines(begin_, lines_, 2);
   }
-  void prepare_other() {
+  void prepare_on_other_core() {
     switch (step_) {
       case PairStep::chase_written:
-        first_ = link_chain(begin_, lines_, line_bytes, false);
+        first_ = link_pointer_chain(begin_, lines_, line_bytes, false);
         break;
       case PairStep::read_written:
       case PairStep::store_written:
@@ -69,12 +69,12 @@ class Pair {
     }
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-  double time_ns() {
+  double time_per_line_ns() {
     const Ticks start = now();
     if (step_ == PairStep::chase_written) {
       void* at = first_;
       for (std::size_t i = 0; i < lines_; ++i) at = *static_cast<void**>(at);
-      hide(at);
+      hide_from_compiler(at);
     } else if (step_ == PairStep::read_written) {
       sum_ += read_words(begin_, bytes_);
     } else {
@@ -95,30 +95,30 @@ class Pair {
 
 }  // namespace
 
-Samples pair_ns(const Block& block, std::size_t bytes, PairStep step, int pu, int other_pu, int samples) {
+Samples pair_ns(const MemoryBlock& block, std::size_t bytes, PairStep step, int pu, int other_pu, int samples) {
   if (bytes > block.size() || bytes < line_bytes) throw std::invalid_argument("the block is too small");
   ns_per_tick();
-  Pair pair(block, bytes, step);
-  Turns turns;
+  CorePair pair(block, bytes, step);
+  TurnFlag turns;
   std::atomic<int> bound{0};
   Samples all;
   std::thread other([&] {
-    bound += bind_to(other_pu);
+    bound += pin_thread_to(other_pu);
     for (int i = 0; i < samples; ++i) {
-      if (!turns.wait_for(2 * i + 1)) return;
-      pair.prepare_other();
-      turns.pass(2 * i + 2);
+      if (!turns.wait_for_turn(2 * i + 1)) return;
+      pair.prepare_on_other_core();
+      turns.pass_turn(2 * i + 2);
     }
   });
   std::thread timed([&] {
-    bound += bind_to(pu);
+    bound += pin_thread_to(pu);
     for (int i = 0; i < samples; ++i) {
-      pair.prepare_own();
-      turns.pass(2 * i + 1);
-      if (!turns.wait_for(2 * i + 2)) return;
-      all.push_back(pair.time_ns());
+      pair.prepare_on_timed_core();
+      turns.pass_turn(2 * i + 1);
+      if (!turns.wait_for_turn(2 * i + 2)) return;
+      all.push_back(pair.time_per_line_ns());
     }
-    turns.end();
+    turns.end_turns();
   });
   timed.join();
   other.join();

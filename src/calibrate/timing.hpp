@@ -1,4 +1,4 @@
-// Helpers of the micro-benchmarks: time, values that the compiler must not know, and chains of addresses.
+// Helpers of the micro-benchmarks: time, pinning, values hidden from the compiler, and pointer chains.
 #pragma once
 
 #include <pthread.h>
@@ -19,22 +19,23 @@ inline double ns_per_tick() {
   return ns;
 }
 
-// Pins the calling thread to a PU. Returns false if it may not be used.
-inline bool bind_to(int pu) {
+// Pins the calling thread to a PU. Returns false if the process may not use the PU.
+inline bool pin_thread_to(int pu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(pu, &set);
   return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
 }
 
-// Hides a value from the compiler, which must compute it here and may not know it afterwards.
+// Hides a value from the optimiser: the compiler must compute the value before this point, and can assume nothing about
+// it afterwards.
 template <class Value>
-inline void hide(Value& value) {
+inline void hide_from_compiler(Value& value) {
   asm volatile("" : "+r"(value)::"memory");
 }
 
-// Links elements at a stride into one cycle, in order or in random order, and returns the first.
-inline void** link_chain(std::byte* begin, std::size_t elements, std::size_t stride_bytes, bool in_order) {
+// Links elements at a stride into one cyclic chain, in order or in random order. Returns the first element.
+inline void** link_pointer_chain(std::byte* begin, std::size_t elements, std::size_t stride_bytes, bool in_order) {
   std::vector<std::size_t> order(elements);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::uint64_t state = 88172645463325252ULL;  // xorshift64 by Marsaglia; a fixed seed: the same chain every time

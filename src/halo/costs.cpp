@@ -23,7 +23,7 @@ std::string text_of(const std::string& file, std::string& problem) {
 }  // namespace
 
 // All ranks use the costs that rank 0 reads from the file, so that all make the same choices.
-planning::KnownCosts known_costs(const std::string& given, const Node& node) {
+planning::CostsWithOrigin known_costs(const std::string& given, const Node& node) {
   std::string file = given, text, problem;
   if (const char* named = std::getenv("NEARFIELD_HALO_COSTS"); file.empty() && named) file = named;
   if (node.rank == 0 && !file.empty()) text = text_of(file, problem);

@@ -37,7 +37,7 @@ std::vector<planning::Plan> decompositions(const Layout& layout, int dimensions,
   request.fixed_dims = layout.dims;
   request.costs = costs;
   try {
-    return planning::plans(request);
+    return planning::make_plans(request);
   } catch (const std::invalid_argument&) {
     planning::Plan plan;
     plan.dims = layout.dims;

@@ -71,7 +71,7 @@ class Grid final : public ExchangeContext {
   Layout layout_;
   const ProtocolSpec* spec_;
   bool debug_ = false;
-  planning::KnownCosts known_;
+  planning::CostsWithOrigin known_;
   std::string note_;
   int ranks_per_node_ = 1;
   std::vector<std::pair<Ranks, double>> splits_;  ///< the best ones, with their predicted time in ns

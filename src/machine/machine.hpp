@@ -1,7 +1,7 @@
-// A machine for the simulator: plain numbers of one node and of the network. People write machines/NAME.toml, with a
-// source for every number; python/nearfield/machine/ checks it and fills these structs. Units are in the names;
-// latencies are load-to-use: from the core's view, for a chain of dependent loads, and not the contribution of one
-// component.
+// The description of a machine for the simulator: plain numbers of one node and of the network. People write
+// machines/NAME.toml, with a source for every number; python/nearfield/machine/ checks the file and fills these
+// structs. Units are in the names. Latencies are load-to-use: what a core sees in a chain of dependent loads, not the
+// contribution of one component.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,19 @@
 namespace nearfield {
 
 enum class Inclusion {
-  inclusive,  // contains all lines of the inner levels; evicting a line here removes it there
-  exclusive,  // a victim cache: contains what the inner levels evicted; a hit moves the line back to them
-  neither,    // filled on the way in; evictions have no effect on other levels
+  inclusive,  // contains all lines of the inner levels; an eviction invalidates the line there
+  exclusive,  // victim cache: filled by evictions of the inner levels; a hit moves the line back to the inner level
+  neither,    // filled by misses of the inner levels; evictions do not affect other levels
 };
 enum class WritePolicy {
   back,
   through
-};  // through: stores are passed to the next level, and a miss does not fill this one
+};  // through: stores also go to the next level, and a store miss does not fill the cache
 enum class Coherence { mesi, moesi };
 // The state of a modified line in the cache after a NIC has read it.
 enum class DmaRead { keep, clean, invalidate };
-// How a core learns of events: it reads a queue into which the NIC writes them, or queries the NIC by commands.
+// How a core learns of events of the NIC: it polls a queue in memory into which the NIC writes events, or it queries
+// the NIC by commands.
 enum class Polling { queue, command };
 
 struct Cache {
@@ -32,34 +33,34 @@ struct Cache {
   int ways = 0;
   int line_bytes = 0;  // granularity of tags
   int sub_blocks = 1;  // parts of a line with their own valid and dirty bits
-  int shared_by = 1;   // consecutive cores per cache
+  int shared_by = 1;   // number of consecutive cores that share one cache
   Inclusion inclusion = Inclusion::neither;
   WritePolicy write = WritePolicy::back;
   std::string replacement = "lru";
   double latency_cycles = 0;
-  double bytes_per_cycle = 0;  // maximum into the inner level; 0: no limit
+  double bytes_per_cycle = 0;  // bandwidth limit into the inner level; 0: no limit
 };
 
 struct Core {
   double clock_ghz = 0;
   double cycles_per_access = 1;     // throughput of loads and stores that hit L1
-  int outstanding_misses = 1;       // of one core, in flight at a time
-  int outstanding_bypass = 0;       // likewise for non-temporal accesses; 0: as outstanding_misses
-  int window = 0;                   // instructions issued after a load without its data; 0: no limit
-  double flops_per_cycle = 0;       // throughput of independent floating-point instructions; 0: they take no time
-  double flop_latency_cycles = 0;   // of dependent floating-point instructions; 0: they take no time
-  double copy_bytes_per_cycle = 0;  // of copies in L1; 0: words of 8 bytes, each of which is two accesses
-  double clock_reading_ns = 0;      // of reading the clock around what scenarios time
+  int outstanding_misses = 1;       // misses that one core has in flight at a time
+  int outstanding_bypass = 0;       // non-temporal accesses that one core has in flight; 0: as outstanding_misses
+  int window = 0;                   // instructions that a core issues past a load that waits for its data; 0: no limit
+  double flops_per_cycle = 0;       // throughput of independent floating-point instructions; 0: no time
+  double flop_latency_cycles = 0;   // of a chain of floating-point instructions; 0: no time
+  double copy_bytes_per_cycle = 0;  // of copies that hit L1; 0: they load and store words of 8 bytes
+  double clock_reading_ns = 0;      // cost of one clock reading, which is part of every time that a scenario measures
 };
 
 struct Dram {
-  double latency_ns = 0;  // of a load that misses all caches, without load
-  double gb_per_s = 0;    // 10^9 bytes; of one memory, cores and NIC together
-  int shared_by = 0;      // cores per memory; 0: one for all
+  double latency_ns = 0;  // of a load that misses all caches, when the memory is idle
+  double gb_per_s = 0;    // of one memory, shared by cores and NIC; GB: 10^9 bytes
+  int shared_by = 0;      // cores per memory; 0: one memory for all cores
   double remote_ns = 0;   // extra latency from cores of another memory
   int banks = 1;
   int bank_interleave_bytes = 64;
-  double bank_busy_ns = 0;     // between two accesses to the same bank
+  double bank_busy_ns = 0;     // minimum time between two accesses to the same bank
   double gb_per_s_bypass = 0;  // of non-temporal accesses, per core; 0: as gb_per_s
 };
 
@@ -88,48 +89,48 @@ struct Tlb {
   double miss_cycles = 0;  // extra time if a miss here hits the next level or walks the page tables
 };
 
-// Whether the physical location of a page follows from its address or is random.
+// How the physical address of a page is determined: it equals the virtual address, or it is random.
 enum class PagePlacement { identity, random };
 
 struct Pages {
   std::uint64_t page_bytes = 4096;
   PagePlacement placement = PagePlacement::identity;
   double fault_ns = 0;       // the first touch of a page
-  double huge_fault_ns = 0;  // likewise of a huge page of 2 MiB; 0: as fault_ns
-  int walkers = 0;           // TLB misses of a core in flight while it continues; 0: it waits for each
+  double huge_fault_ns = 0;  // the first touch of a huge page of 2 MiB; 0: as fault_ns
+  int walkers = 0;           // TLB misses that a core has in flight while it continues; 0: it stalls for each
   std::vector<Tlb> tlbs;     // L1 first
 };
 
-// A stream that is found prefetches one line, at the distance, or all lines up to it. With the latter, the
-// first use of a prefetched line advances its stream, as a miss does.
-enum class StreamStart { one, all };
+// What a prefetcher fetches when it detects a stream: one line at the prefetch distance, or all lines up to that
+// distance. With `all`, the first use of a prefetched line advances its stream, as a miss does.
+enum class PrefetchExtent { one, all };
 
 struct Prefetcher {
-  int streams = 0;         // tracked at a time, per core; 0: there is none
-  int distance_lines = 0;  // how far ahead of the access
+  int streams = 0;         // streams tracked per core; 0: there is no prefetcher
+  int distance_lines = 0;  // prefetch distance ahead of the access
   int level = 1;           // the target cache, counted from 0
-  int outstanding = 0;     // prefetches in flight; 0: they share Core::outstanding_misses
-  StreamStart start = StreamStart::one;
+  int outstanding = 0;     // prefetches in flight; 0: prefetches share Core::outstanding_misses
+  PrefetchExtent start = PrefetchExtent::one;
 };
 
 // The costs of getting a line from another core's cache.
 struct Transfers {
-  double shared_cycles = 0;   // from a cache below the same last-level cache
-  double remote_cycles = 0;   // from below another last-level cache of the node
-  double upgrade_cycles = 0;  // core time of a store to a line that other cores share, beyond that of other stores
+  double shared_cycles = 0;   // from a private cache under the same last-level cache
+  double remote_cycles = 0;   // from a cache under another last-level cache of the node
+  double upgrade_cycles = 0;  // extra core time of a store to a line that other cores share
   int outstanding = 0;        // lines from other caches that a core has in flight; 0: as many as other misses
 };
 
 struct Nic {
   double gb_per_s = 0;    // between memory and network, per direction
-  double dma_ns = 0;      // from the decision to write until the line has arrived
+  double dma_ns = 0;      // latency of a DMA write: from the NIC's decision until the line has arrived
   double post_ns = 0;     // core time to notify the NIC of a message (a write to a register)
   int event_bytes = 128;  // size of an event queue entry
   int event_entries = 1024;
   DmaRead read_of_modified = DmaRead::keep;
   Polling polling = Polling::queue;
-  std::string policy = "memory";  // default policy for incoming bytes
-  int policy_ways = 0;            // ways per set that the policy may use in its cache; 0: any
+  std::string policy = "memory";  // default placement policy for received payload
+  int policy_ways = 0;            // ways per set into which the policy may inject; 0: any
 };
 
 struct Network {
@@ -139,28 +140,29 @@ struct Network {
   int nodes_per_router = 1;
   double latency_ns = 0;     // of the wire and the constant part of the routers, from NIC to NIC
   double hop_ns = 0;         // per hop beyond the first
-  double gap_ns = 0;         // between two messages of a NIC
+  double gap_ns = 0;         // minimum time between two messages of a NIC
   double link_gb_per_s = 0;  // per direction
 };
 
-// The protocols of this machine's MPI, and the sizes at which it switches.
+// The protocols of this machine's MPI, the message sizes at which the MPI switches protocols, and the costs of MPI
+// calls.
 struct Messaging {
   std::string network = "eager-rendezvous";  // protocols by name: src/sim/mpi/protocols/
   std::string node = "copy-in-copy-out";
-  std::string pieces;  // inside a node, of long messages in at least min_pieces pieces; empty: `node`
+  std::string pieces;  // inside a node, of long messages with min_pieces contiguous pieces or more; empty: as `node`
   std::uint64_t min_pieces = 2;
   std::uint64_t eager_bytes = 0;       // between nodes
   std::uint64_t node_eager_bytes = 0;  // inside a node
   std::uint64_t ring_bytes = 32768;    // of the ring that copy-in-copy-out goes through
   double send_ns = 0;                  // core time per call, excluding memory
   double receive_ns = 0;
-  double match_ns = 0;             // per arrived header
+  double match_ns = 0;             // core time per arrived message header
   double register_ns = 0;          // per page of memory registered for a zero-copy transfer
-  double system_call_ns = 0;       // of a kernel's single copy
-  double copy_page_ns = 0;         // the same for each page
-  std::uint64_t inline_bytes = 0;  // the longest message inside a node that travels in the line that announces it
+  double system_call_ns = 0;       // core time of the system call of a single copy
+  double copy_page_ns = 0;         // additional core time of a single copy per page
+  std::uint64_t inline_bytes = 0;  // the longest message inside a node that is sent inside the line that announces it
   double piece_ns = 0;             // core time per contiguous piece of a datatype that is copied
-  // The longest eager message inside a node whose send does not wait until the receiver has taken it.
+  // The longest eager message inside a node whose send completes before the receiver has taken the message.
   std::uint64_t unattended_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
@@ -168,12 +170,12 @@ struct Machine {
   std::string name;
   int cores = 1;  // of one node
   Core core;
-  std::vector<Cache> caches;  // L1 first; data and unified ones
+  std::vector<Cache> caches;  // data and unified caches, L1 first
   Coherence coherence = Coherence::mesi;
   Transfers transfers;
   Dram dram;
   Socket socket;
-  std::optional<Links> links;  // nothing: no contention with other memories' lines in transit
+  std::optional<Links> links;  // nullopt: no contention for lines in transit between memories
   Pages pages;
   std::optional<Prefetcher> prefetcher;
   std::optional<Nic> nic;

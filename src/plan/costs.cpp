@@ -6,15 +6,15 @@
 namespace nearfield::planning {
 namespace {
 
-constexpr std::int64_t double_bytes = 8;  // the elements of `strided` and `banked`
+constexpr std::int64_t double_bytes = 8;  // size of the elements in the curves `strided` and `banked`
 
-double strided_ns_per_byte(const Link& link, std::int64_t gap_bytes, std::int64_t stride_bytes) {
+double strided_ns_per_byte(const LinkCosts& link, std::int64_t gap_bytes, std::int64_t stride_bytes) {
   for (auto bank = link.banked.rbegin(); bank != link.banked.rend(); ++bank)
     if (bank->first > 0 && stride_bytes % bank->first == 0) return bank->second;
   return interpolate(link.strided, gap_bytes + double_bytes);
 }
 
-double excess_per_run_ns(const Link& link, const Message& message) {
+double excess_per_run_ns(const LinkCosts& link, const MessageLayout& message) {
   const std::int64_t gap = message.stride_bytes - message.run_bytes;
   if (gap <= 0) return 0;
   const double extra_ns = strided_ns_per_byte(link, gap, message.stride_bytes) - link.ns_per_byte;
@@ -33,7 +33,7 @@ double interpolate(const Curve& curve, std::int64_t x) {
   return below->second + share * (above->second - below->second);
 }
 
-Time time_of(const Link& link, const Message& message) {
+MessageTime message_time(const LinkCosts& link, const MessageLayout& message) {
   const double load = message.bytes >= link.load_from_bytes ? link.load_factor : 1;
   return {link.latency_ns, load * link.ns_per_byte * static_cast<double>(message.bytes),
           excess_per_run_ns(link, message) * static_cast<double>(message.runs)};

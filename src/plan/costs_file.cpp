@@ -19,30 +19,30 @@ namespace {
 constexpr const char* origin_key = "origin";
 constexpr const char* remedy = "; mend it, or write the file anew with nearfield's verb halo and --costs PROFILE";
 
-struct Range {
+struct NumberRange {
   double min, max;
 };
 
-// The plausible range of costs, with room for future machines. A number outside is a typing error or damage that would
-// affect every decision.
-constexpr Range latency_ns{0, 1e9};
-constexpr Range ns_per_byte{1e-5, 1e5};  // 100 TB/s to 10 kB/s
-constexpr Range factor{1, 1e4};
-constexpr Range sweep_ns{1e-4, 1e9};
-constexpr Range length{1, 1e12};  // the x of curves, in bytes or in cells of a row
-constexpr Range from_bytes{0, 1e15};
+// The plausible ranges of costs, with room for future machines. A number outside its range is a typing error or damage,
+// and would distort every decision.
+constexpr NumberRange latency_ns{0, 1e9};
+constexpr NumberRange ns_per_byte{1e-5, 1e5};  // 100 TB/s to 10 kB/s
+constexpr NumberRange factor{1, 1e4};
+constexpr NumberRange sweep_ns{1e-4, 1e9};
+constexpr NumberRange length{1, 1e12};  // the x of curves, in bytes or in cells of a row
+constexpr NumberRange from_bytes{0, 1e15};
 
 using Target = std::variant<double*, std::int64_t*, Curve*>;
-struct Value {
+struct CostEntry {
   std::string key;
   Target target;
-  Range range;  // of the y of a curve
+  NumberRange range;  // of the number, or of the y of a curve
 };
-using Values = std::vector<Value>;
+using CostEntries = std::vector<CostEntry>;
 
-Values values_of(Costs& costs) {
-  Values list;
-  const auto add = [&](const std::string& name, Link& link) {
+CostEntries entries_of(Costs& costs) {
+  CostEntries list;
+  const auto add = [&](const std::string& name, LinkCosts& link) {
     list.insert(list.end(), {{name + ".latency_ns", &link.latency_ns, latency_ns},
                              {name + ".ns_per_byte", &link.ns_per_byte, ns_per_byte},
                              {name + ".strided", &link.strided, ns_per_byte},
@@ -74,7 +74,7 @@ std::string format_number(const Curve& curve) {
 }
 
 template <class Number>
-Number read_number(std::string_view word, Range range) {
+Number read_number(std::string_view word, NumberRange range) {
   Number number{};
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   const double value = static_cast<double>(number);
@@ -87,7 +87,7 @@ Number read_number(std::string_view word, Range range) {
   return number;
 }
 
-Curve read_curve(std::string_view words, Range range) {
+Curve read_curve(std::string_view words, NumberRange range) {
   Curve curve;
   std::istringstream in{std::string(words)};
   for (std::string word; in >> word;) {
@@ -100,7 +100,7 @@ Curve read_curve(std::string_view words, Range range) {
   return curve;
 }
 
-void read(std::string_view words, const Value& value) {
+void read_entry(std::string_view words, const CostEntry& value) {
   std::visit(
       [&](auto* to) {
         using Kind = std::remove_pointer_t<decltype(to)>;
@@ -112,27 +112,27 @@ void read(std::string_view words, const Value& value) {
       value.target);
 }
 
-// The file may come from somebody else, and its texts are printed to terminals, which would interpret control
-// characters.
-bool is_control(unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; }
+// Returns whether a byte is a control character. The file may be untrusted, and its texts are printed to terminals,
+// which interpret control characters.
+bool is_control_character(unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; }
 
 }  // namespace
 
-std::string costs_text(const KnownCosts& known) {
+std::string costs_text(const CostsWithOrigin& known) {
   if (!known.costs.in_place) throw std::invalid_argument("costs without reading in place are not for the halo library");
   Costs costs = known.costs;
   std::string text = "# What messages cost, for nearfield's halo library: NEARFIELD_HALO_COSTS names this file.\n";
-  for (const auto& [key, target, range] : values_of(costs)) {
+  for (const auto& [key, target, range] : entries_of(costs)) {
     const auto words = std::visit([](auto* from) { return format_number(*from); }, target);
     text += key + (words.empty() ? "" : " ") + words + "\n";
   }
   return text + origin_key + " " + known.origin + "\n";
 }
 
-KnownCosts parse_costs(const std::string& text, const std::string& name) {
-  KnownCosts known;
+CostsWithOrigin parse_costs(const std::string& text, const std::string& name) {
+  CostsWithOrigin known;
   known.costs.in_place.emplace();
-  const Values values = values_of(known.costs);
+  const CostEntries values = entries_of(known.costs);
   std::vector<std::string> keys{origin_key};
   for (const auto& value : values) keys.push_back(value.key);
   std::set<std::string> missing(keys.begin(), keys.end());
@@ -148,13 +148,13 @@ KnownCosts parse_costs(const std::string& text, const std::string& name) {
     const auto fail = [&](const std::string& what) {
       throw std::invalid_argument(name + ", line " + std::to_string(number) + ": " + what + remedy);
     };
-    if (std::any_of(line.begin(), line.end(), is_control)) fail("a control character");
+    if (std::any_of(line.begin(), line.end(), is_control_character)) fail("a control character");
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       fail("there is no '" + key + "', did you mean '" + nearest_name(key, keys) + "'?");
     if (!missing.erase(key)) fail("'" + key + "' stands there twice");
     if (key == origin_key) known.origin = words;
     for (const auto& value : values) try {
-        if (key == value.key) read(words, value);
+        if (key == value.key) read_entry(words, value);
       } catch (const std::invalid_argument& wrong) {
         fail(key + ": " + wrong.what());
       }

@@ -1,7 +1,8 @@
-// A file of costs, by which programs on any number of nodes read the costs of a profile without Python: `nearfield halo
-// --costs PROFILE` writes it, and a grid reads it. It has one number or curve per line, in any order, none missing;
-// lines that begin with # are comments. Its last line is `origin`, which shows that the file is complete. An
-// implausible number (a bandwidth of 10^6 GB/s, a factor below 1) is an error.
+// The file format of message costs, by which programs on any number of nodes read the costs of a profile without
+// Python. `nearfield halo --costs PROFILE` writes such a file, and a grid of the halo library reads it. Each line is
+// one number or curve, in any order, none missing; lines that begin with # are comments. The last line is `origin`,
+// which shows that the file is complete. An implausible number (a bandwidth of 10^6 GB/s, a factor below 1) is an
+// error.
 #pragma once
 
 #include <string>
@@ -10,15 +11,17 @@
 
 namespace nearfield::planning {
 
-struct KnownCosts {
+struct CostsWithOrigin {
   Costs costs;
-  std::string origin;  ///< where they are from, in one phrase
+  std::string origin;  ///< where the costs are from, in one phrase
 };
 
-/// Returns the text that `parse_costs` reads. Throws std::invalid_argument unless ranks of a node can read in place.
-std::string costs_text(const KnownCosts& known);
+/// Returns the contents of a costs file, which parse_costs() reads. Throws std::invalid_argument if `in_place` of the
+/// costs is missing.
+std::string costs_text(const CostsWithOrigin& known);
 
-/// Returns the costs. Throws std::invalid_argument with the file's `name`, the line, the mistake and the remedy.
-KnownCosts parse_costs(const std::string& text, const std::string& name);
+/// Parses the contents of a costs file. Throws std::invalid_argument with the file's `name`, the line, the mistake and
+/// the remedy.
+CostsWithOrigin parse_costs(const std::string& text, const std::string& name);
 
 }  // namespace nearfield::planning

@@ -12,56 +12,62 @@ namespace {
 using Extents = PerDimension<std::int64_t>;
 using Counts = PerDimension<int>;
 
-/// The location of a neighbour.
-enum class Side { none, inside, across };
+/// Where the neighbour on one side of a box is: none, on the same node, or on another node.
+enum class NeighbourLocation { none, inside, across };
 
-/// The differences between ranks along one dimension that affect costs.
-struct Position {
+/// The properties of a rank along one dimension that affect its costs.
+struct RankPosition {
   std::int64_t extent;
-  Sides<Side> sides;
-  bool operator==(const Position&) const = default;
+  Sides<NeighbourLocation> sides;
+  bool operator==(const RankPosition&) const = default;
 
-  /// Returns whether no rank is slower than at `other`. (A smaller box may be: its stride may hit fewer banks.)
-  bool covered_by(const Position& other) const {
-    const auto side_covered = [&](int s) { return sides[s] == Side::none || sides[s] == other.sides[s]; };
-    return extent == other.extent && side_covered(0) && side_covered(1);
+  /// Returns whether a rank at this position is never slower than a rank at `other`. Requires equal extents, since a
+  /// smaller box may be slower: its stride may hit fewer banks.
+  bool is_covered_by(const RankPosition& other) const {
+    const auto is_side_covered = [&](int s) {
+      return sides[s] == NeighbourLocation::none || sides[s] == other.sides[s];
+    };
+    return extent == other.extent && is_side_covered(0) && is_side_covered(1);
   }
 };
 
-/// Returns the cells along one dimension of the box at this coordinate; the first boxes get the remainder.
-std::int64_t extent_at(std::int64_t cells, int boxes, int coordinate) {
+/// Returns the number of cells along one dimension of the box at this coordinate. The first boxes get the remainder of
+/// the division.
+std::int64_t box_extent_at(std::int64_t cells, int boxes, int coordinate) {
   return cells / boxes + (coordinate < cells % boxes ? 1 : 0);
 }
 
-Side side_of(int coordinate, int step, int boxes, int node_boxes, bool periodic) {
+NeighbourLocation neighbour_location(int coordinate, int step, int boxes, int node_boxes, bool periodic) {
   int neighbour = coordinate + step;
   if (neighbour < 0 || neighbour >= boxes) {
     // A rank that is its own neighbour copies inside its own memory, without a message.
-    if (!periodic || boxes == 1) return Side::none;
+    if (!periodic || boxes == 1) return NeighbourLocation::none;
     neighbour = (neighbour + boxes) % boxes;
   }
-  return coordinate / node_boxes == neighbour / node_boxes ? Side::inside : Side::across;
+  return coordinate / node_boxes == neighbour / node_boxes ? NeighbourLocation::inside : NeighbourLocation::across;
 }
 
 /// Returns the positions along one dimension that may be the slowest.
-std::vector<Position> positions(const PlanRequest& request, int d, int boxes, int node_boxes) {
+std::vector<RankPosition> candidate_positions(const PlanRequest& request, int d, int boxes, int node_boxes) {
   const std::int64_t cells = request.extents[d];
-  std::vector<Position> uncovered;
+  std::vector<RankPosition> uncovered;
   for (int c = 0; c < boxes; ++c) {
-    const int alike = c - node_boxes;  // as far inside its node's box as c
-    if (alike > 0 && c < boxes - 1 && extent_at(cells, boxes, alike) == extent_at(cells, boxes, c)) continue;
-    const auto side = [&](int s) { return side_of(c, 2 * s - 1, boxes, node_boxes, request.periodic[d][s]); };
-    const Position here{extent_at(cells, boxes, c), {side(0), side(1)}};
-    if (std::any_of(uncovered.begin(), uncovered.end(), [&](const Position& p) { return here.covered_by(p); }))
+    const int alike = c - node_boxes;  // the coordinate with the same offset in the previous node's box
+    if (alike > 0 && c < boxes - 1 && box_extent_at(cells, boxes, alike) == box_extent_at(cells, boxes, c)) continue;
+    const auto side = [&](int s) {
+      return neighbour_location(c, 2 * s - 1, boxes, node_boxes, request.periodic[d][s]);
+    };
+    const RankPosition here{box_extent_at(cells, boxes, c), {side(0), side(1)}};
+    if (std::any_of(uncovered.begin(), uncovered.end(), [&](const RankPosition& p) { return here.is_covered_by(p); }))
       continue;
-    std::erase_if(uncovered, [&](const Position& p) { return p.covered_by(here); });
+    std::erase_if(uncovered, [&](const RankPosition& p) { return p.is_covered_by(here); });
     uncovered.push_back(here);
   }
   return uncovered;
 }
 
-/// Returns a box of `region` cells inside an array of `array` cells as runs of bytes.
-Message message_of(const Extents& region, const Extents& array, int element_bytes) {
+/// Returns the memory layout of a box of `region` cells inside an array of `array` cells.
+MessageLayout message_layout(const Extents& region, const Extents& array, int element_bytes) {
   int d = max_dimensions - 1;
   std::int64_t run = region[d], step = array[d];
   while (d > 0 && region[d] == array[d]) {
@@ -69,7 +75,7 @@ Message message_of(const Extents& region, const Extents& array, int element_byte
     run *= region[d];
     step *= array[d];
   }
-  Message message{.run_bytes = run * element_bytes};
+  MessageLayout message{.run_bytes = run * element_bytes};
   message.runs = 1;
   for (--d; d >= 0; --d) {
     if (region[d] > 1 && message.stride_bytes == 0) message.stride_bytes = step * element_bytes;
@@ -81,80 +87,82 @@ Message message_of(const Extents& region, const Extents& array, int element_byte
 }
 
 /// One rank of a plan: its box and where its neighbours are.
-class Rank {
+class PlannedRank {
  public:
-  Rank(const PlanRequest& request, const PerDimension<Position>& at) : request_(request), at_(at) {
+  PlannedRank(const PlanRequest& request, const PerDimension<RankPosition>& at) : request_(request), at_(at) {
     for (int d = 0; d < max_dimensions; ++d) {
       box_[d] = at[d].extent;
       array_[d] = box_[d] + request.halo[d][0] + request.halo[d][1];
     }
   }
 
-  /// Adds what this rank waits for in an exchange to an empty plan.
-  void exchange(Plan& plan) const {
+  /// Fills an empty plan with the messages that this rank receives in an exchange, and with the times of the exchange
+  /// and of a sweep.
+  void add_exchange(Plan& plan) const {
     plan.box = box_;
-    for (int code = 0; code < 27; ++code) receive({code / 9 - 1, code / 3 % 3 - 1, code % 3 - 1}, plan);
+    for (int code = 0; code < 27; ++code) add_received_message({code / 9 - 1, code / 3 % 3 - 1, code % 3 - 1}, plan);
     plan.time_ns = plan.parts.total_ns();
     const auto cells = static_cast<double>(box_[0] * box_[1] * box_[2]);
     plan.sweep_ns = cells * interpolate(request_.costs.sweep_ns_per_cell, box_[2]);
   }
 
  private:
-  void receive(const Counts& direction, Plan& plan) const {
+  void add_received_message(const Counts& direction, Plan& plan) const {
     const int axes = static_cast<int>(3 - std::count(direction.begin(), direction.end(), 0));
     if (axes == 0 || (axes > 1 && !request_.corners)) return;
-    const Side side = side_towards(direction);
-    if (side == Side::none) return;
+    const NeighbourLocation side = neighbour_location_towards(direction);
+    if (side == NeighbourLocation::none) return;
     Extents region = box_;
     for (int d = 0; d < max_dimensions; ++d)
       if (direction[d] != 0) region[d] = request_.halo[d][direction[d] > 0];
-    const Message message = message_of(region, array_, request_.element_bytes);
+    const MessageLayout message = message_layout(region, array_, request_.element_bytes);
     if (message.bytes == 0) return;
     const Costs& costs = request_.costs;
-    add(time_of(side == Side::across ? costs.network : costs.inside(), message), plan);
-    plan.network_messages += side == Side::across;
+    add_time(message_time(side == NeighbourLocation::across ? costs.network : costs.costs_inside_node(), message),
+             plan);
+    plan.network_messages += side == NeighbourLocation::across;
     for (int d = 0; d < max_dimensions; ++d)
-      if (axes == 1 && direction[d] != 0) add(message, plan.faces[d]);
+      if (axes == 1 && direction[d] != 0) add_to_face(message, plan.faces[d]);
   }
 
-  static void add(const Time& time, Plan& plan) {
+  static void add_time(const MessageTime& time, Plan& plan) {
     plan.parts.latency_ns += time.latency_ns;
     plan.parts.bytes_ns += time.bytes_ns;
     plan.parts.strided_ns += time.strided_ns;
     ++plan.messages;
   }
 
-  static void add(const Message& message, Face& face) {
+  static void add_to_face(const MessageLayout& message, FaceMessages& face) {
     if (message.bytes > face.message.bytes) face.message = message;
     ++face.messages;
   }
 
-  Side side_towards(const Counts& direction) const {
-    Side side = Side::inside;
+  NeighbourLocation neighbour_location_towards(const Counts& direction) const {
+    NeighbourLocation side = NeighbourLocation::inside;
     for (int d = 0; d < max_dimensions; ++d) {
       if (direction[d] == 0) continue;
-      const Side here = at_[d].sides[direction[d] > 0];
-      if (here == Side::none) return here;
-      if (here == Side::across) side = here;
+      const NeighbourLocation here = at_[d].sides[direction[d] > 0];
+      if (here == NeighbourLocation::none) return here;
+      if (here == NeighbourLocation::across) side = here;
     }
     return side;
   }
 
   const PlanRequest& request_;
-  PerDimension<Position> at_;
+  PerDimension<RankPosition> at_;
   Extents box_{}, array_{};
 };
 
-Plan plan_of(const PlanRequest& request, const Counts& dims, const Counts& node_dims) {
-  PerDimension<std::vector<Position>> along;
-  for (int d = 0; d < max_dimensions; ++d) along[d] = positions(request, d, dims[d], node_dims[d]);
+Plan slowest_rank_plan(const PlanRequest& request, const Counts& dims, const Counts& node_dims) {
+  PerDimension<std::vector<RankPosition>> along;
+  for (int d = 0; d < max_dimensions; ++d) along[d] = candidate_positions(request, d, dims[d], node_dims[d]);
   Plan slowest;
   bool first = true;
-  for (const Position& x : along[0])
-    for (const Position& y : along[1])
-      for (const Position& z : along[2]) {
+  for (const RankPosition& x : along[0])
+    for (const RankPosition& y : along[1])
+      for (const RankPosition& z : along[2]) {
         Plan plan{.dims = dims, .node_dims = node_dims};
-        Rank(request, {x, y, z}).exchange(plan);
+        PlannedRank(request, {x, y, z}).add_exchange(plan);
         if (first || plan.time_ns + plan.sweep_ns > slowest.time_ns + slowest.sweep_ns) slowest = plan;
         first = false;
       }
@@ -163,7 +171,7 @@ Plan plan_of(const PlanRequest& request, const Counts& dims, const Counts& node_
 
 /// Calls `use` with every factorisation of `product` into three factors.
 template <typename Use>
-void for_factors(int product, Use use) {
+void for_each_factorisation(int product, Use use) {
   for (int a = 1; a <= product; ++a) {
     if (product % a != 0) continue;
     for (int b = 1; b <= product / a; ++b)
@@ -171,7 +179,7 @@ void for_factors(int product, Use use) {
   }
 }
 
-bool fits(const PlanRequest& request, const Counts& dims) {
+bool can_split_grid(const PlanRequest& request, const Counts& dims) {
   for (int d = 0; d < max_dimensions; ++d) {
     if (request.fixed_dims[d] != 0 && dims[d] != request.fixed_dims[d]) return false;
     const auto read = std::max(request.halo[d][0], request.halo[d][1]);
@@ -180,11 +188,11 @@ bool fits(const PlanRequest& request, const Counts& dims) {
   return true;
 }
 
-std::vector<Counts> node_boxes(const PlanRequest& request, const Counts& dims) {
+std::vector<Counts> node_decompositions(const PlanRequest& request, const Counts& dims) {
   if (request.ranks_per_node >= request.ranks) return {dims};
   if (request.ranks % request.ranks_per_node != 0) return {{1, 1, 1}};
   std::vector<Counts> boxes;
-  for_factors(request.ranks_per_node, [&](const Counts& box) {
+  for_each_factorisation(request.ranks_per_node, [&](const Counts& box) {
     if (dims[0] % box[0] == 0 && dims[1] % box[1] == 0 && dims[2] % box[2] == 0) boxes.push_back(box);
   });
   return boxes;
@@ -194,7 +202,7 @@ void require(bool truth, const std::string& problem) {
   if (!truth) throw std::invalid_argument(problem);
 }
 
-void check(const PlanRequest& request) {
+void check_request(const PlanRequest& request) {
   require(request.dimensions >= 1 && request.dimensions <= max_dimensions, "a grid has 1, 2 or 3 dimensions");
   require(request.ranks >= 1 && request.ranks_per_node >= 1, "there must be at least one rank, and one per node");
   require(request.element_bytes >= 1, "an element must have at least one byte");
@@ -210,7 +218,7 @@ void check(const PlanRequest& request) {
   require(bytes < 0x1p62, "the grid has more bytes than can be counted");
 }
 
-auto rank_of(const Plan& p) {
+auto sort_key_of(const Plan& p) {
   // In whole picoseconds, so that sums of the same terms in another order compare equal.
   const auto total = std::llround((p.time_ns + p.sweep_ns) * 1e3);
   const Counts slower_first{-p.dims[0], -p.dims[1], -p.dims[2]};
@@ -219,15 +227,15 @@ auto rank_of(const Plan& p) {
 
 }  // namespace
 
-std::vector<Plan> plans(const PlanRequest& request) {
-  check(request);
+std::vector<Plan> make_plans(const PlanRequest& request) {
+  check_request(request);
   std::vector<Plan> found;
-  for_factors(request.ranks, [&](const Counts& dims) {
-    if (!fits(request, dims)) return;
-    for (const Counts& box : node_boxes(request, dims)) found.push_back(plan_of(request, dims, box));
+  for_each_factorisation(request.ranks, [&](const Counts& dims) {
+    if (!can_split_grid(request, dims)) return;
+    for (const Counts& box : node_decompositions(request, dims)) found.push_back(slowest_rank_plan(request, dims, box));
   });
   require(!found.empty(), "no split of " + std::to_string(request.ranks) + " ranks fits this grid");
-  std::sort(found.begin(), found.end(), [](const Plan& a, const Plan& b) { return rank_of(a) < rank_of(b); });
+  std::sort(found.begin(), found.end(), [](const Plan& a, const Plan& b) { return sort_key_of(a) < sort_key_of(b); });
   return found;
 }
 

@@ -42,7 +42,7 @@ struct Context {
   bool sender() const { return rank == 0; }
   int peer() const { return 1 - rank; }
   /// Returns the plan's sizes and those of `switches`, as the ladders of scenario/size_ladder.hpp take them.
-  SizeChoice size_choice() const { return {plan.tier, plan.sizes, plan.llc_bytes(), max_bytes_of(plan.tier)}; }
+  SizeChoice size_choice() const { return {plan.tier, plan.sizes, plan.llc_bytes(), max_tier_bytes(plan.tier)}; }
   std::vector<std::int64_t> switch_sizes() const {
     std::vector<std::int64_t> sizes;
     for (const auto& change : switches) sizes.push_back(change.size_bytes);

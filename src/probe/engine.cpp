@@ -78,7 +78,7 @@ class Run {
 
   bool is_wanted(const Parameters& parameters) const {
     return std::all_of(ctx_.plan.only.begin(), ctx_.plan.only.end(), [&](const Only& only) {
-      return only.scenario != spec_.info.name || has_value(parameters, only.parameter, only.values);
+      return only.scenario != spec_.info.name || has_parameter_value(parameters, only.parameter, only.values);
     });
   }
   std::size_t wanted() const { return static_cast<std::size_t>(std::count(wanted_.begin(), wanted_.end(), true)); }

@@ -62,7 +62,7 @@ class Scenario {
  protected:
   /// Returns the parameter size_bytes of a case, and the largest of all cases.
   std::size_t bytes_of(std::size_t index) const {
-    return static_cast<std::size_t>(number(cases_[index], "size_bytes"));
+    return static_cast<std::size_t>(number_parameter(cases_[index], "size_bytes"));
   }
   std::size_t max_bytes() const {
     std::size_t max_bytes = 0;

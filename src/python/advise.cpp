@@ -38,7 +38,7 @@ struct Ended : std::exception {};
 // Streams are dealt out to threads of their own; the thread that called hears signals and tells the progress.
 class Work {
  public:
-  Work(const std::vector<std::string>& streams, const advise::Options& options)
+  Work(const std::vector<std::string>& streams, const advise::AnalysisOptions& options)
       : streams_(streams), options_(options), ranks_(streams.size()), passed_(streams.size()) {}
 
   std::vector<Rank> run(unsigned threads, const std::optional<Progress>& progress) {
@@ -90,7 +90,7 @@ class Work {
   }
 
   const std::vector<std::string>& streams_;
-  const advise::Options& options_;
+  const advise::AnalysisOptions& options_;
   std::vector<Rank> ranks_;
   std::vector<std::atomic<std::uint64_t>> passed_;
   std::atomic<std::size_t> next_ = 0;
@@ -101,7 +101,7 @@ class Work {
 
 std::vector<Rank> analyse(const std::vector<std::string>& streams, const std::vector<std::uint64_t>& limits_bytes,
                           std::uint64_t small_bytes, unsigned threads, const std::optional<Progress>& progress) {
-  advise::Options options;
+  advise::AnalysisOptions options;
   options.limits_bytes = limits_bytes;
   options.small_bytes = small_bytes;
   if (streams.empty() || !std::ranges::is_sorted(limits_bytes))
@@ -112,22 +112,24 @@ std::vector<Rank> analyse(const std::vector<std::string>& streams, const std::ve
 
 void bind_parts(nb::module_& module) {
   using namespace advise;
-  readable(nb::class_<Reach>(module, "Reach", "Lines of messages by the smallest cache that would still have them."),
-           field("lines", &Reach::lines), field("bytes", &Reach::bytes));
-  readable(nb::class_<Call>(module, "Call", "An MPI function, called from one place."), field("name", &Call::name),
-           field("frames", &Call::frames), field("calls", &Call::calls), field("time_ns", &Call::time_ns),
-           field("delayed_ns", &Call::delayed_ns));
-  readable(nb::class_<Messages>(module, "Messages", "Messages from one call with the same peer, size and layout."),
-           field("call", &Messages::call), field("sends", &Messages::sends), field("context", &Messages::context),
-           field("rank", &Messages::rank), field("peer", &Messages::peer), field("world_peer", &Messages::world_peer),
-           field("bytes", &Messages::bytes), field("piece_bytes", &Messages::piece_bytes),
-           field("stride_bytes", &Messages::stride_bytes), field("messages", &Messages::messages),
-           field("address", &Messages::address), field("allocated", &Messages::allocated),
-           field("reach", &Messages::reach), field("sites", &Messages::sites), field("lines", &Messages::lines),
-           field("untouched", &Messages::untouched));
-  readable(nb::class_<advise::Ended>(module, "Ended", "Messages that a call waited for."),
-           field("call", &advise::Ended::call), field("messages", &advise::Ended::messages),
-           field("times", &advise::Ended::times));
+  readable(nb::class_<ReuseHistogram>(module, "Reach",
+                                      "Lines of messages by the smallest cache that would still have them."),
+           field("lines", &ReuseHistogram::lines), field("bytes", &ReuseHistogram::bytes));
+  readable(nb::class_<MpiCall>(module, "Call", "An MPI function, called from one place."),
+           field("name", &MpiCall::name), field("frames", &MpiCall::frames), field("calls", &MpiCall::calls),
+           field("time_ns", &MpiCall::time_ns), field("delayed_ns", &MpiCall::delayed_ns));
+  readable(nb::class_<MessageGroup>(module, "Messages", "Messages from one call with the same peer, size and layout."),
+           field("call", &MessageGroup::call), field("sends", &MessageGroup::sends),
+           field("context", &MessageGroup::context), field("rank", &MessageGroup::rank),
+           field("peer", &MessageGroup::peer), field("world_peer", &MessageGroup::world_peer),
+           field("bytes", &MessageGroup::bytes), field("piece_bytes", &MessageGroup::piece_bytes),
+           field("stride_bytes", &MessageGroup::stride_bytes), field("messages", &MessageGroup::messages),
+           field("address", &MessageGroup::address), field("allocated", &MessageGroup::allocated),
+           field("reach", &MessageGroup::reach), field("sites", &MessageGroup::sites),
+           field("lines", &MessageGroup::lines), field("untouched", &MessageGroup::untouched));
+  readable(nb::class_<advise::CompletionCount>(module, "Ended", "Messages that a call waited for."),
+           field("call", &advise::CompletionCount::call), field("messages", &advise::CompletionCount::messages),
+           field("times", &advise::CompletionCount::times));
   readable(nb::class_<Burst>(module, "Burst", "Runs of small messages to one peer from one call."),
            field("call", &Burst::call), field("world_peer", &Burst::world_peer), field("bursts", &Burst::bursts),
            field("messages", &Burst::messages), field("bytes", &Burst::bytes));
@@ -135,13 +137,15 @@ void bind_parts(nb::module_& module) {
            field("call", &CollectiveCalls::call), field("kind", &CollectiveCalls::kind),
            field("bytes", &CollectiveCalls::bytes), field("ranks", &CollectiveCalls::ranks),
            field("calls", &CollectiveCalls::calls));
-  readable(nb::class_<Synchronisations>(module, "Synchronisations",
-                                        "Collectives of a communicator that no rank leaves before all have come."),
-           field("context", &Synchronisations::context), field("world", &Synchronisations::world),
-           field("calls", &Synchronisations::calls), field("times_ns", &Synchronisations::times_ns));
-  readable(nb::class_<Topology>(module, "Topology", "A rank's neighbours in a communicator that has a topology."),
-           field("context", &Topology::context), field("world", &Topology::world), field("rank", &Topology::rank),
-           field("sources", &Topology::sources), field("destinations", &Topology::destinations));
+  readable(nb::class_<SynchronisingCalls>(module, "Synchronisations",
+                                          "Collectives of a communicator that no rank leaves before all have come."),
+           field("context", &SynchronisingCalls::context), field("world", &SynchronisingCalls::world),
+           field("calls", &SynchronisingCalls::calls), field("times_ns", &SynchronisingCalls::times_ns));
+  readable(
+      nb::class_<ProcessTopology>(module, "Topology", "A rank's neighbours in a communicator that has a topology."),
+      field("context", &ProcessTopology::context), field("world", &ProcessTopology::world),
+      field("rank", &ProcessTopology::rank), field("sources", &ProcessTopology::sources),
+      field("destinations", &ProcessTopology::destinations));
 }
 
 }  // namespace

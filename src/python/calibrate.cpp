@@ -20,18 +20,17 @@ void bind_calibration(nb::module_& parent) {
       .value("read_written", PairStep::read_written)
       .value("store_written", PairStep::store_written)
       .value("store_read", PairStep::store_read);
-  nb::class_<Block>(module, "Block", "Memory in base or huge pages, written once.")
+  nb::class_<MemoryBlock>(module, "Block", "Memory in base or huge pages, written once.")
       .def(nb::init<std::size_t, PageKind>(), nb::arg("bytes"), nb::arg("pages") = PageKind::base)
-      .def_prop_ro("bytes", &Block::size)
-      .def_prop_ro("bytes_in_huge_pages", &Block::bytes_in_huge_pages);
+      .def_prop_ro("bytes", &MemoryBlock::size)
+      .def_prop_ro("bytes_in_huge_pages", &MemoryBlock::bytes_in_huge_pages);
   module.attr("max_chains") = max_chains;
   module.def("clock_reading_ns", &clock_reading_ns, nb::arg("samples"), unlocked);
   module.def("addition_ns", &addition_ns, nb::arg("samples"), unlocked);
   module.def(
       "chase_ns",
-      [](const Block& block, std::size_t bytes, std::size_t stride_bytes, int chains, bool in_order, int samples) {
-        return chase_ns(block, {bytes, stride_bytes, chains, in_order}, samples);
-      },
+      [](const MemoryBlock& block, std::size_t bytes, std::size_t stride_bytes, int chains, bool in_order,
+         int samples) { return chase_ns(block, {bytes, stride_bytes, chains, in_order}, samples); },
       nb::arg("block"), nb::arg("bytes"), nb::arg("stride_bytes") = 64, nb::arg("chains") = 1,
       nb::arg("in_order") = false, nb::arg("samples") = 50, unlocked, "Returns samples of the ns per load.");
   module.def("read_ns", &read_ns, nb::arg("block"), nb::arg("bytes"), nb::arg("samples") = 50, unlocked);

@@ -31,7 +31,7 @@ void bind_words(nb::module_& module) {
   nb::enum_<SocketTraffic>(module, "SocketTraffic")
       .value("remote", SocketTraffic::remote)
       .value("everything", SocketTraffic::everything);
-  nb::enum_<StreamStart>(module, "StreamStart").value("one", StreamStart::one).value("all", StreamStart::all);
+  nb::enum_<PrefetchExtent>(module, "StreamStart").value("one", PrefetchExtent::one).value("all", PrefetchExtent::all);
   nb::enum_<Polling>(module, "Polling").value("queue", Polling::queue).value("command", Polling::command);
 }
 

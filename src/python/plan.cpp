@@ -18,12 +18,12 @@ using namespace nearfield::planning;
 namespace {
 
 void bind_costs(nb::module_& module) {
-  settable(nb::class_<Link>(module, "Link", "The costs of messages of one kind.")
+  settable(nb::class_<LinkCosts>(module, "Link", "The costs of messages of one kind.")
                .def(nb::init<>())
-               .def(nb::init<const Link&>()),
-           field("latency_ns", &Link::latency_ns), field("ns_per_byte", &Link::ns_per_byte),
-           field("strided", &Link::strided), field("banked", &Link::banked), field("load_factor", &Link::load_factor),
-           field("load_from_bytes", &Link::load_from_bytes));
+               .def(nb::init<const LinkCosts&>()),
+           field("latency_ns", &LinkCosts::latency_ns), field("ns_per_byte", &LinkCosts::ns_per_byte),
+           field("strided", &LinkCosts::strided), field("banked", &LinkCosts::banked),
+           field("load_factor", &LinkCosts::load_factor), field("load_from_bytes", &LinkCosts::load_from_bytes));
   settable(nb::class_<Costs>(module, "Costs", "The costs of messages and sweeps.")
                .def(nb::init<>())
                .def(nb::init<const Costs&>()),
@@ -54,13 +54,14 @@ void bind_request(nb::module_& module) {
 }
 
 void bind_plan(nb::module_& module) {
-  readable(nb::class_<Message>(module, "Message", "A box of cells as runs of contiguous bytes."),
-           field("bytes", &Message::bytes), field("runs", &Message::runs), field("run_bytes", &Message::run_bytes),
-           field("stride_bytes", &Message::stride_bytes));
-  readable(nb::class_<Face>(module, "Face", "The part that a rank receives from one side of a dimension."),
-           field("message", &Face::message), field("messages", &Face::messages));
-  readable(nb::class_<Time>(module, "Time", "The parts of a time, in ns."), field("latency_ns", &Time::latency_ns),
-           field("bytes_ns", &Time::bytes_ns), field("strided_ns", &Time::strided_ns));
+  readable(nb::class_<MessageLayout>(module, "Message", "A box of cells as runs of contiguous bytes."),
+           field("bytes", &MessageLayout::bytes), field("runs", &MessageLayout::runs),
+           field("run_bytes", &MessageLayout::run_bytes), field("stride_bytes", &MessageLayout::stride_bytes));
+  readable(nb::class_<FaceMessages>(module, "Face", "The part that a rank receives from one side of a dimension."),
+           field("message", &FaceMessages::message), field("messages", &FaceMessages::messages));
+  readable(nb::class_<MessageTime>(module, "Time", "The parts of a time, in ns."),
+           field("latency_ns", &MessageTime::latency_ns), field("bytes_ns", &MessageTime::bytes_ns),
+           field("strided_ns", &MessageTime::strided_ns));
   readable(nb::class_<Plan>(module, "Plan", "A split, a placement, and what an exchange then costs the slowest rank."),
            field("dims", &Plan::dims), field("node_dims", &Plan::node_dims), field("time_ns", &Plan::time_ns),
            field("parts", &Plan::parts), field("sweep_ns", &Plan::sweep_ns), field("messages", &Plan::messages),
@@ -73,5 +74,5 @@ void bind_plans(nb::module_& module) {
   bind_costs(module);
   bind_request(module);
   bind_plan(module);
-  module.def("plans", &plans, nb::arg("request"));
+  module.def("plans", &make_plans, nb::arg("request"));
 }

@@ -48,19 +48,20 @@ std::vector<Count> by_level(const std::array<Count, max_cache_levels>& counts) {
 }
 
 void bind_results(nb::module_& module) {
-  nb::class_<replay::Spent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
-      .def_ro("times", &replay::Spent::times)
+  nb::class_<replay::TimeSpent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
+      .def_ro("times", &replay::TimeSpent::times)
       .def_prop_ro(
-          "time_ns", [](const replay::Spent& spent) { return nanoseconds(spent.time); },
+          "time_ns", [](const replay::TimeSpent& spent) { return nanoseconds(spent.time); },
           "Times by policy, then by memory slowdown; those beyond the last one that was asked for repeat it.")
       .def_prop_ro(
-          "hits", [](const replay::Spent& spent) { return by_level(spent.counters.hits); }, "By level of cache.")
+          "hits", [](const replay::TimeSpent& spent) { return by_level(spent.counters.hits); }, "By level of cache.")
       .def_prop_ro(
-          "misses", [](const replay::Spent& spent) { return by_level(spent.counters.misses); }, "By level of cache.")
-      .def_prop_ro("tlb_misses", [](const replay::Spent& spent) { return spent.counters.tlb_misses; });
-  readable(nb::class_<replay::Place>(module, "CallPlace", "A place in the program from which MPI is called."),
-           field("object", &replay::Place::object), field("offset", &replay::Place::offset),
-           field("callers", &replay::Place::callers));
+          "misses", [](const replay::TimeSpent& spent) { return by_level(spent.counters.misses); },
+          "By level of cache.")
+      .def_prop_ro("tlb_misses", [](const replay::TimeSpent& spent) { return spent.counters.tlb_misses; });
+  readable(nb::class_<replay::CallPlace>(module, "CallPlace", "A place in the program from which MPI is called."),
+           field("object", &replay::CallPlace::object), field("offset", &replay::CallPlace::offset),
+           field("callers", &replay::CallPlace::callers));
   readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
            field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
            field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
@@ -79,21 +80,21 @@ void bind_results(nb::module_& module) {
           "otherwise", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.divergent; },
           "How many of these would have been others, by policy and memory slowdown; policies there are none of have "
           "0.");
-  readable(nb::class_<replay::ReplayedOutcome>(module, "RankOutcome"), field("calls", &replay::ReplayedOutcome::calls),
-           field("computing", &replay::ReplayedOutcome::computing),
-           field("accesses", &replay::ReplayedOutcome::accesses),
-           field("skipped_accesses", &replay::ReplayedOutcome::skipped_accesses),
-           field("flops", &replay::ReplayedOutcome::flops),
-           field("dependence", &replay::ReplayedOutcome::timing_sensitivity),
-           field("regions", &replay::ReplayedOutcome::regions));
-  nb::class_<replay::Replayed>(module, "Replayed", "An observed program on a simulated cluster.")
-      .def_ro("ranks", &replay::Replayed::ranks)
+  readable(nb::class_<replay::RankReplayResult>(module, "RankOutcome"),
+           field("calls", &replay::RankReplayResult::calls), field("computing", &replay::RankReplayResult::computing),
+           field("accesses", &replay::RankReplayResult::accesses),
+           field("skipped_accesses", &replay::RankReplayResult::skipped_accesses),
+           field("flops", &replay::RankReplayResult::flops),
+           field("dependence", &replay::RankReplayResult::timing_sensitivity),
+           field("regions", &replay::RankReplayResult::regions));
+  nb::class_<replay::ReplayResult>(module, "Replayed", "An observed program on a simulated cluster.")
+      .def_ro("ranks", &replay::ReplayResult::ranks)
       .def_prop_ro(
-          "part_ns", [](const replay::Replayed& replayed) { return replayed.part_ps / 1e3; },
+          "part_ns", [](const replay::ReplayResult& replayed) { return replayed.part_ps / 1e3; },
           "How long a part of the calls' timelines is; these are times of the first policy and memory speed, in ps.")
       .def_prop_ro(
           "finished_ns",
-          [](const replay::Replayed& replayed) {
+          [](const replay::ReplayResult& replayed) {
             std::vector<Nanoseconds> all;
             for (const auto& rank : replayed.cluster.ranks) all.push_back(nanoseconds(rank.finished));
             return all;
@@ -101,7 +102,7 @@ void bind_results(nb::module_& module) {
           "By rank, policy and memory slowdown.")
       .def_prop_ro(
           "memory",
-          [](const replay::Replayed& replayed) {
+          [](const replay::ReplayResult& replayed) {
             std::vector<Counts> all;
             for (const auto& variant : replayed.cluster.variants) all.push_back(variant.memory);
             return all;
@@ -109,7 +110,7 @@ void bind_results(nb::module_& module) {
           "The counts of all nodes together, by policy.")
       .def_prop_ro(
           "memory_at",
-          [](const replay::Replayed& replayed) {
+          [](const replay::ReplayResult& replayed) {
             std::vector<std::array<Counts, num_memory_speeds>> all;
             for (const auto& variant : replayed.cluster.variants) all.push_back(variant.memory_at);
             return all;
@@ -117,7 +118,7 @@ void bind_results(nb::module_& module) {
           "The same, by policy and memory slowdown.")
       .def_prop_ro(
           "nic_polls",
-          [](const replay::Replayed& replayed) {
+          [](const replay::ReplayResult& replayed) {
             std::vector<std::vector<Count>> all;
             for (const auto& variant : replayed.cluster.variants) {
               auto& of_policy = all.emplace_back();
@@ -126,8 +127,8 @@ void bind_results(nb::module_& module) {
             return all;
           },
           "Looks of cores at their event queues, by policy and memory slowdown.")
-      .def_prop_ro("messages", [](const replay::Replayed& replayed) { return replayed.cluster.messages; })
-      .def_prop_ro("network_bytes", [](const replay::Replayed& replayed) { return replayed.cluster.bytes; });
+      .def_prop_ro("messages", [](const replay::ReplayResult& replayed) { return replayed.cluster.messages; })
+      .def_prop_ro("network_bytes", [](const replay::ReplayResult& replayed) { return replayed.cluster.bytes; });
 }
 
 using Readers = std::vector<std::unique_ptr<stream::Reader>>;  // none for ranks of other shards
@@ -220,10 +221,11 @@ Shards make_shards(int number, int count, const nb::callable& exchange) {
           }};
 }
 
-replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
-                     const std::vector<double>& memory_slowdown, const Streams& streams,
-                     const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions, bool count_sides,
-                     int threads, const std::optional<Progress>& progress, bool independent_runs, Shards& shards) {
+replay::ReplayResult run(const Machine& machine, int nodes, int ranks_per_node,
+                         const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
+                         const Streams& streams, const std::optional<FlopsOf>& flops_of,
+                         const std::vector<std::string>& regions, bool count_sides, int threads,
+                         const std::optional<Progress>& progress, bool independent_runs, Shards& shards) {
   if (memory_slowdown.empty() || memory_slowdown.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " factors");
   ClusterOptions options;
@@ -236,9 +238,8 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
   std::uint64_t passed = 0;
   const auto with = [&](const std::vector<std::string>& run_policies, const std::vector<double>& run_slowdown) {
     Flops flops(flops_of);
-    const Readers readers =
-        opened(streams, [&](int rank) { return here.contains(rank / std::max(1, ranks_per_node)); });
-    std::vector<replay::Stream> sources;
+    const Readers readers = opened(streams, [&](int rank) { return here.contains(rank / std::max(1, ranks_per_node)); });
+    std::vector<replay::RankStream> sources;
     for (const auto& reader : readers) {
       const int rank = static_cast<int>(sources.size());
       if (!reader) {
@@ -252,7 +253,7 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
     options.memory_slowdown.fill(run_slowdown.back());
     std::ranges::copy(run_slowdown, options.memory_slowdown.begin());
     options.progress_callback = heeding(readers, progress, passed);
-    replay::Replayed found = replay::run(machine, options, sources, {regions});
+    replay::ReplayResult found = replay::run_replay(machine, options, sources, {regions});
     passed += passed_by(readers);
     return found;
   };
@@ -263,11 +264,11 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
 }
 
 // Runs it on this shard, or on this process alone; what fails here ends all shards.
-replay::Replayed run_on(const Machine& machine, int nodes, int ranks_per_node, const std::vector<std::string>& policies,
-                        const std::vector<double>& memory_slowdown, const Streams& streams,
-                        const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions,
-                        bool count_sides, int threads, const std::optional<Progress>& progress, bool independent_runs,
-                        Shards* shards) {
+replay::ReplayResult run_on(const Machine& machine, int nodes, int ranks_per_node,
+                            const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
+                            const Streams& streams, const std::optional<FlopsOf>& flops_of,
+                            const std::vector<std::string>& regions, bool count_sides, int threads,
+                            const std::optional<Progress>& progress, bool independent_runs, Shards* shards) {
   const nb::gil_scoped_release others_may_go_on;
   Shards alone;
   try {

@@ -107,11 +107,11 @@ void bind_scenarios(nb::module_& module) {
       .def_ro("repetitions", &sim::ScenarioSpec::repetitions,
               "The repetitions of a case, unless it is asked for another number.")
       .def_ro("of_nodes", &sim::ScenarioSpec::of_nodes, "Whether it takes the parameter `nodes`.");
-  nb::class_<sim::Place>(module, "Place")
+  nb::class_<sim::PairPlacement>(module, "Place")
       .def(
           "__init__",
-          [](sim::Place* place, bool between_nodes, int own, int peer) {
-            new (place) sim::Place{between_nodes, own, peer};
+          [](sim::PairPlacement* place, bool between_nodes, int own, int peer) {
+            new (place) sim::PairPlacement{between_nodes, own, peer};
           },
           nb::arg("between_nodes"), nb::arg("own"), nb::arg("peer"));
   readable(nb::class_<sim::Result>(module, "Result", "One number: see sim/results.hpp."),
@@ -135,12 +135,12 @@ void heed_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-std::vector<sim::Result> run(const std::string& scenario, const Machine& machine, const sim::Place& place,
+std::vector<sim::Result> run(const std::string& scenario, const Machine& machine, const sim::PairPlacement& place,
                              const Parameters& parameters, const std::vector<std::string>& policies,
                              const std::vector<double>& memory_slowdown, std::optional<int> repetitions,
                              bool memory_effects) {
   const nb::gil_scoped_release others_may_go_on;
-  const sim::Axes axes{policies, memory_slowdown, repetitions, memory_effects};
+  const sim::SimulationAxes axes{policies, memory_slowdown, repetitions, memory_effects};
   return sim::find_scenario(scenario).run({machine, place, parameters, axes, heed_signals});
 }
 
@@ -163,13 +163,13 @@ void bind_simulation(nb::module_& parent) {
              "Returns the links from node 0 to each of the nodes.");
   module.def(
       "unable",
-      [](const std::string& scenario, const Machine& machine, const sim::Place& place) {
+      [](const std::string& scenario, const Machine& machine, const sim::PairPlacement& place) {
         return sim::find_scenario(scenario).unable(machine, place);
       },
       nb::arg("scenario"), nb::arg("machine"), nb::arg("place"), "Returns why the machine cannot do it, or ''.");
   module.def(
       "cases",
-      [](const std::string& scenario, const Machine& machine, const sim::Place& place, const std::string& tier,
+      [](const std::string& scenario, const Machine& machine, const sim::PairPlacement& place, const std::string& tier,
          const std::vector<std::int64_t>& sizes, const std::vector<int>& nodes) {
         return sim::find_scenario(scenario).cases(machine, place, {{tier, sizes, sim::llc_bytes(machine)}, nodes});
       },

@@ -8,10 +8,10 @@
 
 namespace nearfield {
 
-/// The operations that both backends measure by default.
+/// The operations that the probe and the simulator measure by default.
 inline constexpr const char* collective_operations[] = {"bcast", "allreduce", "allgather", "alltoall"};
 
-/// Returns the sizes of collectives: multiples of 8 bytes, which Allreduce adds.
+/// Returns the message sizes for collectives: multiples of 8 bytes, the size of an element that allreduce adds.
 inline std::vector<std::int64_t> collective_sizes(const SizeChoice& choice) {
   auto sizes = size_ladder(choice, 8, std::max<std::int64_t>(1 << 20, choice.llc_bytes / 8));
   for (auto& size : sizes) size = std::max<std::int64_t>(8, size / 8 * 8);

@@ -1,4 +1,4 @@
-// S3, section 3: a ping-pong while the other ranks run MPI_Alltoall of growing size among themselves.
+// S3, section 3: a ping-pong of two ranks while all other ranks run MPI_Alltoall of growing size.
 #pragma once
 
 #include "scenario/scenario.hpp"
@@ -12,7 +12,7 @@ inline std::vector<std::int64_t> load_message_sizes(const SizeChoice& choice) {
   return {8, 1024, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 }
 
-inline std::vector<std::int64_t> load_sizes(const SizeChoice& choice) {
+inline std::vector<std::int64_t> background_load_sizes(const SizeChoice& choice) {
   if (choice.tier == "quick") return {0, 1024, 64 << 10, 1 << 20};
   return {0, 1024, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
 }

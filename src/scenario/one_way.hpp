@@ -1,13 +1,13 @@
 // SCN1 and SCN2 of S0, sections II.A and II.B, in the order of the authors' own program (mpi-cache-bench, reference 15
-// of the paper). Every rank first writes to each line of other memory as long as the last-level cache, or as the
-// message if that is longer, so that the caches are full of unrelated modified lines. It then walks through the lines
-// of its message from the end to the beginning, so that the first ones are in the inner caches: it reads them
-// (exclusive), writes them (modified), or skips this step (invalid). Messages of no bytes, one each way, signal that
-// both are ready; one message goes from the sender to the receiver; then each walks through its message from the
-// beginning. The states base-* leave the message out.
+// of the paper). Every rank first writes to each line of unrelated memory, as large as the last-level cache or, if that
+// is longer, the message, so that the caches are full of unrelated modified lines. It then traverses the lines of its
+// message from the end to the beginning, so that the first lines are in the inner caches: it reads them (exclusive),
+// writes them (modified), or skips this step (invalid). Two empty messages, one each way, signal that both ranks are
+// ready. One message goes from the sender to the receiver. Then each rank traverses its message from the beginning. The
+// states base-* leave the message out.
 //
-// Unlike in pingpong the caches are full, a message goes one way, and the receiver calls Recv when the sender is
-// already sending.
+// Unlike in the scenario pingpong, the caches are full, a message goes one way, and the receiver calls Recv when the
+// sender is already sending.
 #pragma once
 
 #include "scenario/scenario.hpp"
@@ -28,16 +28,16 @@ inline std::vector<Parameters> one_way_cases(const SizeChoice& choice) {
   return list;
 }
 
-struct OneWay {
-  std::string lines = "invalid";  // the state before the call: invalid, exclusive or modified
+struct OneWayCase {
+  std::string lines = "invalid";  // state of the message's lines before the call: invalid, exclusive or modified
   bool with_call = true, writes = false;
 };
 
-// Returns the parsed parameters of a case.
-inline OneWay one_way_of(const Parameters& parameters) {
-  const std::string state = word(parameters, "state");
+// Parses the parameters of a case.
+inline OneWayCase parse_one_way_case(const Parameters& parameters) {
+  const std::string state = word_parameter(parameters, "state");
   const bool with_call = !state.starts_with("base-");
-  return {with_call ? state : state.substr(5), with_call, word(parameters, "access") == "write"};
+  return {with_call ? state : state.substr(5), with_call, word_parameter(parameters, "access") == "write"};
 }
 
 inline const ScenarioInfo one_way_info{

@@ -1,5 +1,5 @@
-// S1, section on page faults (S1.3, S1.4): the cost of the first touch of memory and of reading it again. Every
-// repetition uses fresh memory, and each rank touches and reads its own part.
+// S1, section on page faults (S1.3, S1.4): the cost of the first touch of memory, and of reading it again. Every
+// repetition uses fresh memory, of which each rank touches and reads a part of its own.
 #pragma once
 
 #include "scenario/scenario.hpp"

@@ -1,6 +1,7 @@
 // SCN1 of S0, section II.A: Send and Recv timed separately, with both ranks' message buffers in a known cache state.
-// Each rank has a send buffer and a receive buffer. `reused` is what other benchmarks measure: round trips back to back
-// on buffers as the last one left them. Leaves out mixed states of the two ranks.
+// Each rank has a send buffer and a receive buffer. The state `reused` is what other benchmarks measure: back-to-back
+// round trips, in which each finds the buffers as the previous round trip left them. Left out: different states on the
+// two ranks.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace nearfield {
 
 inline constexpr const char* pingpong_states[] = {"invalid", "exclusive", "modified", "reused"};
 
-/// Returns how many round trips back to back form one repetition of `reused`: enough to make the cost of reading the
+/// Returns the number of back-to-back round trips in one repetition of `reused`: enough to make the cost of reading the
 /// clock negligible.
 constexpr int pingpong_round_trips(std::int64_t size_bytes) {
   return static_cast<int>(std::clamp<std::int64_t>(65536 / size_bytes, 1, 32));

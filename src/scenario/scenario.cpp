@@ -7,7 +7,7 @@ namespace nearfield {
 namespace {
 
 template <class T>
-T parameter(const Parameters& parameters, const std::string& name) {
+T find_parameter(const Parameters& parameters, const std::string& name) {
   for (const auto& [key, value] : parameters)
     if (const T* found = key == name ? std::get_if<T>(&value) : nullptr) return *found;
   throw std::invalid_argument("the parameter '" + name + "' is missing, or of another kind");
@@ -15,12 +15,12 @@ T parameter(const Parameters& parameters, const std::string& name) {
 
 }  // namespace
 
-std::int64_t number(const Parameters& parameters, const std::string& name) {
-  return parameter<std::int64_t>(parameters, name);
+std::int64_t number_parameter(const Parameters& parameters, const std::string& name) {
+  return find_parameter<std::int64_t>(parameters, name);
 }
 
-std::string word(const Parameters& parameters, const std::string& name) {
-  return parameter<std::string>(parameters, name);
+std::string word_parameter(const Parameters& parameters, const std::string& name) {
+  return find_parameter<std::string>(parameters, name);
 }
 
 bool has_parameter(const Parameters& parameters, const std::string& name) {
@@ -29,7 +29,8 @@ bool has_parameter(const Parameters& parameters, const std::string& name) {
   return false;
 }
 
-bool has_value(const Parameters& parameters, const std::string& name, const std::vector<std::string>& values) {
+bool has_parameter_value(const Parameters& parameters, const std::string& name,
+                         const std::vector<std::string>& values) {
   const auto written = [](const Value& value) {
     const auto* text = std::get_if<std::string>(&value);
     return text ? *text : std::to_string(std::get<std::int64_t>(value));

@@ -1,7 +1,7 @@
-// Defines a scenario for both backends: name, parameters and metrics. A scenario of both backends is declared once, in
-// a header in this folder, and implemented by the files of the same name in probe/scenarios/ (by MPI, on this machine)
-// and sim/run/scenarios/ (on a simulated machine). A scenario of one backend is declared in the file that implements
-// it.
+// Declares a scenario, which is a benchmark with parameters and metrics, for both backends. A scenario of both backends
+// is declared once, in a header of this folder, and implemented by the files of the same name in probe/scenarios/ (by
+// MPI, on this machine) and sim/run/scenarios/ (on a simulated machine). A scenario of one backend is declared in the
+// file that implements it.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,27 @@ using Value = std::variant<std::int64_t, std::string>;
 /// The parameters of one case, in the order of their declaration.
 using Parameters = std::vector<std::pair<std::string, Value>>;
 
-/// Returns the parameter of that name; throws std::invalid_argument if it is missing or of the other type.
-std::int64_t number(const Parameters& parameters, const std::string& name);
-std::string word(const Parameters& parameters, const std::string& name);
+/// Return the parameter of that name, a number or a word. Throw std::invalid_argument if it is missing or of the other
+/// type.
+std::int64_t number_parameter(const Parameters& parameters, const std::string& name);
+std::string word_parameter(const Parameters& parameters, const std::string& name);
 /// Returns whether a case has this optional parameter.
 bool has_parameter(const Parameters& parameters, const std::string& name);
-/// Returns whether the parameter has one of these values; numbers are in decimal notation.
-bool has_value(const Parameters& parameters, const std::string& name, const std::vector<std::string>& values);
+/// Returns whether the parameter exists and has one of these values; numbers are in decimal notation.
+bool has_parameter_value(const Parameters& parameters, const std::string& name, const std::vector<std::string>& values);
 
-/// The ranks that take part.
+/// The ranks that take part in a scenario.
 enum class Ranks {
-  pair,                ///< two, at a distance
-  all,                 ///< one on every core
-  pair_and_background  ///< two that are measured, while the others generate load
+  pair,                ///< two ranks at a given distance
+  all,                 ///< one rank on every core
+  pair_and_background  ///< two measured ranks, while all other ranks generate load
 };
 
-/// The ranks whose values form the record.
+/// How the values that the ranks measure are combined into a record.
 enum class Combine {
-  sides,   ///< the sender's (rank 0) and the receiver's (rank 1), as two records
-  root,    ///< rank 0's
-  slowest  ///< the maximum over the ranks, by repetition: the operation has finished everywhere
+  sides,   ///< two records: the value of the sender (rank 0) and that of the receiver (rank 1)
+  root,    ///< the value of rank 0
+  slowest  ///< the maximum over all ranks, per repetition: when the operation has finished everywhere
 };
 
 struct MetricInfo {

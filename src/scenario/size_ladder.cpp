@@ -6,7 +6,7 @@
 namespace nearfield {
 namespace {
 
-bool in_quick(const SizeChoice& choice, int exponent) {
+bool is_in_quick_tier(const SizeChoice& choice, int exponent) {
   const std::int64_t size = std::int64_t{1} << exponent;
   if (size < 1024) return exponent % 3 == 0;
   return size <= choice.llc_bytes / 4 || exponent % 2 == 0;
@@ -20,7 +20,7 @@ std::vector<std::int64_t> size_ladder(const SizeChoice& choice, std::int64_t sma
   std::set<std::int64_t> sizes;
   for (int exponent = 0; exponent < 62 && (std::int64_t{1} << exponent) <= largest; ++exponent) {
     const std::int64_t size = std::int64_t{1} << exponent;
-    if (choice.tier != "quick" || in_quick(choice, exponent)) sizes.insert(size);
+    if (choice.tier != "quick" || is_in_quick_tier(choice, exponent)) sizes.insert(size);
     if (choice.tier == "full" && size >= 2) sizes.insert(size + size / 2);
   }
   sizes.insert(largest);

@@ -1,5 +1,5 @@
 // S3, sections 3 and 5: messages with non-contiguous elements. Strided vectors of doubles, and the faces of a 3-D array
-// (x: rows in one piece, y: separate rows, z: separate elements and rows: OCCOMM's double stride), sent as an MPI
+// (x: contiguous rows, y: separate rows, z: separate elements and rows, OCCOMM's double stride), sent as an MPI
 // datatype, packed by hand, or contiguous for comparison; standard, synchronous and buffered sends.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace nearfield {
 
-/// Returns message sizes, in whole doubles: S3 measures 256 KiB; a small eager message as well, and one that exceeds
-/// the private caches.
+/// Returns message sizes in bytes, multiples of a double: the 256 KiB of S3, smaller messages, and one that exceeds the
+/// private caches.
 inline std::vector<std::int64_t> stride_sizes(const SizeChoice& choice) {
   std::vector<std::int64_t> sizes{512, 2048, 16 << 10, 256 << 10, 2 << 20};
   if (choice.tier == "quick") sizes = {2048, 256 << 10};
@@ -21,7 +21,7 @@ inline std::vector<std::int64_t> stride_sizes(const SizeChoice& choice) {
 }
 
 /// Returns the distances between elements, in doubles.
-inline std::vector<std::int64_t> strides(const std::string& tier) {
+inline std::vector<std::int64_t> strides_in_doubles(const std::string& tier) {
   if (tier == "quick") return {1, 2, 3, 4, 7, 8, 15, 16, 32, 33, 64};
   return {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64};
 }

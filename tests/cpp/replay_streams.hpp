@@ -40,12 +40,12 @@ inline ClusterOptions cluster(int nodes, int ranks_per_node) {
 
 using Flops = std::function<float(std::uint32_t site)>;
 
-inline replay::Replayed run(Streams all, const ClusterOptions& options, const replay::Options& which = {},
-                            const Flops& flops = {}, const Machine& machine = test_machine()) {
-  std::vector<replay::Stream> sources;
+inline replay::ReplayResult run(Streams all, const ClusterOptions& options, const replay::ReplayOptions& which = {},
+                                const Flops& flops = {}, const Machine& machine = test_machine()) {
+  std::vector<replay::RankStream> sources;
   for (auto& one : all)
     sources.push_back({&one, [again = one] { return std::make_unique<StreamBuilder>(again); }, flops});
-  return replay::run(machine, options, sources, which);
+  return replay::run_replay(machine, options, sources, which);
 }
 
 inline std::string problem_of(const Streams& all, const ClusterOptions& options) {

@@ -56,11 +56,11 @@ void exact_with_all_lines() {
   touch_many(200, 1600, [&](std::uint64_t line) {
     if (touched.contains(line) && ++n_queries % 5 == 0)
       CHECK(reuse_distance.lines_since(touched[line]) == stack.depth(line));
-    reuse_distance.touch(line);
+    reuse_distance.record_access(line);
     stack.touch(line);
-    touched[line] = reuse_distance.now();
+    touched[line] = reuse_distance.current_moment();
   });
-  CHECK(reuse_distance.rate() == 1);
+  CHECK(reuse_distance.sampling_rate() == 1);
   CHECK(n_queries > 2000);
 }
 
@@ -79,12 +79,12 @@ void close_with_a_sample() {
         ++n_queries;
       }
     }
-    reuse_distance.touch(line);
+    reuse_distance.record_access(line);
     stack.touch(line);
-    touched[line] = reuse_distance.now();
+    touched[line] = reuse_distance.current_moment();
   });
   CHECK(n_queries > 100);
-  CHECK(reuse_distance.rate() < 0.15);
+  CHECK(reuse_distance.sampling_rate() < 0.15);
   CHECK(std::abs(off / n_queries) < 0.15);  // 250 to 512 lines of 8,000 are sampled: sqrt(1 / 125) is 9 %
   CHECK(worst < 0.4);
 }
@@ -96,7 +96,7 @@ void pages_are_sampled_when_there_are_many() {
   few.add(0, 64 * 1000 - 1);
   std::size_t known = 0;
   for (std::uint64_t page = 0; page < 1000; ++page) {
-    Line* const first = few.find(64 * page);
+    MessageLine* const first = few.find(64 * page);
     if (!first) continue;
     ++known;
     CHECK(few.find(64 * page + 63) == first + 63);
@@ -110,7 +110,7 @@ constexpr std::uint64_t kib = 1024, buffer = 1 << 20, inbox = 2 << 20, other = 1
 
 AnalysisResult analysed(const std::function<StreamBuilder()>& make) {
   StreamBuilder second = make();
-  Options options;
+  AnalysisOptions options;
   options.limits_bytes = {32 * kib, 256 * kib};
   return advise::analyse(std::make_unique<StreamBuilder>(make()), second, options, {});
 }
@@ -130,7 +130,7 @@ void distances_of_messages() {
   for (const auto& [lines, expected] : {std::pair(10, 0), std::pair(2000, 1), std::pair(8000, 2)}) {
     const AnalysisResult found = analysed([lines = lines] { return exchange(static_cast<std::uint64_t>(lines)); });
     CHECK(found.messages.size() == 2 && found.calls.size() == 2);
-    for (const Messages& one : found.messages) {
+    for (const MessageGroup& one : found.messages) {
       CHECK(one.messages == 1 && one.bytes == 8 * kib && one.lines == 128 && one.untouched == 0);
       const auto index = static_cast<std::size_t>(expected);
       CHECK(one.reach.lines[index] == 128);
@@ -206,7 +206,7 @@ void strides_of_messages() {
     return stream.end();
   });
   CHECK(found.messages.size() == 1);
-  const Messages& messages = found.messages[0];
+  const MessageGroup& messages = found.messages[0];
   CHECK(messages.piece_bytes == 8 && messages.stride_bytes == 512 && messages.address == buffer + 8 &&
         messages.lines == 16);
   CHECK(messages.untouched == 16);
@@ -229,7 +229,7 @@ void collectives_that_wait_for_all() {
     return stream.end();
   });
   CHECK(found.synchronisations.size() == 1);
-  const Synchronisations& waits = found.synchronisations[0];
+  const SynchronisingCalls& waits = found.synchronisations[0];
   CHECK(waits.context == 1 && waits.world == (std::vector<std::uint64_t>{0, 1}));
   CHECK(waits.calls == (std::vector<std::uint64_t>{0, 3, 3}) &&
         waits.times_ns == (std::vector<std::uint64_t>{10, 10, 0}));

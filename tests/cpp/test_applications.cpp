@@ -13,12 +13,12 @@
 namespace {
 
 using namespace nearfield::sim;
-using multigrid::Level;
 using multigrid::Matrix;
+using multigrid::MultigridLevel;
 
-std::vector<Level> problem(int ranks, int refinement) {
+std::vector<MultigridLevel> problem(int ranks, int refinement) {
   auto made = multigrid::amg_problem(ranks, refinement);
-  return multigrid::hierarchy(std::move(made.matrix), std::move(made.first));
+  return multigrid::build_hierarchy(std::move(made.matrix), std::move(made.first));
 }
 
 double entry(const Matrix& a, int row, int column) {
@@ -77,8 +77,8 @@ void coarse_operators_are_galerkins() {
 
 // Does it converge as multigrid does: in few iterations, and hardly more for a problem 64 times as large?
 void the_solver_converges() {
-  CHECK(multigrid::iterations(problem(8, 1)) <= 8);
-  CHECK(multigrid::iterations(problem(64, 2)) <= 14);
+  CHECK(multigrid::count_pcg_iterations(problem(8, 1)) <= 8);
+  CHECK(multigrid::count_pcg_iterations(problem(64, 2)) <= 14);
 }
 
 // ---- messages
@@ -86,7 +86,7 @@ void the_solver_converges() {
 // Does every rank receive each remote entry that it needs once, from its owner?
 void cuts_fit_together() {
   const auto levels = problem(16, 1);
-  const auto ranks = cut(levels[0].matrix, levels[0].first, levels[0].first);
+  const auto ranks = partition_by_rows(levels[0].matrix, levels[0].first, levels[0].first);
   std::uint64_t sent = 0, received = 0, entries = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     entries += ranks[r].own.column.size() + ranks[r].others.column.size();
@@ -113,7 +113,7 @@ nearfield::Machine zero_copy_machine() {
 struct Traffic {
   std::uint64_t messages = 0, bytes = 0;
   void add(const Matrix& matrix, const std::vector<int>& rows, const std::vector<int>& columns, std::uint64_t times) {
-    for (const auto& rank : cut(matrix, rows, columns))
+    for (const auto& rank : partition_by_rows(matrix, rows, columns))
       for (const auto& one : rank.sends) {
         messages += times;
         bytes += times * one.count * 8;
@@ -127,14 +127,14 @@ Repetition run(const char* application, int nodes, std::uint64_t bytes) {
   Cluster cluster(zero_copy_machine(), options);
   const auto workload =
       nearfield::find_named(all_applications(), application, "application").make(cluster.ranks(), bytes);
-  return measure(cluster, *workload, 1).front();
+  return measure_workload(cluster, *workload, 1).front();
 }
 
 // A V-cycle exchanges a level's vector for both relaxations and the residual, and once in each direction between
 // levels; the solver adds a product on the finest level and three sums of 8 bytes per iteration.
 void amg_sends_what_cycles_need() {
   const auto levels = problem(8, 1);
-  const auto iterations = static_cast<std::uint64_t>(multigrid::iterations(levels)), cycles = iterations + 1;
+  const auto iterations = static_cast<std::uint64_t>(multigrid::count_pcg_iterations(levels)), cycles = iterations + 1;
   Traffic expected;
   for (std::size_t l = 0; l < levels.size(); ++l) {
     const bool last = l + 1 == levels.size();
@@ -175,7 +175,7 @@ void a_run_can_be_left() {
   };
   Cluster cluster(zero_copy_machine(), options);
   const auto workload = nearfield::find_named(all_applications(), "amg", "application").make(8, 384);
-  CHECK_THROWS(measure(cluster, *workload, 1));
+  CHECK_THROWS(measure_workload(cluster, *workload, 1));
   CHECK(calls == 4);  // before the set-up, before the run, and twice during it
 }
 

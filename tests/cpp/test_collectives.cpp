@@ -83,7 +83,7 @@ std::string problem_of(const CollectiveSpec& spec, int ranks, std::uint64_t byte
   std::vector<Bytes> in;
   for (int r = 0; r < ranks; ++r) {
     Call call{0, 0, bytes, root};
-    const CallSizes sizes = spec.sizes(r, ranks, call);
+    const CollectiveBufferSizes sizes = spec.sizes(r, ranks, call);
     call.in = all.allocate(r, sizes.in_bytes);
     call.out = all.allocate(r, sizes.out_bytes);
     in.push_back(given_by(r, sizes.in_bytes));
@@ -157,8 +157,8 @@ std::vector<std::uint64_t> uneven_offsets(int ranks, std::uint64_t bytes) {
 const CollectiveSpec list_collectives[] = {
     {"gatherv", "", "", true,
      [](int rank, int ranks, const Call& call) {
-       return CallSizes{length(rank, call.root, call.bytes),
-                        rank == call.root ? all_bytes(rank, ranks, call.bytes) : 0};
+       return CollectiveBufferSizes{length(rank, call.root, call.bytes),
+                                    rank == call.root ? all_bytes(rank, ranks, call.bytes) : 0};
      },
      [](Communicator& all, Call call) -> Task<> {
        const auto parts = parts_at(call.out, call.root, all.size(), call.bytes);
@@ -166,8 +166,8 @@ const CollectiveSpec list_collectives[] = {
      }},
     {"scatterv", "", "", true,
      [](int rank, int ranks, const Call& call) {
-       return CallSizes{rank == call.root ? all_bytes(rank, ranks, call.bytes) : 0,
-                        length(rank, call.root, call.bytes)};
+       return CollectiveBufferSizes{rank == call.root ? all_bytes(rank, ranks, call.bytes) : 0,
+                                    length(rank, call.root, call.bytes)};
      },
      [](Communicator& all, Call call) -> Task<> {
        const auto parts = parts_at(call.in, call.root, all.size(), call.bytes);
@@ -175,7 +175,7 @@ const CollectiveSpec list_collectives[] = {
      }},
     {"allgatherv", "", "", false,
      [](int rank, int ranks, const Call& call) {
-       return CallSizes{length(rank, 0, call.bytes), all_bytes(0, ranks, call.bytes)};
+       return CollectiveBufferSizes{length(rank, 0, call.bytes), all_bytes(0, ranks, call.bytes)};
      },
      [](Communicator& all, Call call) -> Task<> {
        const auto parts = parts_at(call.out, 0, all.size(), call.bytes);
@@ -184,7 +184,7 @@ const CollectiveSpec list_collectives[] = {
     {"alltoallw", "", "", false,
      [](int rank, int ranks, const Call& call) {
        const std::uint64_t bytes = all_bytes(rank, ranks, call.bytes);
-       return CallSizes{bytes, bytes};
+       return CollectiveBufferSizes{bytes, bytes};
      },
      [](Communicator& all, Call call) -> Task<> {
        const auto in = parts_at(call.in, all.rank(), all.size(), call.bytes);
@@ -194,21 +194,21 @@ const CollectiveSpec list_collectives[] = {
     {"alltoallw in place", "", "", false,
      [](int rank, int ranks, const Call& call) {
        const std::uint64_t bytes = all_bytes(rank, ranks, call.bytes);
-       return CallSizes{bytes, bytes};
+       return CollectiveBufferSizes{bytes, bytes};
      },
      [](Communicator& all, Call call) -> Task<> {
        const auto parts = parts_at(call.out, all.rank(), all.size(), call.bytes);
        co_await all.copy(call.out, call.in, all_bytes(all.rank(), all.size(), call.bytes));
        co_await alltoallw_in_place(all, parts);
      }},
-    {"scan", "", "", false, [](int, int, const Call& call) { return CallSizes{call.bytes, call.bytes}; },
+    {"scan", "", "", false, [](int, int, const Call& call) { return CollectiveBufferSizes{call.bytes, call.bytes}; },
      [](Communicator& all, Call call) { return scan(all, call, false); }},
     {"exscan", "", "", false,
-     [](int rank, int, const Call& call) { return CallSizes{call.bytes, rank > 0 ? call.bytes : 0}; },
+     [](int rank, int, const Call& call) { return CollectiveBufferSizes{call.bytes, rank > 0 ? call.bytes : 0}; },
      [](Communicator& all, Call call) { return scan(all, call, true); }},
     {"reduce_scatter of lists", "", "", false,
      [](int rank, int ranks, const Call& call) {
-       return CallSizes{uneven_offsets(ranks, call.bytes).back(), length(rank, 0, call.bytes)};
+       return CollectiveBufferSizes{uneven_offsets(ranks, call.bytes).back(), length(rank, 0, call.bytes)};
      },
      [](Communicator& all, Call call) {
        return reduce_scatter(all, call.in, call.out, uneven_offsets(all.size(), call.bytes));

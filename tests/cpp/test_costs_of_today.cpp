@@ -106,14 +106,14 @@ void walks_overlap_unless_loads_depend_on_each_other() {
 void a_stream_that_starts_with_all_lines_misses_two_of_a_page() {
   for (const int level : {0, 1}) {
     Machine machine = test_machine();
-    machine.prefetcher = Prefetcher{4, 8, level, 16, StreamStart::all};
+    machine.prefetcher = Prefetcher{4, 8, level, 16, PrefetchExtent::all};
     NodeMemory memory(machine);
     constexpr Count lines_of_page = 4096 / line;
     memory.sweep(0, Access::chase, begin, lines_of_page, line, 8);
     const auto counts = memory.counts();
     CHECK(counts.dram.reads == 2 && counts.dram.prefetches == lines_of_page - 2);
     CHECK(counts.levels[static_cast<std::size_t>(level)].misses == 2);
-    machine.prefetcher->start = StreamStart::one;  // lines up to the distance are missed
+    machine.prefetcher->start = PrefetchExtent::one;  // lines up to the distance are missed
     NodeMemory one(machine);
     one.sweep(0, Access::chase, begin, lines_of_page, line, 8);
     CHECK(one.counts().dram.reads > 8);

@@ -111,7 +111,7 @@ void probes_wait() {
   });
   const std::string never = problem_of(ways[0], [](Rank& rank) -> Task<> {
     static const std::string name = "MPI_Probe";  // which outlives the rank
-    rank.endpoint().in_call(&name);
+    rank.endpoint().set_current_call(&name);
     if (rank.rank() == 0) co_await rank.endpoint().probe({any_rank, 6, 0});
   });
   CHECK(never == "rank 0 waits in MPI_Probe for a message from any rank with tag 6");
@@ -186,7 +186,7 @@ void nonblocking_work_progresses() {
       }
     };
     task.work = exchange(rank, task, other);
-    co_await me.begin(task);
+    co_await me.begin_collective(task);
     CHECK(!task.over);
     if (rank.rank() == 0) {
       co_await rank.wait(rank.receive(1, memory(rank, 8), 1));  // which the other rank sends after its work

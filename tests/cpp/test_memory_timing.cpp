@@ -45,7 +45,7 @@ Machine any_machine(Random& random) {
     const auto level = random.below(machine.caches.size());
     const bool can = machine.caches[level].inclusion != Inclusion::exclusive;
     machine.prefetcher = Prefetcher{random.between(1, 4), random.between(1, 6), can ? static_cast<int>(level) : 0};
-    if (random.in(50)) machine.prefetcher->start = StreamStart::all;
+    if (random.in(50)) machine.prefetcher->start = PrefetchExtent::all;
   }
   if (random.in(30)) machine.transfers.upgrade_cycles = random.between(1, 30);
   if (random.in(30)) machine.pages.walkers = random.between(1, 4);

@@ -45,7 +45,7 @@ void add_time(Random& random, Machine& machine) {
   const int into = random.between(0, static_cast<int>(machine.caches.size()) - 1);
   if (random.in(60) && machine.caches[static_cast<std::size_t>(into)].inclusion != Inclusion::exclusive)
     machine.prefetcher = Prefetcher{random.between(1, 12), random.between(1, 4), into, random.between(0, 3)};
-  if (machine.prefetcher && random.in(40)) machine.prefetcher->start = StreamStart::all;
+  if (machine.prefetcher && random.in(40)) machine.prefetcher->start = PrefetchExtent::all;
   if (random.in(30)) machine.pages.walkers = random.between(1, 3);
   if (random.in(30)) machine.transfers.upgrade_cycles = random.between(1, 30);
   if (random.in(30)) machine.core.copy_bytes_per_cycle = 1 << random.between(2, 7);

@@ -142,13 +142,13 @@ void queries_are_answered() {
   for (const std::int64_t got : {2, 1}) {
     std::vector<Words> replies;
     Streams all = polling(got);
-    std::vector<replay::Stream> sources;
+    std::vector<replay::RankStream> sources;
     for (auto& one : all)
       sources.push_back({&one, [again = one] { return std::make_unique<StreamBuilder>(again); }, {}, {}});
     sources[0].send_reply = [&](std::span<const std::int64_t> words) {
       replies.emplace_back(words.begin(), words.end());
     };
-    const auto replayed = replay::run(test_machine(), cluster(3, 1), sources, {});
+    const auto replayed = replay::run_replay(test_machine(), cluster(3, 1), sources, {});
     const auto message = static_cast<std::int64_t>(stream::ReplyKind::message);
     CHECK((replies == std::vector<Words>{{message, 0}, {message, 2, 2, 0}}));
     const auto& races = replayed.ranks[0].timing_sensitivity.races;

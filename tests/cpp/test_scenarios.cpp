@@ -16,7 +16,7 @@ using nearfield::Machine;
 using nearfield::Parameters;
 
 constexpr std::int64_t line = 64;
-constexpr Place within{false, 0, 1}, between{true, 0, 1};
+constexpr PairPlacement within{false, 0, 1}, between{true, 0, 1};
 
 // Two cores at 1 GHz with a cache of 64 KiB each. Memory has a latency of 100 ns, one outstanding load, and unlimited
 // bandwidth. Messages of any size use the eager protocol.
@@ -48,21 +48,21 @@ Machine small_machine() {
 using Values = std::map<std::string, double>;
 
 // Values by name, such as "send.sender".
-Values run(const char* scenario, const Machine& machine, const Place& place, const Parameters& parameters) {
+Values run(const char* scenario, const Machine& machine, const PairPlacement& place, const Parameters& parameters) {
   Values values;
   for (const auto& result : find_scenario(scenario).run({machine, place, parameters}))
     if (result.value) values[result.metric + (result.side.empty() ? "" : "." + result.side)] = *result.value;
   return values;
 }
 
-Values in_state(const char* scenario, const Place& place, std::int64_t bytes, const char* state) {
+Values in_state(const char* scenario, const PairPlacement& place, std::int64_t bytes, const char* state) {
   return run(scenario, small_machine(), place, {{"size_bytes", bytes}, {"state", state}});
 }
 
 // Reading n lines takes one access per ns if they are cached; otherwise 100 ns per line. (Two cores of one memory may
 // also wait for each other.)
 void reading_takes_what_memory_takes() {
-  for (const Place& place : {within, between})
+  for (const PairPlacement& place : {within, between})
     for (const std::int64_t lines : {1, 16, 100}) {
       const auto cold = in_state("pollution", place, lines * line, "base-invalid");
       const auto warm = in_state("pollution", place, lines * line, "base-preloaded");
@@ -250,7 +250,7 @@ void scenarios_have_axes() {
     CHECK(!cases.empty());
     if (cases.empty()) continue;
     const Parameters& parameters = cases.front();
-    Axes axes;
+    SimulationAxes axes;
     axes.memory_slowdown = {1, 3};
     if (spec->policies > 1) axes.policies = {"memory", "ddio"};
     std::map<std::string, std::map<int, double>> times;  // by policy and metric, for each speed
@@ -266,7 +266,7 @@ void scenarios_have_axes() {
     CHECK(second_policy == (spec->policies > 1));
   }
   const Parameters parameters{{"size_bytes", 8}, {"state", "invalid"}};
-  Axes too_many;
+  SimulationAxes too_many;
   too_many.memory_slowdown = {1, 2, 3, 4, 5};
   CHECK_THROWS(find_scenario("pingpong").run({machine, between, parameters, too_many}));
 }
@@ -275,15 +275,16 @@ void scenarios_have_axes() {
 void scenarios_repeat_and_refuse() {
   const Machine machine = small_machine();
   for (const auto* spec : all_scenarios())
-    for (const auto& parameters : spec->cases(machine, within, Choice{{"quick", {4096}, llc_bytes(machine)}, {}})) {
+    for (const auto& parameters :
+         spec->cases(machine, within, CaseSelection{{"quick", {4096}, llc_bytes(machine)}, {}})) {
       if (!spec->unable(machine, within).empty()) continue;
       CHECK(run(spec->info.name.c_str(), machine, within, parameters) ==
             run(spec->info.name.c_str(), machine, within, parameters));
     }
-  CHECK(!missing_place(machine, {false, 0, 2}).empty());
-  CHECK(!missing_place(machine, {false, 1, 1}).empty());
-  CHECK(!missing_place(machine, {true, 0, 2}).empty());
-  CHECK(missing_place(machine, between).empty() && missing_place(machine, within).empty());
+  CHECK(!unsupported_placement(machine, {false, 0, 2}).empty());
+  CHECK(!unsupported_placement(machine, {false, 1, 1}).empty());
+  CHECK(!unsupported_placement(machine, {true, 0, 2}).empty());
+  CHECK(unsupported_placement(machine, between).empty() && unsupported_placement(machine, within).empty());
   CHECK_THROWS(find_scenario("pingpang"));
   CHECK_THROWS(run("pingpong", machine, within, {{"size_bytes", 8}, {"state", "shiny"}}));
   CHECK_THROWS(run("pingpong", machine, within, {{"state", "invalid"}}));

@@ -36,15 +36,15 @@ ClusterOptions cluster(int nodes, int ranks_per_node, int threads) {
 }
 
 // Runs the streams; each shard reads those of its own ranks only.
-replay::Replayed run(const Machine& machine, const ClusterOptions& options, Streams all) {
-  std::vector<replay::Stream> sources;
+replay::ReplayResult run(const Machine& machine, const ClusterOptions& options, Streams all) {
+  std::vector<replay::RankStream> sources;
   const NodeRange local_nodes = options.shards ? options.shards->part_of(options.nodes) : NodeRange{0, options.nodes};
   for (auto& one : all)
     if (local_nodes.contains(static_cast<int>(sources.size()) / options.ranks_per_node))
       sources.push_back({&one, [again = one] { return std::make_unique<StreamBuilder>(again); }, {}});
     else
       sources.emplace_back();
-  return replay::run(machine, options, sources, {});
+  return replay::run_replay(machine, options, sources, {});
 }
 
 // An allgather of shards that are threads: the last one to arrive distributes all contributions.
@@ -100,7 +100,7 @@ std::vector<std::string> on_shards(int count, const std::function<void(Shards&)>
 
 class Digits {
  public:
-  explicit Digits(const replay::Replayed& run) : events_(run.cluster.events) {
+  explicit Digits(const replay::ReplayResult& run) : events_(run.cluster.events) {
     add(run.part_ps, run.cluster.messages, run.cluster.bytes);
     for (const auto& rank : run.cluster.ranks) {
       add(rank.finished);
@@ -146,7 +146,7 @@ class Digits {
       add(level.hits, level.misses, level.evictions, level.injections, level.injected_unused, level.snoops);
     add(counts.dram.bytes, counts.dram.reads, counts.dram.writes, counts.transfers);
   }
-  void add(const replay::Spent& spent) {
+  void add(const replay::TimeSpent& spent) {
     add(spent.times);
     add(spent.time);
     for (const Count misses : spent.counters.misses) add(misses);

@@ -26,7 +26,7 @@ class Cut final : public Scenario {
 
   void select(std::size_t index) override {
     memory_ = buffer_.first(bytes_of(index));
-    const auto piece = static_cast<std::size_t>(number(cases_[index], "piece_bytes"));
+    const auto piece = static_cast<std::size_t>(number_parameter(cases_[index], "piece_bytes"));
     piece_ = piece == 0 ? memory_.size() : piece;
   }
 

@@ -17,7 +17,7 @@ class Load final : public PairScenario {
   explicit Load(Context& ctx) : PairScenario(ctx) {
     MPI_Comm_split(ctx.world, in_background() ? 1 : 0, ctx.world_rank, &group_);
     MPI_Comm_size(group_, &group_size_);
-    const auto loads = load_sizes(ctx.size_choice());
+    const auto loads = background_load_sizes(ctx.size_choice());
     for (const auto size : load_message_sizes(ctx.size_choice()))
       for (const auto load : loads) cases_.push_back({{"size_bytes", size}, {"load_bytes", load}});
     const std::size_t blocks = in_background() ? static_cast<std::size_t>(group_size_) : 1;
@@ -28,7 +28,7 @@ class Load final : public PairScenario {
 
   void select(std::size_t index) override {
     bytes_ = bytes_of(index);
-    load_bytes_ = static_cast<int>(number(cases_[index], "load_bytes"));
+    load_bytes_ = static_cast<int>(number_parameter(cases_[index], "load_bytes"));
   }
 
   // Rank 0 starts after the first exchange of the load, and ends the load.

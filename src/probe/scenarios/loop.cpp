@@ -42,7 +42,7 @@ class Loop final : public Scenario {
   }
 
   void select(std::size_t index) override {
-    variant_ = word(cases_[index], "variant");
+    variant_ = word_parameter(cases_[index], "variant");
     memory_ =
         (variant_ == "private" ? private_.first(private_.size()) : window_->part(ctx_.rank)).first(bytes_of(index));
   }

@@ -20,10 +20,10 @@ class OneWayMessage final : public Scenario {
   explicit OneWayMessage(Context& ctx) : Scenario(ctx) {
     cases_ = one_way_cases(ctx.size_choice());
     for (std::size_t i = 0, count = cases_.size(); i < count; ++i)
-      if (word(cases_[i], "state") == "exclusive")
-        cases_.push_back({{"size_bytes", number(cases_[i], "size_bytes")},
+      if (word_parameter(cases_[i], "state") == "exclusive")
+        cases_.push_back({{"size_bytes", number_parameter(cases_[i], "size_bytes")},
                           {"state", touched_pages},
-                          {"access", word(cases_[i], "access")}});
+                          {"access", word_parameter(cases_[i], "access")}});
     const std::size_t largest = max_bytes();
     message_ = Buffer(largest);
     foreign_ = Buffer(std::max(largest, static_cast<std::size_t>(ctx.plan.llc_bytes())));
@@ -31,7 +31,7 @@ class OneWayMessage final : public Scenario {
 
   void select(std::size_t index) override {
     memory_ = message_.first(bytes_of(index));
-    case_ = one_way_of(cases_[index]);
+    case_ = parse_one_way_case(cases_[index]);
   }
 
   void prepare() override {
@@ -108,7 +108,7 @@ class OneWayMessage final : public Scenario {
 
   Buffer message_, foreign_;
   std::span<std::byte> memory_;
-  OneWay case_;
+  OneWayCase case_;
   unsigned sum_ = 0;  // makes the loads observable
 };
 

@@ -18,7 +18,7 @@ class PingPong final : public PairScenario {
 
   void select(std::size_t index) override {
     bytes_ = bytes_of(index);
-    state_ = word(cases_[index], "state");
+    state_ = word_parameter(cases_[index], "state");
     reused_ = state_ == "reused";
     round_trips_ = reused_ ? pingpong_round_trips(static_cast<std::int64_t>(bytes_)) : 1;
   }

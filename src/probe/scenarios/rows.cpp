@@ -38,7 +38,7 @@ class Rows final : public Scenario {
 
   void select(std::size_t index) override {
     bytes_ = bytes_of(index);
-    way_ = word(cases_[index], "way");
+    way_ = word_parameter(cases_[index], "way");
   }
 
   void prepare() override {

@@ -44,7 +44,7 @@ class Stencil final : public Scenario {
   void select(std::size_t index) override {
     columns_ = bytes_of(index) / sizeof(double);
     rows_ = std::min(columns_, max_rows);
-    variant_ = word(cases_[index], "variant");
+    variant_ = word_parameter(cases_[index], "variant");
     is_alone_ = variant_.ends_with(alone);
     if (is_alone_) variant_.resize(variant_.size() - alone.size());
   }

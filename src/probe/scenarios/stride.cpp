@@ -47,7 +47,7 @@ std::vector<Case> all_cases(const Context& ctx) {
   const bool quick = ctx.plan.tier == "quick";
   std::vector<Case> list;
   for (const auto size : stride_sizes(ctx.size_choice()))
-    for (const auto stride : strides(ctx.plan.tier))
+    for (const auto stride : strides_in_doubles(ctx.plan.tier))
       for (const char* mode : {"standard", "synchronous", "buffered"}) {
         list.push_back({size, stride, "", "datatype", mode});
         if (stride == 1) list.push_back({size, 1, "", "contiguous", mode});

@@ -38,7 +38,7 @@ class Traffic final : public PairScenario {
 
   void select(std::size_t index) override {
     size_ = static_cast<std::int64_t>(bytes_of(index));
-    pattern_ = word(cases_[index], "pattern");
+    pattern_ = word_parameter(cases_[index], "pattern");
     collective_ = nullptr;
     for (const auto& collective : collectives)
       if (pattern_ == collective.name) collective_ = &collective;

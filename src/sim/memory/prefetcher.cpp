@@ -28,7 +28,7 @@ StreamPrefetcher::StreamPrefetcher(const Prefetcher& prefetcher, std::uint64_t l
       lines_per_page_(static_cast<std::int64_t>(std::max(page_bytes / line_bytes, std::uint64_t{1}))),
       distance_(prefetcher.distance_lines),
       level_(prefetcher.level),
-      starts_with_all_(prefetcher.start == StreamStart::all) {}
+      starts_with_all_(prefetcher.start == PrefetchExtent::all) {}
 
 std::optional<StreamPrefetcher::PrefetchRequest> StreamPrefetcher::on_miss(Address address) {
   const auto line = streams_.locate(address);  // one set: the tag is the line's number, from 1

@@ -1,7 +1,7 @@
 // A stream prefetcher: two misses in neighbouring lines start a stream, and each further line of it prefetches a line
 // some distance ahead, up to the end of the page, since the next physical page is unrelated. Streams go up or down;
-// strides of more than a line are not detected. With StreamStart::all, a stream that starts prefetches all lines up to
-// that distance.
+// strides of more than a line are not detected. With PrefetchExtent::all, a stream that starts prefetches all lines up
+// to that distance.
 #pragma once
 
 #include <optional>

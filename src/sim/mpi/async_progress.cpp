@@ -1,6 +1,6 @@
-// Asynchronous progress of nonblocking collectives (Endpoint). A collective and the program are two coroutines on one
-// core, one of which runs at a time: the program resumes the collective while it waits in an MPI call, and is resumed
-// when the collective waits.
+// Asynchronous progress of nonblocking collectives (Endpoint). A collective and the rank's program are two coroutines
+// on one core, of which one runs at a time: while the program waits in an MPI call, it resumes the collective; when the
+// collective waits, it resumes the program.
 #include <algorithm>
 
 #include "sim/mpi/endpoint.hpp"
@@ -9,7 +9,7 @@ namespace nearfield::sim {
 
 namespace {
 
-// Resumes the collective until it waits or completes.
+// An awaitable of the program: resumes the collective until the collective waits or completes.
 struct ResumeTask {
   AsyncProgressTask& work;
   bool await_ready() const { return false; }
@@ -20,6 +20,7 @@ struct ResumeTask {
   void await_resume() const {}
 };
 
+// An awaitable of the collective: resumes the program.
 struct ResumeProgram {
   AsyncProgressTask& work;
   bool await_ready() const { return false; }
@@ -42,7 +43,7 @@ Task<> run_to_completion(AsyncProgressTask& task, Task<> work) {
 
 }  // namespace
 
-Task<> Endpoint::begin(AsyncProgressTask& work) {
+Task<> Endpoint::begin_collective(AsyncProgressTask& work) {
   if (!calls_.empty()) co_await flush_calls();
   work.work = run_to_completion(work, std::move(work.work));
   work.task = work.work.handle();
@@ -54,8 +55,8 @@ Task<> Endpoint::wait(AsyncProgressTask& work) {
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
   while (!work.over) {
-    progress_.begin_wait(ProgressEngine::Wait::request, work.waits_for);
-    co_await progress();
+    progress_.begin_wait(ProgressEngine::WaitReason::request, work.waits_for);
+    co_await handle_next_packet();
   }
   progress_.end_wait();
   in_calls_.waiting += now() - before;
@@ -70,7 +71,7 @@ Task<> Endpoint::wait(AsyncProgressTask& work, Request request) {
   free_request(*state);
 }
 
-// Runs all collectives whose requests are complete until they wait again.
+// Resumes each collective whose awaited request is complete, until the collective waits again.
 Task<> Endpoint::resume_tasks() {
   const auto ready = [](const AsyncProgressTask* one) {
     return !one->over && (!one->waits_for || one->waits_for->done);

@@ -1,6 +1,6 @@
-// The state that all ranks of a run share, which is constant during a window: the machine and the placement of ranks.
-// The ranks of one node share a NodeState. Cluster builds both. Nodes of other shards have a NodeState and ranks, too,
-// so that messages can name them, but no events.
+// The state that all ranks of a run share: the machine and the placement of ranks. It is constant during a window
+// (window_scheduler.hpp). The ranks of one node share a NodeState. Cluster builds both. Nodes that other shards
+// simulate have a NodeState and ranks, too, so that messages can refer to them, but no events.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ struct ClusterState {
     return std::span(ranks).subspan(static_cast<std::size_t>(local_nodes.begin) * of_node,
                                     static_cast<std::size_t>(local_nodes.size()) * of_node);
   }
-  // Calls the progress callback, in the caller's thread only.
+  // Calls the progress callback if this is the thread that began the run.
   void run_progress_callback() const {
     if (progress_callback && std::this_thread::get_id() == caller) progress_callback();
   }

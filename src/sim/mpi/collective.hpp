@@ -31,7 +31,7 @@ class Communicator {
   virtual Task<> copy(Address to, Address from, std::uint64_t bytes) = 0;
   // Copies all data of one buffer into another one, which must be large enough.
   virtual Task<> copy(Buffer to, Buffer from) = 0;
-  // into[i] = into[i] op from[i]
+  // Reduces: into[i] = into[i] op from[i].
   virtual Task<> combine(Address into, Address from, std::uint64_t bytes) = 0;
   // Allocate and free a temporary buffer, as malloc() and free() do.
   virtual Address acquire(std::uint64_t bytes) = 0;
@@ -42,7 +42,7 @@ class Communicator {
   Task<> sendrecv(int to, Buffer data, int from, Buffer buffer);
 };
 
-// The arguments of a rank's call. CollectiveSpec::bytes_are says what `bytes` are.
+// The arguments of one rank's call of a collective. CollectiveSpec::bytes_are says what `bytes` counts.
 struct Call {
   Address in = 0;   // the rank's contribution
   Address out = 0;  // the rank's result
@@ -50,7 +50,7 @@ struct Call {
   int root = 0;
 };
 
-struct CallSizes {
+struct CollectiveBufferSizes {
   std::uint64_t in_bytes = 0, out_bytes = 0;
 };
 
@@ -60,15 +60,15 @@ struct CollectiveSpec {
   const char* bytes_are;
   bool has_root;
   // Returns the sizes of one rank's buffers.
-  CallSizes (*sizes)(int rank, int ranks, const Call& call);
+  CollectiveBufferSizes (*sizes)(int rank, int ranks, const Call& call);
   Task<> (*run)(Communicator& all, Call call);
 };
 
-// The collectives that applications and tests name.
+// The collectives that applications and tests call directly.
 extern const CollectiveSpec allreduce_collective, alltoall_collective, bcast_collective;
 
 const std::vector<const CollectiveSpec*>& all_collectives();
-// Returns the collective of that name. Throws std::invalid_argument that names the nearest one.
+// Returns the collective of that name. If there is none, throws std::invalid_argument with the nearest name.
 const CollectiveSpec& find_collective(const std::string& name);
 
 }  // namespace nearfield::sim

@@ -8,9 +8,9 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t lines_per_queue = 32;  // of the queue between two ranks of a node
-// The bytes that a rank works on before it yields. Memory serves requests in the order of the calls, so ranks that
-// share a memory must not run ahead of each other by more than one or two cache lines.
+constexpr std::uint64_t lines_per_queue = 32;  // cache lines of the packet queue from one rank of a node to another
+// The bytes that a rank accesses before it yields to other ranks. The simulated memory serves requests in the order of
+// the calls, so ranks that share a memory must not run ahead of each other by more than one or two cache lines.
 constexpr std::uint64_t slice_alone = 4096, slice_shared = 128;
 
 std::uint64_t line_bytes(const Machine& machine) {
@@ -36,45 +36,45 @@ Endpoint::Endpoint(NodeState& node_state, Node& node, Nic* nic, int rank, int co
       match_(ps_from_ns(messaging().match_ns)),
       slice_bytes_(alone ? slice_alone : slice_shared) {}
 
-// ---- programs
+// ---- calls of programs
 
 Request Endpoint::send(const Pattern& to, const Buffer& data, bool synchronous) {
-  RequestState& state = make_request(RequestState::Kind::send, to, data);
+  RequestState& state = make_request(RequestState::Direction::send, to, data);
   state.synchronous = synchronous;
-  call({&state, 0});
+  queue_or_perform({&state, 0});
   return {&state, state.serial};
 }
 
 Request Endpoint::receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& allowed,
                           std::uint64_t notify_id) {
-  RequestState& state = make_request(RequestState::Kind::receive, from, buffer);
+  RequestState& state = make_request(RequestState::Direction::receive, from, buffer);
   state.allowed = allowed;
   state.notify_id = notify_id;
-  call({&state, 0});
+  queue_or_perform({&state, 0});
   return {&state, state.serial};
 }
 
-RequestState& Endpoint::make_request(RequestState::Kind kind, const Pattern& pattern, const Buffer& buffer) {
+RequestState& Endpoint::make_request(RequestState::Direction direction, const Pattern& pattern, const Buffer& buffer) {
   const int size = static_cast<int>(cluster_.ranks.size()), peer = pattern.peer;
-  const bool any = kind == RequestState::Kind::receive && peer == any_rank;
+  const bool any = direction == RequestState::Direction::receive && peer == any_rank;
   if ((peer < 0 || peer >= size) && !any)
     throw std::out_of_range("rank " + std::to_string(rank_) +
-                            (kind == RequestState::Kind::send ? " sends to rank " : " receives from rank ") +
+                            (direction == RequestState::Direction::send ? " sends to rank " : " receives from rank ") +
                             std::to_string(peer) + "; there are 0 to " + std::to_string(size - 1));
   RequestState* const state = node_state_.requests.acquire();
   const std::uint64_t serial = state->serial + 1;
   *state = RequestState{};
   static_cast<Pattern&>(*state) = pattern;
-  state->kind = kind;
+  state->direction = direction;
   state->buffer = buffer;
   state->serial = serial;
   return *state;
 }
 
-void Endpoint::call(const Call& call) {
-  const bool first_of_all = !node_.has_memory() || !node_state_.engine.has_event_until(first());
+void Endpoint::queue_or_perform(const QueuedCall& call) {
+  const bool first_of_all = !node_.has_memory() || !node_state_.engine.has_event_until(ordering_clock());
   if (calls_.empty() && first_of_all)
-    perform(call);
+    perform_call(call);
   else
     calls_.push_back(call);
 }
@@ -82,20 +82,20 @@ void Endpoint::call(const Call& call) {
 Task<> Endpoint::flush_calls() {
   for (std::size_t i = 0; i < calls_.size(); ++i) {
     co_await sync_with_engine();
-    perform(calls_[i]);
+    perform_call(calls_[i]);
   }
   calls_.clear();
 }
 
 void Endpoint::flush_calls_now() {
-  for (const Call& call : calls_) perform(call);
+  for (const QueuedCall& call : calls_) perform_call(call);
   calls_.clear();
 }
 
-void Endpoint::perform(const Call& call) {
-  if (!call.state) return advance(call.duration);
+void Endpoint::perform_call(const QueuedCall& call) {
+  if (!call.state) return advance_clock(call.duration);
   const ConfigClock before = now();
-  if (call.state->kind == RequestState::Kind::send) {
+  if (call.state->direction == RequestState::Direction::send) {
     perform_send(*call.state);
     in_calls_.sending += now() - before;
   } else {
@@ -104,14 +104,14 @@ void Endpoint::perform(const Call& call) {
   }
 }
 
-void Endpoint::reset_in_calls() {
+void Endpoint::reset_time_in_calls() {
   const ConfigClock none(cluster_.variants);
   in_calls_ = {none, none, none};
 }
 
 void Endpoint::perform_send(RequestState& state) {
-  Endpoint& receiver = other(state.peer);
-  advance(send_);
+  Endpoint& receiver = endpoint_of(state.peer);
+  advance_clock(send_);
   Message& message = *node_state_.messages.acquire();
   message = Message{};
   message.from = this;
@@ -122,30 +122,30 @@ void Endpoint::perform_send(RequestState& state) {
   message.data = state.buffer;
   message.sent = now();
   message.bytes = state.buffer.bytes();
-  message.sequence = links_[state.peer].sent++;
+  message.sequence = peer_states_[state.peer].sent++;
   message.synchronous = state.synchronous;
   message.holders = within_node ? 2 : 1;
   message.protocol = within_node ? &node_state_.protocol_within_node(message.data, message.synchronous)
                                  : &node_state_.protocol_between_nodes(message.bytes, message.synchronous);
   message.send = &state;
-  message.protocol->start(*this, message);
+  message.protocol->start_send(*this, message);
 }
 
 void Endpoint::perform_receive(RequestState& state) {
   const bool from_anywhere = state.peer == any_rank || (state.allowed && state.allowed->peer == any_rank);
-  const bool by_network = from_anywhere ? has_nic() : &other(state.peer).node_state_ != &node_state_;
-  advance(receive_);
+  const bool by_network = from_anywhere ? has_nic() : &endpoint_of(state.peer).node_state_ != &node_state_;
+  advance_clock(receive_);
   if (by_network && node_state_.network_large->matches_at_nic()) nic_->post(core_);
   state.posted = now();
   if (state.allowed) races_.record_forced_match(state);
   Message* const message = queues_.match_unexpected(state);
-  if (!message) return queues_.post(state);
-  check_fits(*message, state);
+  if (!message) return queues_.post_receive(state);
+  check_message_fits(*message, state);
   if (state.allowed)
     races_.record_choice({*state.allowed, message->from->rank_, state.number, message->visible}, message);
   message->receive = &state;
   report_match(state, *message);
-  message->protocol->posted(*this, *message);
+  message->protocol->handle_posted_receive(*this, *message);
 }
 
 Task<> Endpoint::wait(Request request) {
@@ -153,8 +153,8 @@ Task<> Endpoint::wait(Request request) {
   if (!state || state->serial != request.serial) co_return;
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  progress_.begin_wait(ProgressEngine::Wait::request, state);
-  while (!state->done) co_await progress();
+  progress_.begin_wait(ProgressEngine::WaitReason::request, state);
+  while (!state->done) co_await handle_next_packet();
   progress_.end_wait();
   in_calls_.waiting += now() - before;
   ready_ = state->ready;
@@ -172,39 +172,39 @@ Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& all
   const ConfigClock before = now();
   if (!since) {
     since = before;
-    advance(match_);
+    advance_clock(match_);
   }
-  progress_.begin_wait(ProgressEngine::Wait::message, &pattern);
+  progress_.begin_wait(ProgressEngine::WaitReason::message, &pattern);
   const Message* message = nullptr;
   while (true) {
     co_await sync_with_engine();  // a message that the NIC matches in the meantime wakes no rank
     if ((message = queues_.oldest_unexpected(pattern))) break;
-    co_await progress();
+    co_await handle_next_packet();
   }
   progress_.end_wait();
   if (allowed) {
-    MatchChoice choice{*allowed, message->from->rank_, queues_.next_number(), message->visible};
-    if (!waited) choice.divergent = sim::before(*since, message->visible);
+    MatchChoice choice{*allowed, message->from->rank_, queues_.next_receive_number(), message->visible};
+    if (!waited) choice.divergent = sim::configs_before(*since, message->visible);
     races_.record_choice(choice, message);
   }
-  if (message->held) node_.wait_until(core_, message->held->first);  // when the NIC holds it
+  if (message->held) node_.wait_until(core_, message->held->first);  // the time from which on the NIC holds the message
   in_calls_.waiting += now() - before;
 }
 
 Task<> Endpoint::poll() {
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  advance(match_);
+  advance_clock(match_);
   co_await sync_with_engine();
-  while (progress_.has_packet()) co_await progress();
+  while (progress_.has_packet()) co_await handle_next_packet();
   in_calls_.waiting += now() - before;
 }
 
 Task<> Endpoint::wait_for_packet() {
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  progress_.begin_wait(ProgressEngine::Wait::packet);
-  co_await progress();
+  progress_.begin_wait(ProgressEngine::WaitReason::packet);
+  co_await handle_next_packet();
   progress_.end_wait();
   in_calls_.waiting += now() - before;
 }
@@ -212,19 +212,19 @@ Task<> Endpoint::wait_for_packet() {
 Task<> Endpoint::wait_for_any_event() {
   if (!calls_.empty()) co_await flush_calls();
   const ConfigClock before = now();
-  progress_.begin_wait(ProgressEngine::Wait::any_event);
-  co_await progress();
+  progress_.begin_wait(ProgressEngine::WaitReason::any_event);
+  co_await handle_next_packet();
   progress_.end_wait();
-  while (progress_.has_packet()) co_await progress();
+  while (progress_.has_packet()) co_await handle_next_packet();
   in_calls_.waiting += now() - before;
 }
 
 void Endpoint::wake_idle(Ps when) {
-  if (when > first()) advance(when - first());
-  progress_.wake_idle(first());
+  if (when > ordering_clock()) advance_clock(when - ordering_clock());
+  progress_.wake_idle(ordering_clock());
 }
 
-// WindowScheduler resumes the ranks; on a single node the window ends at once.
+// WindowScheduler resumes the ranks. When the last rank of a single node arrives, the window ends at once.
 void Endpoint::BarrierArrival::await_suspend(std::coroutine_handle<> waiting) const {
   me.node_state_.in_barrier.emplace_back(&me, waiting);
   if (me.node_state_.in_barrier.size() == me.cluster_.ranks.size()) me.node_state_.engine.end_window();
@@ -234,7 +234,7 @@ Task<> Endpoint::barrier() {
   if (!calls_.empty()) co_await flush_calls();
   node_.drain(core_);
   co_await sync_with_engine();
-  progress_.begin_wait(ProgressEngine::Wait::barrier);
+  progress_.begin_wait(ProgressEngine::WaitReason::barrier);
   co_await BarrierArrival{*this};
   progress_.end_wait();
 }
@@ -250,25 +250,25 @@ ProtocolPacket* Endpoint::make_packet(Message& message, PacketKind kind) {
   return packet;
 }
 
-void Endpoint::deliver(ProtocolPacket* packet) {
+void Endpoint::deliver_packet(ProtocolPacket* packet) {
   const auto act = [](void* what) {
     auto* const packet = static_cast<ProtocolPacket*>(what);
-    packet->owner->push(packet);
+    packet->owner->push_packet(packet);
   };
   node_state_.engine.schedule(std::max(packet->visible.first(), node_state_.engine.now()), act, packet);
 }
 
 void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line) {
-  packet->line = line ? line : other.next_line(rank_);
+  packet->line = line ? line : other.next_packet_line(rank_);
   packet->owner = &other;
-  node_.drain(core_);  // the data that it announces must have been written
+  node_.drain(core_);  // the data that the packet announces must have been written
   node_.access(core_, Access::store, packet->line, 8);
   packet->visible = now();
-  deliver(packet);
+  deliver_packet(packet);
 }
 
-Address Endpoint::next_line(int from) {
-  Link& sender = links_[from];
+Address Endpoint::next_packet_line(int from) {
+  PeerState& sender = peer_states_[from];
   const std::uint64_t bytes = line_bytes(cluster_.machine);
   if (sender.lines == 0) sender.lines = node_.allocate(core_, lines_per_queue * bytes);
   return sender.lines + sender.next_line++ % lines_per_queue * bytes;
@@ -281,7 +281,7 @@ void Endpoint::read_packet_line(const ProtocolPacket& packet) {
 }
 
 // Waits for the next packet and handles it.
-Task<> Endpoint::progress() {
+Task<> Endpoint::handle_next_packet() {
   co_await sync_with_engine();
   ProtocolPacket* const packet = co_await progress_.next_packet();
   if (!packet) co_return;
@@ -289,13 +289,13 @@ Task<> Endpoint::progress() {
   read_packet_line(*packet);
   handled_ = packet;
   if (packet->kind == PacketKind::arrived) {
-    advance(match_);
-    message.receive = match(message, packet->visible);
-    if (message.receive) co_await message.protocol->matched(*this, message);
+    advance_clock(match_);
+    message.receive = match_arrival(message, packet->visible);
+    if (message.receive) co_await message.protocol->handle_match(*this, message);
   } else if (packet->kind == PacketKind::matched) {
-    co_await message.protocol->matched(*this, message);
+    co_await message.protocol->handle_match(*this, message);
   } else {
-    co_await message.protocol->handle(*this, message, *packet);
+    co_await message.protocol->handle_packet(*this, message, *packet);
   }
   handled_ = nullptr;
   node_state_.packets.release(packet);
@@ -306,12 +306,12 @@ Task<> Endpoint::progress() {
 
 Task<> Endpoint::copy(const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
                       std::uint64_t bytes) {
-  return in_slices(bytes, [this, to, to_offset, from, from_offset](std::uint64_t offset, std::uint64_t part) {
+  return work_in_slices(bytes, [this, to, to_offset, from, from_offset](std::uint64_t offset, std::uint64_t part) {
     node_.copy(core_, to, to_offset + offset, from, from_offset + offset, part);
   });
 }
 
-Address Endpoint::pack_buffer(Message& message) {
+Address Endpoint::acquire_pack_buffer(Message& message) {
   if (message.data.is_contiguous() || message.bytes == 0) return message.data.address;
   message.staged_out = scratch_.acquire(message.bytes);
   copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
@@ -322,30 +322,30 @@ void Endpoint::release_pack_buffer(Message& message) {
   if (message.staged_out) scratch_.release(message.staged_out, message.bytes);
 }
 
-Address Endpoint::landing_buffer(RequestState& receive, std::uint64_t bytes) {
+Address Endpoint::acquire_landing_buffer(RequestState& receive, std::uint64_t bytes) {
   if (receive.buffer.is_contiguous() || bytes == 0) return receive.buffer.address;
   receive.landing_buffer = scratch_.acquire(bytes);
   return receive.landing_buffer;
 }
 
-Task<> Endpoint::unpack(RequestState& receive, std::uint64_t bytes) {
+Task<> Endpoint::unpack_landing_buffer(RequestState& receive, std::uint64_t bytes) {
   if (!receive.landing_buffer) co_return;
   co_await copy(receive.buffer, 0, Buffer(receive.landing_buffer, bytes), 0, bytes);
   scratch_.release(receive.landing_buffer, bytes);
 }
 
-void Endpoint::complete(RequestState*& state) {
+void Endpoint::complete_request(RequestState*& state) {
   state->done = true;
   state->ready = now();
   if (handled_) {
     const ConfigClock& sent = handled_->message->sent;
-    const bool receives = state->kind == RequestState::Kind::receive;
+    const bool receives = state->direction == RequestState::Direction::receive;
     state->ready = extrapolate_completion(receives ? later(sent, state->posted) : sent, handled_->visible);
   }
   state = nullptr;
 }
 
-NicTransfer Endpoint::transfer(Message& message) {
+NicTransfer Endpoint::post_command(Message& message) {
   NicTransfer transfer;
   transfer.message = &message;
   transfer.from = this;
@@ -354,19 +354,19 @@ NicTransfer Endpoint::transfer(Message& message) {
   return transfer;
 }
 
-void Endpoint::check_fits(const Message& message, const RequestState& receive) const {
+void Endpoint::check_message_fits(const Message& message, const RequestState& receive) const {
   if (message.bytes <= receive.buffer.bytes()) return;
   throw std::length_error("rank " + std::to_string(rank_) + " receives " + std::to_string(receive.buffer.bytes()) +
                           " bytes at most from rank " + std::to_string(message.from->rank_) + " with tag " +
                           std::to_string(message.tag) + ", but " + std::to_string(message.bytes) + " were sent");
 }
 
-RequestState* Endpoint::match(Message& message, const ConfigClock& visible) {
+RequestState* Endpoint::match_arrival(Message& message, const ConfigClock& visible) {
   message.visible = extrapolate_completion(message.sent, visible);
   RequestState* const receive = queues_.match_posted(message);
   races_.record_arrival(message, receive);
   if (receive) {
-    check_fits(message, *receive);
+    check_message_fits(message, *receive);
     report_match(*receive, message);
     return receive;
   }

@@ -1,6 +1,6 @@
-// The MPI library of one rank: matching, waiting, and the protocols' work on its core. All effects on other ranks are
-// events of the engine, in the order of time. The rank's own clock may be ahead of the engine; before the rank reads
-// its inbox it waits until the engine has reached that clock (sync_with_engine).
+// The simulated MPI library of one rank: matching, waiting, and the protocols' work on the rank's core. All effects on
+// other ranks are events of the engine, in the order of time. The rank's clock may run ahead of the engine; before the
+// rank polls for packets, it waits until the engine has reached the rank's clock (sync_with_engine).
 #pragma once
 
 #include <coroutine>
@@ -20,11 +20,11 @@ namespace nearfield::sim {
 
 class Nic;  // nic/nic.hpp
 
-// A nonblocking collective, which progresses while the rank's program waits in any MPI call. It must outlive the rank's
-// run, or be waited for.
+// A nonblocking collective, which progresses while the rank's program waits in any MPI call. The object must exist
+// until the collective has been waited for, or the rank's run has ended.
 struct AsyncProgressTask {
   Task<> work;
-  std::coroutine_handle<> task, program;  // where to resume it, and the program when it waits or is over
+  std::coroutine_handle<> task, program;  // where to resume the collective, and the program
   const RequestState* waits_for = nullptr;
   bool over = false;
   std::exception_ptr failure;
@@ -44,71 +44,72 @@ class Endpoint {
   int core() const { return core_; }
   int node_number() const { return node_state_.number; }
   const Messaging& messaging() const { return cluster_.machine.messaging; }
-  Rank& facade() { return facade_; }
+  Rank& rank_interface() { return facade_; }
   std::vector<Mark>& marks() { return marks_; }
-  const TimeInCalls& in_calls() const { return in_calls_; }
-  void reset_in_calls();
+  const TimeInCalls& time_in_calls() const { return in_calls_; }
+  void reset_time_in_calls();
 
   ConfigClock now() const { return node_.now(core_); }
-  Ps first() const { return node_.first(core_); }
-  void advance(Ps duration) { node_.advance(core_, duration); }
+  // Returns the rank's clock in the first configuration, which decides the order of events.
+  Ps ordering_clock() const { return node_.first(core_); }
+  void advance_clock(Ps duration) { node_.advance(core_, duration); }
   // Returns an awaitable that resumes when the engine has reached this rank's clock.
-  Engine::AwaitableUntil sync_with_engine() { return node_state_.engine.until(first()); }
+  Engine::AwaitableUntil sync_with_engine() { return node_state_.engine.until(ordering_clock()); }
 
   // ---- for programs (rank.hpp). Sends, receives and computation run immediately if no earlier event is pending;
   // otherwise they are queued until the next wait (flush_calls) or until their order matters (flush_calls_now).
   Request send(const Pattern& to, const Buffer& data, bool synchronous = false);
-  // With `allowed`, the program's pattern, which may have any_rank and any_tag, the match is forced: the receive only
-  // matches messages of `from`, and other messages that match `allowed` are counted as races. If `notify_id` is not 0,
-  // the callback of on_match() gets it.
+  // Posts a receive of messages that match `from`. If `allowed` is given, the match is forced: `from` is the recorded
+  // match, and `allowed` is the pattern of the program, which may have any_rank and any_tag; other messages that match
+  // `allowed` are counted as races. If `notify_id` is not 0, the match callback is called with this number.
   Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& allowed = {},
                   std::uint64_t notify_id = 0);
-  // Is called when a receive matches: with its notify_id, and the message's sender and tag.
+  // Is called when a receive matches, with the receive's notify_id, and the sender and tag of the message.
   using OnMatch = std::function<void(std::uint64_t notify_id, int from, int tag)>;
-  void on_match(OnMatch call) { on_match_ = std::move(call); }
-  void compute(Ps duration) { call({nullptr, duration}); }
+  void set_match_callback(OnMatch call) { on_match_ = std::move(call); }
+  void compute(Ps duration) { queue_or_perform({nullptr, duration}); }
   Task<> flush_calls();
   void flush_calls_now();
   Task<> wait(Request request);
-  // Waits for an unexpected message that matches the pattern. With `allowed`, the program's own pattern, races with
-  // other messages are counted; `waited`: the program blocked in the probe. `since`: when the probe began, if it has
-  // polled already.
+  // Waits for an unexpected message that matches the pattern. If `allowed`, the pattern of the program, is given, races
+  // with other messages are counted. `waited`: the program blocked in the probe. `since`: when the probe began, if the
+  // rank has polled already.
   Task<> probe(const Pattern& pattern, const std::optional<Pattern>& allowed = {}, bool waited = true,
                std::optional<ConfigClock> since = {});
   // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
   const Message* find_unexpected(const Pattern& pattern) { return queues_.oldest_unexpected(pattern); }
-  // Records an Iprobe that found nothing; the second function removes it again when it was one iteration of a polling
-  // loop.
+  // record_failed_probe() records an Iprobe that found no message. discard_failed_probe() removes the record if the
+  // Iprobe was an iteration of a polling loop.
   void record_failed_probe(const Pattern& allowed) {
-    races_.record_choice({allowed, any_rank, queues_.next_number(), now() + 1, 0, true}, nullptr);
+    races_.record_choice({allowed, any_rank, queues_.next_receive_number(), now() + 1, 0, true}, nullptr);
   }
   void discard_failed_probe() { races_.discard_failed_probe(); }
   // Handles all packets that have arrived, without waiting, as MPI_Test does.
   Task<> poll();
   // Waits for the next packet and handles it.
   Task<> wait_for_packet();
-  // Waits for any packet. If no event is left anywhere, the rank resumes as well (wake_idle), which breaks the
-  // deadlock.
+  // Waits for any packet. If no event is left on any node, wake_idle() resumes the rank, which breaks the deadlock.
   Task<> wait_for_any_event();
-  // Begins a nonblocking collective, and runs it until it first waits.
-  Task<> begin(AsyncProgressTask& work);
+  // Begins a nonblocking collective, and runs the collective until it first waits.
+  Task<> begin_collective(AsyncProgressTask& work);
   Task<> wait(AsyncProgressTask& work);
   // Waits for a request of the collective; is called by the collective itself.
   Task<> wait(AsyncProgressTask& work, Request request);
   // Returns the number of receives with a forced match that could have matched another message.
   std::uint64_t ambiguous_matches() const { return races_.ambiguous_matches(); }
   // Returns the statistics of outcomes that depend on timing.
-  RaceStatistics& races() { return races_.statistics(); }
-  // Returns the earliest time at which the request that was waited for last could complete.
-  const ConfigClock& ready() const { return ready_; }
-  // Sets the MPI call that waits_for() reports; nullptr: none. The text must outlive the call.
-  void in_call(const std::string* name) { progress_.set_call(name); }
+  RaceStatistics& race_statistics() { return races_.statistics(); }
+  // Returns the earliest possible completion time of the request for which the last wait() waited.
+  const ConfigClock& last_ready_time() const { return ready_; }
+  // Sets the name of the MPI call that describe_wait() reports; nullptr: none. The text must outlive the call.
+  void set_current_call(const std::string* name) { progress_.set_current_call(name); }
   Task<> barrier();
-  // Returns the bytes of work after which the rank yields to others.
+  // Returns the number of bytes that the rank accesses before it yields to other ranks.
   std::uint64_t slice_bytes() const { return slice_bytes_; }
-  // Works on `bytes` in such slices, by calling `slice(offset, bytes)` for each.
+  // Calls slice(offset, bytes) for consecutive slices of at most slice_bytes(), and yields to other ranks after each
+  // slice.
   template <class Slice>
-  Task<> in_slices(std::uint64_t bytes, Slice slice) {
+  Task<> work_in_slices(std::uint64_t bytes, Slice slice) {
     if (!calls_.empty()) co_await flush_calls();
     for (std::uint64_t offset = 0; offset < bytes && node_.has_memory(); offset += slice_bytes_) {
       slice(offset, std::min(slice_bytes_, bytes - offset));
@@ -123,44 +124,47 @@ class Endpoint {
   void copy_now(const Buffer& to, const Buffer& from, std::uint64_t bytes) { node_.copy(core_, to, 0, from, 0, bytes); }
   // Returns contiguous memory with the message's data: the data itself, or a packed copy that release_pack_buffer()
   // frees.
-  Address pack_buffer(Message& message);
+  Address acquire_pack_buffer(Message& message);
   void release_pack_buffer(Message& message);
-  // Returns contiguous memory for the data of a receive; unpack() then copies it into a non-contiguous buffer.
-  Address landing_buffer(RequestState& receive, std::uint64_t bytes);
-  Task<> unpack(RequestState& receive, std::uint64_t bytes);
-  // Completes the request, so that the rank's program resumes if it waits for it.
-  void complete(RequestState*& state);
-  // Completes the request, and releases this rank's record of the message; the other rank's stays.
-  void finish(Message& message, RequestState*& state) {
-    complete(state);
-    node_state_.drop(message);
+  // Returns contiguous memory for the data of a receive. If the receive buffer is not contiguous,
+  // unpack_landing_buffer() then copies the data there.
+  Address acquire_landing_buffer(RequestState& receive, std::uint64_t bytes);
+  Task<> unpack_landing_buffer(RequestState& receive, std::uint64_t bytes);
+  // Completes a request of this rank. If the rank's program waits for the request, the program resumes.
+  void complete_request(RequestState*& state);
+  // Completes the request, and drops this rank's reference to the message; the other rank's reference remains.
+  void complete_message(Message& message, RequestState*& state) {
+    complete_request(state);
+    node_state_.drop_reference(message);
   }
-  // Posts a command to the NIC. Returns its transfer to the other side of the message.
-  NicTransfer transfer(Message& message);
-  // Returns the library's internal buffers.
-  Scratch& scratch() { return scratch_; }
+  // Posts a command to the NIC. Returns the transfer from this rank to the other rank of the message, which the caller
+  // completes and starts.
+  NicTransfer post_command(Message& message);
+  // Returns the pool of internal buffers of this rank's library.
+  ScratchPool& scratch_pool() { return scratch_; }
 
-  // Writes a packet into shared memory that another rank of the node polls. `line`: the cache line; 0: the next one of
-  // the queue between the two ranks.
+  // Writes a packet into shared memory that another rank of the node polls. `line`: the cache line to write; 0: the
+  // next line of the packet queue between the two ranks.
   void notify_peer(Endpoint& other, ProtocolPacket* packet, Address line = 0);
   ProtocolPacket* make_packet(Message& message, PacketKind kind);
-  // Delivers a packet, which the rank finds when it polls, at ProtocolPacket::visible or later.
-  void deliver(ProtocolPacket* packet);
-  void push(ProtocolPacket* packet) { progress_.push(packet); }
+  // Delivers a packet to its owner at the time ProtocolPacket::visible: from then on, the owner finds the packet when
+  // it polls.
+  void deliver_packet(ProtocolPacket* packet);
+  void push_packet(ProtocolPacket* packet) { progress_.push_packet(packet); }
   // Returns the receive that matches a message that arrives at `visible`; nullptr if the message is unexpected.
-  RequestState* match(Message& message, const ConfigClock& visible);
+  RequestState* match_arrival(Message& message, const ConfigClock& visible);
 
   // ---- for Cluster
   // Describes what the rank waits for; empty if it does not wait.
-  std::string waits_for() const { return progress_.describe_wait(); }
+  std::string describe_wait() const { return progress_.describe_wait(); }
   bool can_be_woken() const { return progress_.can_be_woken(); }
   void wake_idle(Ps when);
 
  private:
   // The messages and packets between this rank and another one.
-  struct Link {
-    std::uint64_t sent = 0;  // messages to it
-    Address lines = 0;       // cache lines that it writes and this rank polls
+  struct PeerState {
+    std::uint64_t sent = 0;  // messages sent to the other rank
+    Address lines = 0;       // cache lines that the other rank writes and this rank polls
     std::uint64_t next_line = 0;
   };
   struct BarrierArrival {
@@ -171,26 +175,26 @@ class Endpoint {
   };
 
   // A queued call of the program.
-  struct Call {
+  struct QueuedCall {
     RequestState* state = nullptr;  // nullptr: computation of `duration`
     Ps duration = 0;
   };
 
-  Endpoint& other(int rank) { return *cluster_.ranks[static_cast<std::size_t>(rank)]; }
-  RequestState& make_request(RequestState::Kind kind, const Pattern& pattern, const Buffer& buffer);
-  void call(const Call& call);
-  void perform(const Call& call);
+  Endpoint& endpoint_of(int rank) { return *cluster_.ranks[static_cast<std::size_t>(rank)]; }
+  RequestState& make_request(RequestState::Direction direction, const Pattern& pattern, const Buffer& buffer);
+  void queue_or_perform(const QueuedCall& call);
+  void perform_call(const QueuedCall& call);
   void perform_send(RequestState& state);
   void perform_receive(RequestState& state);
-  void check_fits(const Message& message, const RequestState& receive) const;
-  Task<> progress();
+  void check_message_fits(const Message& message, const RequestState& receive) const;
+  Task<> handle_next_packet();
   void report_match(const RequestState& receive, const Message& message) const {
     if (receive.notify_id && on_match_) on_match_(receive.notify_id, message.from->rank_, message.tag);
   }
   Task<> resume_tasks();
   void free_request(RequestState& state);
   void read_packet_line(const ProtocolPacket& packet);
-  Address next_line(int from);
+  Address next_packet_line(int from);
 
   NodeState& node_state_;
   ClusterState& cluster_;
@@ -198,15 +202,15 @@ class Endpoint {
   Nic* nic_;
   int rank_, core_;
   Rank facade_;
-  Scratch scratch_;
-  std::unordered_map<int, Link> links_;
+  ScratchPool scratch_;
+  std::unordered_map<int, PeerState> peer_states_;
   MatchQueues queues_;
   RaceTracker races_{queues_};
   ProgressEngine progress_;
   const ProtocolPacket* handled_ = nullptr;
   ConfigClock ready_;
   std::vector<AsyncProgressTask*> async_tasks_;
-  std::vector<Call> calls_;
+  std::vector<QueuedCall> calls_;
   OnMatch on_match_;
   std::vector<Mark> marks_;
   TimeInCalls in_calls_;

@@ -1,5 +1,5 @@
 // The posted receives and the unexpected messages of one rank. Most programs name peer and tag in every receive, so
-// both are in lists per peer.
+// receives and messages are in separate lists for each peer.
 #pragma once
 
 #include <unordered_map>
@@ -11,15 +11,15 @@ namespace nearfield::sim {
 
 class MatchQueues {
  public:
-  // Returns the number that the next receive gets.
-  std::uint64_t next_number() const { return posted_ + 1; }
-  // Numbers the receive. Returns the oldest unexpected message that it matches, which is removed; nullptr if there is
-  // none, and post() must follow.
+  // Returns the sequence number that the next receive gets.
+  std::uint64_t next_receive_number() const { return posted_ + 1; }
+  // Numbers the receive. Removes and returns the oldest unexpected message that the receive matches; if there is none,
+  // returns nullptr, and post_receive() must follow.
   Message* match_unexpected(RequestState& receive);
-  void post(RequestState& receive) { posted_list(receive.peer).push(&receive); }
-  // Records the arrival of a message. Returns the oldest posted receive that matches it, which is removed; nullptr if
-  // there is none, and add_unexpected() must follow. Throws std::logic_error if the message has overtaken another one
-  // of its sender.
+  void post_receive(RequestState& receive) { posted_receives_from(receive.peer).push(&receive); }
+  // Records the arrival of a message. Removes and returns the oldest posted receive that matches the message; if there
+  // is none, returns nullptr, and add_unexpected() must follow. Throws std::logic_error if the message has overtaken
+  // another message of its sender.
   RequestState* match_posted(Message& message);
   void add_unexpected(Message& message);
   // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
@@ -29,21 +29,21 @@ class MatchQueues {
   void for_each_unexpected(const Pattern& pattern, Visit visit) const {
     for (const auto& [from, sender] : peers_)
       sender.unexpected.find([&](const Message& one) {
-        if (pattern.takes(from, one.tag, one.context)) visit(one);
+        if (pattern.matches(from, one.tag, one.context)) visit(one);
         return false;
       });
   }
 
  private:
-  struct Peer {
+  struct PeerQueues {
     FifoList<RequestState> posted;  // receives that name this peer
     FifoList<Message> unexpected;
-    std::uint64_t arrived = 0;  // messages from it
+    std::uint64_t arrived = 0;  // number of messages that have arrived from this peer
   };
-  FifoList<RequestState>& posted_list(int peer) { return peer == any_rank ? posted_to_any_ : peers_[peer].posted; }
+  FifoList<RequestState>& posted_receives_from(int peer) { return peer == any_rank ? posted_to_any_ : peers_[peer].posted; }
 
-  std::unordered_map<int, Peer> peers_;
-  FifoList<RequestState> posted_to_any_;  // receives that name no peer
+  std::unordered_map<int, PeerQueues> peers_;
+  FifoList<RequestState> posted_to_any_;  // receives from MPI_ANY_SOURCE
   std::uint64_t posted_ = 0, arrived_ = 0;
 };
 

@@ -15,16 +15,17 @@ Message* MatchQueues::match_unexpected(RequestState& receive) {
     if (!oldest) return nullptr;
     from = oldest->from->rank();
   }
-  return peers_[from].unexpected.extract([&](const Message& one) { return receive.takes(from, one.tag, one.context); });
+  return peers_[from].unexpected.extract(
+      [&](const Message& one) { return receive.matches(from, one.tag, one.context); });
 }
 
-// Most programs post no receive for any rank.
+// Most programs never post a receive from MPI_ANY_SOURCE. Then only the receives that name the sender are searched.
 RequestState* MatchQueues::match_posted(Message& message) {
   const int from = message.from->rank();
-  Peer& sender = peers_[from];
+  PeerQueues& sender = peers_[from];
   if (message.sequence != sender.arrived++) throw std::logic_error("a message has overtaken another one");
   message.arrival = ++arrived_;
-  const auto wanted = [&](const RequestState& one) { return one.takes(from, message.tag, message.context); };
+  const auto wanted = [&](const RequestState& one) { return one.matches(from, message.tag, message.context); };
   if (posted_to_any_.empty()) return sender.posted.extract(wanted);
   const RequestState *named = sender.posted.find(wanted), *any = posted_to_any_.find(wanted);
   return (any && (!named || any->number < named->number) ? posted_to_any_ : sender.posted).extract(wanted);
@@ -34,9 +35,9 @@ void MatchQueues::add_unexpected(Message& message) { peers_[message.from->rank()
 
 Message* MatchQueues::oldest_unexpected(const Pattern& pattern) const {
   Message* oldest = nullptr;
-  const auto add = [&](int from, const Peer& peer) {
+  const auto add = [&](int from, const PeerQueues& peer) {
     Message* const message =
-        peer.unexpected.find([&](const Message& one) { return pattern.takes(from, one.tag, one.context); });
+        peer.unexpected.find([&](const Message& one) { return pattern.matches(from, one.tag, one.context); });
     if (message && (!oldest || message->arrival < oldest->arrival)) oldest = message;
   };
   if (pattern.peer == any_rank)
@@ -64,13 +65,13 @@ void RaceTracker::count_ambiguous_match(RequestState& receive) {
 
 void RaceTracker::record_arrival(const Message& message, RequestState* receive) {
   const auto takes = [&, from = message.from->rank()](const Pattern& pattern) {
-    return pattern.takes(from, message.tag, message.context);
+    return pattern.matches(from, message.tag, message.context);
   };
   for (RequestState* const forced : forced_)
     if (!forced->is_ambiguous && !takes(*forced) && takes(*forced->allowed)) count_ambiguous_match(*forced);
   for (MatchChoice& choice : recent_)
     if (choice.from != message.from->rank() && takes(choice.allowed) && !(receive && receive->number < choice.number))
-      statistics_.add(choice.divergent, before(message.visible, choice.limit));
+      statistics_.add_divergence(choice.divergent, configs_before(message.visible, choice.limit));
   if (!receive || !receive->allowed) return;
   std::erase(forced_, receive);
   record_choice({*receive->allowed, message.from->rank(), receive->number, message.visible}, nullptr);
@@ -79,9 +80,9 @@ void RaceTracker::record_arrival(const Message& message, RequestState* receive) 
 void RaceTracker::record_choice(MatchChoice choice, const Message* own) {
   ++statistics_.outcomes;
   const ConfigMask so_far = std::exchange(choice.divergent, 0);
-  statistics_.add(choice.divergent, so_far);
+  statistics_.add_divergence(choice.divergent, so_far);
   queues_.for_each_unexpected(choice.allowed, [&](const Message& one) {
-    if (&one != own) statistics_.add(choice.divergent, before(one.visible, choice.limit));
+    if (&one != own) statistics_.add_divergence(choice.divergent, configs_before(one.visible, choice.limit));
   });
   recent_.push_back(choice);
   if (recent_.size() > max_recent_choices) recent_.pop_front();
@@ -89,7 +90,7 @@ void RaceTracker::record_choice(MatchChoice choice, const Message* own) {
 
 void RaceTracker::discard_failed_probe() {
   if (recent_.empty() || !recent_.back().is_failed_probe) return;
-  statistics_.retract(recent_.back().divergent);
+  statistics_.retract_outcome(recent_.back().divergent);
   recent_.pop_back();
 }
 

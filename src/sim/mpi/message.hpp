@@ -16,15 +16,15 @@ class Protocol;
 struct Message;
 struct NicTransfer;
 
-// A send or receive request. rank.hpp has the handle to it.
+// A send or receive request. Its handle is Request (rank.hpp).
 struct RequestState : Pattern {
-  enum class Kind { send, receive };
-  Kind kind = Kind::send;
+  enum class Direction { send, receive };
+  Direction direction = Direction::send;
   Buffer buffer;
   std::uint64_t serial = 0;  // changes with every reuse of this object
   bool done = false;
   bool synchronous = false;  // a send that completes only when it is matched
-  // Of receives:
+  // Members of receives:
   std::uint64_t number = 0;        // in the order of posting
   std::optional<Pattern> allowed;  // the pattern that the program posted, if the match is forced
   bool is_ambiguous = false;       // another message also matched `allowed`
@@ -35,7 +35,7 @@ struct RequestState : Pattern {
   RequestState* next = nullptr;
 };
 
-// What both sides know about a message.
+// The part of a message's record that both sender and receiver know.
 struct Envelope {
   Endpoint* from = nullptr;
   Endpoint* to = nullptr;
@@ -47,22 +47,22 @@ struct Envelope {
   bool synchronous = false;
 };
 
-// A message in flight. Within a node both sides share one record. Between nodes each side has its own, which the first
-// transfer creates; it identifies the other side's record by an opaque pointer, never dereferenced, since it may belong
-// to another process.
+// A message in flight. Within a node, sender and receiver share one record. Between nodes, each has a record of its
+// own; the receiver's is created by the first transfer. A record identifies the record on the other node by a pointer
+// that is never dereferenced, since it may belong to another process.
 struct Message : Envelope {
   Buffer data;
   std::uint64_t arrival = 0;        // order of arrival at this receiver
   ConfigClock visible;              // time of arrival, by extrapolate_completion()
-  Message* peer_message = nullptr;  // the other side's record (opaque), as soon as it is known
+  Message* peer_message = nullptr;  // record on the other node (opaque), as soon as it is known
   Protocol* protocol = nullptr;
   RequestState* send = nullptr;
-  RequestState* receive = nullptr;  // when it is matched
-  // State of the protocol:
+  RequestState* receive = nullptr;  // nullptr until the message is matched
+  // Members of the protocol:
   Address staged_out = 0, staged_in = 0;
   std::uint64_t sent_bytes = 0, received_bytes = 0;
-  NicTransfer* held = nullptr;  // held at the receiver's NIC until a receive is posted
-  int holders = 1;              // reference count: the sides that use it
+  NicTransfer* held = nullptr;  // transfer that the receiver's NIC holds until a receive is posted
+  int holders = 1;              // reference count: sender and receiver
   Message* next = nullptr;
 };
 

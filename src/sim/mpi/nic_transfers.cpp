@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t max_piece_bytes = 4096;
 
 // Returns the arrival time of the first byte that is not yet written: bytes arrive at a constant rate.
-ConfigClock arrival(const NicTransfer& transfer, std::uint64_t bytes) {
+ConfigClock next_byte_arrival(const NicTransfer& transfer, std::uint64_t bytes) {
   if (transfer.written == bytes) return transfer.last;
   ConfigClock when = transfer.last - transfer.first;
   const double share = static_cast<double>(transfer.written) / static_cast<double>(bytes);
@@ -50,14 +50,14 @@ template void fields(Packing&, DepartedTransfer&, const ClusterState&);
 template void fields(Unpacking&, DepartedTransfer&, const ClusterState&);
 
 template <void (NicTransfers::*phase)(NicTransfer&)>
-void NicTransfers::perform(void* pointer) {
+void NicTransfers::run_phase(void* pointer) {
   auto& transfer = *static_cast<NicTransfer*>(pointer);
   (transfer.at->*phase)(transfer);
 }
 
 template <void (NicTransfers::*phase)(NicTransfer&)>
-void NicTransfers::at(const ConfigClock& when, NicTransfer& transfer) {
-  node_state_.engine.schedule(std::max(when.first(), node_state_.engine.now()), &perform<phase>, &transfer);
+void NicTransfers::schedule_phase(const ConfigClock& when, NicTransfer& transfer) {
+  node_state_.engine.schedule(std::max(when.first(), node_state_.engine.now()), &run_phase<phase>, &transfer);
 }
 
 void NicTransfers::send(const NicTransfer& transfer) {
@@ -65,10 +65,10 @@ void NicTransfers::send(const NicTransfer& transfer) {
   mine = transfer;
   mine.at = this;
   mine.start = transfer.from->now();
-  at<&NicTransfers::inject>(mine.start, mine);
+  schedule_phase<&NicTransfers::inject_into_network>(mine.start, mine);
 }
 
-void NicTransfers::inject(NicTransfer& transfer) {
+void NicTransfers::inject_into_network(NicTransfer& transfer) {
   Nic& nic = transfer.from->nic();
   if (transfer.command) transfer.start = nic.fetch(transfer.command, transfer.start);
   ConfigClock feed(node_state_.cluster.variants);
@@ -82,7 +82,7 @@ void NicTransfers::inject(NicTransfer& transfer) {
   const Message& message = *transfer.message;
   departed_.push_back({node_state_.engine.now(), passage, message, message.peer_message, transfer});
   transfer.left = passage.left;
-  at<&NicTransfers::leave>(transfer.left, transfer);
+  schedule_phase<&NicTransfers::leave_nic>(transfer.left, transfer);
 }
 
 void NicTransfers::schedule_arrival(const DepartedTransfer& departed, const Passage& passage, Ps when) {
@@ -91,12 +91,12 @@ void NicTransfers::schedule_arrival(const DepartedTransfer& departed, const Pass
   mine.at = this;
   mine.first = passage.first;
   mine.last = passage.last;
-  mine.message = departed.remote_message ? departed.remote_message : &receivers_message(departed.envelope);
+  mine.message = departed.remote_message ? departed.remote_message : &make_receiver_message(departed.envelope);
   mine.message->peer_message = departed.transfer.message;
-  node_state_.engine.schedule_from_remote(when, &perform<&NicTransfers::arrive>, &mine);
+  node_state_.engine.schedule_from_remote(when, &run_phase<&NicTransfers::arrive_at_nic>, &mine);
 }
 
-Message& NicTransfers::receivers_message(const Envelope& envelope) {
+Message& NicTransfers::make_receiver_message(const Envelope& envelope) {
   Message& message = *node_state_.messages.acquire();
   message = Message{};
   static_cast<Envelope&>(message) = envelope;
@@ -104,7 +104,7 @@ Message& NicTransfers::receivers_message(const Envelope& envelope) {
   return message;
 }
 
-void NicTransfers::leave(NicTransfer& transfer) {
+void NicTransfers::leave_nic(NicTransfer& transfer) {
   Message& message = *transfer.message;
   if (transfer.departure) {
     const auto event = transfer.from->nic().answer(transfer.from->core(), transfer.command, transfer.left);
@@ -112,46 +112,47 @@ void NicTransfers::leave(NicTransfer& transfer) {
     packet->line = event.entry;
     packet->of_nic = true;
     packet->visible = event.visible;
-    transfer.from->deliver(packet);
+    transfer.from->deliver_packet(packet);
   }
-  message.protocol->left(transfer);
+  message.protocol->handle_payload_read(transfer);
   pool_.release(&transfer);
 }
 
-void NicTransfers::arrive(NicTransfer& transfer) {
-  if (!transfer.placed) return write(transfer, transfer.target, transfer.first);
-  const auto landing = transfer.message->protocol->place(*transfer.to, *transfer.message, transfer);
+void NicTransfers::arrive_at_nic(NicTransfer& transfer) {
+  if (!transfer.placed) return begin_write(transfer, transfer.target, transfer.first);
+  const auto landing = transfer.message->protocol->choose_payload_target(*transfer.to, *transfer.message, transfer);
   if (landing)
-    write(transfer, landing->address, landing->start);
+    begin_write(transfer, landing->address, landing->start);
   else
     transfer.message->held = &transfer;
 }
 
 void NicTransfers::write_held(NicTransfer& held, Address target, const ConfigClock& start) {
   held.message->held = nullptr;
-  write(held, target, later(held.first, start));
+  begin_write(held, target, later(held.first, start));
 }
 
-void NicTransfers::write(NicTransfer& transfer, Address target, const ConfigClock& start) {
+void NicTransfers::begin_write(NicTransfer& transfer, Address target, const ConfigClock& start) {
   transfer.target = target;
   transfer.first = start;
   transfer.last = later(transfer.last, start);
   write_piece(transfer);
 }
 
-// Writes the next piece when its first byte has arrived. A message without payload passes through as well, since its
-// header must not overtake messages that arrived before it.
+// Writes the next piece of the payload when the first byte of the piece has arrived. A message without payload takes
+// the same path, since its header must not overtake messages that arrived before it.
 void NicTransfers::write_piece(NicTransfer& transfer) {
   const std::uint64_t bytes = transfer.target ? transfer.bytes : 0;
   const Address begin = transfer.target + transfer.written, piece_end = (begin / max_piece_bytes + 1) * max_piece_bytes;
   const std::uint64_t piece = std::min(piece_end - begin, bytes - transfer.written);
-  const ConfigClock start = arrival(transfer, bytes);
+  const ConfigClock start = next_byte_arrival(transfer, bytes);
   transfer.written += piece;
   const ConfigClock done = transfer.to->nic().write(transfer.to->core(), begin, piece, transfer.message->bytes, start,
-                                                    arrival(transfer, bytes));
-  if (transfer.written < bytes) return at<&NicTransfers::write_piece>(arrival(transfer, bytes), transfer);
+                                                    next_byte_arrival(transfer, bytes));
+  if (transfer.written < bytes)
+    return schedule_phase<&NicTransfers::write_piece>(next_byte_arrival(transfer, bytes), transfer);
   transfer.last = done;
-  at<&NicTransfers::notify_receiver>(transfer.last, transfer);
+  schedule_phase<&NicTransfers::notify_receiver>(transfer.last, transfer);
 }
 
 void NicTransfers::notify_receiver(NicTransfer& transfer) {
@@ -167,7 +168,7 @@ void NicTransfers::notify_receiver(NicTransfer& transfer) {
       packet->of_nic = true;
       packet->visible = event.visible;
     }
-    transfer.to->deliver(packet);
+    transfer.to->deliver_packet(packet);
   }
   pool_.release(&transfer);
 }

@@ -1,7 +1,8 @@
 // The transfer of a network message from the sender's NIC to the completion event at the receiver, as events of the two
-// nodes' engines: the NIC fetches the command and reads the payload by DMA, the network carries it, and the receiver's
-// NIC writes it in pieces of at most a page as it arrives, then an event. Departed transfers wait for the end of the
-// window, when those of all nodes enter the network in the order of time (window_scheduler.hpp).
+// nodes' engines: the sender's NIC fetches the command and reads the payload by DMA, the network carries the payload,
+// and the receiver's NIC writes it in pieces of at most a page as it arrives, and then writes an event. Departed
+// transfers wait for the end of the window, when the transfers of all nodes enter the network in the order of time
+// (window_scheduler.hpp).
 #pragma once
 
 #include <optional>
@@ -21,33 +22,33 @@ struct NicTransfer {
   Message* message = nullptr;  // this node's record
   Endpoint* from = nullptr;
   Endpoint* to = nullptr;
-  Address command = 0;                            // entry of the sender's queue; 0: the core drives the NIC itself
-  Address source = 0;                             // address of the payload; 0: the NIC already has it
-  std::uint64_t bytes = 0;                        // payload
-  Address target = 0;                             // 0: nothing is written, unless `placed`
-  bool placed = false;                            // the protocol chooses the target on arrival
-  std::optional<PacketKind> arrival;              // packet for the receiver when everything has arrived
-  std::optional<PacketKind> departure;            // packet for the sender when everything has been read
-  bool quiet = false;                             // no event is written into the receiver's queue
+  Address command = 0;                  // entry of the sender's command queue; 0: the core drives the NIC itself
+  Address source = 0;                   // address of the payload; 0: the NIC already has it
+  std::uint64_t bytes = 0;              // payload
+  Address target = 0;                   // address to write to; 0: nothing is written, unless `placed`
+  bool placed = false;                  // the protocol chooses the target on arrival
+  std::optional<PacketKind> arrival;    // packet for the receiver when everything has arrived
+  std::optional<PacketKind> departure;  // packet for the sender when everything has been read
+  bool quiet = false;                   // no event is written into the receiver's queue
   std::uint64_t part_offset = 0, part_bytes = 0;  // copied into the packets
   Address part_target = 0;
-  // Set during the transfer:
-  NicTransfers* at = nullptr;  // of the current node
+  // Members that are set during the transfer:
+  NicTransfers* at = nullptr;  // transfers of the node on which this transfer is
   ConfigClock start, left, first, last;
   std::uint64_t written = 0;  // payload bytes so far
 };
 
-// A transfer that has departed from its node, and what the receiver needs of its message.
+// A transfer that has departed from its node, and what the receiving node needs to know about the message.
 struct DepartedTransfer {
   Ps since = 0;  // time of the departure event
   Passage passage;
   Envelope envelope;
-  Message* remote_message = nullptr;  // the receiver's message; nullptr: this is its first transfer
+  Message* remote_message = nullptr;  // the receiver's record; nullptr: this is the message's first transfer
   NicTransfer transfer;
 };
 
-// Serialises or deserialises a departed transfer. Pointers to messages are opaque to all shards but the one that owns
-// them.
+// Serialises or deserialises a departed transfer. Pointers to messages are meaningful only on the shard that owns the
+// messages.
 template <class Pack>
 void fields(Pack& pack, DepartedTransfer& departed, const ClusterState& cluster);
 
@@ -56,26 +57,26 @@ class NicTransfers {
   explicit NicTransfers(NodeState& node_state) : node_state_(node_state) {}
   // Starts the transfer at the sender's clock.
   void send(const NicTransfer& transfer);
-  // Writes a message that the receiver's NIC has held to `target`.
+  // Writes the payload that the receiver's NIC has held to the address `target`, from the time `start` on.
   void write_held(NicTransfer& held, Address target, const ConfigClock& start);
 
   // ---- between windows
-  // Returns the transfers that have departed since the last clear_departed(), in the order of time.
-  std::vector<DepartedTransfer>& departed() { return departed_; }
-  void clear_departed() { departed_.clear(); }
+  // Returns the transfers that have departed since the last clear_departed_transfers(), in the order of time.
+  std::vector<DepartedTransfer>& departed_transfers() { return departed_; }
+  void clear_departed_transfers() { departed_.clear(); }
   // Schedules the arrival of another node's transfer at the time `when` of the engine.
   void schedule_arrival(const DepartedTransfer& departed, const Passage& passage, Ps when);
 
  private:
   template <void (NicTransfers::*phase)(NicTransfer&)>
-  void at(const ConfigClock& when, NicTransfer& transfer);
+  void schedule_phase(const ConfigClock& when, NicTransfer& transfer);
   template <void (NicTransfers::*phase)(NicTransfer&)>
-  static void perform(void* pointer);
-  void inject(NicTransfer& transfer);
-  void leave(NicTransfer& transfer);
-  Message& receivers_message(const Envelope& envelope);
-  void arrive(NicTransfer& transfer);
-  void write(NicTransfer& transfer, Address target, const ConfigClock& start);
+  static void run_phase(void* pointer);
+  void inject_into_network(NicTransfer& transfer);
+  void leave_nic(NicTransfer& transfer);
+  Message& make_receiver_message(const Envelope& envelope);
+  void arrive_at_nic(NicTransfer& transfer);
+  void begin_write(NicTransfer& transfer, Address target, const ConfigClock& start);
   void write_piece(NicTransfer& transfer);
   void notify_receiver(NicTransfer& transfer);
 

@@ -20,7 +20,7 @@ namespace nearfield::sim {
 
 struct NodeState {
   ClusterState& cluster;
-  int number;  // the node's
+  int number;  // of the node
   Engine engine;
   std::unique_ptr<Protocol> node_small, node_large, node_pieces, network_small, network_large;  // node_pieces: or none
   ObjectPool<Message> messages;
@@ -32,8 +32,8 @@ struct NodeState {
 
   NodeState(ClusterState& all, int node) : cluster(all), number(node) {}
 
-  // Returns the protocol of a message. A synchronous one uses the protocol of long messages, which waits for the
-  // receiver (the T3E's buffered does not).
+  // Return the protocol of a message. A synchronous send uses the protocol of long messages, which waits for the
+  // receiver (the T3E's `buffered` does not).
   Protocol& protocol_between_nodes(std::uint64_t bytes, bool synchronous) {
     return bytes <= cluster.machine.messaging.eager_bytes && !synchronous ? *network_small : *network_large;
   }
@@ -42,12 +42,12 @@ struct NodeState {
     const bool in_pieces = node_pieces && has_min_pieces(data, cluster.machine.messaging.min_pieces);
     return in_pieces ? *node_pieces : *node_large;
   }
-  // Drops one side's reference to the message; the last drop frees it.
-  void drop(Message& message) {
+  // Drops the sender's or the receiver's reference to the message. The last drop frees the record.
+  void drop_reference(Message& message) {
     if (--message.holders == 0) messages.release(&message);
   }
   // Runs the events before `end`. An exception is stored (Engine::failure).
-  void run_until(Ps end) {
+  void run_events_until(Ps end) {
     const CoroutineFrames::UseOnThisThread use(frames);
     try {
       engine.run_until(end);

@@ -10,13 +10,13 @@ using Context = std::uint64_t;
 
 inline constexpr int any_rank = -1, any_tag = -1;  // MPI_ANY_SOURCE, MPI_ANY_TAG: of receives and probes
 
-// The messages that a receive or a probe matches; of a send, its destination.
+// What a receive or a probe matches; for a send, its destination.
 struct Pattern {
   int peer = 0;
   int tag = 0;
   Context context = 0;
 
-  bool takes(int from, int other_tag, Context other_context) const {
+  bool matches(int from, int other_tag, Context other_context) const {
     return context == other_context && (tag == other_tag || tag == any_tag) && (peer == from || peer == any_rank);
   }
 };

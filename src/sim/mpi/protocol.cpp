@@ -7,19 +7,19 @@
 
 namespace nearfield::sim {
 
-Task<> Protocol::handle(Endpoint&, Message&, const ProtocolPacket&) {
+Task<> Protocol::handle_packet(Endpoint&, Message&, const ProtocolPacket&) {
   throw std::logic_error("a step that this protocol does not take");
   co_return;
 }
 
-std::optional<Landing> Protocol::place(Endpoint&, Message&, NicTransfer&) {
+std::optional<PayloadTarget> Protocol::choose_payload_target(Endpoint&, Message&, NicTransfer&) {
   throw std::logic_error("a protocol that places nothing on arrival");
 }
 
-void Protocol::posted(Endpoint& receiver, Message& message) {
+void Protocol::handle_posted_receive(Endpoint& receiver, Message& message) {
   ProtocolPacket* const packet = receiver.make_packet(message, PacketKind::matched);
   packet->visible = receiver.now();
-  receiver.push(packet);
+  receiver.push_packet(packet);
 }
 
 std::vector<ProtocolPair> all_protocol_pairs(bool within_node) {

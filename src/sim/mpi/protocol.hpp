@@ -1,6 +1,6 @@
-// Message protocols. Each file in protocols/ exports one ProtocolSpec. One object serves all ranks of a node. Its work
-// on a rank's core takes that rank's time. The functions of a message are called on the stated side, in the order of
-// events.
+// Message protocols. Each file in protocols/ exports one ProtocolSpec. One Protocol object serves all ranks of a node.
+// Its work on a rank's core advances the clock of that rank. Its functions are called on the sender or the receiver of
+// a message, as each says, in the order of simulated time.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace nearfield::sim {
 struct NodeState;
 
 // Where the NIC may write an arriving message, and from which time on.
-struct Landing {
+struct PayloadTarget {
   Address address = 0;
   ConfigClock start;
 };
@@ -25,20 +25,21 @@ struct Landing {
 class Protocol {
  public:
   virtual ~Protocol() = default;
-  // Is called on the sender's core, in send(). Data in blocks is not packed.
-  virtual void start(Endpoint& sender, Message& message) = 0;
+  // Is called on the sender's core, in send(). Non-contiguous data has not been packed.
+  virtual void start_send(Endpoint& sender, Message& message) = 0;
   // Is called on the receiver's core, in wait(): the message has arrived (PacketKind::arrived) and is matched.
-  virtual Task<> matched(Endpoint& receiver, Message& message) = 0;
-  // Is called on either core, in wait(), for any other packet.
-  virtual Task<> handle(Endpoint& rank, Message& message, const ProtocolPacket& packet);
+  virtual Task<> handle_match(Endpoint& receiver, Message& message) = 0;
+  // Is called on the core of the sender or the receiver, in wait(), for every other packet.
+  virtual Task<> handle_packet(Endpoint& rank, Message& message, const ProtocolPacket& packet);
   // Is called at the sender's NIC when the whole payload of this transfer has been read.
-  virtual void left(NicTransfer&) {}
-  // Is called at the receiver's NIC for a transfer that is `placed`. Returns its target; nullopt: the NIC holds it
-  // (Message::held).
-  virtual std::optional<Landing> place(Endpoint& receiver, Message& message, NicTransfer& transfer);
+  virtual void handle_payload_read(NicTransfer&) {}
+  // Is called at the receiver's NIC for a transfer with `placed`. Returns where to write the payload; nullopt: the NIC
+  // holds the transfer (Message::held).
+  virtual std::optional<PayloadTarget> choose_payload_target(Endpoint& receiver, Message& message,
+                                                             NicTransfer& transfer);
   // Is called on the receiver's core, in receive(), when the receive matches an unexpected message.
-  virtual void posted(Endpoint& receiver, Message& message);
-  // Returns whether receives are posted to the NIC, which matches.
+  virtual void handle_posted_receive(Endpoint& receiver, Message& message);
+  // Returns whether receives are posted to the NIC, which then matches messages.
   virtual bool matches_at_nic() const { return false; }
 };
 
@@ -54,16 +55,16 @@ extern const ProtocolSpec eager_protocol, rendezvous_protocol, buffered_protocol
 
 const std::vector<const ProtocolSpec*>& all_protocols();
 
-// A value of Messaging::network or ::node: one protocol up to the eager limit and one above it. Between nodes every
-// protocol can be named for both sizes, and two pairs have names of their own; within a node, short messages are always
-// eager.
+// What a value of Messaging::network or ::node stands for: a protocol up to the eager limit, and one above the limit.
+// Between nodes, the name of a protocol stands for both, and two pairs have names of their own; within a node, short
+// messages are always eager.
 struct ProtocolPair {
   std::string name;
   const ProtocolSpec* small;
   const ProtocolSpec* large;
 };
 std::vector<ProtocolPair> all_protocol_pairs(bool within_node);
-// Returns the pair of that name. Throws std::invalid_argument that names the nearest one.
+// Returns the pair of that name. If there is none, throws std::invalid_argument with the nearest name.
 ProtocolPair find_protocol_pair(const std::string& name, bool within_node);
 
 }  // namespace nearfield::sim

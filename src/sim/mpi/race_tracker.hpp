@@ -1,5 +1,5 @@
-// Tracks which matches of one rank depend on timing: those of receives and probes for which another message, of a later
-// or earlier time in other configurations, would have matched instead.
+// Tracks the matches of one rank that depend on timing: matches of receives and probes for which another message, which
+// arrives earlier or later in other configurations, would have matched instead.
 #pragma once
 
 #include <deque>
@@ -27,14 +27,14 @@ class RaceTracker {
   RaceStatistics& statistics() { return statistics_; }
   // Returns the number of receives with a forced match that could have matched another message.
   std::uint64_t ambiguous_matches() const { return ambiguous_matches_; }
-  // Is called for a receive with a forced match, before it is matched or posted.
+  // Is called for a receive with a forced match, before the receive is matched or posted.
   void record_forced_match(RequestState& receive);
-  // Is called for each message that arrives, and the posted receive that it matches, or nullptr.
+  // Is called for each message that arrives, with the posted receive that it matches, or nullptr.
   void record_arrival(const Message& message, RequestState* receive);
-  // Counts in which configurations another message that has arrived would have matched than `own`, and stores the
-  // choice for messages that arrive later.
+  // Counts the configurations in which, of the messages that have arrived, another one than `own` would have matched.
+  // Stores the choice for messages that arrive later.
   void record_choice(MatchChoice choice, const Message* own);
-  // Removes the choice of the last failed probe, if no other one followed.
+  // Removes the choice of the last failed probe, if no other choice followed.
   void discard_failed_probe();
 
  private:

@@ -15,20 +15,20 @@ constexpr std::uint64_t word = 8;
 constexpr std::uint64_t at_a_time = 128;  // bytes of an operand that a reduction loop loads before it stores
 
 // Returns at most `count` of a sweep's accesses, from number `done` on.
-Sweep part_of(Sweep sweep, std::uint64_t done, std::uint64_t count) {
+Sweep sweep_part(Sweep sweep, std::uint64_t done, std::uint64_t count) {
   sweep.address += done * static_cast<std::uint64_t>(sweep.stride_bytes);
   sweep.count = std::min(count, sweep.count - done);
   return sweep;
 }
 
-std::vector<Counts> counts_of(const Node& node) {
+std::vector<Counts> counts_per_variant(const Node& node) {
   std::vector<Counts> all;
   for (int v = 0; v < node.variants(); ++v) all.push_back(node.counts(v));
   return all;
 }
 
-Task<> touch(Endpoint& endpoint, Access kind, Address address, std::uint64_t bytes) {
-  return endpoint.in_slices(bytes, [&endpoint, kind, address](std::uint64_t offset, std::uint64_t part) {
+Task<> touch_range(Endpoint& endpoint, Access kind, Address address, std::uint64_t bytes) {
+  return endpoint.work_in_slices(bytes, [&endpoint, kind, address](std::uint64_t offset, std::uint64_t part) {
     endpoint.node().touch(endpoint.core(), kind, address + offset, part);
   });
 }
@@ -64,8 +64,10 @@ Task<> Rank::sendrecv(int to, Buffer data, int send_tag, int from, Buffer buffer
 
 // ---- memory work
 
-Task<> Rank::read(Address address, std::uint64_t bytes) { return touch(endpoint_, Access::load, address, bytes); }
-Task<> Rank::write(Address address, std::uint64_t bytes) { return touch(endpoint_, Access::store, address, bytes); }
+Task<> Rank::read(Address address, std::uint64_t bytes) { return touch_range(endpoint_, Access::load, address, bytes); }
+Task<> Rank::write(Address address, std::uint64_t bytes) {
+  return touch_range(endpoint_, Access::store, address, bytes);
+}
 
 Task<> Rank::copy(Address to, Address from, std::uint64_t bytes) {
   return endpoint_.copy(Buffer(to, bytes), 0, Buffer(from, bytes), 0, bytes);
@@ -76,7 +78,7 @@ Task<> Rank::copy(const Buffer& to, const Buffer& from) { return endpoint_.copy(
 // Accesses memory as a loop over elements does: loads both operands, then stores the result, some lines at a time.
 Task<> Rank::combine(Address into, Address from, std::uint64_t bytes) {
   Endpoint& me = endpoint_;
-  return me.in_slices(bytes, [&me, into, from](std::uint64_t offset, std::uint64_t part) {
+  return me.work_in_slices(bytes, [&me, into, from](std::uint64_t offset, std::uint64_t part) {
     for (const std::uint64_t end = offset + part; offset < end; offset += at_a_time) {
       const std::uint64_t chunk = std::min(at_a_time, end - offset);
       me.node().touch(me.core(), Access::load, from + offset, chunk);
@@ -88,7 +90,7 @@ Task<> Rank::combine(Address into, Address from, std::uint64_t bytes) {
 
 Task<> Rank::sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
   Endpoint& me = endpoint_;
-  return me.in_slices(count * word, [=, &me](std::uint64_t offset, std::uint64_t part) {
+  return me.work_in_slices(count * word, [=, &me](std::uint64_t offset, std::uint64_t part) {
     const Address begin = address + offset / word * static_cast<std::uint64_t>(stride_bytes);
     me.node().sweep(me.core(), kind, begin, part / word, stride_bytes, bytes);
   });
@@ -97,12 +99,12 @@ Task<> Rank::sweep(Access kind, Address address, std::uint64_t count, std::int64
 Task<> Rank::sweep(std::span<const Sweep> sweeps) {
   co_await endpoint_.flush_calls();
   std::vector<Sweep> slice;
-  std::uint64_t done = 0;  // accesses of the first sweep so far
+  std::uint64_t done = 0;  // accesses of the first remaining sweep that have been made
   while (!sweeps.empty() && endpoint_.node().has_memory()) {
     slice.clear();
     for (std::uint64_t left = endpoint_.slice_bytes() / word; left > 0 && !sweeps.empty();) {
       const Sweep& first = sweeps.front();
-      slice.push_back(part_of(first, done, left));
+      slice.push_back(sweep_part(first, done, left));
       left -= slice.back().count;
       done += slice.back().count;
       if (done == first.count) sweeps = sweeps.subspan(1), done = 0;
@@ -112,8 +114,8 @@ Task<> Rank::sweep(std::span<const Sweep> sweeps) {
   }
 }
 
-// Ranks that share a memory yield after few accesses. While a rank hits in its L1 only, so that accesses take no longer
-// than their issue, their order does not matter, and its slices grow.
+// Ranks that share a memory yield to each other after few accesses. While all accesses of a rank hit its L1, so that
+// they take no longer than their issue, their order among ranks does not matter, and the rank's slices grow.
 Task<> Rank::replay(std::span<const Reference> references) {
   co_await endpoint_.flush_calls();
   if (!endpoint_.node().has_memory()) co_return;
@@ -122,9 +124,9 @@ Task<> Rank::replay(std::span<const Reference> references) {
   std::size_t slice = min_slice;
   while (!references.empty()) {
     const auto part = references.first(std::min(slice, references.size()));
-    const Ps before = endpoint_.first();
+    const Ps before = endpoint_.ordering_clock();
     endpoint_.node().replay(endpoint_.core(), part);
-    const bool all_in_l1 = endpoint_.first() - before <= 2 * issue * static_cast<double>(part.size());
+    const bool all_in_l1 = endpoint_.ordering_clock() - before <= 2 * issue * static_cast<double>(part.size());
     slice = all_in_l1 ? std::min(2 * slice, max_slice) : min_slice;
     references = references.subspan(part.size());
     co_await endpoint_.sync_with_engine();
@@ -141,7 +143,7 @@ Task<> Rank::prepare(Buffer buffer, BufferState state) {
   if (state == BufferState::invalid) co_return;
   const Access kind = state == BufferState::modified ? Access::store : Access::load;
   Endpoint& me = endpoint_;
-  co_await me.in_slices(buffer.bytes(), [&me, kind, buffer](std::uint64_t offset, std::uint64_t part) {
+  co_await me.work_in_slices(buffer.bytes(), [&me, kind, buffer](std::uint64_t offset, std::uint64_t part) {
     me.node().touch(me.core(), kind, buffer, offset, part);
   });
   me.node().drain(me.core());
@@ -166,7 +168,7 @@ void Rank::start() {
   endpoint_.flush_calls_now();
   endpoint_.node().drain(endpoint_.core());
   Mark mark;
-  if (endpoint_.cluster().count_marks) mark.before = counts_of(endpoint_.node());
+  if (endpoint_.cluster().count_marks) mark.before = counts_per_variant(endpoint_.node());
   if (endpoint_.cluster().count_sides) mark.counters = endpoint_.node().counters_of(endpoint_.core());
   mark.start = now();
   endpoint_.marks().push_back(std::move(mark));
@@ -179,7 +181,7 @@ void Rank::stop() {
   endpoint_.node().drain(endpoint_.core());
   Mark& mark = endpoint_.marks().back();
   mark.stop = now();
-  if (endpoint_.cluster().count_marks) mark.after = counts_of(endpoint_.node());
+  if (endpoint_.cluster().count_marks) mark.after = counts_per_variant(endpoint_.node());
   if (endpoint_.cluster().count_sides) mark.counters = endpoint_.node().counters_of(endpoint_.core()) - mark.counters;
 }
 

@@ -33,13 +33,15 @@ struct RequestState;  // message.hpp
 struct Sweep;         // node.hpp
 struct Counts;        // counts.hpp
 
-// The handle to a request in flight. To wait for it a second time, or for an empty handle, returns at once.
+// The handle to a request in flight. A wait for an empty handle, or a second wait for the same request, returns at
+// once.
 struct Request {
   RequestState* state = nullptr;
   std::uint64_t serial = 0;
 };
 
-// The time between start() and stop(). Counts are those of the rank's node, per variant, if the run counts marks.
+// A measured interval of a rank: from start() to stop(). `before` and `after`: the counts of the rank's node, per
+// variant, if the run has count_marks.
 struct Mark {
   ConfigClock start, stop;
   std::vector<Counts> before, after;
@@ -66,11 +68,11 @@ class Rank {
   int node() const;
   const Core& core() const;
 
-  // Returns page-aligned memory; allocations of a node do not overlap. It is never freed, and costs nothing until it is
-  // touched.
+  // Returns page-aligned memory; allocations of a node do not overlap. Memory is never freed; an allocation costs
+  // nothing until it is touched.
   Address allocate(std::uint64_t bytes);
 
-  // ---- messages. Between two ranks, those of one tag and context arrive in the order in which they were sent. A
+  // ---- messages. Between two ranks, messages of one tag and context arrive in the order in which they were sent. A
   // receive may be longer than its message, not shorter. Buffers must not be used before wait() returns.
   Request send(int to, const Buffer& data, int tag, Context context = 0);
   Request receive(int from, const Buffer& buffer, int tag, Context context = 0);
@@ -87,7 +89,7 @@ class Rank {
   Task<> combine(Address into, Address from, std::uint64_t bytes);
   // Makes `count` accesses of `bytes` each, with a stride of `stride_bytes`.
   Task<> sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
-  // Makes the sweeps one after the other; they must outlive the call.
+  // Makes the sweeps one after the other; `sweeps` must outlive the call.
   Task<> sweep(std::span<const Sweep> sweeps);
   // Replays the accesses of a recorded program.
   Task<> replay(std::span<const Reference> references);
@@ -98,13 +100,14 @@ class Rank {
   Task<> prepare(Buffer buffer, BufferState state);
   // Invalidates all lines of all caches of the node, in no time.
   void invalidate_all();
-  // Makes the NIC inject payload for this range into a cache level (policy tph), counted from 0.
+  // Makes the NIC inject the payload of messages to this range into a cache level (policy tph), counted from 0.
   void steer(Address address, std::uint64_t bytes, int level);
-  // Resumes all ranks at the same time, that of the last one (plus the network's latency on several nodes), without
-  // messages.
+  // A barrier without messages: resumes all ranks at the time at which the last rank arrives (plus the network's
+  // latency if there are several nodes).
   Task<> barrier();
   ConfigClock now() const;
-  // A mark contains one reading of the clock (Core::clock_reading_ns), as a live time does.
+  // Begin and end a mark. A mark contains one reading of the clock (Core::clock_reading_ns), as a time measured on a
+  // real machine does.
   void start();
   void stop();  // waits for the core's outstanding loads and stores
 

@@ -12,9 +12,9 @@ namespace nearfield::sim {
 namespace {
 
 // Runs a program to its end, and passes its exception to the engine.
-Task<> run_guarded(const Program& program, Endpoint& endpoint) {
+Task<> run_and_catch(const Program& program, Endpoint& endpoint) {
   try {
-    co_await program(endpoint.facade());
+    co_await program(endpoint.rank_interface());
     co_await endpoint.flush_calls();
   } catch (...) {
     endpoint.node_state().engine.record_failure(std::current_exception());
@@ -33,7 +33,7 @@ Cluster::Cluster(const Machine& machine, const ClusterOptions& options)
     : state_(std::make_unique<ClusterState>()), min_parallel_window_us_(options.min_parallel_window_us) {
   state_->machine = machine;
   state_->shards = options.shards ? options.shards : &alone_;
-  check(options);
+  check_options(options);
   state_->local_nodes = state_->shards->part_of(options.nodes);
   threads_ = std::clamp(options.threads, 1, state_->local_nodes.size());
   for (const auto& policy : options.policies) policies_.emplace_back(policy, machine);
@@ -78,7 +78,7 @@ void Cluster::add_ranks(NodeState& node_state, Node& node, Nic* nic, const Clust
 
 Cluster::~Cluster() = default;
 
-void Cluster::check(const ClusterOptions& options) const {
+void Cluster::check_options(const ClusterOptions& options) const {
   const Machine& machine = state_->machine;
   check_range("nodes", options.nodes, 1, machine.max_nodes, machine.name);
   check_range("ranks_per_node", options.ranks_per_node, 1, machine.cores, machine.name);
@@ -122,24 +122,24 @@ Outcome Cluster::run(const std::vector<Program>& programs) {
   for (auto& nic : nics_) nic->reset_counts();
   for (const auto& rank : state_->local_ranks()) {
     rank->marks().clear();
-    rank->reset_in_calls();
+    rank->reset_time_in_calls();
   }
   for (auto& node_state : state_->node_states) node_state->engine.reset_time();
   std::vector<Task<>> tasks;
   for (const auto& rank : state_->local_ranks()) {
-    tasks.push_back(run_guarded(programs[static_cast<std::size_t>(rank->rank())], *rank));
-    rank->node_state().engine.resume_at(rank->first(), tasks.back().handle());
+    tasks.push_back(run_and_catch(programs[static_cast<std::size_t>(rank->rank())], *rank));
+    rank->node_state().engine.resume_at(rank->ordering_clock(), tasks.back().handle());
   }
   WindowScheduler(*state_, threads_, min_parallel_window_us_).run();
-  check_done(tasks);
+  check_all_done(tasks);
   broken_ = false;
-  return outcome();
+  return collect_outcome();
 }
 
-// Throws Deadlock if a rank is not done, on any shard.
-void Cluster::check_done(const std::vector<Task<>>& tasks) const {
+// Throws Deadlock if the program of a rank has not ended, on any shard.
+void Cluster::check_all_done(const std::vector<Task<>>& tasks) const {
   bool done = std::ranges::all_of(tasks, [](const auto& task) { return task.done(); }), all_done = true;
-  std::string waits = done ? "" : who_waits(), all_wait;
+  std::string waits = done ? "" : describe_waiting_ranks(), all_wait;
   Packing mine;
   mine(done, waits);
   for (const std::string& bytes : state_->shards->exchange(mine.bytes())) {
@@ -150,17 +150,17 @@ void Cluster::check_done(const std::vector<Task<>>& tasks) const {
   if (!all_done) throw Deadlock(all_wait);
 }
 
-std::string Cluster::who_waits() const {
+std::string Cluster::describe_waiting_ranks() const {
   std::string lines;
   for (const auto& rank : state_->local_ranks())
-    if (const std::string line = rank->waits_for(); !line.empty()) lines += (lines.empty() ? "" : "\n") + line;
+    if (const std::string line = rank->describe_wait(); !line.empty()) lines += (lines.empty() ? "" : "\n") + line;
   return lines;
 }
 
-Outcome Cluster::outcome() {
+Outcome Cluster::collect_outcome() {
   Outcome outcome;
   for (const auto& rank : state_->local_ranks())
-    outcome.ranks.push_back({rank->now(), std::move(rank->marks()), rank->in_calls()});
+    outcome.ranks.push_back({rank->now(), std::move(rank->marks()), rank->time_in_calls()});
   for (int v = 0; v < state_->variants; ++v) {
     VariantOutcome variant;
     variant.policy = policies_[static_cast<std::size_t>(v)].text();

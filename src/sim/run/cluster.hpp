@@ -2,9 +2,9 @@
 // node by node: rank r runs on core r % ranks_per_node of node r / ranks_per_node.
 //
 // All policies are simulated in one run, each as a variant with caches of its own. The order of events is that of the
-// first policy at the first memory speed. Where another configuration would order them differently (messages of several
-// senders that compete for a link or a cache), its times keep the first one's order. To check, simulate that policy
-// alone.
+// first policy at the first memory speed. If another configuration would order events differently (messages of several
+// senders that compete for a link or a cache), its times nevertheless follow the first configuration's order. To check
+// the times of a policy, simulate that policy alone.
 #pragma once
 
 #include <array>
@@ -34,16 +34,16 @@ struct ClusterState;  // cluster_state.hpp
 struct ClusterOptions {
   int nodes = 1;
   int ranks_per_node = 1;
-  std::vector<int> cores;  // of a node's ranks, one each; empty: from 0 on
+  std::vector<int> cores;  // core of each rank of a node; empty: cores 0, 1, ...
   std::vector<std::string> policies{"memory"};
   std::array<double, num_memory_speeds> memory_slowdown{1, 1, 1, 1};
   bool memory_effects = true;               // false: loads, stores and DMA take no time, caches are not simulated
   bool count_marks = false;                 // marks carry the counts of their node
   bool count_sides = false;                 // marks carry their core's PerfCounters, of the first policy
-  std::function<void()> progress_callback;  // is called before and during every run, in its thread; may throw to end it
+  std::function<void()> progress_callback;  // called before and during run(), in its thread; may throw to end the run
   int threads = 1;                          // of the host; results do not depend on their number
-  double min_parallel_window_us = 20;       // shorter windows run on one thread, since waking others would take longer
-  Shards* shards = nullptr;                 // the processes that simulate it together; nullptr: this one alone
+  double min_parallel_window_us = 20;       // shorter windows run on one thread: to wake others takes longer
+  Shards* shards = nullptr;  // the processes that simulate the cluster together; nullptr: this process alone
 };
 
 struct RankOutcome {
@@ -55,7 +55,7 @@ struct RankOutcome {
 struct VariantOutcome {
   std::string policy;
   Counts memory;                                    // of all nodes together, at the first memory speed
-  std::array<Counts, num_memory_speeds> memory_at;  // at each; they differ only in the accesses of empty polls
+  std::array<Counts, num_memory_speeds> memory_at;  // at each memory speed; only accesses of empty polls differ
   NicCounts nic;
   std::vector<NicCounts> nic_of_node;
 };
@@ -64,49 +64,49 @@ struct VariantOutcome {
 struct Outcome {
   std::vector<RankOutcome> ranks;
   std::vector<VariantOutcome> variants;
-  std::uint64_t events = 0;    // of the engine
-  std::uint64_t messages = 0;  // on the network, those of protocols included
-  std::uint64_t bytes = 0;     // on the network
+  std::uint64_t events = 0;    // events of the engine
+  std::uint64_t messages = 0;  // messages on the network, including those of protocols
+  std::uint64_t bytes = 0;     // bytes on the network
 };
 
-// Every rank that is not done waits for another one. The message has a line per rank.
+// All ranks whose programs have not ended wait for each other. The message has a line per rank.
 struct Deadlock : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class Cluster {
  public:
-  // Throws std::invalid_argument that names the key and the nearest valid choice. All shards construct it with equal
-  // arguments.
+  // Throws std::invalid_argument with the key of an invalid option and the nearest valid choice. All shards construct
+  // the cluster with equal arguments.
   Cluster(const Machine& machine, const ClusterOptions& options);
   ~Cluster();
 
-  // Runs the program on all ranks until they are done. Caches and clocks persist to the next run; marks and counts are
-  // reset. After an exception (the program's, or Deadlock) the cluster cannot run again.
+  // Runs the program on all ranks until it has ended on all. Caches and clocks persist to the next run; marks and
+  // counts are reset. After an exception (of the program, or Deadlock) the cluster cannot run again.
   Outcome run(const Program& program);
   // Runs one program per rank, as many as there are ranks.
   Outcome run(const std::vector<Program>& programs);
 
   int ranks() const;
-  // This is for tests.
+  // Returns a node's simulated memory, for tests.
   Node& node(int number);
 
  private:
-  void check(const ClusterOptions& options) const;
+  void check_options(const ClusterOptions& options) const;
   void make_protocols(NodeState& node_state);
   void add_node(NodeState& node_state, const ClusterOptions& options);
   void add_ranks(NodeState& node_state, Node& node, Nic* nic, const ClusterOptions& options);
-  void check_done(const std::vector<Task<>>& tasks) const;
-  std::string who_waits() const;
-  Outcome outcome();
+  void check_all_done(const std::vector<Task<>>& tasks) const;
+  std::string describe_waiting_ranks() const;
+  Outcome collect_outcome();
 
   std::unique_ptr<ClusterState> state_;
   std::vector<PolicyChoice> policies_;
   Shards alone_;
-  std::vector<std::unique_ptr<Node>> nodes_;  // those that this shard simulates
+  std::vector<std::unique_ptr<Node>> nodes_;  // nodes that this shard simulates
   std::vector<std::unique_ptr<Nic>> nics_;
   std::unique_ptr<Node> remote_node_;                    // a placeholder for all nodes of other shards
-  std::uint64_t events_ = 0, messages_ = 0, bytes_ = 0;  // until the last run
+  std::uint64_t events_ = 0, messages_ = 0, bytes_ = 0;  // totals up to the end of the last run
   int threads_;
   double min_parallel_window_us_;
   bool broken_ = false;  // a run ended by an exception

@@ -10,33 +10,33 @@ namespace {
 
 constexpr int tag = 1 << 20;
 
-class Benchmark final : public Workload {
+class CollectiveBenchmark final : public Workload {
  public:
-  Benchmark(const CollectiveSpec& spec, const CollectiveRequest& request, int ranks)
+  CollectiveBenchmark(const CollectiveSpec& spec, const CollectiveRequest& request, int ranks)
       : spec_(spec), request_(request), parts_(static_cast<std::size_t>(ranks)) {}
 
   Task<> set_up(Rank& rank) override {
-    Part& part = of(rank);
+    RankPart& part = part_of_rank(rank);
     part.all = std::make_unique<RankCommunicator>(rank, tag);
     part.call = {0, 0, request_.bytes, request_.root};
-    const CallSizes sizes = spec_.sizes(rank.rank(), rank.size(), part.call);
+    const CollectiveBufferSizes sizes = spec_.sizes(rank.rank(), rank.size(), part.call);
     part.call.in = rank.allocate(sizes.in_bytes);
     part.call.out = rank.allocate(sizes.out_bytes);
     co_await rank.write(part.call.in, sizes.in_bytes);
   }
 
-  Task<> run(Rank& rank) override { return spec_.run(*of(rank).all, of(rank).call); }
+  Task<> run(Rank& rank) override { return spec_.run(*part_of_rank(rank).all, part_of_rank(rank).call); }
 
  private:
-  struct Part {
+  struct RankPart {
     std::unique_ptr<RankCommunicator> all;
     Call call;
   };
-  Part& of(const Rank& rank) { return parts_[static_cast<std::size_t>(rank.rank())]; }
+  RankPart& part_of_rank(const Rank& rank) { return parts_[static_cast<std::size_t>(rank.rank())]; }
 
   const CollectiveSpec& spec_;
   const CollectiveRequest& request_;
-  std::vector<Part> parts_;
+  std::vector<RankPart> parts_;
 };
 
 }  // namespace
@@ -46,8 +46,8 @@ std::vector<Repetition> measure_collective(Cluster& cluster, const CollectiveReq
   if (request.root < 0 || request.root >= cluster.ranks())
     throw std::invalid_argument("root: from 0 to " + std::to_string(cluster.ranks() - 1) + ", not " +
                                 std::to_string(request.root));
-  Benchmark benchmark(spec, request, cluster.ranks());
-  return measure(cluster, benchmark, request.repetitions);
+  CollectiveBenchmark benchmark(spec, request, cluster.ranks());
+  return measure_workload(cluster, benchmark, request.repetitions);
 }
 
 }  // namespace nearfield::sim

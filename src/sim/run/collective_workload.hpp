@@ -1,5 +1,5 @@
-// A collective as a micro-benchmark measures it: every rank writes its contribution once, then calls the operation
-// several times.
+// A collective as a micro-benchmark measures it: every rank writes its contribution once, then all ranks call the
+// collective several times.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct CollectiveRequest {
   int repetitions = 7;  // S4, section 4.4: the average of seven runs
 };
 
-// Throws std::invalid_argument for an impossible request.
+// Returns the measurements of all repetitions. Throws std::invalid_argument for an impossible request.
 std::vector<Repetition> measure_collective(Cluster& cluster, const CollectiveRequest& request);
 
 }  // namespace nearfield::sim

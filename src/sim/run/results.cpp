@@ -9,7 +9,7 @@ double mean(const std::vector<double>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
 }
 
-std::vector<double> in_ns(const std::vector<ConfigClock>& times, int variant, int speed) {
+std::vector<double> times_in_ns(const std::vector<ConfigClock>& times, int variant, int speed) {
   std::vector<double> ns;
   for (const ConfigClock& time : times) ns.push_back(time[variant][speed] / 1e3);
   return ns;
@@ -29,7 +29,7 @@ void Results::add_times(const std::vector<ConfigClock>& repetitions) {
   const int n = static_cast<int>(repetitions.size());
   for (int v = 0; n > 0 && v < repetitions.front().variants(); ++v)
     for (int speed = 0; speed < speeds_; ++speed) {
-      const auto ns = in_ns(repetitions, v, speed);
+      const auto ns = times_in_ns(repetitions, v, speed);
       const Estimate middle = median_estimate(ns);
       all.push_back({"time", "ns", "", v, speed, middle.value, middle.low, middle.high, n});
       all.push_back({"mean_time", "ns", "", v, speed, mean(ns), {}, {}, n});

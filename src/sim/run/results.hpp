@@ -20,7 +20,7 @@ struct Result {
   int variant = 0;
   int speed = -1;
   std::optional<double> value = {};
-  std::optional<double> low = {}, high = {};  // interval over the repetitions
+  std::optional<double> low = {}, high = {};  // interval over the repetitions (base/statistics.hpp)
   int n = 1;
   std::string reason = "";  // why there is no value
 };
@@ -30,9 +30,9 @@ class Results {
   // `speeds_of_job`: the number of memory speeds of the job; clocks always have the maximum number.
   explicit Results(std::size_t speeds_of_job) : speeds_(static_cast<int>(speeds_of_job)) {}
 
-  // Adds a duration that is `parts` times the metric.
+  // Adds a metric that is a duration divided by `parts`.
   void add_time(const std::string& metric, const std::string& side, const ConfigClock& duration, double parts = 1);
-  // Adds the median, the mean and the first of the repetitions.
+  // Adds the median, the mean and the first of the repetitions' times.
   void add_times(const std::vector<ConfigClock>& repetitions);
   // Adds the mean over repetitions; `speed` is -1 if the number is the same at all speeds.
   void add_mean(const std::string& metric, const std::string& unit, int variant, int speed,

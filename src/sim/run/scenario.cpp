@@ -12,7 +12,7 @@ const ScenarioSpec& find_scenario(const std::string& name) {
   return find_named(all_scenarios(), name, "simulated scenario", [](const auto& spec) { return spec.info.name; });
 }
 
-ClusterOptions Job::options() const {
+ClusterOptions SimulationJob::options() const {
   const auto& slowdowns = axes.memory_slowdown;
   if (slowdowns.empty() || slowdowns.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " of them");
@@ -30,7 +30,7 @@ std::int64_t llc_bytes(const Machine& machine) {
   return machine.caches.empty() ? 0 : static_cast<std::int64_t>(machine.caches.back().size_bytes);
 }
 
-SizeChoice of_pair(const SizeChoice& choice) {
+SizeChoice limit_pair_sizes(const SizeChoice& choice) {
   SizeChoice limited = choice;
   if (choice.tier == "quick") limited.max_bytes = 16 << 20;
   return limited;

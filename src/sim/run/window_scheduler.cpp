@@ -13,18 +13,18 @@ WindowScheduler::WindowScheduler(ClusterState& cluster, int threads, double min_
     : cluster_(cluster), pool_(threads), min_parallel_window_us_(min_parallel_window_us) {}
 
 void WindowScheduler::run() {
-  exchange();
-  while (open() || (cluster_.shards->num_shards() == 1 && wake_idle_rank() && open())) {
+  exchange_departures();
+  while (open_window() || (cluster_.shards->num_shards() == 1 && wake_idle_rank() && open_window())) {
     run_window();
-    check();
+    rethrow_first_failure();
     run_progress_callback();
-    exchange();
+    exchange_departures();
     release_barrier();
   }
 }
 
-// Sets the next window. Returns false if no event is left.
-bool WindowScheduler::open() {
+// Opens the next window. Returns false if no event is left.
+bool WindowScheduler::open_window() {
   Ps begin = next_remote_event_;
   for (const auto& node_state : cluster_.node_states) begin = std::min(begin, node_state->engine.next_event_time());
   end_ = cluster_.network ? begin + cluster_.network->min_latency() : never;
@@ -34,13 +34,13 @@ bool WindowScheduler::open() {
   return begin < never;
 }
 
-// If no event is left but a rank polls, wakes the rank that has polled longest, since its failed poll may lead to other
-// work. It resumes at the latest time of all nodes. Returns false if no rank polls.
+// If no event is left but a rank polls, wakes the rank that has polled longest, since the rank may do other work after
+// the failed poll. The rank resumes at the latest time of all nodes. Returns false if no rank polls.
 bool WindowScheduler::wake_idle_rank() {
   Endpoint* first = nullptr;
   Ps when = 0;
   for (const auto& rank : cluster_.ranks)
-    if (rank->can_be_woken() && (!first || rank->first() < first->first())) first = rank.get();
+    if (rank->can_be_woken() && (!first || rank->ordering_clock() < first->ordering_clock())) first = rank.get();
   for (const auto& node_state : cluster_.node_states)
     when = std::max({when, node_state->engine.now(), cluster_.network ? node_state->engine.window_end() : 0});
   if (first) first->wake_idle(when);
@@ -52,16 +52,17 @@ void WindowScheduler::run_window() {
   const auto begun = std::chrono::steady_clock::now();
   const bool shared = pool_.size() > 1 && active_nodes_.size() > 1 && last_us_ >= min_parallel_window_us_;
   if (shared)
-    pool_.parallel_for(active_nodes_.size(), [this](std::size_t which) { active_nodes_[which]->run_until(end_); });
+    pool_.parallel_for(active_nodes_.size(),
+                       [this](std::size_t which) { active_nodes_[which]->run_events_until(end_); });
   else
-    for (NodeState* const node_state : active_nodes_) node_state->run_until(end_);
+    for (NodeState* const node_state : active_nodes_) node_state->run_events_until(end_);
   if (pool_.size() == 1) return;
   const Microseconds elapsed = std::chrono::steady_clock::now() - begun;
   last_us_ = elapsed.count() * (shared ? static_cast<double>(pool_.size()) : 1);
 }
 
-// Reports the failure with the earliest simulated time, of all shards.
-void WindowScheduler::check() const {
+// If nodes have failed, rethrows the failure with the earliest simulated time, among all shards.
+void WindowScheduler::rethrow_first_failure() const {
   const NodeState* first = nullptr;
   for (const NodeState* const node_state : active_nodes_)
     if (node_state->engine.failure() && (!first || node_state->engine.now() < first->engine.now())) first = node_state;
@@ -92,7 +93,7 @@ WindowScheduler::BarrierState WindowScheduler::local_barrier_state() const {
 
 void WindowScheduler::collect_departures() {
   for (NodeState* const node_state : active_nodes_)
-    for (const DepartedTransfer& departed : node_state->transfers.departed())
+    for (const DepartedTransfer& departed : node_state->transfers.departed_transfers())
       departures_.push_back({departed.since, departures_.size(), &departed});
 }
 
@@ -103,7 +104,7 @@ void WindowScheduler::receive_remote_departures() {
   for (const auto& node_state : cluster_.node_states) next = std::min(next, node_state->engine.next_event_time());
   mine(next, barrier_.ranks, barrier_.latest);
   for (NodeState* const node_state : active_nodes_)
-    for (DepartedTransfer& departed : node_state->transfers.departed()) fields(mine, departed, cluster_);
+    for (DepartedTransfer& departed : node_state->transfers.departed_transfers()) fields(mine, departed, cluster_);
   const std::vector<std::string> all = cluster_.shards->exchange(mine.bytes());
   const auto me = static_cast<std::size_t>(cluster_.shards->own_number());
   remote_departures_.clear();
@@ -129,7 +130,7 @@ void WindowScheduler::receive_remote_departures() {
   std::for_each(remote_departures_.begin() + static_cast<std::ptrdiff_t>(before), remote_departures_.end(), add);
 }
 
-void WindowScheduler::exchange() {
+void WindowScheduler::exchange_departures() {
   departures_.clear();
   next_remote_event_ = never;
   barrier_ = local_barrier_state();
@@ -149,7 +150,7 @@ void WindowScheduler::exchange() {
     else
       next_remote_event_ = std::min(next_remote_event_, when);
   }
-  for (NodeState* const node_state : active_nodes_) node_state->transfers.clear_departed();
+  for (NodeState* const node_state : active_nodes_) node_state->transfers.clear_departed_transfers();
 }
 
 // If all ranks have arrived at the barrier, resumes them at the latest rank's clock. The network's latency is added,

@@ -1,8 +1,8 @@
-// Conservative parallel simulation of all nodes of a cluster: within one network latency (the lookahead) after the
-// earliest event, nodes cannot affect each other, so they are simulated independently, on one or more threads. After
-// each window, the transfers that departed enter the network in the order of time, and at equal times in the order of
-// nodes. So results do not depend on the number of threads, nor on the number of shards, which run the same windows
-// (shards.hpp).
+// Conservative parallel simulation of all nodes of a cluster. A window is one network latency (the lookahead) after the
+// earliest event: within it, nodes cannot affect each other, so they are simulated independently, on one or more
+// threads. After each window, the transfers that departed enter the network in the order of time, and at equal times in
+// the order of nodes. So results do not depend on the number of threads, nor on the number of shards, which all run the
+// same windows (shards.hpp).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct NodeState;
 
 class WindowScheduler {
  public:
-  // A window that takes less than `min_parallel_window_us` on one thread is not shared among several.
+  // A window that takes less than `min_parallel_window_us` on one thread is not distributed over several threads.
   WindowScheduler(ClusterState& cluster, int threads, double min_parallel_window_us);
   // Runs until no event is left. Throws the failure with the earliest simulated time.
   void run();
@@ -34,18 +34,18 @@ class WindowScheduler {
   // The ranks that have arrived at the barrier (Rank::barrier).
   struct BarrierState {
     std::size_t ranks = 0;
-    ConfigClock latest;  // clock, if all ranks of the shard have arrived
+    ConfigClock latest;  // latest clock of a rank, if all ranks of the shard have arrived
   };
 
   BarrierState local_barrier_state() const;
   void collect_departures();
   void receive_remote_departures();
-  void exchange();
+  void exchange_departures();
   void release_barrier();
-  bool open();
+  bool open_window();
   bool wake_idle_rank();
   void run_window();
-  void check() const;
+  void rethrow_first_failure() const;
   void run_progress_callback();
 
   ClusterState& cluster_;

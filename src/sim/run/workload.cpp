@@ -3,14 +3,14 @@
 namespace nearfield::sim {
 namespace {
 
-Task<> run_once(Rank& rank, Workload& workload) {
+Task<> run_measured(Rank& rank, Workload& workload) {
   co_await rank.barrier();
   rank.start();
   co_await workload.run(rank);
   rank.stop();
 }
 
-Repetition repetition(Outcome&& outcome) {
+Repetition make_repetition(Outcome&& outcome) {
   ConfigClock start = outcome.ranks.front().marks.front().start, stop = start;
   for (const RankOutcome& rank : outcome.ranks) {
     start = later(start, rank.marks.front().start);
@@ -24,11 +24,11 @@ Repetition repetition(Outcome&& outcome) {
 
 }  // namespace
 
-std::vector<Repetition> measure(Cluster& cluster, Workload& workload, int repetitions) {
+std::vector<Repetition> measure_workload(Cluster& cluster, Workload& workload, int repetitions) {
   cluster.run([&](Rank& rank) { return workload.set_up(rank); });
   std::vector<Repetition> result;
   for (int i = 0; i < repetitions; ++i)
-    result.push_back(repetition(cluster.run([&](Rank& rank) { return run_once(rank, workload); })));
+    result.push_back(make_repetition(cluster.run([&](Rank& rank) { return run_measured(rank, workload); })));
   return result;
 }
 

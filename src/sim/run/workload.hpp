@@ -19,11 +19,11 @@ class Workload {
 
 struct Repetition {
   ConfigClock time;                   // from the barrier until the last rank is done
-  std::vector<TimeInCalls> in_calls;  // of every rank
+  std::vector<TimeInCalls> in_calls;  // time in MPI calls, of every rank
   std::vector<VariantOutcome> variants;
   std::uint64_t events = 0, messages = 0, network_bytes = 0;
 };
 
-std::vector<Repetition> measure(Cluster& cluster, Workload& workload, int repetitions);
+std::vector<Repetition> measure_workload(Cluster& cluster, Workload& workload, int repetitions);
 
 }  // namespace nearfield::sim

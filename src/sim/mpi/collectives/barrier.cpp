@@ -4,9 +4,9 @@
 namespace nearfield::sim {
 namespace {
 
-CallSizes sizes(int, int, const Call&) { return {}; }
+CollectiveBufferSizes buffer_sizes(int, int, const Call&) { return {}; }
 
-Task<> run(Communicator& all, Call) {
+Task<> run_barrier(Communicator& all, Call) {
   const int ranks = all.size(), me = all.rank();
   for (int distance = 1; distance < ranks; distance *= 2)
     co_await all.sendrecv((me + distance) % ranks, Buffer(), (me - distance + ranks) % ranks, Buffer());
@@ -16,6 +16,6 @@ Task<> run(Communicator& all, Call) {
 
 extern const CollectiveSpec barrier_collective;
 const CollectiveSpec barrier_collective{
-    "barrier", "no rank continues before every rank has entered", "nothing", false, sizes, run};
+    "barrier", "no rank continues before every rank has entered", "nothing", false, buffer_sizes, run_barrier};
 
 }  // namespace nearfield::sim

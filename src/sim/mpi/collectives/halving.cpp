@@ -2,10 +2,10 @@
 
 namespace nearfield::sim {
 
-Task<> fold(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
+Task<> fold_idle_ranks(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
   const int me = all.rank();
   if (me >= 2 * folded.remainder) co_return;
-  if (folded.place(me) < 0) {
+  if (folded.place_of(me) < 0) {
     co_await all.send_now(me + 1, data);
     co_return;
   }
@@ -13,32 +13,32 @@ Task<> fold(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address sp
   co_await all.combine(data.address, spare, data.bytes());
 }
 
-Task<> unfold(Communicator& all, NonPowerOfTwoFold folded, Buffer data) {
+Task<> unfold_idle_ranks(Communicator& all, NonPowerOfTwoFold folded, Buffer data) {
   const int me = all.rank();
   if (me >= 2 * folded.remainder) co_return;
-  if (folded.place(me) < 0)
+  if (folded.place_of(me) < 0)
     co_await all.receive_now(me + 1, data);
   else
     co_await all.send_now(me - 1, data);
 }
 
-Halving::Halving(int place, std::vector<std::uint64_t> offsets, bool nearest_first)
+RecursiveHalving::RecursiveHalving(int place, std::vector<std::uint64_t> offsets, bool nearest_first)
     : place_(place), offsets_(std::move(offsets)) {
   const int places = static_cast<int>(offsets_.size()) - 1;
-  Window window{0, places};
+  BlockRange window{0, places};
   for (int half = places / 2, near = 1; half > 0; half /= 2, near *= 2) {
     const int bit = nearest_first ? near : half, middle = window.first + half;
-    const Window lower{window.first, middle}, upper{middle, window.end};
+    const BlockRange lower{window.first, middle}, upper{middle, window.end};
     const bool keeps_upper = (place & bit) != 0;
     steps_.push_back({bit, keeps_upper ? upper : lower, keeps_upper ? lower : upper});
     window = steps_.back().own_half;
   }
 }
 
-Task<> reduce_by_halving(Communicator& all, NonPowerOfTwoFold folded, const Halving& halving, Address data,
+Task<> reduce_by_halving(Communicator& all, NonPowerOfTwoFold folded, const RecursiveHalving& halving, Address data,
                          Address spare) {
-  for (int level = 0; level < halving.levels(); ++level) {
-    const int partner = folded.rank(halving.partner(level));
+  for (int level = 0; level < halving.step_count(); ++level) {
+    const int partner = folded.rank_at(halving.partner_place(level));
     const Buffer own_half = halving.own_half(level, data), arriving = halving.own_half(level, spare);
     co_await all.sendrecv(partner, halving.sent_half(level, data), partner, arriving);
     co_await all.combine(own_half.address, arriving.address, own_half.bytes());

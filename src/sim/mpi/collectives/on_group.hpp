@@ -11,7 +11,7 @@ class GroupCommunicator final : public RankCommunicator {
  public:
   // `world`: the members' ranks, of which this rank is number `me`. `scratch` provides temporary buffers. Both must
   // outlive the operation. `to`: context and tag of the messages. `async_task`: nullptr for a blocking operation.
-  GroupCommunicator(Rank& rank, const std::vector<int>& world, int me, const Pattern& to, Scratch& scratch,
+  GroupCommunicator(Rank& rank, const std::vector<int>& world, int me, const Pattern& to, ScratchPool& scratch,
                     AsyncProgressTask* async_task)
       : RankCommunicator(rank, to.tag),
         endpoint_(rank.endpoint()),
@@ -23,8 +23,10 @@ class GroupCommunicator final : public RankCommunicator {
 
   int rank() const override { return me_; }
   int size() const override { return static_cast<int>(world_.size()); }
-  Request send(int to, const Buffer& data) override { return endpoint_.send(with(to), data); }
-  Request receive(int from, const Buffer& buffer) override { return endpoint_.receive(with(from), buffer); }
+  Request send(int to, const Buffer& data) override { return endpoint_.send(pattern_for_member(to), data); }
+  Request receive(int from, const Buffer& buffer) override {
+    return endpoint_.receive(pattern_for_member(from), buffer);
+  }
   Task<> wait(std::span<const Request> requests) override {
     for (const Request request : requests) {
       if (async_task_)
@@ -33,7 +35,7 @@ class GroupCommunicator final : public RankCommunicator {
         co_await endpoint_.wait(request);
     }
   }
-  // Data that is already in place is not copied.
+  // Copies unless the data is already in place.
   Task<> copy(Address to, Address from, std::uint64_t bytes) override {
     return RankCommunicator::copy(to, from, to == from ? 0 : bytes);
   }
@@ -45,13 +47,15 @@ class GroupCommunicator final : public RankCommunicator {
   void release(Address buffer, std::uint64_t bytes) override { scratch_.release(buffer, bytes); }
 
  private:
-  Pattern with(int member) const { return {world_[static_cast<std::size_t>(member)], to_.tag, to_.context}; }
+  Pattern pattern_for_member(int member) const {
+    return {world_[static_cast<std::size_t>(member)], to_.tag, to_.context};
+  }
 
   Endpoint& endpoint_;
   const std::vector<int>& world_;
   int me_;
   Pattern to_;
-  Scratch& scratch_;
+  ScratchPool& scratch_;
   AsyncProgressTask* async_task_;
 };
 

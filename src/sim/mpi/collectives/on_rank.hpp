@@ -1,4 +1,5 @@
-// Collectives on a simulated rank. Reuse the object between runs, as the library reuses freed buffers.
+// Collectives over all ranks of the simulated cluster. To simulate an MPI library that reuses freed buffers, use the
+// same object in all runs.
 #pragma once
 
 #include "sim/mpi/collective.hpp"
@@ -8,7 +9,7 @@ namespace nearfield::sim {
 
 class RankCommunicator : public Communicator {
  public:
-  // The rank must outlive it. `tag`: of all messages; the program must not use it.
+  // The rank must outlive this object. `tag`: the tag of all messages, which the program must not use.
   RankCommunicator(Rank& rank, int tag)
       : rank_(rank), tag_(tag), scratch_([&rank](std::uint64_t bytes) { return rank.allocate(bytes); }) {}
 
@@ -26,7 +27,7 @@ class RankCommunicator : public Communicator {
  private:
   Rank& rank_;
   int tag_;
-  Scratch scratch_;
+  ScratchPool scratch_;
 };
 
 }  // namespace nearfield::sim

@@ -1,31 +1,32 @@
-// The sizes at which MPICH changes its algorithms, from R. Thakur, R. Rabenseifner, W. Gropp: Optimization of
-// Collective Communication Operations in MPICH, Int. J. High Performance Computing Applications 19:49-66, 2005, which
-// MPICH 1.2.7 follows; study S4, section 4.4, names those of bcast (12 KB, 512 KB) and alltoall (32 KB).
+// The sizes at which MPICH switches between algorithms of a collective, from R. Thakur, R. Rabenseifner, W. Gropp:
+// Optimization of Collective Communication Operations in MPICH, Int. J. High Performance Computing Applications
+// 19:49-66, 2005, which MPICH 1.2.7 follows; study S4, section 4.4, gives the thresholds of bcast (12 KB, 512 KB) and
+// alltoall (32 KB).
 #pragma once
 
 #include <cstdint>
 
 namespace nearfield::sim::thresholds {
 
-// These are sizes of the whole message.
+// Bcast: sizes of the whole message.
 inline constexpr std::uint64_t bcast_long_bytes = 12288;        // at least: scatter and allgather, not binomial
-inline constexpr int bcast_long_ranks = 8;                      // and at least as many ranks
+inline constexpr int bcast_long_ranks = 8;                      // and at least this many ranks
 inline constexpr std::uint64_t bcast_very_long_bytes = 524288;  // at least: the allgather is a ring
 
-// These are sizes of a rank's result.
+// Allgather: sizes of a rank's result.
 inline constexpr std::uint64_t allgather_long_bytes = 524288;  // below: recursive doubling, for powers of two
-inline constexpr std::uint64_t allgather_short_bytes = 81920;  // below: Bruck, for other numbers; otherwise a ring
+inline constexpr std::uint64_t allgather_short_bytes = 81920;  // below: Bruck, for other rank numbers; otherwise a ring
 
-// These are sizes of the vector.
+// Allreduce and reduce: sizes of the vector.
 inline constexpr std::uint64_t allreduce_short_bytes = 2048;  // up to this: recursive doubling; above: Rabenseifner
 inline constexpr std::uint64_t reduce_short_bytes = 2048;     // up to this: binomial; above: Rabenseifner
 
-// This is the size of a rank's contribution.
+// Reduce_scatter: size of a rank's contribution.
 inline constexpr std::uint64_t reduce_scatter_long_bytes = 524288;  // below: recursive halving; otherwise pairwise
 
-// These are sizes of the data from one rank to one other.
+// Alltoall: sizes of the data from one rank to one other rank.
 inline constexpr std::uint64_t alltoall_short_bytes = 256;     // up to this: Bruck
-inline constexpr int alltoall_short_ranks = 8;                 // for at least as many ranks
+inline constexpr int alltoall_short_ranks = 8;                 // and at least this many ranks
 inline constexpr std::uint64_t alltoall_medium_bytes = 32768;  // up to this: nonblocking to all; above: pairwise
 
 }  // namespace nearfield::sim::thresholds

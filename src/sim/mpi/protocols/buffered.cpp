@@ -6,6 +6,6 @@
 namespace nearfield::sim {
 
 const ProtocolSpec buffered_protocol{"buffered", "through internal buffers of any size, by cached accesses (T3E)",
-                                     false, make_variant<Protocol, Staged>};
+                                     false, make_variant<Protocol, StagedProtocol>};
 
 }  // namespace nearfield::sim

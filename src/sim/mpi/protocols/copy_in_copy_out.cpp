@@ -1,7 +1,7 @@
-// Within a node (S0, section II.D): through a ring in shared memory, of Messaging::ring_bytes per pair of ranks. The
-// sender announces the message; when it is matched, the sender's core copies the data into the ring, slot by slot, and
-// the receiver's core copies it out concurrently. A sender that finds the ring full resumes when a slot is free. All
-// copies and flags are accesses of the two cores. Left out: non-temporal stores.
+// Within a node (S0, section II.D): through a ring buffer in shared memory, of Messaging::ring_bytes per pair of ranks.
+// The sender announces the message; when it is matched, the sender's core copies the data into the ring, slot by slot,
+// and the receiver's core copies the data out concurrently. A sender that finds the ring full resumes when a slot is
+// free. All copies and flags are accesses of the two cores. Left out: non-temporal stores.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -13,42 +13,42 @@ namespace {
 
 constexpr std::size_t slots_per_ring = 4;
 
-struct Slot {
+struct RingSlot {
   Address data = 0, flag = 0;
   bool free = true;
-  ConfigClock free_at;  // if it has variants: the slot has been used
+  ConfigClock free_at;  // when the slot was freed last; without variants: the slot was never used
 };
 
-struct Ring {
-  std::vector<Slot> slots;
+struct SharedRing {
+  std::vector<RingSlot> slots;
   std::size_t next = 0;
   std::deque<Message*> blocked;  // messages that wait for a free slot
 };
 
-class CopyInCopyOut final : public Protocol {
+class CopyInCopyOutProtocol final : public Protocol {
  public:
-  explicit CopyInCopyOut(NodeState& node_state)
+  explicit CopyInCopyOutProtocol(NodeState& node_state)
       : slot_bytes_(std::max<std::uint64_t>(64, node_state.cluster.machine.messaging.ring_bytes / slots_per_ring)) {}
 
-  void start(Endpoint& sender, Message& message) override {
+  void start_send(Endpoint& sender, Message& message) override {
     sender.notify_peer(*message.to, sender.make_packet(message, PacketKind::arrived));
   }
 
-  Task<> matched(Endpoint& receiver, Message& message) override {
+  Task<> handle_match(Endpoint& receiver, Message& message) override {
     receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::clear_to_send));
     co_return;
   }
 
-  Task<> handle(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
-    return packet.kind == PacketKind::data ? copy_out(rank, message, packet) : copy_in(rank, message);
+  Task<> handle_packet(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
+    return packet.kind == PacketKind::data ? copy_out_of_ring(rank, message, packet) : copy_into_ring(rank, message);
   }
 
  private:
-  Task<> copy_in(Endpoint& sender, Message& message) {
-    Ring& ring = ring_of(message);
+  Task<> copy_into_ring(Endpoint& sender, Message& message) {
+    SharedRing& ring = ring_of(message);
     do {
       const std::size_t number = ring.next;
-      Slot& slot = ring.slots[number];
+      RingSlot& slot = ring.slots[number];
       if (!slot.free) {
         ring.blocked.push_back(&message);
         co_return;
@@ -68,21 +68,22 @@ class CopyInCopyOut final : public Protocol {
       sender.notify_peer(*message.to, packet, slot.flag);
       co_await sender.sync_with_engine();
     } while (message.sent_bytes < message.bytes);
-    sender.finish(message, message.send);
+    sender.complete_message(message, message.send);
   }
 
-  Task<> copy_out(Endpoint& receiver, Message& message, const ProtocolPacket& packet) {
-    Ring& ring = ring_of(message);
-    Slot& slot = ring.slots[packet.slot];
+  Task<> copy_out_of_ring(Endpoint& receiver, Message& message, const ProtocolPacket& packet) {
+    SharedRing& ring = ring_of(message);
+    RingSlot& slot = ring.slots[packet.slot];
     co_await receiver.copy(message.receive->buffer, packet.offset, Buffer(slot.data, slot_bytes_), 0, packet.bytes);
-    release(receiver, ring, slot);
+    release_slot(receiver, ring, slot);
     message.received_bytes += packet.bytes;
     if (message.received_bytes < message.bytes) co_return;
-    receiver.finish(message, message.receive);
+    receiver.complete_message(message, message.receive);
   }
 
-  // Notifies a blocked sender; others read the flag when they reach the slot.
-  static void release(Endpoint& receiver, Ring& ring, Slot& slot) {
+  // Frees a slot of the ring. If a sender is blocked, notifies it by a packet; otherwise sets the slot's flag, which
+  // the sender reads when it reuses the slot.
+  static void release_slot(Endpoint& receiver, SharedRing& ring, RingSlot& slot) {
     slot.free = true;
     if (!ring.blocked.empty()) {
       Message& waiting = *ring.blocked.front();
@@ -95,9 +96,9 @@ class CopyInCopyOut final : public Protocol {
     slot.free_at = receiver.now();
   }
 
-  Ring& ring_of(const Message& message) {
+  SharedRing& ring_of(const Message& message) {
     Endpoint& sender = *message.from;
-    Ring& ring = rings_[{sender.rank(), message.to->rank()}];
+    SharedRing& ring = rings_[{sender.rank(), message.to->rank()}];
     if (ring.slots.empty()) {
       constexpr std::uint64_t line = 256;  // each flag has a cache line of its own, at any line size
       const Address flags = sender.node().allocate(sender.core(), slots_per_ring * (line + slot_bytes_));
@@ -108,13 +109,13 @@ class CopyInCopyOut final : public Protocol {
   }
 
   std::uint64_t slot_bytes_;
-  std::map<std::pair<int, int>, Ring> rings_;  // by sender and receiver
+  std::map<std::pair<int, int>, SharedRing> rings_;  // by sender and receiver
 };
 
 }  // namespace
 
 extern const ProtocolSpec copy_in_copy_out_protocol;
 const ProtocolSpec copy_in_copy_out_protocol{"copy-in-copy-out", "through a ring in shared memory, both cores at once",
-                                             true, make_variant<Protocol, CopyInCopyOut>};
+                                             true, make_variant<Protocol, CopyInCopyOutProtocol>};
 
 }  // namespace nearfield::sim

@@ -1,7 +1,7 @@
 // Between nodes, up to the eager limit (S0, section II.D): through a bounce buffer of the sender and a pool of
-// preposted buffers of the receiver. Bounce buffers are reused last in, first out; the NIC takes the receiver's buffers
-// first in, first out, so these are used in turn. The pool grows when all its buffers hold unexpected messages. Left
-// out: credits, which would throttle the sender instead.
+// preposted buffers of the receiver. Bounce buffers are reused last in, first out. The receiver's buffers are used in
+// turn, since the NIC takes them first in, first out. The pool grows when all its buffers hold unexpected messages.
+// Left out: credits, which would throttle the sender instead.
 #include <deque>
 #include <unordered_map>
 
@@ -12,20 +12,20 @@ namespace {
 
 constexpr int pool_buffers = 16;  // per rank; as many as Open MPI allocates per peer for eager RDMA
 
-class Eager final : public Staged {
+class EagerProtocol final : public StagedProtocol {
  public:
-  explicit Eager(NodeState& node_state)
+  explicit EagerProtocol(NodeState& node_state)
       : buffer_bytes_(std::max<std::uint64_t>(1, node_state.cluster.machine.messaging.eager_bytes)) {}
 
  private:
   Address acquire_send_buffer(Endpoint& sender, std::uint64_t) override {
-    return sender.scratch().acquire(buffer_bytes_);
+    return sender.scratch_pool().acquire(buffer_bytes_);
   }
   void release_send_buffer(Endpoint& sender, Address buffer, std::uint64_t) override {
-    sender.scratch().release(buffer, buffer_bytes_);
+    sender.scratch_pool().release(buffer, buffer_bytes_);
   }
   Address acquire_receive_buffer(Endpoint& receiver, std::uint64_t) override {
-    auto& pool = pool_of(receiver);
+    auto& pool = buffer_pool_of(receiver);
     const std::uint64_t spacing = (buffer_bytes_ + line - 1) / line * line;
     if (pool.empty()) {
       const Address begin = receiver.node().allocate(receiver.core(), spacing * pool_buffers);
@@ -36,10 +36,10 @@ class Eager final : public Staged {
     return buffer;
   }
   void release_receive_buffer(Endpoint& receiver, Address buffer, std::uint64_t) override {
-    pool_of(receiver).push_back(buffer);
+    buffer_pool_of(receiver).push_back(buffer);
   }
 
-  std::deque<Address>& pool_of(Endpoint& receiver) { return pools_[receiver.rank()]; }
+  std::deque<Address>& buffer_pool_of(Endpoint& receiver) { return pools_[receiver.rank()]; }
 
   static constexpr std::uint64_t line = 256;  // buffers are line-aligned, at any line size
   std::uint64_t buffer_bytes_;
@@ -49,6 +49,6 @@ class Eager final : public Staged {
 }  // namespace
 
 const ProtocolSpec eager_protocol{"eager", "through internal buffers on both sides, without a handshake", false,
-                                  make_variant<Protocol, Eager>};
+                                  make_variant<Protocol, EagerProtocol>};
 
 }  // namespace nearfield::sim

@@ -1,7 +1,8 @@
-// Between nodes, above the eager limit (S0, section II.D): the sender sends an RTS. When it is matched, data goes from
-// user memory to user memory by RDMA, in pieces: the receiver registers a piece and sends a CTS, the sender registers
-// and sends it, so that registration overlaps with the transfer of the previous piece. Non-contiguous data is packed
-// first, and unpacked at the end. Left out: a registration cache, data in the RTS.
+// Between nodes, above the eager limit (S0, section II.D): the sender sends an RTS (ready to send). When it is matched,
+// data goes from user memory to user memory by RDMA, in pieces: the receiver registers a piece of its buffer and sends
+// a CTS (clear to send), and the sender registers and sends its piece, so that registration overlaps with the transfer
+// of the previous piece. Non-contiguous data is packed first, and unpacked at the end. Left out: a registration cache,
+// data in the RTS.
 #include <algorithm>
 
 #include "sim/mpi/endpoint.hpp"
@@ -11,22 +12,22 @@ namespace {
 
 constexpr std::uint64_t piece_bytes = 256 * 1024;  // min_rdma_pipeline_size of Open MPI's openib
 
-class Rendezvous final : public Protocol {
+class RendezvousProtocol final : public Protocol {
  public:
-  void start(Endpoint& sender, Message& message) override {
-    message.data.address = sender.pack_buffer(message);
-    NicTransfer rts = sender.transfer(message);
+  void start_send(Endpoint& sender, Message& message) override {
+    message.data.address = sender.acquire_pack_buffer(message);
+    NicTransfer rts = sender.post_command(message);
     rts.arrival = PacketKind::arrived;
     sender.node_state().transfers.send(rts);
   }
 
-  Task<> matched(Endpoint& receiver, Message& message) override {
-    message.staged_in = receiver.landing_buffer(*message.receive, message.bytes);
+  Task<> handle_match(Endpoint& receiver, Message& message) override {
+    message.staged_in = receiver.acquire_landing_buffer(*message.receive, message.bytes);
     std::uint64_t offset = 0;
     do {
       const std::uint64_t piece = std::min(piece_bytes, message.bytes - offset);
       register_pages(receiver, message.staged_in + offset, piece);
-      NicTransfer cts = receiver.transfer(message);
+      NicTransfer cts = receiver.post_command(message);
       cts.arrival = PacketKind::clear_to_send;
       cts.part_offset = offset;
       cts.part_bytes = piece;
@@ -37,22 +38,22 @@ class Rendezvous final : public Protocol {
     } while (offset < message.bytes);
   }
 
-  Task<> handle(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
+  Task<> handle_packet(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
     if (packet.kind == PacketKind::clear_to_send) {
       send_piece(rank, message, packet);
     } else if (packet.kind == PacketKind::sent) {
       rank.release_pack_buffer(message);
-      rank.finish(message, message.send);
+      rank.complete_message(message, message.send);
     } else {
-      co_await rank.unpack(*message.receive, message.bytes);
-      rank.finish(message, message.receive);
+      co_await rank.unpack_landing_buffer(*message.receive, message.bytes);
+      rank.complete_message(message, message.receive);
     }
   }
 
  private:
   static void send_piece(Endpoint& sender, Message& message, const ProtocolPacket& packet) {
     register_pages(sender, message.data.address + packet.offset, packet.bytes);
-    NicTransfer piece = sender.transfer(message);
+    NicTransfer piece = sender.post_command(message);
     piece.source = message.data.address + packet.offset;
     piece.bytes = packet.bytes;
     piece.target = packet.target;
@@ -67,13 +68,13 @@ class Rendezvous final : public Protocol {
     if (bytes == 0) return;
     const std::uint64_t page = rank.node().page_bytes();
     const std::uint64_t pages = (address + bytes - 1) / page - address / page + 1;
-    rank.advance(ps_from_ns(static_cast<double>(pages) * rank.messaging().register_ns));
+    rank.advance_clock(ps_from_ns(static_cast<double>(pages) * rank.messaging().register_ns));
   }
 };
 
 }  // namespace
 
 const ProtocolSpec rendezvous_protocol{"rendezvous", "RTS and CTS, then RDMA from user memory to user memory", false,
-                                       make_variant<Protocol, Rendezvous>};
+                                       make_variant<Protocol, RendezvousProtocol>};
 
 }  // namespace nearfield::sim

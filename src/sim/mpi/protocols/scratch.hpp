@@ -12,22 +12,22 @@
 
 namespace nearfield::sim {
 
-class Scratch {
+class ScratchPool {
  public:
   // `allocate` provides new buffers.
-  explicit Scratch(std::function<Address(std::uint64_t bytes)> allocate) : allocate_(std::move(allocate)) {}
+  explicit ScratchPool(std::function<Address(std::uint64_t bytes)> allocate) : allocate_(std::move(allocate)) {}
 
   Address acquire(std::uint64_t bytes) {
-    auto& free = of(bytes);
+    auto& free = free_list_of(bytes);
     if (free.empty()) return allocate_(std::bit_ceil(bytes));
     const Address buffer = free.back();
     free.pop_back();
     return buffer;
   }
-  void release(Address buffer, std::uint64_t bytes) { of(bytes).push_back(buffer); }
+  void release(Address buffer, std::uint64_t bytes) { free_list_of(bytes).push_back(buffer); }
 
  private:
-  std::vector<Address>& of(std::uint64_t bytes) {
+  std::vector<Address>& free_list_of(std::uint64_t bytes) {
     return free_[static_cast<std::size_t>(std::bit_width(std::bit_ceil(bytes)))];
   }
 

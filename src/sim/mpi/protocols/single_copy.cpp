@@ -1,6 +1,6 @@
 // Within a node, by the kernel (S0: KNEM): the sender announces the address of its data. When the message is matched,
-// the receiver's core enters the kernel, copies from the sender's buffer into its own, and notifies the sender. For each
-// page of the sender's buffer, which the kernel looks up and pins, it takes Messaging::copy_page_ns more.
+// the receiver's core enters the kernel, copies from the sender's buffer into its own, and notifies the sender. Each
+// page of the sender's buffer, which the kernel looks up and pins, takes Messaging::copy_page_ns more.
 #include "sim/mpi/endpoint.hpp"
 
 namespace nearfield::sim {
@@ -16,26 +16,26 @@ std::uint64_t count_pages(const Buffer& buffer, std::uint64_t page_bytes) {
   return pages;
 }
 
-class SingleCopy final : public Protocol {
+class SingleCopyProtocol final : public Protocol {
  public:
-  void start(Endpoint& sender, Message& message) override {
+  void start_send(Endpoint& sender, Message& message) override {
     sender.notify_peer(*message.to, sender.make_packet(message, PacketKind::arrived));
   }
 
-  Task<> matched(Endpoint& receiver, Message& message) override {
+  Task<> handle_match(Endpoint& receiver, Message& message) override {
     const auto& costs = receiver.messaging();
-    receiver.advance(ps_from_ns(costs.system_call_ns));
+    receiver.advance_clock(ps_from_ns(costs.system_call_ns));
     if (costs.copy_page_ns > 0) {
       const auto pages = count_pages(message.data, receiver.node().page_bytes());
-      receiver.advance(ps_from_ns(static_cast<double>(pages) * costs.copy_page_ns));
+      receiver.advance_clock(ps_from_ns(static_cast<double>(pages) * costs.copy_page_ns));
     }
     co_await receiver.copy(message.receive->buffer, 0, message.data, 0, message.bytes);
     receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::taken));
-    receiver.finish(message, message.receive);
+    receiver.complete_message(message, message.receive);
   }
 
-  Task<> handle(Endpoint& sender, Message& message, const ProtocolPacket&) override {
-    sender.finish(message, message.send);
+  Task<> handle_packet(Endpoint& sender, Message& message, const ProtocolPacket&) override {
+    sender.complete_message(message, message.send);
     co_return;
   }
 };
@@ -44,6 +44,6 @@ class SingleCopy final : public Protocol {
 
 extern const ProtocolSpec single_copy_protocol;
 const ProtocolSpec single_copy_protocol{"single-copy", "the receiver's core copies from the sender's memory", true,
-                                        make_variant<Protocol, SingleCopy>};
+                                        make_variant<Protocol, SingleCopyProtocol>};
 
 }  // namespace nearfield::sim

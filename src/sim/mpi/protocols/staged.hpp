@@ -1,56 +1,59 @@
-// The common part of eager and buffered: the sender's core copies into an internal buffer, from which the NIC transfers
-// it into an internal buffer of the receiver, whose core copies it out when the message is matched. The send completes
-// when its command has been posted to the NIC.
+// The common part of the protocols eager and buffered: the sender's core copies the message into an internal buffer,
+// from which the NIC transfers it into an internal buffer of the receiver. The receiver's core copies the message out
+// when it is matched. The send completes when its command has been posted to the NIC.
 #pragma once
 
 #include "sim/mpi/endpoint.hpp"
 
 namespace nearfield::sim {
 
-class Staged : public Protocol {
+class StagedProtocol : public Protocol {
  public:
-  void start(Endpoint& sender, Message& message) override {
+  void start_send(Endpoint& sender, Message& message) override {
     if (message.bytes > 0) {
       message.staged_out = acquire_send_buffer(sender, message.bytes);
       sender.copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
     }
-    NicTransfer transfer = sender.transfer(message);
+    NicTransfer transfer = sender.post_command(message);
     transfer.source = message.staged_out;
     transfer.bytes = message.bytes;
     transfer.placed = true;
     transfer.arrival = PacketKind::arrived;
     sender.node_state().transfers.send(transfer);
-    sender.complete(message.send);
+    sender.complete_request(message.send);
   }
 
-  void left(NicTransfer& transfer) override {
+  void handle_payload_read(NicTransfer& transfer) override {
     Message& message = *transfer.message;
     if (message.bytes > 0) release_send_buffer(*message.from, message.staged_out, message.bytes);
-    message.from->node_state().drop(message);
+    message.from->node_state().drop_reference(message);
   }
 
-  std::optional<Landing> place(Endpoint& receiver, Message& message, NicTransfer& transfer) override {
+  std::optional<PayloadTarget> choose_payload_target(Endpoint& receiver, Message& message,
+                                                     NicTransfer& transfer) override {
     if (message.bytes > 0) message.staged_in = acquire_receive_buffer(receiver, message.bytes);
-    return Landing{message.staged_in, transfer.first};
+    return PayloadTarget{message.staged_in, transfer.first};
   }
 
-  Task<> matched(Endpoint& receiver, Message& message) override {
+  Task<> handle_match(Endpoint& receiver, Message& message) override {
     co_await receiver.copy(message.receive->buffer, 0, Buffer(message.staged_in, message.bytes), 0, message.bytes);
     if (message.bytes > 0) release_receive_buffer(receiver, message.staged_in, message.bytes);
-    receiver.finish(message, message.receive);
+    receiver.complete_message(message, message.receive);
   }
 
  private:
-  // Provide buffers for a message of `bytes`; by default, of its size.
-  virtual Address acquire_send_buffer(Endpoint& sender, std::uint64_t bytes) { return sender.scratch().acquire(bytes); }
+  // Acquire and release the internal buffers for a message of `bytes`; by default, of the same size.
+  virtual Address acquire_send_buffer(Endpoint& sender, std::uint64_t bytes) {
+    return sender.scratch_pool().acquire(bytes);
+  }
   virtual void release_send_buffer(Endpoint& sender, Address buffer, std::uint64_t bytes) {
-    sender.scratch().release(buffer, bytes);
+    sender.scratch_pool().release(buffer, bytes);
   }
   virtual Address acquire_receive_buffer(Endpoint& receiver, std::uint64_t bytes) {
-    return receiver.scratch().acquire(bytes);
+    return receiver.scratch_pool().acquire(bytes);
   }
   virtual void release_receive_buffer(Endpoint& receiver, Address buffer, std::uint64_t bytes) {
-    receiver.scratch().release(buffer, bytes);
+    receiver.scratch_pool().release(buffer, bytes);
   }
 };
 

@@ -1,7 +1,7 @@
 // S3's synchronous mode of the T3E: when the message is matched, data goes from memory to memory through E-registers,
-// bypassing the caches, element by element if it is strided. The sender's core loads a block of registers and sends it;
-// the block is stored at the receiver. Simplified: the receiver's core stores it, which waits anyway; on a T3E memory
-// is written without the core.
+// bypassing the caches, element by element if the data is strided. The sender's core loads a block of registers and
+// sends it; the block is stored at the receiver. Simplified: the receiver's core, which waits anyway, stores the block;
+// on a T3E the memory is written without the core.
 #include <algorithm>
 
 #include "sim/mpi/endpoint.hpp"
@@ -11,22 +11,24 @@ namespace {
 
 constexpr std::uint64_t block_bytes = 512 * 8;  // S3, section 3: 512 E-registers for users
 
-class Synchronous final : public Protocol {
+class SynchronousProtocol final : public Protocol {
  public:
-  void start(Endpoint& sender, Message& message) override { control(sender, message, PacketKind::arrived); }
+  void start_send(Endpoint& sender, Message& message) override {
+    send_control_message(sender, message, PacketKind::arrived);
+  }
 
-  Task<> matched(Endpoint& receiver, Message& message) override {
-    control(receiver, message, PacketKind::clear_to_send);
+  Task<> handle_match(Endpoint& receiver, Message& message) override {
+    send_control_message(receiver, message, PacketKind::clear_to_send);
     co_return;
   }
 
-  // The sender's side is done when its last block has departed.
-  void left(NicTransfer& transfer) override {
+  // Drops the sender's reference to the message when the last block has departed.
+  void handle_payload_read(NicTransfer& transfer) override {
     if (transfer.arrival == PacketKind::data && transfer.part_offset + transfer.part_bytes == transfer.message->bytes)
-      transfer.from->node_state().drop(*transfer.message);
+      transfer.from->node_state().drop_reference(*transfer.message);
   }
 
-  Task<> handle(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
+  Task<> handle_packet(Endpoint& rank, Message& message, const ProtocolPacket& packet) override {
     if (packet.kind == PacketKind::clear_to_send)
       co_await send_blocks(rank, message);
     else
@@ -34,8 +36,8 @@ class Synchronous final : public Protocol {
   }
 
  private:
-  static void control(Endpoint& from, Message& message, PacketKind kind) {
-    NicTransfer transfer = from.transfer(message);
+  static void send_control_message(Endpoint& from, Message& message, PacketKind kind) {
+    NicTransfer transfer = from.post_command(message);
     transfer.arrival = kind;
     from.node_state().transfers.send(transfer);
   }
@@ -56,7 +58,7 @@ class Synchronous final : public Protocol {
       sender.node_state().transfers.send(block);
       co_await sender.sync_with_engine();
     } while (message.sent_bytes < message.bytes);
-    sender.complete(message.send);
+    sender.complete_request(message.send);
   }
 
   static void store_block(Endpoint& receiver, Message& message, const ProtocolPacket& packet) {
@@ -65,13 +67,13 @@ class Synchronous final : public Protocol {
     message.received_bytes += packet.bytes;
     if (message.received_bytes < message.bytes) return;
     receiver.node().drain(receiver.core());
-    receiver.finish(message, message.receive);
+    receiver.complete_message(message, message.receive);
   }
 };
 
 }  // namespace
 
 const ProtocolSpec synchronous_protocol{"synchronous", "memory to memory past the caches, when both are there (T3E)",
-                                        false, make_variant<Protocol, Synchronous>};
+                                        false, make_variant<Protocol, SynchronousProtocol>};
 
 }  // namespace nearfield::sim

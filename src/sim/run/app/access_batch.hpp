@@ -3,7 +3,7 @@
 //   AccessBatch batch(rank);
 //   for (...) {
 //     batch.load(address, count, stride_bytes, bytes);
-//     if (batch.full()) co_await batch.flush();
+//     if (batch.is_full()) co_await batch.flush();
 //   }
 //   co_await batch.flush();
 #pragma once
@@ -21,38 +21,40 @@ class AccessBatch {
   explicit AccessBatch(Rank& rank) : rank_(rank) {}
 
   void load(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
-    add({Access::load, bytes, address, count, stride_bytes});
+    add_sweep({Access::load, bytes, address, count, stride_bytes});
   }
   void store(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
-    add({Access::store, bytes, address, count, stride_bytes});
+    add_sweep({Access::store, bytes, address, count, stride_bytes});
   }
   // Load or store one word.
   void load(Address address) { load(address, 1, 0, 8); }
   void store(Address address) { store(address, 1, 0, 8); }
-  // Load addresses (indices), and one word at such an address.
-  void index(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
-    add({Access::index, bytes, address, count, stride_bytes});
+  // load_indices() loads an array of indices, gather_word() loads one word at an address that an index determines.
+  void load_indices(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
+    add_sweep({Access::index, bytes, address, count, stride_bytes});
   }
-  void gather(Address address) { add({Access::gather, 8, address, 1, 0}); }
+  void gather_word(Address address) { add_sweep({Access::gather, 8, address, 1, 0}); }
 
-  // Add arithmetic to each of the last accesses: a chain of dependent instructions, or independent ones. It overlaps
-  // with the issue of `accesses` accesses; the remaining time is added.
-  void chain(double flops, double accesses) { add_work(flops * rank_.core().flop_latency_cycles, accesses); }
-  void flops(double flops, double accesses) {
-    if (const double rate = rank_.core().flops_per_cycle; rate > 0) add_work(flops / rate, accesses);
+  // Add arithmetic to each access of the last call: a chain of dependent floating-point instructions, or independent
+  // ones. The arithmetic overlaps with the issue of `accesses` accesses; only the rest takes time.
+  void add_dependent_flops(double flops, double accesses) {
+    add_cycles(flops * rank_.core().flop_latency_cycles, accesses);
+  }
+  void add_independent_flops(double flops, double accesses) {
+    if (const double rate = rank_.core().flops_per_cycle; rate > 0) add_cycles(flops / rate, accesses);
   }
 
-  bool full() const { return sweeps_.size() >= 256; }
+  bool is_full() const { return sweeps_.size() >= 256; }
   Task<> flush() {
     co_await rank_.sweep(sweeps_);
     sweeps_.clear();
   }
 
  private:
-  void add(const Sweep& sweep) {
+  void add_sweep(const Sweep& sweep) {
     if (sweep.count > 0) sweeps_.push_back(sweep);
   }
-  void add_work(double cycles, double accesses) {
+  void add_cycles(double cycles, double accesses) {
     if (!sweeps_.empty())
       sweeps_.back().work_cycles = std::max(0.0, cycles - accesses * rank_.core().cycles_per_access);
   }

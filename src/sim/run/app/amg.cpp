@@ -1,10 +1,10 @@
-// AMG of the Sequoia benchmarks (S4, section 3): the solve phase of its default problem, conjugate gradients
-// preconditioned by algebraic multigrid. The operators of all levels, the number of iterations and the communication
-// pattern come from a real setup (multigrid.hpp), which is not simulated, as in S4. Every product, relaxation and
-// vector operation makes the accesses of hypre's loops, every exchange its Irecv, Isend and Waitall, every dot product
-// an allreduce of 8 bytes. The arithmetic is a multiply-add for each element of a sparse row or of a dot product, which
-// depends on the previous sum, as in hypre's loops. Left out: the setup phase's accesses and messages, divisions, loop
-// overhead beyond the cost of an access.
+// AMG of the Sequoia benchmarks (S4, section 3): the solve phase of the benchmark's default problem, conjugate
+// gradients preconditioned by algebraic multigrid. The operators of all levels, the number of iterations and the
+// communication pattern come from a real setup (multigrid.hpp), which is not simulated, as in S4. Every product,
+// relaxation and vector operation makes the accesses of hypre's loops, every exchange makes hypre's calls of Irecv,
+// Isend and Waitall, and every dot product makes an allreduce of 8 bytes. The arithmetic is a multiply-add for each
+// element of a sparse row or of a dot product, which depends on the previous sum, as in hypre's loops. Left out: the
+// setup phase's accesses and messages, divisions, loop overhead beyond the cost of an access.
 #include <cmath>
 #include <stdexcept>
 
@@ -17,94 +17,95 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t word = 8, smallest = 48 * word;  // one rank's unknowns without refinement
+constexpr std::uint64_t word = 8, smallest = 48 * word;  // bytes of one rank's unknowns without refinement
 constexpr int tag = 1 << 20;
 
 // One rank's part of a level.
-struct Grid {
+struct GridLevel {
   std::uint64_t rows = 0;
   RankMatrix matrix, interpolation;
   Address u = 0, f = 0, residual = 0, weights = 0;
-  std::uint64_t bytes() const { return rows * word; }
+  std::uint64_t vector_bytes() const { return rows * word; }
 };
 
-struct Part {
-  std::vector<Grid> grids;
+struct RankPart {
+  std::vector<GridLevel> grids;
   std::unique_ptr<RankCommunicator> all;
   Address x = 0, r = 0, p = 0, s = 0;
   Address sum = 0, total = 0;  // arguments of the allreduce
 };
 
-class Solve {
+class PcgSolve {
  public:
-  Solve(Rank& rank, Part& part, int iterations) : rank_(rank), part_(part), iterations_(iterations) {}
+  PcgSolve(Rank& rank, RankPart& part, int iterations) : rank_(rank), part_(part), iterations_(iterations) {}
 
   // Follows hypre's pcg.c: the initial residual, then iterations.
-  Task<> run() {
-    Grid& finest = part_.grids.front();
+  Task<> run_pcg() {
+    GridLevel& finest = part_.grids.front();
     co_await multiply(rank_, finest.matrix, part_.x, part_.r, true);
     co_await precondition(part_.p);
-    co_await dot(part_.r, part_.p);
-    co_await dot(part_.r, part_.r);
+    co_await dot_product(part_.r, part_.p);
+    co_await dot_product(part_.r, part_.r);
     for (int i = 0; i < iterations_; ++i) {
       co_await multiply(rank_, finest.matrix, part_.p, part_.s, false);
-      co_await dot(part_.s, part_.p);
+      co_await dot_product(part_.s, part_.p);
       co_await axpy(part_.p, part_.x);
       co_await axpy(part_.s, part_.r);
       co_await precondition(part_.s);
-      co_await dot(part_.r, part_.s);
-      co_await dot(part_.r, part_.r);
+      co_await dot_product(part_.r, part_.s);
+      co_await dot_product(part_.r, part_.r);
       co_await axpy(part_.s, part_.p);
     }
   }
 
  private:
-  // Does one V-cycle from zero for the residual r, and copies the result.
+  // Applies the preconditioner: solves for the residual r by one V-cycle with the initial guess 0, and copies the
+  // result to `into`.
   Task<> precondition(Address into) {
-    Grid& finest = part_.grids.front();
-    co_await rank_.copy(finest.f, part_.r, finest.bytes());
-    co_await rank_.write(finest.u, finest.bytes());
-    co_await cycle(0);
-    co_await rank_.copy(into, finest.u, finest.bytes());
+    GridLevel& finest = part_.grids.front();
+    co_await rank_.copy(finest.f, part_.r, finest.vector_bytes());
+    co_await rank_.write(finest.u, finest.vector_bytes());
+    co_await run_v_cycle(0);
+    co_await rank_.copy(into, finest.u, finest.vector_bytes());
   }
 
-  Task<> cycle(std::size_t level) {
-    Grid& current = part_.grids[level];
-    co_await relax(current);
+  Task<> run_v_cycle(std::size_t level) {
+    GridLevel& current = part_.grids[level];
+    co_await relax_level(current);
     if (level + 1 == part_.grids.size()) co_return;
-    Grid& next = part_.grids[level + 1];
-    co_await rank_.copy(current.residual, current.f, current.bytes());
+    GridLevel& next = part_.grids[level + 1];
+    co_await rank_.copy(current.residual, current.f, current.vector_bytes());
     co_await multiply(rank_, current.matrix, current.u, current.residual, true);
     co_await multiply_transposed(rank_, current.interpolation, current.residual, next.f, next.rows);
-    co_await rank_.write(next.u, next.bytes());
-    co_await cycle(level + 1);
+    co_await rank_.write(next.u, next.vector_bytes());
+    co_await run_v_cycle(level + 1);
     co_await multiply(rank_, current.interpolation, next.u, current.u, true);
-    co_await relax(current);
+    co_await relax_level(current);
   }
 
-  // Does a symmetric Gauss-Seidel sweep over the rank's own rows, with the previous values of other ranks.
-  Task<> relax(const Grid& grid) {
-    co_await exchange(rank_, grid.matrix, grid.u);
+  // Does a symmetric Gauss-Seidel sweep over the rank's own rows, with the previous values of other ranks' unknowns.
+  Task<> relax_level(const GridLevel& grid) {
+    co_await exchange_unknowns(rank_, grid.matrix, grid.u);
     AccessBatch batch(rank_);
     for (std::uint64_t i = 0; i < 2 * grid.rows; ++i) {
       const std::uint64_t row = i < grid.rows ? i : 2 * grid.rows - 1 - i;
       batch.load(grid.f + row * word);
       batch.load(grid.weights + row * word);
-      read_row(batch, grid.matrix.own, row, grid.u, true);
-      read_row(batch, grid.matrix.others, row, grid.matrix.in, true);
+      access_row(batch, grid.matrix.own, row, grid.u, true);
+      access_row(batch, grid.matrix.others, row, grid.matrix.in, true);
       batch.store(grid.u + row * word);
-      if (batch.full()) co_await batch.flush();
+      if (batch.is_full()) co_await batch.flush();
     }
     co_await batch.flush();
   }
 
-  Task<> dot(Address a, Address b) {
+  Task<> dot_product(Address a, Address b) {
     AccessBatch batch(rank_);
-    for (std::uint64_t at = 0; at < part_.grids.front().bytes(); at += word) {
+    for (std::uint64_t at = 0; at < part_.grids.front().vector_bytes(); at += word) {
       batch.load(a + at);
       batch.load(b + at);
-      batch.chain(1, 2);
-      if (batch.full()) co_await batch.flush();
+      batch.add_dependent_flops(1, 2);
+      if (batch.is_full()) co_await batch.flush();
     }
     co_await batch.flush();
     co_await rank_.write(part_.sum, word);
@@ -112,10 +113,10 @@ class Solve {
     co_await rank_.read(part_.total, word);
   }
 
-  Task<> axpy(Address from, Address into) { return rank_.combine(into, from, part_.grids.front().bytes()); }
+  Task<> axpy(Address from, Address into) { return rank_.combine(into, from, part_.grids.front().vector_bytes()); }
 
   Rank& rank_;
-  Part& part_;
+  RankPart& part_;
   int iterations_;
 };
 
@@ -123,15 +124,16 @@ class Amg final : public Workload {
  public:
   Amg(int ranks, int refinement) : parts_(static_cast<std::size_t>(ranks)) {
     auto problem = multigrid::amg_problem(ranks, refinement);
-    const auto levels = multigrid::hierarchy(std::move(problem.matrix), std::move(problem.first));
-    iterations_ = multigrid::iterations(levels);
+    const auto levels = multigrid::build_hierarchy(std::move(problem.matrix), std::move(problem.first));
+    iterations_ = multigrid::count_pcg_iterations(levels);
     for (std::size_t l = 0; l < levels.size(); ++l) {
-      auto matrices = cut(levels[l].matrix, levels[l].first, levels[l].first);
+      auto matrices = partition_by_rows(levels[l].matrix, levels[l].first, levels[l].first);
       std::vector<RankMatrix> down(parts_.size());
-      if (l + 1 < levels.size()) down = cut(levels[l].interpolation, levels[l].first, levels[l + 1].first);
+      if (l + 1 < levels.size())
+        down = partition_by_rows(levels[l].interpolation, levels[l].first, levels[l + 1].first);
       for (std::size_t r = 0; r < parts_.size(); ++r) {
-        Grid grid;
-        grid.rows = matrices[r].own.rows();
+        GridLevel grid;
+        grid.rows = matrices[r].own.row_count();
         grid.matrix = std::move(matrices[r]);
         grid.interpolation = std::move(down[r]);
         parts_[r].grids.push_back(std::move(grid));
@@ -140,33 +142,33 @@ class Amg final : public Workload {
   }
 
   Task<> set_up(Rank& rank) override {
-    Part& part = of(rank);
+    RankPart& part = part_of_rank(rank);
     part.all = std::make_unique<RankCommunicator>(rank, tag);
-    Heap heap(rank);
-    for (Grid& grid : part.grids) {
-      co_await place(heap, grid.matrix);
-      if (&grid != &part.grids.back()) co_await place(heap, grid.interpolation);
+    RankHeap heap(rank);
+    for (GridLevel& grid : part.grids) {
+      co_await allocate_matrix(heap, grid.matrix);
+      if (&grid != &part.grids.back()) co_await allocate_matrix(heap, grid.interpolation);
       for (Address* vector : {&grid.u, &grid.f, &grid.residual, &grid.weights})
-        co_await heap.allocate(*vector, grid.bytes());
+        co_await heap.allocate(*vector, grid.vector_bytes());
     }
     for (Address* vector : {&part.x, &part.r, &part.p, &part.s})
-      co_await heap.allocate(*vector, part.grids.front().bytes());
+      co_await heap.allocate(*vector, part.grids.front().vector_bytes());
     for (Address* number : {&part.sum, &part.total}) co_await heap.allocate(*number, word);
   }
 
   Task<> run(Rank& rank) override {
-    Solve solve(rank, of(rank), iterations_);
-    co_await solve.run();
+    PcgSolve solve(rank, part_of_rank(rank), iterations_);
+    co_await solve.run_pcg();
   }
 
  private:
-  Part& of(const Rank& rank) { return parts_[static_cast<std::size_t>(rank.rank())]; }
+  RankPart& part_of_rank(const Rank& rank) { return parts_[static_cast<std::size_t>(rank.rank())]; }
 
   int iterations_ = 0;
-  std::vector<Part> parts_;
+  std::vector<RankPart> parts_;
 };
 
-std::unique_ptr<Workload> make(int ranks, std::uint64_t bytes) {
+std::unique_ptr<Workload> make_amg(int ranks, std::uint64_t bytes) {
   const auto refinement = static_cast<int>(std::lround(std::cbrt(static_cast<double>(bytes) / smallest)));
   const auto cube = static_cast<std::uint64_t>(refinement) * static_cast<std::uint64_t>(refinement * refinement);
   if (refinement < 1 || cube * smallest != bytes)
@@ -183,6 +185,6 @@ const ApplicationSpec amg_application{"amg",
                                       "the AMG benchmark: its default problem solved by multigrid and PCG",
                                       "one rank's unknowns, 8 bytes each",
                                       {384},
-                                      make};
+                                      make_amg};
 
 }  // namespace nearfield::sim

@@ -5,12 +5,13 @@
 
 namespace nearfield::sim::multigrid {
 
-struct Problem {
+struct AmgProblem {
   Matrix matrix;
   std::vector<int> first;  // first row of each rank, and the end
 };
 
-// Each rank has 48 * refinement^3 unknowns. Throws std::invalid_argument unless ranks are a multiple of 8.
-Problem amg_problem(int ranks, int refinement);
+// Builds the problem for `ranks` ranks with 48 * refinement^3 unknowns each. Throws std::invalid_argument unless
+// `ranks` is a multiple of 8.
+AmgProblem amg_problem(int ranks, int refinement);
 
 }  // namespace nearfield::sim::multigrid

@@ -1,6 +1,7 @@
 // Applications as programs over ranks: the accesses, messages and collectives of a real code at a real size, without
-// the values that it computes. Each exports one ApplicationSpec. All data that determines a rank's behaviour (a matrix,
-// the number of iterations of a solver) is computed on the host beforehand, so that it does not depend on time.
+// the values that the code computes. Each application exports one ApplicationSpec. All data that determines a rank's
+// behaviour (a matrix, the number of iterations of a solver) is computed on the host beforehand, so that the behaviour
+// does not depend on simulated time.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@ struct ApplicationSpec {
   const char* summary;
   const char* bytes_are;
   std::vector<std::uint64_t> usual_bytes;
-  // Throws std::invalid_argument if it cannot be partitioned over `ranks` ranks.
+  // Throws std::invalid_argument if the problem cannot be partitioned over `ranks` ranks.
   std::unique_ptr<Workload> (*make)(int ranks, std::uint64_t bytes);
 };
 

@@ -11,12 +11,12 @@ namespace {
 constexpr int tag = 77;
 constexpr unsigned word = 8, index = 4;  // bytes of a double and of an int
 
-int owner(const std::vector<int>& first, int unknown) {
+int owner_of_unknown(const std::vector<int>& first, int unknown) {
   return static_cast<int>(std::upper_bound(first.begin(), first.end(), unknown) - first.begin()) - 1;
 }
 
-// Returns the rows of one rank; columns of others have global numbers.
-RankMatrix rows_of(const multigrid::Matrix& matrix, int begin, int end, int own_begin, int own_end) {
+// Returns the rows of one rank. Columns of other ranks' unknowns keep their global numbers.
+RankMatrix rows_of_rank(const multigrid::Matrix& matrix, int begin, int end, int own_begin, int own_end) {
   RankMatrix mine;
   mine.own.begin = mine.others.begin = {0};
   for (int i = begin; i < end; ++i) {
@@ -32,21 +32,21 @@ RankMatrix rows_of(const multigrid::Matrix& matrix, int begin, int end, int own_
   return mine;
 }
 
-void append(std::vector<Package>& packages, int rank, std::uint64_t offset) {
+void append_entry(std::vector<PeerEntries>& packages, int rank, std::uint64_t offset) {
   if (packages.empty() || packages.back().rank != rank) packages.push_back({rank, offset, 0});
   ++packages.back().count;
 }
 
-// Determines which ranks send which entries to rank `me`: every entry once, in the order of their numbers.
-void connect(std::vector<RankMatrix>& ranks, int me, const std::vector<int>& first) {
+// Determines which ranks send which entries of a vector to rank `me`: every entry once, in the order of their numbers.
+void connect_rank(std::vector<RankMatrix>& ranks, int me, const std::vector<int>& first) {
   RankMatrix& mine = ranks[me];
   std::map<int, int> place;
   for (const int column : mine.others.column) place[column] = 0;
   for (auto& [column, at] : place) {
-    const int from = owner(first, column);
+    const int from = owner_of_unknown(first, column);
     RankMatrix& sender = ranks[from];
-    append(mine.receives, from, mine.received);
-    append(sender.sends, me, sender.gathered.size());
+    append_entry(mine.receives, from, mine.received);
+    append_entry(sender.sends, me, sender.gathered.size());
     sender.gathered.push_back(column - first[from]);
     at = static_cast<int>(mine.received++);
   }
@@ -55,35 +55,36 @@ void connect(std::vector<RankMatrix>& ranks, int me, const std::vector<int>& fir
 
 // ---- accesses
 
-Task<> product(Rank& rank, const LocalMatrix& a, Address x, Address y, bool adds) {
+Task<> multiply_local(Rank& rank, const LocalMatrix& a, Address x, Address y, bool adds) {
   AccessBatch batch(rank);
-  for (std::uint64_t row = 0; row < a.rows(); ++row) {
-    read_row(batch, a, row, x, true);
+  for (std::uint64_t row = 0; row < a.row_count(); ++row) {
+    access_row(batch, a, row, x, true);
     if (adds) batch.load(y + row * word);
     batch.store(y + row * word);
-    if (batch.full()) co_await batch.flush();
+    if (batch.is_full()) co_await batch.flush();
   }
   co_await batch.flush();
 }
 
 // y[column] += value * x[row]
-Task<> transposed_product(Rank& rank, const LocalMatrix& a, Address x, Address y, std::uint64_t y_count) {
+Task<> multiply_local_transposed(Rank& rank, const LocalMatrix& a, Address x, Address y, std::uint64_t y_count) {
   co_await rank.write(y, y_count * word);
   AccessBatch batch(rank);
-  for (std::uint64_t row = 0; row < a.rows(); ++row) {
+  for (std::uint64_t row = 0; row < a.row_count(); ++row) {
     batch.load(x + row * word);
-    read_row(batch, a, row, y, false);
+    access_row(batch, a, row, y, false);
     for (int k = a.begin[row]; k < a.begin[row + 1]; ++k) {
       batch.store(y + static_cast<std::uint64_t>(a.column[static_cast<std::size_t>(k)]) * word);
-      batch.flops(1, 4);
+      batch.add_independent_flops(1, 4);
     }
-    if (batch.full()) co_await batch.flush();
+    if (batch.is_full()) co_await batch.flush();
   }
   co_await batch.flush();
 }
 
-// Gathers the rank's unknowns into the send buffer, or, with `back`, adds the returned entries to them.
-Task<> gather(Rank& rank, const RankMatrix& a, Address x, bool back) {
+// Copies the unknowns that other ranks need into the send buffer or, with `back`, adds the entries that other ranks
+// returned to these unknowns.
+Task<> gather_unknowns(Rank& rank, const RankMatrix& a, Address x, bool back) {
   AccessBatch batch(rank);
   for (std::size_t i = 0; i < a.gathered.size(); ++i) {
     const Address buffer = a.out + i * word, unknown = x + static_cast<std::uint64_t>(a.gathered[i]) * word;
@@ -91,7 +92,7 @@ Task<> gather(Rank& rank, const RankMatrix& a, Address x, bool back) {
     batch.load(unknown);
     if (back) batch.load(buffer);
     batch.store(back ? unknown : buffer);
-    if (batch.full()) co_await batch.flush();
+    if (batch.is_full()) co_await batch.flush();
   }
   co_await batch.flush();
 }
@@ -99,8 +100,8 @@ Task<> gather(Rank& rank, const RankMatrix& a, Address x, bool back) {
 // ---- messages
 
 // Posts all receives, then all sends. Returns the requests.
-std::vector<Request> start(Rank& rank, const std::vector<Package>& receives, Address into,
-                           const std::vector<Package>& sends, Address from) {
+std::vector<Request> start_exchange(Rank& rank, const std::vector<PeerEntries>& receives, Address into,
+                                    const std::vector<PeerEntries>& sends, Address from) {
   std::vector<Request> requests;
   for (const auto& one : receives)
     requests.push_back(rank.receive(one.rank, Buffer(into + one.offset * word, one.count * word), tag));
@@ -111,28 +112,28 @@ std::vector<Request> start(Rank& rank, const std::vector<Package>& receives, Add
 
 }  // namespace
 
-void read_row(AccessBatch& batch, const LocalMatrix& a, std::uint64_t row, Address x, bool sums) {
+void access_row(AccessBatch& batch, const LocalMatrix& a, std::uint64_t row, Address x, bool sums) {
   const auto begin = static_cast<std::uint64_t>(a.begin[row]),
              count = static_cast<std::uint64_t>(a.begin[row + 1]) - begin;
   batch.load(a.begin_at + (row + 1) * index, 1, 0, index);
-  batch.index(a.column_at + begin * index, count, index, index);
+  batch.load_indices(a.column_at + begin * index, count, index, index);
   batch.load(a.value_at + begin * word, count, word, word);
   for (auto k = begin; k < begin + count; ++k) {
-    batch.gather(x + static_cast<std::uint64_t>(a.column[k]) * word);
-    if (sums) batch.chain(1, 3);  // of column[k], value[k] and x: sum += value[k] * x[column[k]]
+    batch.gather_word(x + static_cast<std::uint64_t>(a.column[k]) * word);
+    if (sums) batch.add_dependent_flops(1, 3);  // loads of column[k], value[k] and x: sum += value[k] * x[column[k]]
   }
 }
 
-std::vector<RankMatrix> cut(const multigrid::Matrix& matrix, const std::vector<int>& row_first,
-                            const std::vector<int>& column_first) {
+std::vector<RankMatrix> partition_by_rows(const multigrid::Matrix& matrix, const std::vector<int>& row_first,
+                                          const std::vector<int>& column_first) {
   std::vector<RankMatrix> ranks;
   for (std::size_t r = 0; r + 1 < row_first.size(); ++r)
-    ranks.push_back(rows_of(matrix, row_first[r], row_first[r + 1], column_first[r], column_first[r + 1]));
-  for (int r = 0; r < static_cast<int>(ranks.size()); ++r) connect(ranks, r, column_first);
+    ranks.push_back(rows_of_rank(matrix, row_first[r], row_first[r + 1], column_first[r], column_first[r + 1]));
+  for (int r = 0; r < static_cast<int>(ranks.size()); ++r) connect_rank(ranks, r, column_first);
   return ranks;
 }
 
-Task<> place(Heap& heap, RankMatrix& matrix) {
+Task<> allocate_matrix(RankHeap& heap, RankMatrix& matrix) {
   for (LocalMatrix* part : {&matrix.own, &matrix.others}) {
     co_await heap.allocate(part->begin_at, part->begin.size() * index);
     co_await heap.allocate(part->column_at, part->column.size() * index);
@@ -144,24 +145,24 @@ Task<> place(Heap& heap, RankMatrix& matrix) {
 }
 
 Task<> multiply(Rank& rank, const RankMatrix& a, Address x, Address y, bool adds) {
-  co_await gather(rank, a, x, false);
-  const auto requests = start(rank, a.receives, a.in, a.sends, a.out);
-  co_await product(rank, a.own, x, y, adds);
+  co_await gather_unknowns(rank, a, x, false);
+  const auto requests = start_exchange(rank, a.receives, a.in, a.sends, a.out);
+  co_await multiply_local(rank, a.own, x, y, adds);
   co_await rank.wait_all(requests);
-  if (a.received > 0) co_await product(rank, a.others, a.in, y, true);
+  if (a.received > 0) co_await multiply_local(rank, a.others, a.in, y, true);
 }
 
 Task<> multiply_transposed(Rank& rank, const RankMatrix& a, Address x, Address y, std::uint64_t y_count) {
-  if (a.received > 0) co_await transposed_product(rank, a.others, x, a.in, a.received);
-  const auto requests = start(rank, a.sends, a.out, a.receives, a.in);
-  co_await transposed_product(rank, a.own, x, y, y_count);
+  if (a.received > 0) co_await multiply_local_transposed(rank, a.others, x, a.in, a.received);
+  const auto requests = start_exchange(rank, a.sends, a.out, a.receives, a.in);
+  co_await multiply_local_transposed(rank, a.own, x, y, y_count);
   co_await rank.wait_all(requests);
-  co_await gather(rank, a, y, true);
+  co_await gather_unknowns(rank, a, y, true);
 }
 
-Task<> exchange(Rank& rank, const RankMatrix& a, Address x) {
-  co_await gather(rank, a, x, false);
-  const auto requests = start(rank, a.receives, a.in, a.sends, a.out);
+Task<> exchange_unknowns(Rank& rank, const RankMatrix& a, Address x) {
+  co_await gather_unknowns(rank, a, x, false);
+  const auto requests = start_exchange(rank, a.receives, a.in, a.sends, a.out);
   co_await rank.wait_all(requests);
 }
 

@@ -1,10 +1,10 @@
 // FFT of the HPC Challenge (S4, section 3): one transform of a vector of complex numbers, distributed in equal parts
 // over ranks, by FFTE's three-dimensional decomposition as in HPCC's pzfft1d.c (version 1.0 to 1.5): n = nx * ny * nz,
 // three MPI_Alltoall, and between them loops that gather 16 columns at a time, transform them and scatter them back.
-// The accesses are those of its loops over its arrays, in words of 8 bytes, real parts of up to 16 numbers before their
-// imaginary ones. Inside a column a pass loads all numbers and stores them in order, not in the order of its
-// butterflies, since a column fits into the L1. Arithmetic is counted in FFTE's kernel.f, with a multiply-add as one
-// instruction. Left out: arithmetic for the roots of unity inside a pass, numbers of ranks and points that are not
+// The accesses are those of FFTE's loops over its arrays, in words of 8 bytes; the real parts of up to 16 numbers come
+// before their imaginary parts. Inside a column a pass loads all numbers and stores them in order, not in the order of
+// FFTE's butterflies, since a column fits into the L1. Arithmetic is counted in FFTE's kernel.f, with a multiply-add as
+// one instruction. Left out: arithmetic for the roots of unity inside a pass, numbers of ranks and points that are not
 // powers of two.
 #include <bit>
 #include <stdexcept>
@@ -20,20 +20,21 @@ namespace {
 
 constexpr std::uint64_t number = 16;  // bytes of a complex number
 constexpr std::uint64_t word = 8;
-constexpr double product_flops = 2;    // of two complex numbers, per word of the result
+constexpr double product_flops = 2;    // of a product of two complex numbers, per word of the result
 constexpr std::uint64_t columns = 16;  // FFTE_NBLK: columns at a time
 constexpr std::uint64_t padding = 8;   // FFTE_NP: numbers between columns
 constexpr int tag = 1 << 20;
 
-struct Split {
+struct FftDimensions {
   std::uint64_t nx, ny, nz, ranks;
-  std::uint64_t nnx() const { return nx / ranks; }
-  std::uint64_t nnz() const { return nz / ranks; }
-  std::uint64_t points() const { return nx * ny * nnz(); }  // per rank
+  std::uint64_t local_nx() const { return nx / ranks; }
+  std::uint64_t local_nz() const { return nz / ranks; }
+  std::uint64_t points_per_rank() const { return nx * ny * local_nz(); }  // per rank
 };
 
-// As in HPCC_pzfft1d: each dimension has about a third of the exponent, x and z at least the number of ranks.
-Split split(int ranks, std::uint64_t points) {
+// Chooses nx, ny and nz as HPCC_pzfft1d does: each dimension has about a third of the exponent, x and z at least the
+// number of ranks.
+FftDimensions choose_dimensions(int ranks, std::uint64_t points) {
   const auto wide = static_cast<std::uint64_t>(ranks);
   if (!std::has_single_bit(wide) || !std::has_single_bit(points) || points < wide)
     throw std::invalid_argument("fft: " + std::to_string(points) + " points on each of " + std::to_string(ranks) +
@@ -43,8 +44,8 @@ Split split(int ranks, std::uint64_t points) {
   return {std::uint64_t{1} << x, std::uint64_t{1} << (all - x - z), std::uint64_t{1} << z, wide};
 }
 
-// As in HPCC_fft235: passes of radix 8, and of radix 4 for the remainder.
-std::vector<std::uint64_t> radices(std::uint64_t length) {
+// Returns the radices of the passes over a column, as HPCC_fft235 chooses them: 8, and 4 for the remainder.
+std::vector<std::uint64_t> radices_of_passes(std::uint64_t length) {
   const int exponent = std::countr_zero(length);
   if (exponent < 2) return std::vector<std::uint64_t>(static_cast<std::size_t>(exponent), 2);
   const int fours = 2 - (exponent + 2) % 3;
@@ -53,8 +54,8 @@ std::vector<std::uint64_t> radices(std::uint64_t length) {
   return list;
 }
 
-// The addresses of the numbers in a loop nest of two.
-struct View {
+// The addresses of the complex numbers that a nest of two loops accesses.
+struct ArrayView {
   Address begin;
   std::uint64_t inner, outer;  // strides, in numbers
 };
@@ -65,8 +66,10 @@ double butterfly_flops(std::uint64_t radix) {
   return radix == 4 ? 3.5 : 1;
 }
 
-// `flops`: floating-point instructions per word, which overlap with two accesses to it.
-void add(AccessBatch& batch, Access kind, Address begin, std::uint64_t count, std::uint64_t stride, double flops = 0) {
+// Adds accesses to `count` complex numbers at a stride. `flops`: floating-point instructions per word, which overlap
+// with two accesses to the word.
+void add_accesses(AccessBatch& batch, Access kind, Address begin, std::uint64_t count, std::uint64_t stride,
+                  double flops = 0) {
   const auto step = static_cast<std::int64_t>(stride * number);
   const auto both = [&](auto&& access) {
     if (stride == 1) return access(begin, 2 * count, static_cast<std::int64_t>(word));
@@ -78,168 +81,171 @@ void add(AccessBatch& batch, Access kind, Address begin, std::uint64_t count, st
       batch.store(at, times, stride_bytes, word);
     else
       batch.load(at, times, stride_bytes, word);
-    batch.flops(flops, 2);
+    batch.add_independent_flops(flops, 2);
   });
 }
 
-struct Arrays {
+struct FftArrays {
   Address a, b;           // the vector, and work space of the same size
   Address column, other;  // c and d: a block of columns, and the result of a pass
   Address wx, wy, wz;     // roots of unity
   Address ww, www;        // twiddle factors
 };
 
-class Transform {
+class RankTransform {
  public:
-  Transform(Rank& rank, Communicator& all, const Arrays& at, const Split& n)
+  RankTransform(Rank& rank, Communicator& all, const FftArrays& at, const FftDimensions& n)
       : all_(all), rank_(rank), batch_(rank), at_(at), n_(n) {}
 
   Task<> run() {
-    const std::uint64_t block = n_.points() / n_.ranks;
-    co_await turn(at_.b, at_.a, n_.ranks, block);
+    const std::uint64_t block = n_.points_per_rank() / n_.ranks;
+    co_await transpose(at_.b, at_.a, n_.ranks, block);
     co_await alltoall(at_.b, at_.a);
-    co_await along_z();
+    co_await transform_along_z();
     co_await alltoall(at_.a, at_.b);
-    co_await along_y_and_x();
-    co_await reorder();
+    co_await transform_along_y_and_x();
+    co_await reorder_dimensions();
     co_await alltoall(at_.b, at_.a);
-    co_await turn(at_.b, at_.a, block, n_.ranks);
-    co_await rank_.copy(at_.a, at_.b, n_.points() * number);
+    co_await transpose(at_.b, at_.a, block, n_.ranks);
+    co_await rank_.copy(at_.a, at_.b, n_.points_per_rank() * number);
   }
 
  private:
   Task<> alltoall(Address from, Address to) {
-    return alltoall_collective.run(all_, {from, to, n_.points() / n_.ranks * number, 0});
+    return alltoall_collective.run(all_, {from, to, n_.points_per_rank() / n_.ranks * number, 0});
   }
 
   // to[outer][inner] = from[outer][inner], multiplied by a factor if there is one.
-  Task<> move(View to, View from, std::uint64_t inner, std::uint64_t outer, View factor = {}) {
+  Task<> copy_numbers(ArrayView to, ArrayView from, std::uint64_t inner, std::uint64_t outer, ArrayView factor = {}) {
     for (std::uint64_t o = 0; o < outer; ++o) {
-      add(batch_, Access::load, from.begin + o * from.outer * number, inner, from.inner);
-      if (factor.begin) add(batch_, Access::load, factor.begin + o * factor.outer * number, inner, factor.inner);
-      add(batch_, Access::store, to.begin + o * to.outer * number, inner, to.inner, factor.begin ? product_flops : 0);
-      if (batch_.full()) co_await batch_.flush();
+      add_accesses(batch_, Access::load, from.begin + o * from.outer * number, inner, from.inner);
+      if (factor.begin)
+        add_accesses(batch_, Access::load, factor.begin + o * factor.outer * number, inner, factor.inner);
+      add_accesses(batch_, Access::store, to.begin + o * to.outer * number, inner, to.inner,
+                   factor.begin ? product_flops : 0);
+      if (batch_.is_full()) co_await batch_.flush();
     }
   }
 
   // Transforms one column; passes alternate between two buffers.
-  Task<> column(Address begin, std::uint64_t length, Address roots) {
+  Task<> transform_column(Address begin, std::uint64_t length, Address roots) {
     Address from = begin, to = at_.other;
     std::uint64_t rest = length;
-    for (const auto radix : radices(length)) {
+    for (const auto radix : radices_of_passes(length)) {
       rest /= radix;
-      add(batch_, Access::load, roots, rest, 1);
-      add(batch_, Access::load, from, length, 1);
-      add(batch_, Access::store, to, length, 1, butterfly_flops(radix));
+      add_accesses(batch_, Access::load, roots, rest, 1);
+      add_accesses(batch_, Access::load, from, length, 1);
+      add_accesses(batch_, Access::store, to, length, 1, butterfly_flops(radix));
       std::swap(from, to);
     }
-    if (batch_.full()) co_await batch_.flush();
+    if (batch_.is_full()) co_await batch_.flush();
   }
 
   // ztrans: b[i][j] = a[j][i], in tiles. `n1` is a's fast dimension.
-  Task<> turn(Address b, Address a, std::uint64_t n1, std::uint64_t n2) {
+  Task<> transpose(Address b, Address a, std::uint64_t n1, std::uint64_t n2) {
     for (std::uint64_t ii = 0; ii < n1; ii += columns)
       for (std::uint64_t jj = 0; jj < n2; jj += columns)
-        co_await move({b + (jj + ii * n2) * number, 1, n2}, {a + (ii + jj * n1) * number, n1, 1},
-                      std::min(columns, n2 - jj), std::min(columns, n1 - ii));
+        co_await copy_numbers({b + (jj + ii * n2) * number, 1, n2}, {a + (ii + jj * n1) * number, n1, 1},
+                              std::min(columns, n2 - jj), std::min(columns, n1 - ii));
     co_await batch_.flush();
   }
 
   // Gathers and transforms columns along z, and stores them so that each rank's part is contiguous.
-  Task<> along_z() {
-    const std::uint64_t nnx = n_.nnx(), nnz = n_.nnz(), ny = n_.ny, nz = n_.nz, pitch = nz + padding;
+  Task<> transform_along_z() {
+    const std::uint64_t nnx = n_.local_nx(), nnz = n_.local_nz(), ny = n_.ny, nz = n_.nz, pitch = nz + padding;
     for (std::uint64_t j = 0; j < ny; ++j)
       for (std::uint64_t ii = 0; ii < nnx; ii += columns) {
         const std::uint64_t wide = std::min(columns, nnx - ii);
         for (std::uint64_t kk = 0; kk < nz; kk += columns)
-          co_await move({at_.column + kk * number, 1, pitch},
-                        {at_.a + (ii + nnx * (j + ny * kk)) * number, nnx * ny, 1}, std::min(columns, nz - kk), wide);
-        for (std::uint64_t i = 0; i < wide; ++i) co_await column(at_.column + i * pitch * number, nz, at_.wz);
+          co_await copy_numbers({at_.column + kk * number, 1, pitch},
+                                {at_.a + (ii + nnx * (j + ny * kk)) * number, nnx * ny, 1}, std::min(columns, nz - kk),
+                                wide);
+        for (std::uint64_t i = 0; i < wide; ++i) co_await transform_column(at_.column + i * pitch * number, nz, at_.wz);
         for (std::uint64_t l = 0; l < n_.ranks; ++l)
-          co_await move({at_.a + (ii + nnx * (j + ny * nnz * l)) * number, 1, nnx * ny},
-                        {at_.column + l * number, pitch, n_.ranks}, wide, nnz);
+          co_await copy_numbers({at_.a + (ii + nnx * (j + ny * nnz * l)) * number, 1, nnx * ny},
+                                {at_.column + l * number, pitch, n_.ranks}, wide, nnz);
       }
     co_await batch_.flush();
   }
 
-  Task<> along_y_and_x() {
-    for (std::uint64_t k = 0; k < n_.nnz(); ++k) {
+  Task<> transform_along_y_and_x() {
+    for (std::uint64_t k = 0; k < n_.local_nz(); ++k) {
       for (std::uint64_t l = 0; l < n_.ranks; ++l)
-        for (std::uint64_t ii = 0; ii < n_.nnx(); ii += columns) co_await along_y(k, l, ii);
+        for (std::uint64_t ii = 0; ii < n_.local_nx(); ii += columns) co_await transform_along_y(k, l, ii);
       for (std::uint64_t j = 0; j < n_.ny; ++j)
-        co_await column(at_.a + n_.nx * (j + n_.ny * k) * number, n_.nx, at_.wx);
+        co_await transform_column(at_.a + n_.nx * (j + n_.ny * k) * number, n_.nx, at_.wx);
     }
     co_await batch_.flush();
   }
 
-  Task<> along_y(std::uint64_t k, std::uint64_t l, std::uint64_t ii) {
-    const std::uint64_t nnx = n_.nnx(), ny = n_.ny, pitch = ny + padding, wide = std::min(columns, nnx - ii);
+  Task<> transform_along_y(std::uint64_t k, std::uint64_t l, std::uint64_t ii) {
+    const std::uint64_t nnx = n_.local_nx(), ny = n_.ny, pitch = ny + padding, wide = std::min(columns, nnx - ii);
     for (std::uint64_t jj = 0; jj < ny; jj += columns)
-      co_await move({at_.column + jj * number, 1, pitch},
-                    {at_.b + (ii + nnx * (jj + ny * (k + n_.nnz() * l))) * number, nnx, 1}, std::min(columns, ny - jj),
-                    wide, {at_.ww + (jj + ny * k) * number, 1, 0});
-    for (std::uint64_t i = 0; i < wide; ++i) co_await column(at_.column + i * pitch * number, ny, at_.wy);
+      co_await copy_numbers({at_.column + jj * number, 1, pitch},
+                            {at_.b + (ii + nnx * (jj + ny * (k + n_.local_nz() * l))) * number, nnx, 1},
+                            std::min(columns, ny - jj), wide, {at_.ww + (jj + ny * k) * number, 1, 0});
+    for (std::uint64_t i = 0; i < wide; ++i) co_await transform_column(at_.column + i * pitch * number, ny, at_.wy);
     const std::uint64_t place = (l + n_.ranks * (ii + nnx * ny * k)) * number;
-    co_await move({at_.a + place, n_.ranks, n_.nx}, {at_.column, pitch, 1}, wide, ny,
-                  {at_.www + place, n_.ranks, n_.nx});
+    co_await copy_numbers({at_.a + place, n_.ranks, n_.nx}, {at_.column, pitch, 1}, wide, ny,
+                          {at_.www + place, n_.ranks, n_.nx});
   }
 
   // b[i][j][k] = a[k][j][i], in tiles.
-  Task<> reorder() {
-    const std::uint64_t nx = n_.nx, ny = n_.ny, nnz = n_.nnz();
+  Task<> reorder_dimensions() {
+    const std::uint64_t nx = n_.nx, ny = n_.ny, nnz = n_.local_nz();
     for (std::uint64_t ii = 0; ii < nx; ii += columns)
       for (std::uint64_t jj = 0; jj < ny; jj += columns)
         for (std::uint64_t kk = 0; kk < nnz; kk += columns)
           for (std::uint64_t i = ii; i < std::min(ii + columns, nx); ++i)
-            co_await move({at_.b + (kk + nnz * (jj + ny * i)) * number, 1, nnz},
-                          {at_.a + (i + nx * (jj + ny * kk)) * number, nx * ny, nx}, std::min(columns, nnz - kk),
-                          std::min(columns, ny - jj));
+            co_await copy_numbers({at_.b + (kk + nnz * (jj + ny * i)) * number, 1, nnz},
+                                  {at_.a + (i + nx * (jj + ny * kk)) * number, nx * ny, nx},
+                                  std::min(columns, nnz - kk), std::min(columns, ny - jj));
     co_await batch_.flush();
   }
 
   Communicator& all_;
   Rank& rank_;
   AccessBatch batch_;
-  Arrays at_;
-  Split n_;
+  FftArrays at_;
+  FftDimensions n_;
 };
 
 class Fft final : public Workload {
  public:
-  Fft(int ranks, const Split& n) : n_(n), parts_(static_cast<std::size_t>(ranks)) {}
+  Fft(int ranks, const FftDimensions& n) : n_(n), parts_(static_cast<std::size_t>(ranks)) {}
 
-  // Fills the vector and computes the factors, as HPCC does before its timed section.
+  // Fills the vector and computes the twiddle factors, as HPCC does before its timed section.
   Task<> set_up(Rank& rank) override {
-    Part& part = of(rank);
-    const std::uint64_t vector = n_.points() * number, longest = std::max({n_.nx, n_.ny, n_.nz}) + padding;
+    RankPart& part = part_of_rank(rank);
+    const std::uint64_t vector = n_.points_per_rank() * number, longest = std::max({n_.nx, n_.ny, n_.nz}) + padding;
     part.all = std::make_unique<RankCommunicator>(rank, tag);
-    Heap heap(rank);
-    Arrays& at = part.arrays;
+    RankHeap heap(rank);
+    FftArrays& at = part.arrays;
     at.b = heap.allocate(vector);
     for (Address* columns_at : {&at.column, &at.other}) *columns_at = heap.allocate(longest * columns * number);
     for (Address* roots : {&at.wx, &at.wy, &at.wz}) co_await heap.allocate(*roots, longest * number);
-    co_await heap.allocate(at.ww, n_.ny * n_.nnz() * number);
+    co_await heap.allocate(at.ww, n_.ny * n_.local_nz() * number);
     co_await heap.allocate(at.www, vector);
     co_await heap.allocate(at.a, vector);
-    part.transform = std::make_unique<Transform>(rank, *part.all, at, n_);
+    part.transform = std::make_unique<RankTransform>(rank, *part.all, at, n_);
   }
 
-  Task<> run(Rank& rank) override { return of(rank).transform->run(); }
+  Task<> run(Rank& rank) override { return part_of_rank(rank).transform->run(); }
 
  private:
-  struct Part {
+  struct RankPart {
     std::unique_ptr<RankCommunicator> all;
-    Arrays arrays;
-    std::unique_ptr<Transform> transform;
+    FftArrays arrays;
+    std::unique_ptr<RankTransform> transform;
   };
-  Part& of(const Rank& rank) { return parts_[static_cast<std::size_t>(rank.rank())]; }
+  RankPart& part_of_rank(const Rank& rank) { return parts_[static_cast<std::size_t>(rank.rank())]; }
 
-  Split n_;
-  std::vector<Part> parts_;
+  FftDimensions n_;
+  std::vector<RankPart> parts_;
 };
 
-std::unique_ptr<Workload> make(int ranks, std::uint64_t bytes) {
-  return std::make_unique<Fft>(ranks, split(ranks, bytes / number));
+std::unique_ptr<Workload> make_fft(int ranks, std::uint64_t bytes) {
+  return std::make_unique<Fft>(ranks, choose_dimensions(ranks, bytes / number));
 }
 
 }  // namespace
@@ -250,6 +256,6 @@ const ApplicationSpec fft_application{"fft",
                                       "HPC Challenge's FFT: one transform of a vector over all ranks",
                                       "one rank's part of the vector, 16 bytes a point",
                                       {65536, 4194304},
-                                      make};
+                                      make_fft};
 
 }  // namespace nearfield::sim

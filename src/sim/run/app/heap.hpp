@@ -1,14 +1,14 @@
-// A heap that places a program's small arrays contiguously, as malloc() does. Rank::allocate() alone would align each
-// to a page, and all would conflict in the same cache sets.
+// A heap that places the small arrays of a simulated program contiguously, as malloc() does. Rank::allocate() alone
+// would align each array to a page, and all arrays would conflict in the same cache sets.
 #pragma once
 
 #include "sim/mpi/rank.hpp"
 
 namespace nearfield::sim {
 
-class Heap {
+class RankHeap {
  public:
-  explicit Heap(Rank& rank) : rank_(rank) {}
+  explicit RankHeap(Rank& rank) : rank_(rank) {}
 
   Address allocate(std::uint64_t bytes) {
     const std::uint64_t whole = (bytes + header + alignment - 1) / alignment * alignment;

@@ -16,26 +16,27 @@ using Vector = std::vector<double>;
 using Graph = std::vector<std::vector<int>>;
 
 template <class Function>
-void each(const Matrix& a, int row, Function&& function) {
+void for_each_entry(const Matrix& a, int row, Function&& function) {
   for (int k = a.begin[row]; k < a.begin[row + 1]; ++k) function(a.column[k], a.value[k]);
 }
 
 // ---- coarsening
 
-// Returns the strong dependences: the entries that are at least a given fraction of their row's largest.
-Graph strong(const Matrix& a) {
+// Returns the strong dependences of each row: the columns of negative entries whose magnitude is at least the fraction
+// `strength` of the largest in the row.
+Graph strong_dependences(const Matrix& a) {
   Graph graph(a.rows);
   for (int i = 0; i < a.rows; ++i) {
     double largest = 0;
-    each(a, i, [&](int j, double v) { largest = std::max(largest, j == i ? 0 : -v); });
-    each(a, i, [&](int j, double v) {
+    for_each_entry(a, i, [&](int j, double v) { largest = std::max(largest, j == i ? 0 : -v); });
+    for_each_entry(a, i, [&](int j, double v) {
       if (j != i && largest > 0 && -v >= strength * largest) graph[i].push_back(j);
     });
   }
   return graph;
 }
 
-Graph reversed(const Graph& graph) {
+Graph reversed_graph(const Graph& graph) {
   Graph result(graph.size());
   for (int i = 0; i < static_cast<int>(graph.size()); ++i)
     for (const int j : graph[i]) result[j].push_back(i);
@@ -43,24 +44,24 @@ Graph reversed(const Graph& graph) {
 }
 
 // Returns a pseudo-random number below 1, the same on every host.
-double noise(int i) {
+double pseudo_random_number(int i) {
   auto x = static_cast<std::uint32_t>(i) * 2654435761U;
   x = (x ^ (x >> 15)) * 2246822519U;
   return static_cast<double>((x ^ (x >> 13)) >> 8) / (1 << 24);
 }
 
-enum State : char { undecided, coarse, fine, outside };
+enum UnknownState : char { undecided, coarse, fine, outside };
 
 // PMIS (De Sterck, Yang, Heys 2006): an unknown with more dependents than any neighbour becomes coarse, and its
-// dependents fine, until all are decided. An unknown without dependents is fine; if it depends on none either, it is
-// `alone`.
-void choose(const Graph& depends, std::vector<State>& state, State alone) {
-  const Graph depended = reversed(depends);
+// dependents fine, until all unknowns are decided. An unknown without dependents becomes fine; if it does not depend on
+// other unknowns either, its state becomes `alone`.
+void choose_coarse_unknowns(const Graph& depends, std::vector<UnknownState>& state, UnknownState alone) {
+  const Graph depended = reversed_graph(depends);
   Vector measure(depends.size());
   std::vector<int> left;
   for (int i = 0; i < static_cast<int>(depends.size()); ++i) {
     if (state[i] != undecided) continue;
-    measure[i] = static_cast<double>(depended[i].size()) + noise(i);
+    measure[i] = static_cast<double>(depended[i].size()) + pseudo_random_number(i);
     if (depended[i].empty())
       state[i] = depends[i].empty() ? alone : fine;
     else
@@ -83,8 +84,8 @@ void choose(const Graph& depends, std::vector<State>& state, State alone) {
   }
 }
 
-// Returns the paths of up to two strong dependences among coarse unknowns.
-Graph over_two(const Graph& depends, const std::vector<State>& state) {
+// Returns, for each coarse unknown, the coarse unknowns that it reaches by one or two strong dependences.
+Graph dependences_over_two_edges(const Graph& depends, const std::vector<UnknownState>& state) {
   Graph result(depends.size());
   for (int i = 0; i < static_cast<int>(depends.size()); ++i) {
     if (state[i] != coarse) continue;
@@ -99,25 +100,27 @@ Graph over_two(const Graph& depends, const std::vector<State>& state) {
   return result;
 }
 
-std::vector<State> coarsen(const Graph& depends, bool aggressive) {
-  std::vector<State> state(depends.size(), undecided);
-  choose(depends, state, fine);
+std::vector<UnknownState> coarsen(const Graph& depends, bool aggressive) {
+  std::vector<UnknownState> state(depends.size(), undecided);
+  choose_coarse_unknowns(depends, state, fine);
   if (!aggressive) return state;
-  std::vector<State> again(depends.size(), outside);
-  std::replace_copy_if(state.begin(), state.end(), again.begin(), [](State s) { return s == coarse; }, undecided);
+  std::vector<UnknownState> again(depends.size(), outside);
+  std::replace_copy_if(
+      state.begin(), state.end(), again.begin(), [](UnknownState s) { return s == coarse; }, undecided);
   for (auto& s : again) s = s == fine ? outside : s;
-  choose(over_two(depends, state), again, coarse);
+  choose_coarse_unknowns(dependences_over_two_edges(depends, state), again, coarse);
   return again;
 }
 
 // ---- interpolation
 
-// Interpolates one fine unknown from its strong neighbours that have an interpolation.
-void interpolate(const Matrix& a, int i, const std::vector<int>& from,
-                 std::vector<std::vector<std::pair<int, double>>>& p) {
+// Computes the interpolation weights of one fine unknown from its strong neighbours `from`, which have an
+// interpolation.
+void interpolate_row(const Matrix& a, int i, const std::vector<int>& from,
+                     std::vector<std::vector<std::pair<int, double>>>& p) {
   double diagonal = 0, all = 0, used = 0;
   std::vector<std::pair<int, double>> row;
-  each(a, i, [&](int j, double v) {
+  for_each_entry(a, i, [&](int j, double v) {
     (j == i ? diagonal : all) += v;
     if (std::find(from.begin(), from.end(), j) == from.end()) return;
     used += v;
@@ -134,9 +137,9 @@ void interpolate(const Matrix& a, int i, const std::vector<int>& from,
   p[i] = std::move(row);
 }
 
-// Multipass interpolation: first fine unknowns next to coarse ones, then those next to these, until none is left that
-// has neighbours.
-Matrix interpolation(const Matrix& a, const Graph& depends, const std::vector<State>& state) {
+// Multipass interpolation: first interpolates fine unknowns next to coarse ones, then fine unknowns next to these, and
+// so on, until no unknown is left that has neighbours.
+Matrix multipass_interpolation(const Matrix& a, const Graph& depends, const std::vector<UnknownState>& state) {
   std::vector<std::vector<std::pair<int, double>>> p(a.rows);
   std::vector<char> done(a.rows, 0);
   std::vector<int> left;
@@ -155,42 +158,42 @@ Matrix interpolation(const Matrix& a, const Graph& depends, const std::vector<St
       std::vector<int> from;
       std::copy_if(depends[i].begin(), depends[i].end(), std::back_inserter(from), [&](int j) { return done[j]; });
       if (from.empty()) continue;
-      interpolate(a, i, from, p);
+      interpolate_row(a, i, from, p);
       now.push_back(i);
     }
     for (const int i : now) done[i] = 1;
     std::erase_if(left, [&](int i) { return done[i]; });
   }
   for (const auto& row : p) {
-    for (const auto& [column, weight] : row) result.add(column, weight);
+    for (const auto& [column, weight] : row) result.add_entry(column, weight);
     result.end_row();
   }
   return result;
 }
 
-Matrix transposed(const Matrix& a) {
+Matrix transposed_matrix(const Matrix& a) {
   std::vector<std::vector<std::pair<int, double>>> rows(a.columns);
-  for (int i = 0; i < a.rows; ++i) each(a, i, [&](int j, double v) { rows[j].emplace_back(i, v); });
+  for (int i = 0; i < a.rows; ++i) for_each_entry(a, i, [&](int j, double v) { rows[j].emplace_back(i, v); });
   Matrix result;
   result.columns = a.rows;
   for (const auto& row : rows) {
-    for (const auto& [column, v] : row) result.add(column, v);
+    for (const auto& [column, v] : row) result.add_entry(column, v);
     result.end_row();
   }
   return result;
 }
 
-Matrix product(const Matrix& a, const Matrix& b) {
+Matrix matrix_product(const Matrix& a, const Matrix& b) {
   Matrix result;
   result.columns = b.columns;
   std::vector<int> place(b.columns, -1);
   for (int i = 0; i < a.rows; ++i) {
     const int begin = result.begin.back();
-    each(a, i, [&](int j, double v) {
-      each(b, j, [&](int k, double w) {
+    for_each_entry(a, i, [&](int j, double v) {
+      for_each_entry(b, j, [&](int k, double w) {
         if (place[k] < begin) {
           place[k] = static_cast<int>(result.column.size());
-          result.add(k, 0);
+          result.add_entry(k, 0);
         }
         result.value[place[k]] += v * w;
       });
@@ -202,13 +205,13 @@ Matrix product(const Matrix& a, const Matrix& b) {
 
 // ---- solving
 
-Vector times(const Matrix& a, const Vector& x) {
+Vector matrix_vector_product(const Matrix& a, const Vector& x) {
   Vector y(a.rows, 0);
-  for (int i = 0; i < a.rows; ++i) each(a, i, [&](int j, double v) { y[i] += v * x[j]; });
+  for (int i = 0; i < a.rows; ++i) for_each_entry(a, i, [&](int j, double v) { y[i] += v * x[j]; });
   return y;
 }
 
-double dot(const Vector& x, const Vector& y) {
+double dot_product(const Vector& x, const Vector& y) {
   double sum = 0;
   for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
   return sum;
@@ -218,15 +221,15 @@ void axpy(double factor, const Vector& x, Vector& y) {
   for (std::size_t i = 0; i < x.size(); ++i) y[i] += factor * x[i];
 }
 
-// Sweeps forward and backward inside each rank with other ranks' previous values, whose entries are added to the
-// diagonal.
-void relax(const Level& level, const Vector& f, Vector& u) {
+// Sweeps forward and backward inside each rank (symmetric Gauss-Seidel). Unknowns of other ranks have their previous
+// values, and the magnitudes of their entries are added to the diagonal.
+void relax_level(const MultigridLevel& level, const Vector& f, Vector& u) {
   const Vector old = u;
   for (std::size_t r = 0; r + 1 < level.first.size(); ++r) {
     const int begin = level.first[r], end = level.first[r + 1];
     const auto one = [&](int i) {
       double residual = f[i], weight = 0;
-      each(level.matrix, i, [&](int j, double v) {
+      for_each_entry(level.matrix, i, [&](int j, double v) {
         const bool mine = begin <= j && j < end;
         residual -= v * (mine ? u[j] : old[j]);
         weight += j == i ? v : mine ? 0 : std::abs(v);
@@ -238,19 +241,22 @@ void relax(const Level& level, const Vector& f, Vector& u) {
   }
 }
 
-Vector cycle(const std::vector<Level>& levels, const std::vector<Matrix>& restrictions, std::size_t l,
-             const Vector& f) {
+Vector run_v_cycle(const std::vector<MultigridLevel>& levels, const std::vector<Matrix>& restrictions, std::size_t l,
+                   const Vector& f) {
   Vector u(f.size(), 0);
-  relax(levels[l], f, u);
+  relax_level(levels[l], f, u);
   if (l + 1 == levels.size()) return u;
   Vector residual = f;
-  axpy(-1, times(levels[l].matrix, u), residual);
-  axpy(1, times(levels[l].interpolation, cycle(levels, restrictions, l + 1, times(restrictions[l], residual))), u);
-  relax(levels[l], f, u);
+  axpy(-1, matrix_vector_product(levels[l].matrix, u), residual);
+  axpy(1,
+       matrix_vector_product(levels[l].interpolation, run_v_cycle(levels, restrictions, l + 1,
+                                                                  matrix_vector_product(restrictions[l], residual))),
+       u);
+  relax_level(levels[l], f, u);
   return u;
 }
 
-std::vector<int> owners(const std::vector<State>& state, const std::vector<int>& first) {
+std::vector<int> coarse_rows_of_ranks(const std::vector<UnknownState>& state, const std::vector<int>& first) {
   std::vector<int> result{0};
   for (std::size_t r = 0; r + 1 < first.size(); ++r)
     result.push_back(result.back() +
@@ -260,39 +266,40 @@ std::vector<int> owners(const std::vector<State>& state, const std::vector<int>&
 
 }  // namespace
 
-std::vector<Level> hierarchy(Matrix finest, std::vector<int> first) {
-  std::vector<Level> levels;
+std::vector<MultigridLevel> build_hierarchy(Matrix finest, std::vector<int> first) {
+  std::vector<MultigridLevel> levels;
   levels.push_back({std::move(finest), {}, std::move(first)});
   while (levels.back().matrix.rows > coarsest_rows && levels.size() < max_levels) {
-    Level& level = levels.back();
-    const Graph depends = strong(level.matrix);
+    MultigridLevel& level = levels.back();
+    const Graph depends = strong_dependences(level.matrix);
     const auto state = coarsen(depends, levels.size() == 1);
-    auto next_first = owners(state, level.first);
+    auto next_first = coarse_rows_of_ranks(state, level.first);
     if (next_first.back() == 0 || next_first.back() == level.matrix.rows) break;
-    level.interpolation = interpolation(level.matrix, depends, state);
+    level.interpolation = multipass_interpolation(level.matrix, depends, state);
     const Matrix& p = level.interpolation;
-    levels.push_back({product(transposed(p), product(level.matrix, p)), {}, std::move(next_first)});
+    levels.push_back(
+        {matrix_product(transposed_matrix(p), matrix_product(level.matrix, p)), {}, std::move(next_first)});
   }
   return levels;
 }
 
-int iterations(const std::vector<Level>& levels) {
+int count_pcg_iterations(const std::vector<MultigridLevel>& levels) {
   const Matrix& a = levels.front().matrix;
   std::vector<Matrix> restrictions;
-  for (const auto& level : levels) restrictions.push_back(transposed(level.interpolation));
+  for (const auto& level : levels) restrictions.push_back(transposed_matrix(level.interpolation));
   Vector solution(a.rows);
   for (int i = 0; i < a.rows; ++i) solution[i] = std::cos(i / 10.0);
-  Vector r = times(a, solution), p = cycle(levels, restrictions, 0, r);
-  const double enough = tolerance * tolerance * dot(r, r);
-  double gamma = dot(r, p);
+  Vector r = matrix_vector_product(a, solution), p = run_v_cycle(levels, restrictions, 0, r);
+  const double enough = tolerance * tolerance * dot_product(r, r);
+  double gamma = dot_product(r, p);
   int done = 0;
   while (done < max_iterations) {
-    const Vector s = times(a, p);
-    axpy(-gamma / dot(s, p), s, r);
+    const Vector s = matrix_vector_product(a, p);
+    axpy(-gamma / dot_product(s, p), s, r);
     ++done;
-    if (dot(r, r) <= enough) break;
-    Vector z = cycle(levels, restrictions, 0, r);
-    const double old = std::exchange(gamma, dot(r, z));
+    if (dot_product(r, r) <= enough) break;
+    Vector z = run_v_cycle(levels, restrictions, 0, r);
+    const double old = std::exchange(gamma, dot_product(r, z));
     axpy(gamma / old, p, z);
     p = std::move(z);
   }

@@ -14,7 +14,7 @@ constexpr std::uint64_t batches_to_notice = 64;  // between two calls of the pro
 
 }  // namespace
 
-Task<> Accesses::replay_to_event(bool timed, PollingDetector& polling) {
+Task<> AccessReplay::replay_to_event(bool timed, PollingDetector& polling) {
   while (const std::size_t count = source_.accesses(batch_)) {
     if (++batches_ % batches_to_notice == 0) rank_.endpoint().cluster().run_progress_callback();
     polling.add_accesses(count);
@@ -24,14 +24,14 @@ Task<> Accesses::replay_to_event(bool timed, PollingDetector& polling) {
     }
     replayed_ += count;
     folded_.clear();
-    for (std::size_t i = 0; i < count; ++i) add(batch_[i]);
+    for (std::size_t i = 0; i < count; ++i) add_folded(batch_[i]);
     co_await rank_.replay(folded_);
-    if (const Ps longer = arithmetic(std::span(batch_).first(count)); longer > 0) rank_.compute(longer);
+    if (const Ps longer = arithmetic_excess(std::span(batch_).first(count)); longer > 0) rank_.compute(longer);
   }
 }
 
 // Returns the time by which the arithmetic of these accesses exceeds their issue time.
-Ps Accesses::arithmetic(std::span<const stream::Reference> accesses) {
+Ps AccessReplay::arithmetic_excess(std::span<const stream::Reference> accesses) {
   if (!flops_of_site_) return 0;
   const Core& core = rank_.core();
   double cycles = 0;
@@ -51,7 +51,7 @@ Ps Accesses::arithmetic(std::span<const stream::Reference> accesses) {
   return cycles / core.clock_ghz * 1e3;
 }
 
-void Accesses::add(const stream::Reference& access) {
+void AccessReplay::add_folded(const stream::Reference& access) {
   const Access kind = access.store ? Access::store : Access::load;
   std::uint64_t address = access.address;
   std::uint32_t bytes = access.bytes;

@@ -1,7 +1,7 @@
 // Replays the accesses of a stream, and the arithmetic between them, on the rank's core.
 //
-// The stream has no arithmetic; it is known per code location of an access. It overlaps with the issue of neighbouring
-// accesses, but not with memory stalls.
+// The stream does not record arithmetic; the number of floating-point operations is known per code location of an
+// access. Arithmetic overlaps with the issue of neighbouring accesses, but not with memory stalls.
 #pragma once
 
 #include <functional>
@@ -18,33 +18,33 @@ class AddressSpace;  // memory/address_space.hpp
 
 namespace nearfield::sim::replay {
 
-// Returns the floating-point operations per access at a code location. Empty: none.
+// Returns the floating-point operations per access at a code location. An empty function: no arithmetic.
 using FlopsOfSite = std::function<float(std::uint32_t site)>;
 
-class Accesses {
+class AccessReplay {
  public:
-  // All arguments must outlive it.
-  Accesses(stream::Source& source, const FlopsOfSite& flops_of_site, Rank& rank, AddressSpace& space)
+  // All arguments must outlive this object.
+  AccessReplay(stream::Source& source, const FlopsOfSite& flops_of_site, Rank& rank, AddressSpace& space)
       : source_(source), flops_of_site_(flops_of_site), rank_(rank), space_(space), batch_(at_a_time) {}
 
-  // Replays the accesses before the next event. If they are not `timed`, they are skipped.
+  // Replays the accesses before the next event of the stream, or skips them unless `timed`.
   Task<> replay_to_event(bool timed, PollingDetector& polling);
-  std::uint64_t replayed() const { return replayed_; }
-  std::uint64_t skipped() const { return skipped_; }
+  std::uint64_t replayed_count() const { return replayed_; }
+  std::uint64_t skipped_count() const { return skipped_; }
   // Returns the floating-point operations of the replayed accesses.
-  double flops() const { return flops_; }
+  double replayed_flops() const { return flops_; }
 
  private:
   static constexpr std::size_t at_a_time = 4096;
 
-  void add(const stream::Reference& access);
-  Ps arithmetic(std::span<const stream::Reference> accesses);
+  void add_folded(const stream::Reference& access);
+  Ps arithmetic_excess(std::span<const stream::Reference> accesses);
 
   stream::Source& source_;
   const FlopsOfSite& flops_of_site_;
   Rank& rank_;
   AddressSpace& space_;
-  std::vector<float> site_flops_;  // of the sites so far
+  std::vector<float> site_flops_;  // of the sites that have occurred
   double flops_ = 0;
   std::uint64_t replayed_ = 0, skipped_ = 0, batches_ = 0;
   std::vector<stream::Reference> batch_;

@@ -1,4 +1,4 @@
-// A breakdown of a rank's simulated time: in MPI calls, by function and call site, and between them.
+// A breakdown of a rank's simulated time into time in MPI calls, by function and call site, and time between calls.
 #pragma once
 
 #include <map>
@@ -11,8 +11,9 @@
 
 namespace nearfield::sim::replay {
 
-// A sum of time, and the core's PerfCounters in it (of the first policy, if the run has count_sides).
-struct Spent {
+// The sum of several intervals of time, and of the core's PerfCounters during them (of the first policy, if the run has
+// count_sides).
+struct TimeSpent {
   std::uint64_t times = 0;  // number of intervals
   ConfigClock time;
   PerfCounters counters;
@@ -21,38 +22,42 @@ struct Spent {
 class CallTimes {
  public:
   // An MPI function and the call site.
-  struct Call {
+  struct CallKey {
     stream::Number name = 0, call_site = 0;
-    friend auto operator<=>(const Call&, const Call&) = default;
+    friend auto operator<=>(const CallKey&, const CallKey&) = default;
   };
 
   explicit CallTimes(int variants) : variants_(variants), computing_{0, ConfigClock(variants), {}} {}
 
-  // These are called with the current clock and counters: restart() when timing begins or resumes, computed() when a
-  // call begins or timing pauses, called() when a call ends.
-  void restart(const ConfigClock& now, const PerfCounters& counters) { since_ = now, counters_since_ = counters; }
-  void computed(const ConfigClock& now, const PerfCounters& counters) { add(computing_, now, counters); }
-  void called(const Call& call, const ConfigClock& now, const PerfCounters& counters) {
-    timeline_.add(call, since_.first(), now.first());
-    add(calls_.try_emplace(call, Spent{0, ConfigClock(variants_), {}}).first->second, now, counters);
+  // Called with the current clock and counters. restart_interval(): timing begins or resumes. add_compute_time(): an
+  // MPI call begins, or timing pauses. add_call_time(): an MPI call ends.
+  void restart_interval(const ConfigClock& now, const PerfCounters& counters) {
+    since_ = now, counters_since_ = counters;
+  }
+  void add_compute_time(const ConfigClock& now, const PerfCounters& counters) {
+    add_interval(computing_, now, counters);
+  }
+  void add_call_time(const CallKey& call, const ConfigClock& now, const PerfCounters& counters) {
+    timeline_.add_interval(call, since_.first(), now.first());
+    add_interval(calls_.try_emplace(call, TimeSpent{0, ConfigClock(variants_), {}}).first->second, now, counters);
   }
 
-  const Spent& computing() const { return computing_; }
-  const std::map<Call, Spent>& calls() const { return calls_; }
-  Timeline<Call>& timeline() { return timeline_; }
+  const TimeSpent& compute_time() const { return computing_; }
+  const std::map<CallKey, TimeSpent>& times_by_call() const { return calls_; }
+  Timeline<CallKey>& timeline() { return timeline_; }
 
  private:
-  void add(Spent& spent, const ConfigClock& now, const PerfCounters& counters) {
+  void add_interval(TimeSpent& spent, const ConfigClock& now, const PerfCounters& counters) {
     ++spent.times;
     spent.time += now - since_;
     spent.counters += counters - counters_since_;
-    restart(now, counters);
+    restart_interval(now, counters);
   }
 
   int variants_;
-  Spent computing_;
-  std::map<Call, Spent> calls_;
-  Timeline<Call> timeline_;
+  TimeSpent computing_;
+  std::map<CallKey, TimeSpent> calls_;
+  Timeline<CallKey> timeline_;
   ConfigClock since_;
   PerfCounters counters_since_;
 };

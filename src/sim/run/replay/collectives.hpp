@@ -1,8 +1,8 @@
-// Replays an observed collective operation by MPICH's algorithms in sim/collectives.
+// Replays a recorded collective operation by MPICH's algorithms in sim/mpi/collectives.
 //
-// Algorithms for contiguous data get other data packed, and it is unpacked afterwards; MPICH itself sends derived
-// datatypes in some of them. Reductions are treated as commutative, and combine words of 8 bytes. Left out:
-// intercommunicators.
+// Non-contiguous data is packed before, and unpacked after, an algorithm for contiguous data; MPICH itself sends
+// derived datatypes in some of these algorithms. Reductions are treated as commutative, and combine words of 8 bytes.
+// Left out: intercommunicators.
 #pragma once
 
 #include <vector>
@@ -12,16 +12,16 @@
 
 namespace nearfield::sim::replay {
 
-// One buffer argument of a collective: `count` elements at an address of the process.
-struct Part {
+// One buffer argument of a collective: `count` elements at an address of the recorded process.
+struct BufferArgument {
   const Datatype* type = nullptr;
   std::uint64_t address = 0, count = 0;
 
   std::uint64_t bytes() const { return count * type->size_bytes(); }
   Buffer buffer() const { return type->buffer(address, count); }
-  // Return the buffer of `parts` consecutive parts of this size, or of one of them.
-  Buffer row(int parts) const { return type->buffer(address, count * static_cast<unsigned>(parts)); }
-  Buffer of_row(int part) const {
+  // Return the buffer of `parts` consecutive parts of this size, or of part number `part` among them.
+  Buffer consecutive_parts(int parts) const { return type->buffer(address, count * static_cast<unsigned>(parts)); }
+  Buffer part_buffer(int part) const {
     const auto elements = static_cast<std::int64_t>(count) * part;
     return type->buffer(address + static_cast<std::uint64_t>(elements * type->extent_bytes()), count);
   }
@@ -31,11 +31,12 @@ struct CollectiveArguments {
   stream::CollectiveKind kind = stream::CollectiveKind::barrier;
   int root = 0;
   bool in_place = false;
-  std::vector<Part> gives, gets;
+  std::vector<BufferArgument> gives, gets;
   std::vector<int> sources, destinations;  // of neighbourhood collectives; negative: MPI_PROC_NULL
 };
 
-// The arguments are those of stream::Collective. Throws std::runtime_error if they do not fit together.
+// Runs a collective with the arguments of a stream::Collective event. Throws std::runtime_error if the arguments
+// contradict each other.
 Task<> run_collective(Communicator& all, const CollectiveArguments& arguments);
 
 }  // namespace nearfield::sim::replay

@@ -4,25 +4,25 @@
 
 namespace nearfield::sim::replay {
 
-std::runtime_error error_of_rank(int rank, const std::string& problem) {
+std::runtime_error rank_error(int rank, const std::string& problem) {
   return std::runtime_error("rank " + std::to_string(rank) + ": " + problem);
 }
 
-Place Definitions::place(stream::Number call_site) const {
+CallPlace StreamDefinitions::place(stream::Number call_site) const {
   const auto site = call_sites_.find(call_site);
   if (site == call_sites_.end()) return {};
   const auto place = [this](stream::Number object, std::uint64_t offset) {
     const auto found = objects_.find(object);
-    return Place{found == objects_.end() ? "" : found->second, offset, {}};
+    return CallPlace{found == objects_.end() ? "" : found->second, offset, {}};
   };
-  Place result = place(site->second.object, site->second.offset);
+  CallPlace result = place(site->second.object, site->second.offset);
   const auto& callers = site->second.callers;
   for (std::size_t i = 0; i + 1 < callers.size(); i += 2) result.callers.push_back(place(callers[i], callers[i + 1]));
   return result;
 }
 
-void Definitions::add(const stream::Communicator& event) {
-  Group& group = groups_[event.communicator];
+void StreamDefinitions::add_definition(const stream::Communicator& event) {
+  CommunicatorGroup& group = groups_[event.communicator];
   if (group.context != event.context) group.collectives = 0;
   group.context = event.context;
   group.world.assign(event.world.begin(), event.world.end());
@@ -34,37 +34,37 @@ void Definitions::add(const stream::Communicator& event) {
   group.destinations = event.destinations;
 }
 
-Group& Definitions::group(stream::Number communicator) {
+CommunicatorGroup& StreamDefinitions::group(stream::Number communicator) {
   const auto found = groups_.find(communicator);
-  if (found == groups_.end()) throw error_of_rank(rank_, "its stream uses a communicator that it does not describe");
+  if (found == groups_.end()) throw rank_error(rank_, "its stream uses a communicator that it does not describe");
   return found->second;
 }
 
-// Messages of a communicator have an even context, those of its collectives the odd one after it.
-Pattern Definitions::pattern(stream::Number communicator, std::int64_t peer, std::int64_t tag) {
-  const Group& group = this->group(communicator);
+// Messages of a communicator have an even context, messages of its collectives the odd context after that.
+Pattern StreamDefinitions::pattern(stream::Number communicator, std::int64_t peer, std::int64_t tag) {
+  const CommunicatorGroup& group = this->group(communicator);
   Pattern result{any_rank, tag == stream::any ? any_tag : static_cast<int>(tag), 2 * group.context};
   if (peer == stream::any) return result;
   if (peer < 0 || peer >= static_cast<std::int64_t>(group.peers.size()))
-    throw error_of_rank(rank_, "its stream names a rank that its communicator does not have: " + std::to_string(peer));
+    throw rank_error(rank_, "its stream names a rank that its communicator does not have: " + std::to_string(peer));
   result.peer = group.peers[static_cast<std::size_t>(peer)];
   return result;
 }
 
-std::int64_t Definitions::peer_number(stream::Number communicator, int rank) {
+std::int64_t StreamDefinitions::peer_number(stream::Number communicator, int rank) {
   const auto& peers = group(communicator).peers;
   return std::ranges::find(peers, rank) - peers.begin();
 }
 
-Part Definitions::part(const stream::Data& data) const {
+BufferArgument StreamDefinitions::part(const stream::Data& data) const {
   const auto found = layouts_.find(data.layout);
-  if (found == layouts_.end()) throw error_of_rank(rank_, "its stream uses a datatype that it does not describe");
+  if (found == layouts_.end()) throw rank_error(rank_, "its stream uses a datatype that it does not describe");
   return {found->second, data.address, data.count};
 }
 
-CollectiveArguments Definitions::arguments(const stream::Collective& event) {
-  const Group& group = this->group(event.communicator);
-  if (group.between_groups) throw error_of_rank(rank_, "collectives of intercommunicators cannot be simulated");
+CollectiveArguments StreamDefinitions::arguments(const stream::Collective& event) {
+  const CommunicatorGroup& group = this->group(event.communicator);
+  if (group.between_groups) throw rank_error(rank_, "collectives of intercommunicators cannot be simulated");
   CollectiveArguments arguments{event.kind, static_cast<int>(event.root), event.in_place, {}, {}, {}, {}};
   for (const auto& data : event.gives) arguments.gives.push_back(part(data));
   for (const auto& data : event.gets) arguments.gets.push_back(part(data));

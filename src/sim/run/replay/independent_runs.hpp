@@ -8,12 +8,12 @@
 
 namespace nearfield::sim::replay {
 
-// Simulates with one policy at one memory speed.
-using RunOne = std::function<Replayed(const std::string& policy, double memory_slowdown)>;
+// Simulates the program with one policy at one memory speed.
+using RunOne = std::function<ReplayResult(const std::string& policy, double memory_slowdown)>;
 
-// Returns the merged result, as of one run of all configurations. Timelines, messages and results that do not depend on
-// time are those of the first run. The last speed also fills the unused speeds.
-Replayed run_independently(const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
-                           const RunOne& run_one);
+// Returns the merged result, which looks like that of one run of all configurations. Timelines, messages and results
+// that do not depend on time are those of the first run. The results of the last speed also fill the unused speeds.
+ReplayResult run_independently(const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
+                               const RunOne& run_one);
 
 }  // namespace nearfield::sim::replay

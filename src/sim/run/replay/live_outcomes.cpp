@@ -5,9 +5,11 @@
 
 namespace nearfield::sim::replay {
 
-LiveOutcomes::LiveOutcomes(const Parts& parts, const SendReply& send_reply) : Outcomes(parts), send_reply_(send_reply) {
+LiveOutcomes::LiveOutcomes(const RankParts& parts, const SendReply& send_reply)
+    : OutcomeSource(parts), send_reply_(send_reply) {
   if (send_reply)
-    rank_.endpoint.on_match([this](stream::Number request, int from, int tag) { report_match(request, from, tag); });
+    rank_.endpoint.set_match_callback(
+        [this](stream::Number request, int from, int tag) { report_match(request, from, tag); });
 }
 
 void LiveOutcomes::reply(stream::ReplyKind what, const std::vector<std::int64_t>& words) const {
@@ -19,7 +21,7 @@ void LiveOutcomes::reply(stream::ReplyKind what, const std::vector<std::int64_t>
 
 Request LiveOutcomes::match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) {
   communicators_[event.request] = event.communicator;
-  const auto race_pattern = from_any(event) ? std::optional(allowed) : std::nullopt;
+  const auto race_pattern = has_wildcard(event) ? std::optional(allowed) : std::nullopt;
   return rank_.endpoint.receive(allowed, buffer, race_pattern, event.request);
 }
 
@@ -33,13 +35,13 @@ Task<> LiveOutcomes::query(const Query& event) {
   Endpoint& endpoint = rank_.endpoint;
   co_await endpoint.flush_calls();
   if (event.question == stream::Question::clock) {
-    co_await endpoint.poll();  // which takes time: a loop that waits for a time must end
-    co_return reply(stream::ReplyKind::clock, {std::llround(endpoint.first())});
+    co_await endpoint.poll();  // polling takes simulated time: a loop that waits for a time must end
+    co_return reply(stream::ReplyKind::clock, {std::llround(endpoint.ordering_clock())});
   }
-  const bool polling = !event.waited && rank_.polling.is_repeated(event);
+  const bool polling = !event.waited && rank_.polling.is_repeated_query(event);
   if (polling) {
     rank_.races.discard_failed_poll();
-    rank_.polling.end_loop();
+    rank_.polling.end_polling_loop();
     co_await endpoint.wait_for_any_event();
   }
   start_ = {endpoint.now(), polling};
@@ -82,15 +84,15 @@ Task<> LiveOutcomes::decide_message(const Query& event) {
 }
 
 Task<CallStart> LiveOutcomes::completed(const stream::Tested& event) {
-  if (!start_.polling) rank_.races.compare(event.done == decided_, event.done.empty());
+  if (!start_.polling) rank_.races.compare_with_recorded(event.done == decided_, event.done.empty());
   co_return start_;
 }
 
 Task<CallStart> LiveOutcomes::probe(const stream::Probe& event, const Pattern& message) {
   const Message* const decided = decided_message_;
-  if (!start_.polling) rank_.races.compare(event.found == (decided != nullptr), !event.found);
+  if (!start_.polling) rank_.races.compare_with_recorded(event.found == (decided != nullptr), !event.found);
   if (decided && event.found)
-    rank_.races.compare(message.takes(decided->from->rank(), decided->tag, decided->context), false);
+    rank_.races.compare_with_recorded(message.matches(decided->from->rank(), decided->tag, decided->context), false);
   co_return start_;
 }
 

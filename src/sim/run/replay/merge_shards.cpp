@@ -43,12 +43,12 @@ void fields(Pack& pack, Outcome& value) {
 namespace replay {
 
 template <class Pack>
-void fields(Pack& pack, Spent& value) {
+void fields(Pack& pack, TimeSpent& value) {
   pack(value.times, value.time, value.counters);
 }
 
 template <class Pack>
-void fields(Pack& pack, Place& value) {
+void fields(Pack& pack, CallPlace& value) {
   pack(value.object, value.offset, value.callers);
 }
 
@@ -58,13 +58,13 @@ void fields(Pack& pack, CallOutcome& value) {
 }
 
 template <class Pack>
-void fields(Pack& pack, ReplayedOutcome& value) {
+void fields(Pack& pack, RankReplayResult& value) {
   pack(value.calls, value.computing, value.accesses, value.skipped_accesses, value.flops, value.timing_sensitivity,
        value.regions);
 }
 
 template <class Pack>
-void fields(Pack& pack, Replayed& value) {
+void fields(Pack& pack, ReplayResult& value) {
   pack(value.cluster, value.ranks, value.part_ps);
 }
 
@@ -77,7 +77,7 @@ void append(std::vector<T>& all, std::vector<T>& more) {
   std::ranges::move(more, std::back_inserter(all));
 }
 
-// All shards simulate the whole network, so its counts are not added.
+// Every shard simulates the whole network, so the counts of the network are not added.
 void append(Outcome& all, Outcome& more) {
   append(all.ranks, more.ranks);
   all.events += more.events;
@@ -92,18 +92,18 @@ void append(Outcome& all, Outcome& more) {
 
 }  // namespace
 
-Replayed merge_shards(Replayed mine, Shards& shards) {
+ReplayResult merge_shards(ReplayResult mine, Shards& shards) {
   if (shards.num_shards() == 1) return mine;
   Packing packing;
   if (shards.own_number() > 0) packing(mine);
   const auto all = shards.exchange(packing.bytes());
   for (std::size_t shard = 1; shards.own_number() == 0 && shard < all.size(); ++shard) {
-    Replayed value;
+    ReplayResult value;
     Unpacking{all[shard]}(value);
     append(mine.cluster, value.cluster);
     append(mine.ranks, value.ranks);
   }
-  shards.exchange("");  // so that all fail if the first one could not merge
+  shards.exchange("");  // so that all shards fail if the first shard could not merge
   return mine;
 }
 

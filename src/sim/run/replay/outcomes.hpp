@@ -1,14 +1,14 @@
 // The nondeterministic outcomes of a rank's MPI calls: the message of a receive with a wildcard, the result of a Test
 // or probe, the request that Waitany returns.
 //
-// RecordedOutcomes forces those of the stream. A receive is posted for the recorded message; a failed Test or Iprobe
-// costs one poll. Further failed polls of a polling loop cost nothing, since their number depends on how long the
-// observed run waited.
+// RecordedOutcomes forces the outcomes that the stream recorded. A receive is posted for the recorded message; a failed
+// Test or Iprobe costs one poll. Further failed polls of a polling loop cost nothing, since their number depends on how
+// long the recorded run waited.
 //
-// LiveOutcomes lets the first policy at the first memory speed decide, and replies to the program. A recorded live
-// stream contains the queries, too, and simulates them in the same time; the recorded results that follow them are
-// replayed, and are the same if the machine is the same. If a failed query is repeated, the reply waits for the rank's
-// next event, so a polling loop costs one query per event.
+// LiveOutcomes lets the first policy at the first memory speed decide the outcomes, and replies to the program, which
+// runs at the same time. A recorded live stream contains the program's queries, too, and simulates them in the same
+// time; the recorded results that follow them are replayed, and are the same if the machine is the same. If a failed
+// query is repeated, the reply waits for the rank's next event, so a polling loop costs one query per event.
 #pragma once
 
 #include <functional>
@@ -23,35 +23,36 @@ namespace nearfield::sim::replay {
 
 // How a call that tests requests or probes began.
 struct CallStart {
-  std::optional<ConfigClock> since;  // nullopt: a probe, which begins now
-  bool polling = false;              // it is a further iteration of a polling loop, which counts as a wait
+  std::optional<ConfigClock> since;  // nullopt: the call is a probe, which begins now
+  bool polling = false;              // the call is a further iteration of a polling loop, which counts as a wait
 };
 
-class Outcomes {
+class OutcomeSource {
  public:
-  // The parts of the rank that outcomes use; they must outlive them.
-  struct Parts {
+  // The parts of a replayed rank that determine outcomes. They must outlive this object.
+  struct RankParts {
     Endpoint& endpoint;
-    Definitions& definitions;
+    StreamDefinitions& definitions;
     Requests& requests;
     RaceCounter& races;
     PollingDetector& polling;
   };
-  virtual ~Outcomes() = default;
-  // Returns the request of a receive from `allowed`, without a message if it never matches.
+  virtual ~OutcomeSource() = default;
+  // Posts a receive whose pattern in the program is `allowed`. Returns its request, which is empty if the receive never
+  // matches.
   virtual Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) = 0;
-  // Both are called before the recorded result is replayed, and poll if the call does.
+  // Are called before the recorded result of a Test or probe is replayed. If the MPI call polls, they poll.
   virtual Task<CallStart> completed(const stream::Tested& event) = 0;
   virtual Task<CallStart> probe(const stream::Probe& event, const Pattern& message) = 0;
 
  protected:
-  explicit Outcomes(const Parts& parts) : rank_(parts) {}
-  Parts rank_;
+  explicit OutcomeSource(const RankParts& parts) : rank_(parts) {}
+  RankParts rank_;
 };
 
-class RecordedOutcomes final : public Outcomes {
+class RecordedOutcomes final : public OutcomeSource {
  public:
-  RecordedOutcomes(const Parts& parts, Open open) : Outcomes(parts), matches_(std::move(open)) {}
+  RecordedOutcomes(const RankParts& parts, Open open) : OutcomeSource(parts), matches_(std::move(open)) {}
   Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) override;
   Task<CallStart> completed(const stream::Tested& event) override;
   Task<CallStart> probe(const stream::Probe& event, const Pattern& message) override;
@@ -64,10 +65,10 @@ class RecordedOutcomes final : public Outcomes {
 // Sends a live program the words of a reply (stream/live_reply.hpp). Empty: the stream was recorded.
 using SendReply = std::function<void(std::span<const std::int64_t> words)>;
 
-class LiveOutcomes final : public Outcomes {
+class LiveOutcomes final : public OutcomeSource {
  public:
-  LiveOutcomes(const Parts& parts, const SendReply& send_reply);
-  // Decides the outcome of the call that follows, and replies.
+  LiveOutcomes(const RankParts& parts, const SendReply& send_reply);
+  // Decides the outcome of the MPI call that follows the query, and replies to the program.
   Task<> query(const Query& event);
   Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) override;
   Task<CallStart> completed(const stream::Tested& event) override;

@@ -1,4 +1,5 @@
-// Recognises polling loops: a failed Test or Iprobe that follows another one with hardly a memory access between them.
+// Recognises polling loops: a failed Test or Iprobe that follows another failed one with hardly a memory access in
+// between.
 #pragma once
 
 #include <algorithm>
@@ -16,30 +17,30 @@ class PollingDetector {
  public:
   void add_accesses(std::uint64_t count) { accesses_ += count; }
   void record_failed_poll() { last_failed_poll_ = accesses_; }
-  // Returns whether the last poll failed, with hardly an access since.
-  bool is_polling() const { return last_failed_poll_ && !has_computed(); }
+  // Returns whether the last poll failed, and hardly a memory access has followed.
+  bool is_polling() const { return last_failed_poll_ && !has_computed_since_poll(); }
 
-  // ---- of a program that runs live: its loop may repeat several queries in turn.
+  // ---- for a program that runs live, whose polling loop may repeat several queries in turn
   void record_query(const Query& query, bool failed) {
     if (failed)
       failed_queries_.push_back(query);
     else
-      end_loop();
+      end_polling_loop();
   }
-  void end_loop() { failed_queries_.clear(); }
-  // Returns whether the query repeats a failed one of the current loop.
-  bool is_repeated(const Query& query) {
-    if (last_failed_poll_ && has_computed()) end_loop();
+  void end_polling_loop() { failed_queries_.clear(); }
+  // Returns whether the query repeats a failed query of the current loop.
+  bool is_repeated_query(const Query& query) {
+    if (last_failed_poll_ && has_computed_since_poll()) end_polling_loop();
     return std::ranges::find(failed_queries_, query) != failed_queries_.end();
   }
 
  private:
   static constexpr std::uint64_t max_accesses_between_polls = 16;
 
-  bool has_computed() const { return accesses_ - *last_failed_poll_ > max_accesses_between_polls; }
+  bool has_computed_since_poll() const { return accesses_ - *last_failed_poll_ > max_accesses_between_polls; }
 
   std::uint64_t accesses_ = 0;
-  std::optional<std::uint64_t> last_failed_poll_;  // the number of accesses before it
+  std::optional<std::uint64_t> last_failed_poll_;  // number of accesses before the last failed poll
   std::vector<Query> failed_queries_;              // of the current loop
 };
 

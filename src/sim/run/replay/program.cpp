@@ -7,8 +7,8 @@
 namespace nearfield::sim::replay {
 namespace {
 
-// Returns the size of a region: at most 1 GiB, and a node's memory holds 32 regions per rank. Large regions make it
-// rare that a message spans two.
+// Returns the size of a region of the process's address space (address_space.hpp): at most 1 GiB, and small enough that
+// a node's memory holds 32 regions per rank. Large regions make it rare that a message spans two of them.
 std::uint64_t region_bytes(int ranks_of_node) {
   constexpr std::uint64_t node = std::uint64_t{1} << 37, max_bytes = std::uint64_t{1} << 30;
   return std::min(max_bytes, node / 32 / std::bit_ceil(static_cast<unsigned>(ranks_of_node)));
@@ -16,7 +16,8 @@ std::uint64_t region_bytes(int ranks_of_node) {
 
 }  // namespace
 
-ReplayedRank::ReplayedRank(const Stream& stream, Rank& rank, const Options& options, const ClusterOptions& cluster)
+ReplayedRank::ReplayedRank(const RankStream& stream, Rank& rank, const ReplayOptions& options,
+                           const ClusterOptions& cluster)
     : stream_(stream),
       rank_(rank),
       options_(options),
@@ -32,13 +33,13 @@ ReplayedRank::ReplayedRank(const Stream& stream, Rank& rank, const Options& opti
       times_(static_cast<int>(cluster.policies.size())) {}
 
 Task<> ReplayedRank::run() {
-  times_.restart(rank_.now(), counters());
+  times_.restart_interval(rank_.now(), counters());
   const stream::Event* event = nullptr;
   do {
-    co_await accesses_.replay_to_event(timed(), polling_);
+    co_await accesses_.replay_to_event(is_timed(), polling_);
     event = stream_.source->event();
-    if (!event) throw error_of_rank(rank_.rank(), "its stream ends before the program did");
-    co_await std::visit([this](const auto& next) { return on(next); }, *event);
+    if (!event) throw rank_error(rank_.rank(), "its stream ends before the program did");
+    co_await std::visit([this](const auto& next) { return handle_event(next); }, *event);
   } while (!std::holds_alternative<stream::End>(*event));
 }
 
@@ -47,7 +48,7 @@ PerfCounters ReplayedRank::counters() const {
   return has_counters_ ? endpoint.node().counters_of(endpoint.core()) : PerfCounters();
 }
 
-Task<> ReplayedRank::on(const stream::RankInfo& event) {
+Task<> ReplayedRank::handle_event(const stream::RankInfo& event) {
   const auto number = [](stream::Number rank, stream::Number ranks) {
     return std::to_string(rank) + " of " + std::to_string(ranks);
   };
@@ -55,85 +56,86 @@ Task<> ReplayedRank::on(const stream::RankInfo& event) {
       number(static_cast<stream::Number>(rank_.rank()), static_cast<stream::Number>(rank_.size()));
   const std::string found = number(event.rank, event.ranks);
   if (found != expected)
-    throw error_of_rank(rank_.rank(), "its stream is that of rank " + found + ", not of rank " + expected);
-  rank_.endpoint().races().decided = event.is_live;
+    throw rank_error(rank_.rank(), "its stream is that of rank " + found + ", not of rank " + expected);
+  rank_.endpoint().race_statistics().decided = event.is_live;
   co_return;
 }
 
 // ---- calls and regions. Queued calls are run first, so that the clock is current.
 
-Task<> ReplayedRank::on(const stream::Enter& event) {
+Task<> ReplayedRank::handle_event(const stream::Enter& event) {
   if (depth_++ > 0) co_return;
   call_ = {event.name, event.call_site};
-  rank_.endpoint().in_call(&definitions_.text(event.name));
+  rank_.endpoint().set_current_call(&definitions_.text_of(event.name));
   co_await rank_.endpoint().flush_calls();
-  if (timed()) times_.computed(rank_.now(), counters());
+  if (is_timed()) times_.add_compute_time(rank_.now(), counters());
 }
 
-Task<> ReplayedRank::on(const stream::Leave&) {
+Task<> ReplayedRank::handle_event(const stream::Leave&) {
   if (--depth_ > 0) co_return;
   co_await rank_.endpoint().flush_calls();
-  rank_.endpoint().in_call(nullptr);
-  if (timed()) times_.called(call_, rank_.now(), counters());
+  rank_.endpoint().set_current_call(nullptr);
+  if (is_timed()) times_.add_call_time(call_, rank_.now(), counters());
 }
 
-Task<> ReplayedRank::on(const stream::Region& event) {
-  const std::string& name = definitions_.text(event.name);
+Task<> ReplayedRank::handle_event(const stream::Region& event) {
+  const std::string& name = definitions_.text_of(event.name);
   if (event.level > 0) regions_.insert(name);
   if (std::ranges::find(options_.regions, name) == options_.regions.end()) co_return;
-  const bool was_timed = timed();
+  const bool was_timed = is_timed();
   open_regions_ = std::max(0, open_regions_ + (event.level > 0 ? 1 : -1));
-  if (timed() == was_timed) co_return;
+  if (is_timed() == was_timed) co_return;
   co_await rank_.endpoint().flush_calls();
-  if (timed())
-    times_.restart(rank_.now(), counters());
+  if (is_timed())
+    times_.restart_interval(rank_.now(), counters());
   else
-    times_.computed(rank_.now(), counters());
+    times_.add_compute_time(rank_.now(), counters());
 }
 
-Task<> ReplayedRank::on(const stream::Unsupported& event) {
-  throw error_of_rank(rank_.rank(),
-                      "the program uses " + definitions_.text(event.what) + ", which cannot be simulated");
+Task<> ReplayedRank::handle_event(const stream::Unsupported& event) {
+  throw rank_error(rank_.rank(),
+                   "the program uses " + definitions_.text_of(event.what) + ", which cannot be simulated");
   co_return;
 }
 
-Task<> ReplayedRank::on(const stream::End&) {
+Task<> ReplayedRank::handle_event(const stream::End&) {
   co_await rank_.endpoint().flush_calls();
   co_await requests_.finalize();
-  if (timed() && depth_ == 0) times_.computed(rank_.now(), counters());
+  if (is_timed() && depth_ == 0) times_.add_compute_time(rank_.now(), counters());
 }
 
 // ---- messages
 
-Task<> ReplayedRank::on(const stream::Send& event) {
-  polling_.end_loop();
-  requests_.add(event.request, {});
+Task<> ReplayedRank::handle_event(const stream::Send& event) {
+  polling_.end_polling_loop();
+  requests_.add_message(event.request, {});
   if (event.peer == stream::proc_null) co_return;
   const Pattern to = definitions_.pattern(event.communicator, event.peer, event.tag);
   const Buffer data = definitions_.part(event.data).buffer();
   if (event.mode == stream::Mode::buffered)
     co_await requests_.send_buffered(to, data);
   else
-    requests_.add(event.request, rank_.endpoint().send(to, data, event.mode == stream::Mode::synchronous));
+    requests_.add_message(event.request, rank_.endpoint().send(to, data, event.mode == stream::Mode::synchronous));
 }
 
-Task<> ReplayedRank::on(const stream::Receive& event) {
-  polling_.end_loop();
-  requests_.add(event.request, {});
+Task<> ReplayedRank::handle_event(const stream::Receive& event) {
+  polling_.end_polling_loop();
+  requests_.add_message(event.request, {});
   if (event.peer == stream::proc_null) co_return;
   const Pattern allowed = definitions_.pattern(event.communicator, event.peer, event.tag);
   const Buffer buffer = definitions_.part(event.data).buffer();
-  if (from_any(event)) races_.count_from_any();
-  Outcomes& outcomes = event.notify_on_match && stream_.send_reply ? static_cast<Outcomes&>(live_) : recorded_;
-  requests_.add(event.request, outcomes.match(event, allowed, buffer));
+  if (has_wildcard(event)) races_.count_wildcard_receive();
+  OutcomeSource& outcomes =
+      event.notify_on_match && stream_.send_reply ? static_cast<OutcomeSource&>(live_) : recorded_;
+  requests_.add_message(event.request, outcomes.match(event, allowed, buffer));
 }
 
-Task<> ReplayedRank::on(const stream::Outcome& event) {
+Task<> ReplayedRank::handle_event(const stream::Outcome& event) {
   if (event.request == 0) probed_ = event;
   co_return;
 }
 
-Task<> ReplayedRank::on(const Query& event) {
+Task<> ReplayedRank::handle_event(const Query& event) {
   if (event.question != stream::Question::clock) outcomes_ = &live_;
   return live_.query(event);
 }
@@ -143,22 +145,22 @@ void ReplayedRank::record_failed_poll() {
   polling_.record_failed_poll();
 }
 
-Task<> ReplayedRank::on(const stream::Tested& event) {
+Task<> ReplayedRank::handle_event(const stream::Tested& event) {
   const CallStart start = co_await std::exchange(outcomes_, &recorded_)->completed(event);
   if (!event.waited) races_.count_poll();
   if (!event.waited && event.done.empty()) record_failed_poll();
   const bool has_choice = event.at.size() > 1;
   if (event.waited && has_choice) races_.count_wait_for_any();
   std::vector<ConfigClock> ready;
-  for (const stream::Number request : event.done) ready.push_back(co_await requests_.finish(request));
+  for (const stream::Number request : event.done) ready.push_back(co_await requests_.complete_request(request));
   const bool waited = event.waited || start.polling;
   if (waited ? has_choice && !event.done.empty() : !event.at.empty())
-    races_.count_alternatives(event, definitions_.text(call_.name), waited, *start.since, ready);
+    races_.count_alternatives(event, definitions_.text_of(call_.name), waited, *start.since, ready);
 }
 
-Task<> ReplayedRank::on(const stream::Probe& event) {
+Task<> ReplayedRank::handle_event(const stream::Probe& event) {
   const auto outcome = std::exchange(probed_, {});
-  Outcomes& outcomes = *std::exchange(outcomes_, &recorded_);
+  OutcomeSource& outcomes = *std::exchange(outcomes_, &recorded_);
   if (!event.waited) races_.count_poll();
   if (event.peer == stream::proc_null) co_return;
   const Pattern allowed = definitions_.pattern(event.communicator, event.peer, event.tag);
@@ -171,20 +173,21 @@ Task<> ReplayedRank::on(const stream::Probe& event) {
     co_return;
   }
   const bool any = event.peer == stream::any || event.tag == stream::any;
-  if (any) races_.count_from_any();
+  if (any) races_.count_wildcard_receive();
   const bool waited = event.waited || start.polling;
   const std::optional<Pattern> race_pattern = any || !waited ? std::optional(allowed) : std::nullopt;
   co_await rank_.endpoint().probe(message, race_pattern, waited, start.since);
 }
 
-Task<> ReplayedRank::on(const stream::Forget& event) {
+Task<> ReplayedRank::handle_event(const stream::Forget& event) {
   requests_.forget(event.request);
   co_return;
 }
 
-Task<> ReplayedRank::on(const stream::Collective& event) {
-  polling_.end_loop();
-  return requests_.run(event.request, definitions_.group(event.communicator), definitions_.arguments(event));
+Task<> ReplayedRank::handle_event(const stream::Collective& event) {
+  polling_.end_polling_loop();
+  return requests_.run_or_begin_collective(event.request, definitions_.group(event.communicator),
+                                           definitions_.arguments(event));
 }
 
 }  // namespace nearfield::sim::replay

@@ -1,9 +1,9 @@
-// The program of one simulated rank that replays a stream: accesses go to its node's memory, events become calls of the
-// simulated MPI.
+// The program of one simulated rank that replays a stream: accesses go to the memory of the rank's node, events become
+// calls of the simulated MPI.
 //
 // Nondeterministic outcomes are replayed as recorded, or decided by the simulator if the program runs live
-// (outcomes.hpp). TimingSensitivity counts them, and the configurations in which they would differ. The program might
-// then have behaved differently; the stream has only what it did.
+// (outcomes.hpp). TimingSensitivity counts these outcomes, and the configurations in which they would differ. With
+// another outcome the program might have behaved differently; the stream has only what it did.
 //
 // MPI calls that create communicators and datatypes, MPI_Init and MPI_Finalize take no time. Buffered sends are copied
 // to memory of the library and sent from there.
@@ -19,15 +19,15 @@
 
 namespace nearfield::sim::replay {
 
-struct Options {
+struct ReplayOptions {
   // The names of the regions whose accesses and times count; empty: the whole program. Accesses outside them are
   // skipped, so a region begins with the cache contents that the previous region and later messages left. Messages
   // outside them are simulated to keep ranks synchronised, but their time is not counted.
   std::vector<std::string> regions;
 };
 
-// A stream, and how to open it a second time if needed (recorded_matches.hpp).
-struct Stream {
+// The stream of one rank, and how to open it a second time if needed (recorded_matches.hpp).
+struct RankStream {
   stream::Source* source = nullptr;
   Open again;
   FlopsOfSite flops;
@@ -36,70 +36,70 @@ struct Stream {
 
 class ReplayedRank {
  public:
-  // All arguments must outlive it.
-  ReplayedRank(const Stream& stream, Rank& rank, const Options& options, const ClusterOptions& cluster);
+  // All arguments must outlive this object.
+  ReplayedRank(const RankStream& stream, Rank& rank, const ReplayOptions& options, const ClusterOptions& cluster);
 
   // Throws std::runtime_error if the stream is unsupported, truncated, or that of another rank.
   Task<> run();
 
-  CallTimes& times() { return times_; }
-  const Accesses& accesses() const { return accesses_; }
+  CallTimes& call_times() { return times_; }
+  const AccessReplay& access_replay() const { return accesses_; }
   TimingSensitivity timing_sensitivity() const { return races_.timing_sensitivity(); }
   // Returns the names of the regions that began.
-  const std::set<std::string>& regions() const { return regions_; }
-  Definitions& definitions() { return definitions_; }
+  const std::set<std::string>& started_regions() const { return regions_; }
+  StreamDefinitions& definitions() { return definitions_; }
 
  private:
-  // Returns whether the time counts.
-  bool timed() const { return options_.regions.empty() || open_regions_ > 0; }
+  // Returns whether time counts now: no regions were selected, or a selected region is open.
+  bool is_timed() const { return options_.regions.empty() || open_regions_ > 0; }
   PerfCounters counters() const;
   void record_failed_poll();
 
-  // Definitions of numbers.
+  // Events that define a number are stored.
   template <class Event>
-    requires requires(Definitions definitions, const Event& event) { definitions.add(event); }
-  Task<> on(const Event& event) {
-    definitions_.add(event);
+    requires requires(StreamDefinitions definitions, const Event& event) { definitions.add_definition(event); }
+  Task<> handle_event(const Event& event) {
+    definitions_.add_definition(event);
     co_return;
   }
-  Task<> on(const stream::RankInfo& event);
-  Task<> on(const stream::Enter& event);
-  Task<> on(const stream::Leave& event);
-  Task<> on(const stream::Send& event);
-  Task<> on(const stream::Receive& event);
-  Task<> on(const stream::Outcome& event);
-  Task<> on(const stream::Completed& event) { return requests_.finish_all(event.requests); }
-  Task<> on(const stream::Tested& event);
-  Task<> on(const stream::Probe& event);
-  Task<> on(const stream::Forget& event);
-  Task<> on(const stream::Collective& event);
-  Task<> on(const stream::Region& event);
-  Task<> on(const stream::Unsupported& event);
-  Task<> on(const stream::End& event);
-  // The rank waits without a reply: its requests complete on the host as soon as their messages have arrived.
-  Task<> on(const stream::WaitStarted& event) { return requests_.finish_all(event.requests); }
-  Task<> on(const Query& event);
-  // Other readers use these events.
-  Task<> on(const stream::Sites&) { co_return; }
-  Task<> on(const stream::StaticAndStackRanges&) { co_return; }
+  Task<> handle_event(const stream::RankInfo& event);
+  Task<> handle_event(const stream::Enter& event);
+  Task<> handle_event(const stream::Leave& event);
+  Task<> handle_event(const stream::Send& event);
+  Task<> handle_event(const stream::Receive& event);
+  Task<> handle_event(const stream::Outcome& event);
+  Task<> handle_event(const stream::Completed& event) { return requests_.complete_requests(event.requests); }
+  Task<> handle_event(const stream::Tested& event);
+  Task<> handle_event(const stream::Probe& event);
+  Task<> handle_event(const stream::Forget& event);
+  Task<> handle_event(const stream::Collective& event);
+  Task<> handle_event(const stream::Region& event);
+  Task<> handle_event(const stream::Unsupported& event);
+  Task<> handle_event(const stream::End& event);
+  // The rank waits, and expects no reply: its requests complete on the host as soon as their messages have arrived.
+  Task<> handle_event(const stream::WaitStarted& event) { return requests_.complete_requests(event.requests); }
+  Task<> handle_event(const Query& event);
+  // Events that only other readers of streams use.
+  Task<> handle_event(const stream::Sites&) { co_return; }
+  Task<> handle_event(const stream::StaticAndStackRanges&) { co_return; }
 
-  const Stream& stream_;
+  const RankStream& stream_;
   Rank& rank_;
-  const Options& options_;
+  const ReplayOptions& options_;
   const bool has_counters_;
   AddressSpace space_;
-  Accesses accesses_;
-  Definitions definitions_;
+  AccessReplay accesses_;
+  StreamDefinitions definitions_;
   Requests requests_;
   RaceCounter races_;
   PollingDetector polling_;
   RecordedOutcomes recorded_;
   LiveOutcomes live_;
-  Outcomes* outcomes_ = &recorded_;        // of the next call that tests requests or probes
+  OutcomeSource* outcomes_ = &recorded_;   // source of the outcome of the next call that tests requests or probes
   std::optional<stream::Outcome> probed_;  // the message that the next probe found
   CallTimes times_;
-  CallTimes::Call call_;
-  int depth_ = 0;  // of nested calls
+  CallTimes::CallKey call_;
+  int depth_ = 0;  // nesting depth of MPI calls
   int open_regions_ = 0;
   std::set<std::string> regions_;
 };

@@ -7,27 +7,29 @@ namespace nearfield::sim::replay {
 
 struct TimingSensitivity {
   std::uint64_t from_any = 0;           // receives with MPI_ANY_SOURCE or MPI_ANY_TAG
-  std::uint64_t ambiguous_matches = 0;  // of these: another message would have matched, too
+  std::uint64_t ambiguous_matches = 0;  // of `from_any`: another message would have matched, too
   std::uint64_t polls = 0;              // Test, Testany, Iprobe ...
-  std::uint64_t failed_polls = 0;       // of these: no request was complete
+  std::uint64_t failed_polls = 0;       // of `polls`: no request was complete
   std::uint64_t waits_for_any = 0;      // Waitany, Waitsome with more than one request
-  RaceStatistics races;                 // of all these, except polling loops, which count as waits
+  RaceStatistics races;                 // of all outcomes counted here, except polling loops, which count as waits
 };
 
 class RaceCounter {
  public:
   RaceCounter(Endpoint& endpoint, Requests& requests) : endpoint_(endpoint), requests_(requests) {}
 
-  void count_from_any() { ++calls_.from_any; }
+  void count_wildcard_receive() { ++calls_.from_any; }
   void count_poll() { ++calls_.polls; }
   void count_failed_poll() { ++calls_.failed_polls; }
   void count_wait_for_any() { ++calls_.waits_for_any; }
-  // Counts a divergence if the recorded result is not that of the first configuration.
-  void compare(bool same, bool failed);
+  // Counts a divergence if the recorded result is not the `same` as that of the first configuration. `failed`: the
+  // recorded call was a poll that failed.
+  void compare_with_recorded(bool same, bool failed);
   // Removes the last failed poll from the races, since a polling loop counts as a wait.
   void discard_failed_poll();
-  // Counts the configurations in which the call, which began at `since`, would have returned other requests; more are
-  // counted when the open requests complete. `name` is the MPI function, `ready` the times of the completed requests.
+  // Counts the configurations in which the call, which began at `since`, would have returned other requests; further
+  // configurations are counted when the open requests complete. `name`: the MPI function. `ready`: the completion times
+  // of the returned requests.
   void count_alternatives(const stream::Tested& event, const std::string& name, bool waited, const ConfigClock& since,
                           const std::vector<ConfigClock>& ready);
   TimingSensitivity timing_sensitivity() const;
@@ -36,8 +38,8 @@ class RaceCounter {
   Endpoint& endpoint_;
   Requests& requests_;
   TimingSensitivity calls_;
-  std::shared_ptr<Choice> failed_poll_;  // the result of the last one
-  bool failed_poll_diverged_ = false;    // the poll would have succeeded in the first configuration
+  std::shared_ptr<RecordedChoice> failed_poll_;  // the last failed poll; nullptr: none, or discarded
+  bool failed_poll_diverged_ = false;            // the last failed poll would have succeeded in the first configuration
 };
 
 }  // namespace nearfield::sim::replay

@@ -3,8 +3,8 @@
 namespace nearfield::sim::replay {
 
 Request RecordedOutcomes::match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) {
-  if (!from_any(event)) return rank_.endpoint.receive(allowed, buffer);
-  const auto outcome = matches_.next();
+  if (!has_wildcard(event)) return rank_.endpoint.receive(allowed, buffer);
+  const auto outcome = matches_.next_match();
   if (!outcome) return {};
   const Pattern message = rank_.definitions.pattern(event.communicator, outcome->peer, outcome->tag);
   return rank_.endpoint.receive(message, buffer, allowed);

@@ -4,37 +4,37 @@
 
 namespace nearfield::sim::replay {
 
-void Choice::resolve(RaceStatistics& races, const ConfigClock& ready) {
+void RecordedChoice::count_ready_request(RaceStatistics& races, const ConfigClock& ready) {
   if (!counts) return;
-  const ConfigMask early = before(ready, limit);
+  const ConfigMask early = configs_before(ready, limit);
   --open;
   late |= ~early;
   if (!of_all)
-    races.add(divergent, early);
+    races.add_divergence(divergent, early);
   else if (open == 0)
-    races.add(divergent, early & ~late);
+    races.add_divergence(divergent, early & ~late);
 }
 
 Requests::Requests(Rank& rank) : rank_(rank), scratch_([&rank](std::uint64_t bytes) { return rank.allocate(bytes); }) {}
 
-Task<ConfigClock> Requests::finish(Pending request) {
+Task<ConfigClock> Requests::complete_request(PendingRequest request) {
   Endpoint& endpoint = rank_.endpoint();
   const bool is_message = request.message.state;
   if (request.collective)
     co_await endpoint.wait(request.collective->task);
   else
     co_await rank_.wait(request.message);
-  const ConfigClock ready = is_message ? endpoint.ready() : endpoint.now();
-  for (const auto& choice : request.choices) choice->resolve(endpoint.races(), ready);
+  const ConfigClock ready = is_message ? endpoint.last_ready_time() : endpoint.now();
+  for (const auto& choice : request.choices) choice->count_ready_request(endpoint.race_statistics(), ready);
   co_return ready;
 }
 
-Task<> Requests::finish_all(std::span<const stream::Number> requests) {
-  for (const stream::Number request : requests) co_await finish(request);
+Task<> Requests::complete_requests(std::span<const stream::Number> requests) {
+  for (const stream::Number request : requests) co_await complete_request(request);
 }
 
 bool Requests::is_done(stream::Number request) {
-  const Pending& one = pending(request);
+  const PendingRequest& one = pending_request(request);
   if (one.collective) return one.collective->task.over;
   const RequestState* const state = one.message.state;
   return !state || state->serial != one.message.serial || state->done;
@@ -52,28 +52,29 @@ Task<> Requests::send_buffered(const Pattern& to, const Buffer& data) {
   buffered_.push_back({rank_.endpoint().send(to, copy), copy.address, copy.bytes()});
 }
 
-Task<> Requests::run(stream::Number request, Group& group, CollectiveArguments arguments) {
+Task<> Requests::run_or_begin_collective(stream::Number request, CommunicatorGroup& group,
+                                         CollectiveArguments arguments) {
   const Pattern to{0, group.collectives++ & 0x3fffffff, 2 * group.context + 1};
   if (request == 0) {
     GroupCommunicator all(rank_, group.world, group.me, to, scratch_, nullptr);
     co_await run_collective(all, arguments);
     co_return;
   }
-  pending(request) = {{}, std::make_unique<NonblockingCollective>(), {}};
-  NonblockingCollective& nonblocking = *pending(request).collective;
+  pending_request(request) = {{}, std::make_unique<NonblockingCollective>(), {}};
+  NonblockingCollective& nonblocking = *pending_request(request).collective;
   nonblocking.arguments = std::move(arguments);
   nonblocking.all = std::make_unique<GroupCommunicator>(rank_, group.world, group.me, to, scratch_, &nonblocking.task);
   nonblocking.task.work = run_collective(*nonblocking.all, nonblocking.arguments);
-  co_await rank_.endpoint().begin(nonblocking.task);
+  co_await rank_.endpoint().begin_collective(nonblocking.task);
 }
 
 Task<> Requests::finalize() {
   for (const BufferedSend& send : buffered_) co_await rank_.wait(send.request);
-  for (Pending& request : pending_) forgotten_.push_back(std::move(request));
-  for (Pending& request : forgotten_) {
+  for (PendingRequest& request : pending_) forgotten_.push_back(std::move(request));
+  for (PendingRequest& request : forgotten_) {
     const RequestState* const message = request.message.state;
-    if (request.collective || (message && message->kind == RequestState::Kind::send))
-      co_await finish(std::move(request));
+    if (request.collective || (message && message->direction == RequestState::Direction::send))
+      co_await complete_request(std::move(request));
   }
 }
 

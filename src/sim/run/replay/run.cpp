@@ -12,26 +12,26 @@
 namespace nearfield::sim::replay {
 namespace {
 
-ReplayedOutcome outcome_of(ReplayedRank& rank) {
-  ReplayedOutcome outcome{{},
-                          rank.times().computing(),
-                          rank.accesses().replayed(),
-                          rank.accesses().skipped(),
-                          rank.accesses().flops(),
-                          rank.timing_sensitivity(),
-                          {rank.regions().begin(), rank.regions().end()}};
-  for (const auto& [call, spent] : rank.times().calls())
-    outcome.calls.push_back({rank.definitions().text(call.name), rank.definitions().place(call.call_site), spent,
-                             rank.times().timeline().parts(call)});
+RankReplayResult outcome_of_rank(ReplayedRank& rank) {
+  RankReplayResult outcome{{},
+                           rank.call_times().compute_time(),
+                           rank.access_replay().replayed_count(),
+                           rank.access_replay().skipped_count(),
+                           rank.access_replay().replayed_flops(),
+                           rank.timing_sensitivity(),
+                           {rank.started_regions().begin(), rank.started_regions().end()}};
+  for (const auto& [call, spent] : rank.call_times().times_by_call())
+    outcome.calls.push_back({rank.definitions().text_of(call.name), rank.definitions().place(call.call_site), spent,
+                             rank.call_times().timeline().time_per_part(call)});
   std::ranges::sort(outcome.calls, {},
                     [](const CallOutcome& call) { return std::tie(call.name, call.place.object, call.place.offset); });
   return outcome;
 }
 
-// Widens the parts of all timelines to the widest of all shards' ranks. Returns that width.
+// Widens the parts of all timelines to the widest part among the ranks of all shards. Returns that width.
 Ps widen_timelines(std::span<const std::unique_ptr<ReplayedRank>> ranks, Shards& shards) {
   Ps widest = 0;
-  for (const auto& rank : ranks) widest = std::max(widest, rank->times().timeline().width());
+  for (const auto& rank : ranks) widest = std::max(widest, rank->call_times().timeline().part_width());
   Packing mine;
   mine(widest);
   for (const std::string& bytes : shards.exchange(mine.bytes())) {
@@ -39,14 +39,14 @@ Ps widen_timelines(std::span<const std::unique_ptr<ReplayedRank>> ranks, Shards&
     Unpacking{bytes}(width);
     widest = std::max(widest, width);
   }
-  for (const auto& rank : ranks) rank->times().timeline().widen_to(widest);
+  for (const auto& rank : ranks) rank->call_times().timeline().widen_to(widest);
   return widest;
 }
 
 }  // namespace
 
-Replayed run(const Machine& machine, const ClusterOptions& cluster_options, const std::vector<Stream>& streams,
-             const Options& options) {
+ReplayResult run_replay(const Machine& machine, const ClusterOptions& cluster_options,
+                        const std::vector<RankStream>& streams, const ReplayOptions& options) {
   Cluster cluster(machine, cluster_options);
   if (streams.size() != static_cast<std::size_t>(cluster.ranks()))
     throw std::invalid_argument("the program ran with " + std::to_string(streams.size()) + " ranks, but " +
@@ -59,7 +59,7 @@ Replayed run(const Machine& machine, const ClusterOptions& cluster_options, cons
   const int first = local_nodes.begin * cluster_options.ranks_per_node;
   std::vector<std::unique_ptr<ReplayedRank>> ranks(
       static_cast<std::size_t>(local_nodes.size() * cluster_options.ranks_per_node));
-  Replayed result;
+  ReplayResult result;
   result.cluster = cluster.run([&](Rank& rank) {
     auto& replayed_rank = ranks[static_cast<std::size_t>(rank.rank() - first)];
     replayed_rank =
@@ -67,7 +67,7 @@ Replayed run(const Machine& machine, const ClusterOptions& cluster_options, cons
     return replayed_rank->run();
   });
   result.part_ps = widen_timelines(ranks, shards);
-  for (const auto& rank : ranks) result.ranks.push_back(outcome_of(*rank));
+  for (const auto& rank : ranks) result.ranks.push_back(outcome_of_rank(*rank));
   return merge_shards(std::move(result), shards);
 }
 

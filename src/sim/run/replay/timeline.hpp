@@ -1,5 +1,5 @@
-// A histogram over time: the time that a rank spent in each MPI call, per equal part of the run, at the first policy
-// and memory speed. There are at most `max_parts` parts, whose width doubles when the run exceeds them.
+// A histogram over time: the time that a rank spent in each MPI call, for each of equal parts of the run, at the first
+// policy and memory speed. There are at most `max_parts` parts; their width doubles when the run exceeds them.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ class Timeline {
  public:
   static constexpr std::size_t max_parts = 512;
 
-  void add(const Call& call, Ps begin, Ps end) {
-    while (end > width_ * static_cast<Ps>(max_parts)) widen();
+  void add_interval(const Call& call, Ps begin, Ps end) {
+    while (end > width_ * static_cast<Ps>(max_parts)) double_part_width();
     auto& parts = parts_[call];
     while (begin < end) {
       const auto part = std::min(static_cast<std::size_t>(begin / width_), max_parts - 1);
@@ -27,19 +27,19 @@ class Timeline {
       begin = until;
     }
   }
-  // Widens the parts to at least `width`, that of another rank.
+  // Widens the parts to at least `width`, the width of another rank's parts.
   void widen_to(Ps width) {
-    while (width_ < width) widen();
+    while (width_ < width) double_part_width();
   }
-  Ps width() const { return width_; }
+  Ps part_width() const { return width_; }
   // Returns the time in each part, without trailing empty parts.
-  std::vector<Ps> parts(const Call& call) const {
+  std::vector<Ps> time_per_part(const Call& call) const {
     const auto found = parts_.find(call);
     return found == parts_.end() ? std::vector<Ps>() : found->second;
   }
 
  private:
-  void widen() {
+  void double_part_width() {
     width_ *= 2;
     for (auto& [call, parts] : parts_) {
       for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -12,15 +12,15 @@ namespace {
 
 constexpr int usual_runs = 1;
 
-std::vector<Result> run(const Job& job) {
+std::vector<Result> simulate_application(const SimulationJob& job) {
   Cluster cluster(job.machine, options_for_nodes(job));
-  const auto bytes = static_cast<std::uint64_t>(number(job.parameters, "size_bytes"));
-  const auto workload =
-      find_named(all_applications(), word(job.parameters, "operation"), "application").make(cluster.ranks(), bytes);
-  return results_of(job, measure(cluster, *workload, job.axes.repetitions.value_or(usual_runs)));
+  const auto bytes = static_cast<std::uint64_t>(number_parameter(job.parameters, "size_bytes"));
+  const auto workload = find_named(all_applications(), word_parameter(job.parameters, "operation"), "application")
+                            .make(cluster.ranks(), bytes);
+  return workload_results(job, measure_workload(cluster, *workload, job.axes.repetitions.value_or(usual_runs)));
 }
 
-bool can_be_cut(const ApplicationSpec& application, int ranks, std::uint64_t bytes) {
+bool can_be_partitioned(const ApplicationSpec& application, int ranks, std::uint64_t bytes) {
   try {
     application.make(ranks, bytes);
     return true;
@@ -29,13 +29,13 @@ bool can_be_cut(const ApplicationSpec& application, int ranks, std::uint64_t byt
   }
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+std::vector<Parameters> application_cases(const Machine& machine, const PairPlacement&, const CaseSelection& choice) {
   std::vector<Parameters> list;
   const int nodes_of_usual = std::min(usual_nodes, machine.max_nodes);
-  for (const auto& [ranks, nodes] : spreads(machine, choice, {nodes_of_usual, nodes_of_usual}))
+  for (const auto& [ranks, nodes] : rank_spreads(machine, choice, {nodes_of_usual, nodes_of_usual}))
     for (const auto* application : all_applications())
       for (const auto bytes : application->usual_bytes) {
-        if (!can_be_cut(*application, ranks, bytes)) continue;
+        if (!can_be_partitioned(*application, ranks, bytes)) continue;
         list.push_back({{"operation", std::string(application->name)},
                         {"size_bytes", static_cast<std::int64_t>(bytes)},
                         {"ranks", std::int64_t{ranks}},
@@ -44,7 +44,7 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
   return list;
 }
 
-std::string unable(const Machine& machine, const Place&) {
+std::string unsupported_reason(const Machine& machine, const PairPlacement&) {
   return machine.max_nodes > 1 ? "" : "the machine's description has no NIC and network: it is one node";
 }
 
@@ -61,7 +61,11 @@ const ScenarioInfo info{
 }  // namespace
 
 extern const ScenarioSpec application_scenario;
-const ScenarioSpec application_scenario = workload_scenario(
-    {.info = info, .unable = unable, .cases = cases, .run = run, .usual = false, .repetitions = usual_runs});
+const ScenarioSpec application_scenario = workload_scenario({.info = info,
+                                                             .unable = unsupported_reason,
+                                                             .cases = application_cases,
+                                                             .run = simulate_application,
+                                                             .usual = false,
+                                                             .repetitions = usual_runs});
 
 }  // namespace nearfield::sim

@@ -13,43 +13,46 @@ namespace {
 
 constexpr int usual_calls = 7;  // S4, section 4.4: the average of seven runs
 
-std::vector<Result> run(const Job& job) {
+std::vector<Result> simulate_collective(const SimulationJob& job) {
   Cluster cluster(job.machine, options_for_nodes(job));
   CollectiveRequest request;
-  request.collective = word(job.parameters, "operation");
-  request.bytes = static_cast<std::uint64_t>(number(job.parameters, "size_bytes"));
+  request.collective = word_parameter(job.parameters, "operation");
+  request.bytes = static_cast<std::uint64_t>(number_parameter(job.parameters, "size_bytes"));
   request.repetitions = job.axes.repetitions.value_or(usual_calls);
-  return results_of(job, measure_collective(cluster, request));
+  return workload_results(job, measure_collective(cluster, request));
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+std::vector<Parameters> collective_cases(const Machine& machine, const PairPlacement&, const CaseSelection& choice) {
   SizeChoice sizes = choice.sizes;
-  sizes.max_bytes = 256 << 10;  // larger ones take the host long
+  sizes.max_bytes = 256 << 10;  // larger sizes take the host long
   std::vector<Parameters> list;
   const int alone = std::min(usual_nodes, machine.max_nodes);  // nodes with one rank each
-  const Spread usual = machine.cores > 1 ? Spread{machine.cores, 1} : Spread{alone, alone};
-  for (const auto& [ranks, nodes] : spreads(machine, choice, usual))
+  const RankSpread usual = machine.cores > 1 ? RankSpread{machine.cores, 1} : RankSpread{alone, alone};
+  for (const auto& [ranks, nodes] : rank_spreads(machine, choice, usual))
     for (const auto size : collective_sizes(sizes))
       for (const char* operation : collective_operations) {
         const auto bytes = static_cast<std::uint64_t>(size);
-        const CallSizes each = find_collective(operation).sizes(0, ranks, {0, 0, bytes, 0});
+        const CollectiveBufferSizes each = find_collective(operation).sizes(0, ranks, {0, 0, bytes, 0});
         const auto moved = static_cast<std::int64_t>(std::max(each.in_bytes, each.out_bytes));
         if (is_too_large_for_quick(sizes, ranks, usual_calls / 3 * moved))
-          continue;  // the limit was chosen for 3 calls
+          continue;  // the limit of `quick` was chosen for 3 calls
         list.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ranks}}});
         if (nodes > 1 || !choice.nodes.empty()) list.back().emplace_back("nodes", std::int64_t{nodes});
       }
   return list;
 }
 
-std::string unable(const Machine& machine, const Place&) {
+std::string unsupported_reason(const Machine& machine, const PairPlacement&) {
   return machine.cores > 1 || machine.max_nodes > 1 ? "" : "the machine has one core: there is nobody to call with";
 }
 
 }  // namespace
 
 extern const ScenarioSpec collective_scenario;
-const ScenarioSpec collective_scenario = workload_scenario(
-    {.info = collective_info, .unable = unable, .cases = cases, .run = run, .repetitions = usual_calls});
+const ScenarioSpec collective_scenario = workload_scenario({.info = collective_info,
+                                                            .unable = unsupported_reason,
+                                                            .cases = collective_cases,
+                                                            .run = simulate_collective,
+                                                            .repetitions = usual_calls});
 
 }  // namespace nearfield::sim

@@ -18,33 +18,33 @@ namespace {
 constexpr int tag = 10;
 constexpr std::uint64_t element = 8;
 constexpr std::uint64_t at_a_time = 64;  // elements of a row that are accessed operand by operand
-// Before the counted iterations, a sweep goes through the last rows, as many as fill the caches twice, after a touch of
-// every page: rows before them would be evicted again. Where that is not all rows, iterations are alike and one is
-// counted; otherwise two, since what the caches keep differs between the two directions of the arrays.
+// Before the counted iterations, every page is touched, and a warm-up sweep updates the last rows, as many as fill the
+// caches twice: earlier rows would be evicted again. If these are not all rows, iterations are alike, and one is
+// counted; otherwise two, since the cache contents differ between the two directions of the arrays.
 constexpr int warm = 1;
 constexpr std::uint64_t warm_fills = 2, small_page = 4096;
 
 using Three = std::array<std::uint64_t, 3>;
 
 // One rank's box in memory.
-struct Box {
+struct RankBox {
   Three cells, ghosts, extent;
-  Address at(Address array, std::uint64_t x, std::uint64_t y, std::uint64_t z) const {
+  Address cell_address(Address array, std::uint64_t x, std::uint64_t y, std::uint64_t z) const {
     return array + ((x * extent[1] + y) * extent[2] + z) * element;
   }
-  std::uint64_t bytes() const { return extent[0] * extent[1] * extent[2] * element; }
+  std::uint64_t array_bytes() const { return extent[0] * extent[1] * extent[2] * element; }
   // Returns the end of the updated cells, which begin at 1, without ghosts or the boundary of an unsplit dimension.
-  std::uint64_t end(std::size_t d) const { return extent[d] - 1; }
+  std::uint64_t updated_end(std::size_t d) const { return extent[d] - 1; }
 };
 
-struct Split {
+struct RankSplit {
   Three parts;
-  std::uint64_t ranks() const { return parts[0] * parts[1] * parts[2]; }
+  std::uint64_t rank_count() const { return parts[0] * parts[1] * parts[2]; }
 };
 
 // Parses a split, for example '8x4x1'.
-Split split_named(const std::string& text) {
-  Split split{};
+RankSplit parse_split(const std::string& text) {
+  RankSplit split{};
   const char* at = text.data();
   const char* const end = at + text.size();
   for (std::size_t d = 0; d < 3; ++d) {
@@ -56,8 +56,8 @@ Split split_named(const std::string& text) {
   return split;
 }
 
-Box box_of(const Split& split, std::uint64_t cells, bool ghosts_everywhere) {
-  Box box{};
+RankBox make_rank_box(const RankSplit& split, std::uint64_t cells, bool ghosts_everywhere) {
+  RankBox box{};
   for (std::size_t d = 0; d < 3; ++d) {
     if (cells % split.parts[d] != 0 || cells / split.parts[d] < 2)
       throw std::invalid_argument("a split of " + std::to_string(cells) + " cells into equal parts of at least two");
@@ -68,17 +68,17 @@ Box box_of(const Split& split, std::uint64_t cells, bool ghosts_everywhere) {
   return box;
 }
 
-// Returns the plane at `index` of dimension `d`.
-Buffer face(const Box& box, Address array, std::size_t d, std::uint64_t index) {
+// Returns the plane of cells at `index` of dimension `d`, as a message buffer.
+Buffer face_buffer(const RankBox& box, Address array, std::size_t d, std::uint64_t index) {
   const std::uint64_t row = box.extent[2] * element, piece = box.cells[2] * element;
   const auto [gx, gy, gz] = box.ghosts;
-  if (d == 0) return Buffer(box.at(array, index, gy, gz), box.cells[1], piece, row);
-  if (d == 1) return Buffer(box.at(array, gx, index, gz), box.cells[0], piece, box.extent[1] * row);
-  return Buffer(box.at(array, gx, 0, index), box.cells[0] * box.extent[1], element, row);
+  if (d == 0) return Buffer(box.cell_address(array, index, gy, gz), box.cells[1], piece, row);
+  if (d == 1) return Buffer(box.cell_address(array, gx, index, gz), box.cells[0], piece, box.extent[1] * row);
+  return Buffer(box.cell_address(array, gx, 0, index), box.cells[0] * box.extent[1], element, row);
 }
 
-// Returns the rank of the neighbour in a direction, or -1.
-int neighbour(const Split& split, int rank, std::size_t d, int direction) {
+// Returns the rank of the neighbour in a direction of dimension `d`, or -1.
+int neighbour_rank(const RankSplit& split, int rank, std::size_t d, int direction) {
   const std::uint64_t rank_stride = d == 0 ? split.parts[1] * split.parts[2] : d == 1 ? split.parts[2] : 1;
   const auto place =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(rank) / rank_stride % split.parts[d]) + direction;
@@ -86,49 +86,51 @@ int neighbour(const Split& split, int rank, std::size_t d, int direction) {
   return rank + direction * static_cast<int>(rank_stride);
 }
 
-Task<> update_row(Rank& rank, const Box& box, Address from, Address into, std::uint64_t x, std::uint64_t y) {
-  for (std::uint64_t z = 1; z < box.end(2); z += at_a_time) {
-    const std::uint64_t count = std::min(at_a_time, box.end(2) - z);
+Task<> update_row(Rank& rank, const RankBox& box, Address from, Address into, std::uint64_t x, std::uint64_t y) {
+  for (std::uint64_t z = 1; z < box.updated_end(2); z += at_a_time) {
+    const std::uint64_t count = std::min(at_a_time, box.updated_end(2) - z);
     for (const Address operand :
-         {box.at(from, x, y, z), box.at(from, x, y, z - 1), box.at(from, x, y, z + 1), box.at(from, x, y - 1, z),
-          box.at(from, x, y + 1, z), box.at(from, x - 1, y, z), box.at(from, x + 1, y, z)})
+         {box.cell_address(from, x, y, z), box.cell_address(from, x, y, z - 1), box.cell_address(from, x, y, z + 1),
+          box.cell_address(from, x, y - 1, z), box.cell_address(from, x, y + 1, z), box.cell_address(from, x - 1, y, z),
+          box.cell_address(from, x + 1, y, z)})
       co_await rank.sweep(Access::load, operand, count, element, element);
-    co_await rank.sweep(Access::store, box.at(into, x, y, z), count, element, element);
+    co_await rank.sweep(Access::store, box.cell_address(into, x, y, z), count, element, element);
   }
 }
 
-Task<> exchange(Rank& rank, const Split& split, const Box& box, Address array) {
+Task<> exchange_faces(Rank& rank, const RankSplit& split, const RankBox& box, Address array) {
   std::vector<Request> requests;
   for (const bool sends : {false, true})
     for (std::size_t d = 0; d < 3; ++d)
       for (const int direction : {-1, 1}) {
-        const int other = neighbour(split, rank.rank(), d, direction);
+        const int other = neighbour_rank(split, rank.rank(), d, direction);
         if (other < 0) continue;
         const std::uint64_t inner = direction < 0 ? 1 : box.cells[d], ghost = direction < 0 ? 0 : box.cells[d] + 1;
         // The tag encodes the direction of the message.
         const int way = tag + static_cast<int>(2 * d) + ((direction > 0) == sends ? 1 : 0);
-        requests.push_back(sends ? rank.send(other, face(box, array, d, inner), way)
-                                 : rank.receive(other, face(box, array, d, ghost), way));
+        requests.push_back(sends ? rank.send(other, face_buffer(box, array, d, inner), way)
+                                 : rank.receive(other, face_buffer(box, array, d, ghost), way));
       }
   co_await rank.wait_all(requests);
 }
 
-// The rows that are updated, how many of the last ones warm up the caches, and the counted iterations.
-struct Sweeps {
+// The number of rows in a sweep, the number of last rows that warm up the caches, and the number of counted iterations.
+struct SweepPlan {
   std::uint64_t rows_of_x, rows, warm_rows;
   int counted;
-  Sweeps(const Box& box, std::uint64_t cache_bytes) : rows_of_x(box.end(1) - 1), rows((box.end(0) - 1) * rows_of_x) {
+  SweepPlan(const RankBox& box, std::uint64_t cache_bytes)
+      : rows_of_x(box.updated_end(1) - 1), rows((box.updated_end(0) - 1) * rows_of_x) {
     warm_rows = std::min(rows, warm_fills * cache_bytes / (box.extent[2] * element) + 1);
     counted = warm_rows < rows ? 1 : 2;
   }
 };
 
-// Makes two marks per iteration: the sweep and the exchange.
-Task<> program(Rank& rank, Split split, Box box, Sweeps sweeps) {
-  Address from = rank.allocate(box.bytes()), into = rank.allocate(box.bytes());
+// The program of a rank. Makes two marks per iteration: the sweep and the exchange.
+Task<> run_rank(Rank& rank, RankSplit split, RankBox box, SweepPlan sweeps) {
+  Address from = rank.allocate(box.array_bytes()), into = rank.allocate(box.array_bytes());
   if (sweeps.warm_rows < sweeps.rows)
     for (const Address array : {from, into})
-      co_await rank.sweep(Access::load, array, box.bytes() / small_page, small_page, element);
+      co_await rank.sweep(Access::load, array, box.array_bytes() / small_page, small_page, element);
   for (int i = 0; i < warm + sweeps.counted; ++i) {
     if (i == warm) co_await rank.barrier();
     rank.start();
@@ -136,13 +138,14 @@ Task<> program(Rank& rank, Split split, Box box, Sweeps sweeps) {
       co_await update_row(rank, box, from, into, 1 + row / sweeps.rows_of_x, 1 + row % sweeps.rows_of_x);
     rank.stop();
     rank.start();
-    co_await exchange(rank, split, box, into);
+    co_await exchange_faces(rank, split, box, into);
     rank.stop();
     std::swap(from, into);
   }
 }
 
-// Returns the number of ranks on each node: the most that fit, equal on all nodes; 0 if there are too few nodes.
+// Returns the number of ranks on each node: the largest number that fits and is equal on all nodes; 0 if there are too
+// few nodes.
 int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
   auto node_ranks = std::min(static_cast<std::uint64_t>(machine.cores), ranks);
   while (ranks % node_ranks != 0) --node_ranks;
@@ -150,29 +153,31 @@ int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
   return fits ? static_cast<int>(node_ranks) : 0;
 }
 
-std::vector<Result> run(const Job& requested) {
+std::vector<Result> simulate_decomposition(const SimulationJob& requested) {
   Machine machine = requested.machine;
-  const Job job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
-  const std::string mode = word(job.parameters, "mode");
+  const SimulationJob job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
+  const std::string mode = word_parameter(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
-  const Split split = split_named(word(job.parameters, "split"));
-  const std::string ghosts = has_parameter(job.parameters, "ghosts") ? word(job.parameters, "ghosts") : "split";
+  const RankSplit split = parse_split(word_parameter(job.parameters, "split"));
+  const std::string ghosts =
+      has_parameter(job.parameters, "ghosts") ? word_parameter(job.parameters, "ghosts") : "split";
   if (ghosts != "split" && ghosts != "all")
     throw std::invalid_argument("'" + ghosts + "': ghost cells are in dimensions that are 'split', or in 'all'");
-  const Box box = box_of(split, static_cast<std::uint64_t>(number(job.parameters, "cells")), ghosts == "all");
+  const RankBox box =
+      make_rank_box(split, static_cast<std::uint64_t>(number_parameter(job.parameters, "cells")), ghosts == "all");
   ClusterOptions options = job.options();
-  options.ranks_per_node = ranks_per_node(machine, split.ranks());
+  options.ranks_per_node = ranks_per_node(machine, split.rank_count());
   if (options.ranks_per_node == 0) throw std::invalid_argument("decomposition: the machine has too few nodes");
-  options.nodes = static_cast<int>(split.ranks()) / options.ranks_per_node;
+  options.nodes = static_cast<int>(split.rank_count()) / options.ranks_per_node;
   Cluster cluster(machine, options);
-  const Sweeps sweeps(box, static_cast<std::uint64_t>(llc_bytes(machine)));
-  const Outcome outcome = cluster.run([&](Rank& rank) { return program(rank, split, box, sweeps); });
+  const SweepPlan sweeps(box, static_cast<std::uint64_t>(llc_bytes(machine)));
+  const Outcome outcome = cluster.run([&](Rank& rank) { return run_rank(rank, split, box, sweeps); });
   const ConfigClock none = outcome.ranks.front().finished - outcome.ranks.front().finished;
   ConfigClock iteration = none, exchange = none;
   for (const auto& rank : outcome.ranks) {
-    iteration = later(iteration, elapsed(rank.marks[2 * warm], rank.marks.back()));
+    iteration = later(iteration, elapsed_time(rank.marks[2 * warm], rank.marks.back()));
     ConfigClock mine = none;
-    for (std::size_t i = 2 * warm + 1; i < rank.marks.size(); i += 2) mine += elapsed(rank.marks[i]);
+    for (std::size_t i = 2 * warm + 1; i < rank.marks.size(); i += 2) mine += elapsed_time(rank.marks[i]);
     exchange = later(exchange, mine);
   }
   Results results(job.axes.memory_slowdown.size());
@@ -181,7 +186,7 @@ std::vector<Result> run(const Job& requested) {
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice) {
+std::vector<Parameters> decomposition_cases(const Machine&, const PairPlacement&, const CaseSelection& choice) {
   std::vector<Parameters> list;
   const std::int64_t cells = choice.sizes.tier == "quick" ? 32 : 64;
   for (const char* split : {"8x1x1", "1x1x8", "4x2x1", "2x2x2"})
@@ -189,7 +194,7 @@ std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice
   return list;
 }
 
-std::string unable(const Machine& machine, const Place&) {
+std::string unsupported_reason(const Machine& machine, const PairPlacement&) {
   return ranks_per_node(machine, 8) > 0 ? "" : "eight ranks need more nodes than the machine has";
 }
 
@@ -208,7 +213,10 @@ const ScenarioInfo info{
 }  // namespace
 
 extern const ScenarioSpec decomposition_scenario;
-const ScenarioSpec decomposition_scenario{
-    .info = info, .unable = unable, .cases = cases, .run = run, .policies = max_variants};
+const ScenarioSpec decomposition_scenario{.info = info,
+                                          .unable = unsupported_reason,
+                                          .cases = decomposition_cases,
+                                          .run = simulate_decomposition,
+                                          .policies = max_variants};
 
 }  // namespace nearfield::sim

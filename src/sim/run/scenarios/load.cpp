@@ -1,6 +1,6 @@
-// scenario/load.hpp on a simulated machine: for a pair between nodes, ranks on other nodes make the load; for a pair
-// inside a node, those on its other cores. The run ends when the pair is done. Left out: more than `max_load_nodes`
-// nodes unless the user requests them, several ranks on nodes of the load.
+// scenario/load.hpp on a simulated machine: if the pair is between nodes, ranks on other nodes generate the load; if
+// the pair is inside a node, ranks on the node's other cores. The run ends when the pair is done. Left out: more than
+// `max_load_nodes` nodes unless the user requests them, several ranks on nodes of the load.
 #include "scenario/load.hpp"
 
 #include <algorithm>
@@ -16,32 +16,33 @@ constexpr int max_load_nodes = 48;
 constexpr Ps between_looks = 1e6;
 constexpr int min_round_trips_under_load = 7;  // since contention differs between round trips
 
-struct Case {
+struct LoadCase {
   std::uint64_t bytes, load_bytes;
   int sender, receiver, ranks, times;
 };
 
-// State that the ranks of one run share; to access it takes no simulated time.
-struct Shared {
+// State that the ranks of one run share. Accesses to it take no simulated time.
+struct SharedState {
   int exchanges = 0;        // completed exchanges of the load
   ConfigClock round_trips;  // sum of the round trips
 };
 
+// The pair has finished its round trips: ends the run.
 struct PairIsDone {};
 
-int others(const Case& c) { return c.ranks - 2; }
+int load_rank_count(const LoadCase& c) { return c.ranks - 2; }
 
-// Returns the rank of the load with number `index`.
-int rank_of(const Case& c, int index) {
+// Returns the rank of load generator number `index`; load generators are all ranks but the pair.
+int rank_of_load(const LoadCase& c, int index) {
   const int low = std::min(c.sender, c.receiver), high = std::max(c.sender, c.receiver);
   if (index >= low) ++index;
   return index >= high ? index + 1 : index;
 }
 
-// Exchanges messages pairwise among all ranks of the load, endlessly.
-Task<> make_load(Rank& rank, Case c, int index, Shared& shared) {
+// The program of a load generator: exchanges messages pairwise with all other load generators, endlessly.
+Task<> generate_load(Rank& rank, LoadCase c, int index, SharedState& shared) {
   if (c.load_bytes == 0) co_return;
-  const int n = others(c);
+  const int n = load_rank_count(c);
   const Address out = rank.allocate(c.load_bytes * static_cast<std::uint64_t>(n));
   const Address in = rank.allocate(c.load_bytes * static_cast<std::uint64_t>(n));
   const auto block = [&](Address begin, int of) {
@@ -50,16 +51,17 @@ Task<> make_load(Rank& rank, Case c, int index, Shared& shared) {
   for (;;)
     for (int step = 1; step < n; ++step) {
       const int to = (index + step) % n, from = (index + n - step) % n;
-      co_await rank.sendrecv(rank_of(c, to), block(out, to), tag_load, rank_of(c, from), block(in, from), tag_load);
+      co_await rank.sendrecv(rank_of_load(c, to), block(out, to), tag_load, rank_of_load(c, from), block(in, from),
+                             tag_load);
       ++shared.exchanges;
     }
 }
 
-// Begins when every rank of the load has begun, and ends the run. The result is the mean of the round trips without the
-// first one, since contention differs between them.
-Task<> ping(Rank& rank, Case c, Shared& shared) {
+// The program of the rank that is timed: waits until every load generator has begun, measures, and ends the run. The
+// result is the mean of the round trips without the first one, since contention differs between round trips.
+Task<> ping(Rank& rank, LoadCase c, SharedState& shared) {
   const Buffer out(rank.allocate(c.bytes), c.bytes), in(rank.allocate(c.bytes), c.bytes);
-  while (c.load_bytes > 0 && shared.exchanges < others(c)) {
+  while (c.load_bytes > 0 && shared.exchanges < load_rank_count(c)) {
     rank.compute(between_looks);
     co_await rank.read(out.address, 8);
   }
@@ -73,7 +75,7 @@ Task<> ping(Rank& rank, Case c, Shared& shared) {
   throw PairIsDone{};
 }
 
-Task<> pong(Rank& rank, Case c) {
+Task<> pong(Rank& rank, LoadCase c) {
   const Buffer out(rank.allocate(c.bytes), c.bytes), in(rank.allocate(c.bytes), c.bytes);
   for (;;) {
     co_await rank.wait(rank.receive(c.sender, in, tag_message));
@@ -83,31 +85,34 @@ Task<> pong(Rank& rank, Case c) {
 
 // Returns the number of nodes for a pair between nodes: the requested number or all, but enough to include the pair's
 // peer.
-int nodes_for(const Machine& machine, const Place& place, std::int64_t requested) {
+int node_count_for(const Machine& machine, const PairPlacement& place, std::int64_t requested) {
   const int max_nodes = requested > 0 ? static_cast<int>(requested) : max_load_nodes;
   return std::max(place.peer + 1, std::min(machine.max_nodes, max_nodes));
 }
 
-std::vector<Result> run(const Job& job) {
+std::vector<Result> simulate_load(const SimulationJob& job) {
   const auto& [machine, place, parameters, axes, _] = job;
-  const std::int64_t size = number(parameters, "size_bytes"), load = number(parameters, "load_bytes");
-  const int times = load > 0 ? std::max(repetitions(size), min_round_trips_under_load) : repetitions(size);
+  const std::int64_t size = number_parameter(parameters, "size_bytes"),
+                     load = number_parameter(parameters, "load_bytes");
+  const int times = load > 0 ? std::max(repetitions_for(size), min_round_trips_under_load) : repetitions_for(size);
   ClusterOptions options = job.options();
   if (place.between_nodes)
-    options.nodes = nodes_for(machine, place, parameters.size() > 2 ? number(parameters, "nodes") : 0);
+    options.nodes = node_count_for(machine, place, parameters.size() > 2 ? number_parameter(parameters, "nodes") : 0);
   else
     options.ranks_per_node = machine.cores;
   Cluster cluster(machine, options);
-  const Case c{static_cast<std::uint64_t>(size),
-               static_cast<std::uint64_t>(load),
-               place.between_nodes ? 0 : place.own,
-               place.peer,
-               cluster.ranks(),
-               times};
-  Shared shared;
+  const LoadCase c{static_cast<std::uint64_t>(size),
+                   static_cast<std::uint64_t>(load),
+                   place.between_nodes ? 0 : place.own,
+                   place.peer,
+                   cluster.ranks(),
+                   times};
+  SharedState shared;
   std::vector<Program> programs(static_cast<std::size_t>(c.ranks));
-  for (int i = 0; i < others(c); ++i)
-    programs[static_cast<std::size_t>(rank_of(c, i))] = [&, i](Rank& rank) { return make_load(rank, c, i, shared); };
+  for (int i = 0; i < load_rank_count(c); ++i)
+    programs[static_cast<std::size_t>(rank_of_load(c, i))] = [&, i](Rank& rank) {
+      return generate_load(rank, c, i, shared);
+    };
   programs[static_cast<std::size_t>(c.sender)] = [&](Rank& rank) { return ping(rank, c, shared); };
   programs[static_cast<std::size_t>(c.receiver)] = [&](Rank& rank) { return pong(rank, c); };
   try {
@@ -119,15 +124,15 @@ std::vector<Result> run(const Job& job) {
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
+std::vector<Parameters> load_cases(const Machine& machine, const PairPlacement& place, const CaseSelection& choice) {
   std::vector<int> nodes = place.between_nodes ? choice.nodes : std::vector<int>{};
   const bool requested = !nodes.empty();
   if (!requested) nodes = {0};
   std::vector<Parameters> list;
   for (const int among : nodes) {
-    const int ranks = place.between_nodes ? nodes_for(machine, place, among) : machine.cores;
+    const int ranks = place.between_nodes ? node_count_for(machine, place, among) : machine.cores;
     for (const auto size : load_message_sizes(choice.sizes))
-      for (const auto load : load_sizes(choice.sizes)) {
+      for (const auto load : background_load_sizes(choice.sizes)) {
         if (is_too_large_for_quick(choice.sizes, ranks, load)) continue;
         list.push_back({{"size_bytes", size}, {"load_bytes", load}});
         if (requested) list.back().emplace_back("nodes", std::int64_t{ranks});
@@ -136,8 +141,8 @@ std::vector<Parameters> cases(const Machine& machine, const Place& place, const 
   return list;
 }
 
-std::string unable(const Machine& machine, const Place& place) {
-  if (const std::string why = missing_place(machine, place); !why.empty()) return why;
+std::string unsupported_reason(const Machine& machine, const PairPlacement& place) {
+  if (const std::string why = unsupported_placement(machine, place); !why.empty()) return why;
   const int ranks = place.between_nodes ? machine.max_nodes : machine.cores;
   if (ranks >= 4) return "";
   return "a load takes two ranks beside the pair, and there are " + std::to_string(ranks) +
@@ -147,6 +152,7 @@ std::string unable(const Machine& machine, const Place& place) {
 }  // namespace
 
 extern const ScenarioSpec load_scenario;
-const ScenarioSpec load_scenario{.info = load_info, .unable = unable, .cases = cases, .run = run, .of_nodes = true};
+const ScenarioSpec load_scenario{
+    .info = load_info, .unable = unsupported_reason, .cases = load_cases, .run = simulate_load, .of_nodes = true};
 
 }  // namespace nearfield::sim

@@ -1,10 +1,10 @@
-// The collectives of a node that `nearfield run --collectives` preloads, on a simulated machine: the code of
+// The collectives inside a node that `nearfield run --collectives` preloads, on a simulated machine: the code of
 // src/collectives runs on one rank per core, rank i on core i. Before each call, and outside the measured time, each
-// rank rewrites what it sends; the calls begin together. Times are the mean of the calls after the first ones, in which
-// memory is touched for the first time.
+// rank rewrites what it sends; all ranks begin the call together. Times are the mean of the calls after the first ones,
+// in which memory is touched for the first time.
 //
-// Left out: the help of an owner that waits while others read its memory, and whatever cores do beside loads and stores.
-// A system call is never needed, as with the shared heap.
+// Left out: the copies that an owner of memory makes for others while it waits, and whatever cores do beside loads and
+// stores. A system call is never needed, as with the shared heap.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ const ScenarioInfo node_collective_info{
      {"max_time", "ns", Combine::slowest, "the same if each core, and each line's owner, serves one fetch at a time"}},
 };
 
-// Memory of the host that costs nothing until it is written.
+// Memory of the host, of which pages take no physical memory until they are written.
 class HostMemory {
  public:
   explicit HostMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
@@ -71,47 +71,52 @@ std::vector<std::string> algorithms_of(const std::string& operation, bool has_gr
 }
 
 // Returns how many cores share a last-level cache.
-int group_of(const Machine& machine) { return machine.caches.empty() ? 1 : machine.caches.back().shared_by; }
+int cores_per_group(const Machine& machine) { return machine.caches.empty() ? 1 : machine.caches.back().shared_by; }
 
-bool has_groups(const Machine& machine) { return group_of(machine) > 1 && group_of(machine) < machine.cores; }
+bool has_groups(const Machine& machine) {
+  return cores_per_group(machine) > 1 && cores_per_group(machine) < machine.cores;
+}
 
-// Returns whether an algorithm takes this length. Each rank reads all of many ranks' vectors only if they are short: the
-// simulation of more takes minutes.
-bool takes(const std::string& algorithm, std::int64_t bytes, std::int64_t ranks) {
+// Returns whether the algorithm is simulated for this message length. Algorithm `whole`, in which each rank reads the
+// vectors of all ranks, is simulated for long vectors up to 16 ranks only: more would take minutes.
+bool is_length_simulated(const std::string& algorithm, std::int64_t bytes, std::int64_t ranks) {
   const bool is_short = bytes <= static_cast<std::int64_t>(collectives::slot_bytes);
   return is_short || (algorithm != "doubling" && (algorithm != "whole" || ranks <= 16));
 }
 
 // Throws std::invalid_argument if the parameters do not fit the machine or each other.
-void check(const Machine& machine, const Parameters& parameters) {
-  const std::string operation = word(parameters, "operation"), algorithm = word(parameters, "algorithm");
+void check_parameters(const Machine& machine, const Parameters& parameters) {
+  const std::string operation = word_parameter(parameters, "operation"),
+                    algorithm = word_parameter(parameters, "algorithm");
   if (std::ranges::find(operations, operation) == std::end(operations))
     throw std::invalid_argument("no operation '" + operation + "' inside a node");
   const auto names = algorithms_of(operation, has_groups(machine));
   if (algorithm != "flat" && std::ranges::find(names, algorithm) == names.end())
     throw std::invalid_argument("no algorithm '" + algorithm + "' of " + operation + " on this machine");
-  if (!takes(algorithm, number(parameters, "size_bytes"), 2))
+  if (!is_length_simulated(algorithm, number_parameter(parameters, "size_bytes"), 2))
     throw std::invalid_argument("algorithm '" + algorithm + "' takes at most " +
                                 std::to_string(collectives::slot_bytes) + " bytes");
-  const std::int64_t ranks = number(parameters, "ranks");
+  const std::int64_t ranks = number_parameter(parameters, "ranks");
   if (ranks < 2 || ranks > std::min(machine.cores, collectives::max_node_ranks))
     throw std::invalid_argument(std::to_string(ranks) + " ranks: from 2 to the machine's " +
                                 std::to_string(machine.cores) + " cores, and at most " +
                                 std::to_string(collectives::max_node_ranks));
 }
 
-// The ranks of one case: their memory, and what they call.
-class Calls {
+// The ranks of one case: their memory, and the collective that they call.
+class CollectiveCalls {
  public:
-  Calls(const Job& job, Readers readers) : Calls(job.machine, job.parameters, job.options(), readers) {}
-  Calls(const Machine& machine, const Parameters& parameters, const ClusterOptions& options, Readers readers)
+  CollectiveCalls(const SimulationJob& job, FetchModel fetch_model)
+      : CollectiveCalls(job.machine, job.parameters, job.options(), fetch_model) {}
+  CollectiveCalls(const Machine& machine, const Parameters& parameters, const ClusterOptions& options,
+                  FetchModel fetch_model)
       : node_(machine, {.memory_slowdown = options.memory_slowdown, .memory_effects = options.memory_effects}),
-        operation_(word(parameters, "operation")),
-        algorithm_(word(parameters, "algorithm")),
-        bytes_(static_cast<std::size_t>(number(parameters, "size_bytes"))),
-        n_(static_cast<std::size_t>(number(parameters, "ranks"))),
-        groups_{group_of(machine)},
-        ranks_(node_, static_cast<int>(n_), groups_.size, readers) {
+        operation_(word_parameter(parameters, "operation")),
+        algorithm_(word_parameter(parameters, "algorithm")),
+        bytes_(static_cast<std::size_t>(number_parameter(parameters, "size_bytes"))),
+        n_(static_cast<std::size_t>(number_parameter(parameters, "ranks"))),
+        groups_{cores_per_group(machine)},
+        ranks_(node_, static_cast<int>(n_), groups_.size, fetch_model) {
     const bool sends_blocks = operation_ == "alltoall", gets_blocks = sends_blocks || operation_ == "allgather";
     for (std::size_t i = 0; i < n_; ++i) {
       ports_.push_back(std::make_unique<SimulatedPort>(ranks_, static_cast<int>(i)));
@@ -134,13 +139,13 @@ class Calls {
   }
 
   // Returns the time of one call.
-  ConfigClock run() {
+  ConfigClock run_call() {
     ranks_.run([&](int rank) { ranks_.store(rank, send_[static_cast<std::size_t>(rank)], send_bytes_); });
-    return ranks_.run([&](int rank) { call(rank); });
+    return ranks_.run([&](int rank) { call_collective(rank); });
   }
 
  private:
-  void call(int rank) {
+  void call_collective(int rank) {
     const auto i = static_cast<std::size_t>(rank);
     RankExchange& x = exchanges_[i];
     Bytes *const send = send_[i], *const receive = receive_[i];
@@ -183,28 +188,29 @@ class Calls {
   std::vector<RankExchange> exchanges_;
 };
 
-std::vector<Result> run(const Job& job) {
-  check(job.machine, job.parameters);
+std::vector<Result> simulate_node_collective(const SimulationJob& job) {
+  check_parameters(job.machine, job.parameters);
   Results results(job.axes.memory_slowdown.size());
-  for (const Readers readers : {Readers::at_once, Readers::in_turn}) {
-    Calls calls(job, readers);
-    for (int i = 0; i < first_calls; ++i) calls.run();
+  for (const FetchModel fetch_model : {FetchModel::at_once, FetchModel::in_turn}) {
+    CollectiveCalls calls(job, fetch_model);
+    for (int i = 0; i < first_calls; ++i) calls.run_call();
     const int repetitions = job.axes.repetitions.value_or(usual_calls);
     std::vector<std::vector<double>> times(job.axes.memory_slowdown.size());
     for (int i = 0; i < repetitions; ++i) {
-      const ConfigClock time = calls.run();
+      const ConfigClock time = calls.run_call();
       for (std::size_t speed = 0; speed < times.size(); ++speed)
         times[speed].push_back(time[0][static_cast<int>(speed)] / 1e3);
       if (job.progress_callback) job.progress_callback();
     }
-    const char* const metric = readers == Readers::at_once ? "min_time" : "max_time";
+    const char* const metric = fetch_model == FetchModel::at_once ? "min_time" : "max_time";
     for (std::size_t speed = 0; speed < times.size(); ++speed)
       results.add_mean(metric, "ns", 0, static_cast<int>(speed), times[speed]);
   }
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+std::vector<Parameters> node_collective_cases(const Machine& machine, const PairPlacement&,
+                                              const CaseSelection& choice) {
   SizeChoice sizes = choice.sizes;
   sizes.max_bytes = max_bytes;
   const std::int64_t ranks = machine.cores;
@@ -213,13 +219,13 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
     const std::string operation(name);
     for (const auto size : operation == "barrier" ? std::vector<std::int64_t>{0} : collective_sizes(sizes))
       for (const auto& algorithm : algorithms_of(operation, has_groups(machine)))
-        if (takes(algorithm, size, ranks))
+        if (is_length_simulated(algorithm, size, ranks))
           list.push_back({{"operation", operation}, {"algorithm", algorithm}, {"size_bytes", size}, {"ranks", ranks}});
   }
   return list;
 }
 
-std::string unable(const Machine& machine, const Place&) {
+std::string unsupported_reason(const Machine& machine, const PairPlacement&) {
   if (machine.cores < 2) return "the machine has one core: there is nobody to call with";
   return machine.cores > collectives::max_node_ranks ? "the machine has more cores than these collectives take" : "";
 }
@@ -228,9 +234,9 @@ std::string unable(const Machine& machine, const Place&) {
 
 extern const ScenarioSpec node_collective_scenario;
 const ScenarioSpec node_collective_scenario = {.info = node_collective_info,
-                                               .unable = unable,
-                                               .cases = cases,
-                                               .run = run,
+                                               .unable = unsupported_reason,
+                                               .cases = node_collective_cases,
+                                               .run = simulate_node_collective,
                                                .usual = false,
                                                .repetitions = usual_calls};
 

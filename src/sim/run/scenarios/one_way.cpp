@@ -10,35 +10,35 @@ namespace nearfield::sim {
 namespace {
 
 constexpr int tag = 3;
-constexpr int counted = 2;  // repetitions with full caches; earlier ones warm up the MPI's buffers
+constexpr int counted = 2;  // repetitions with full caches; earlier repetitions warm up the MPI's buffers
 constexpr unsigned word_bytes = 8;
 
-struct Case {
-  OneWay how;
+struct OneWayRun {
+  OneWayCase how;
   std::uint64_t bytes, foreign_bytes, line_bytes;
   int times;
 
-  std::uint64_t lines() const { return (bytes + line_bytes - 1) / line_bytes; }
-  Address last_line(Address begin) const { return begin + (lines() - 1) * line_bytes; }
+  std::uint64_t line_count() const { return (bytes + line_bytes - 1) / line_bytes; }
+  Address last_line(Address begin) const { return begin + (line_count() - 1) * line_bytes; }
 };
 
-Task<> fill_caches(const Side& side, const Case& c, Address foreign, Address message) {
+Task<> fill_caches(const PairSide& side, const OneWayRun& c, Address foreign, Address message) {
   const auto line = static_cast<std::int64_t>(c.line_bytes);
   co_await side.rank.sweep(Access::store, foreign, c.foreign_bytes / c.line_bytes, line, word_bytes);
   if (c.how.lines == "invalid") co_return;
   const Access access = c.how.lines == "modified" ? Access::store : Access::load;
-  co_await side.rank.sweep(access, c.last_line(message), c.lines(), -line, word_bytes);
+  co_await side.rank.sweep(access, c.last_line(message), c.line_count(), -line, word_bytes);
 }
 
-Task<> say_ready(const Side& side, Address anywhere) {
+Task<> signal_ready(const PairSide& side, Address anywhere) {
   const Buffer nothing(anywhere, 0);
   if (side.first) co_await side.rank.wait(side.rank.receive(side.peer, nothing, tag));
   co_await side.rank.wait(side.rank.send(side.peer, nothing, tag));
   if (!side.first) co_await side.rank.wait(side.rank.receive(side.peer, nothing, tag));
 }
 
-// Makes two marks per repetition, or one if there is no call: the last is that of the traversal of the buffer.
-Task<> one_way(const Side& side, Case c) {
+// Makes two marks per repetition: the MPI call, if there is one, and the traversal of the buffer.
+Task<> run_one_way(const PairSide& side, OneWayRun c) {
   const Address foreign = side.rank.allocate(c.foreign_bytes), message = side.rank.allocate(c.bytes);
   const Buffer buffer(message, c.bytes);
   const Access access = c.how.writes ? Access::store : Access::load;
@@ -46,7 +46,7 @@ Task<> one_way(const Side& side, Case c) {
     co_await side.rank.barrier();
     if (i >= c.times - counted) co_await fill_caches(side, c, foreign, message);
     if (c.how.with_call) {
-      co_await say_ready(side, message);
+      co_await signal_ready(side, message);
       side.rank.start();
       if (side.first) co_await side.rank.wait(side.rank.send(side.peer, buffer, tag));
       if (!side.first) co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
@@ -54,18 +54,19 @@ Task<> one_way(const Side& side, Case c) {
     }
     co_await side.rank.barrier();
     side.rank.start();
-    co_await side.rank.sweep(access, message, c.lines(), static_cast<std::int64_t>(c.line_bytes), word_bytes);
+    co_await side.rank.sweep(access, message, c.line_count(), static_cast<std::int64_t>(c.line_bytes), word_bytes);
     side.rank.stop();
   }
 }
 
-void add_side(Results& results, const Job& job, const char* side, const std::vector<Mark>& marks, bool with_call) {
+void add_side_results(Results& results, const SimulationJob& job, const char* side, const std::vector<Mark>& marks,
+                      bool with_call) {
   const Mark& traversal = marks.back();
-  results.add_time("traverse", side, elapsed(traversal));
+  results.add_time("traverse", side, elapsed_time(traversal));
   PerfCounters all = traversal.counters;
   if (with_call) {
     const Mark& call = marks[marks.size() - 2];
-    results.add_time("call", side, elapsed(call));
+    results.add_time("call", side, elapsed_time(call));
     add_call_counters(results, "call", side, job.machine, call.counters);
     all += call.counters;
   }
@@ -73,26 +74,27 @@ void add_side(Results& results, const Job& job, const char* side, const std::vec
   add_counters(results, job.machine, side, all);
 }
 
-std::vector<Result> run(const Job& job) {
-  const std::int64_t size = number(job.parameters, "size_bytes");
+std::vector<Result> simulate_one_way(const SimulationJob& job) {
+  const std::int64_t size = number_parameter(job.parameters, "size_bytes");
   const auto bytes = static_cast<std::uint64_t>(size);
   const Cache& last = job.machine.caches.back();
-  const Case c{one_way_of(job.parameters), bytes, std::max<std::uint64_t>(last.size_bytes, bytes),
-               static_cast<std::uint64_t>(last.line_bytes), repetitions(size) + counted};
-  const PairMarks marks = run_pair(job, 2 * c.times, [&](const Side& side) { return one_way(side, c); });
+  const OneWayRun c{parse_one_way_case(job.parameters), bytes, std::max<std::uint64_t>(last.size_bytes, bytes),
+                    static_cast<std::uint64_t>(last.line_bytes), repetitions_for(size) + counted};
+  const PairMarks marks = run_pair(job, 2 * c.times, [&](const PairSide& side) { return run_one_way(side, c); });
   Results results(job.axes.memory_slowdown.size());
-  add_side(results, job, "sender", marks.sender, c.how.with_call);
-  add_side(results, job, "receiver", marks.receiver, c.how.with_call);
+  add_side_results(results, job, "sender", marks.sender, c.how.with_call);
+  add_side_results(results, job, "receiver", marks.receiver, c.how.with_call);
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice) {
-  return one_way_cases(of_pair(choice.sizes));
+std::vector<Parameters> simulated_one_way_cases(const Machine&, const PairPlacement&, const CaseSelection& choice) {
+  return one_way_cases(limit_pair_sizes(choice.sizes));
 }
 
 }  // namespace
 
 extern const ScenarioSpec one_way_scenario;
-const ScenarioSpec one_way_scenario{one_way_info, missing_place, cases, run, false};
+const ScenarioSpec one_way_scenario{one_way_info, unsupported_placement, simulated_one_way_cases, simulate_one_way,
+                                    false};
 
 }  // namespace nearfield::sim

@@ -1,7 +1,7 @@
 // scenario/pages.hpp on a simulated machine: private memory with base pages and with huge pages (2 MiB), with TLB
-// misses. Every core of one node touches and reads its own part. A huge page takes as long to clear as a base page,
-// unless the machine says otherwise (Pages::huge_fault_ns). Left out: TLBs with entries for base pages only, and windows,
-// whose pages are like private ones here.
+// misses. Every core of one node touches and reads a part of its own. A huge page takes as long to clear as a base
+// page, unless the machine says otherwise (Pages::huge_fault_ns). Left out: TLBs with entries for base pages only, and
+// shared windows, whose pages would be like private ones.
 #include "scenario/pages.hpp"
 
 #include <algorithm>
@@ -29,10 +29,10 @@ Task<> touch_and_read(Rank& rank, std::uint64_t bytes) {
 
 // Adds the slowest rank's time and the largest of the counts.
 void add_slowest(Results& results, const std::string& name, const Outcome& outcome, std::size_t mark) {
-  ConfigClock time = elapsed(outcome.ranks.front().marks[mark]);
+  ConfigClock time = elapsed_time(outcome.ranks.front().marks[mark]);
   double faults = 0, misses = 0;
   for (const auto& rank : outcome.ranks) {
-    time = later(time, elapsed(rank.marks[mark]));
+    time = later(time, elapsed_time(rank.marks[mark]));
     faults = std::max(faults, static_cast<double>(rank.marks[mark].counters.page_faults));
     misses = std::max(misses, static_cast<double>(rank.marks[mark].counters.tlb_misses));
   }
@@ -41,14 +41,14 @@ void add_slowest(Results& results, const std::string& name, const Outcome& outco
   results.add_number(name + "_dtlb_misses", "count", "", misses);
 }
 
-std::vector<Result> run(const Job& job) {
+std::vector<Result> simulate_pages(const SimulationJob& job) {
   Machine machine = job.machine;
-  const bool huge = word(job.parameters, "memory") == "private-huge";
+  const bool huge = word_parameter(job.parameters, "memory") == "private-huge";
   if (huge) {
     machine.pages.page_bytes = huge_bytes;
     if (machine.pages.huge_fault_ns > 0) machine.pages.fault_ns = machine.pages.huge_fault_ns;
   }
-  const auto bytes = static_cast<std::uint64_t>(number(job.parameters, "size_bytes"));
+  const auto bytes = static_cast<std::uint64_t>(number_parameter(job.parameters, "size_bytes"));
   ClusterOptions options = job.options();
   options.ranks_per_node = machine.cores;
   options.count_sides = true;
@@ -61,9 +61,9 @@ std::vector<Result> run(const Job& job) {
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+std::vector<Parameters> pages_cases(const Machine& machine, const PairPlacement&, const CaseSelection& choice) {
   std::vector<Parameters> list;
-  constexpr int light = 8;  // cheaper than messages: ranks only touch their own memory, once or twice
+  constexpr int light = 8;  // ranks touch only their own memory, once or twice, which takes less time than messages
   for (const auto size : pages_sizes(choice.sizes)) {
     if (is_too_large_for_quick(choice.sizes, machine.cores, size / light)) continue;
     for (const char* memory : {"private", "private-huge"}) list.push_back({{"size_bytes", size}, {"memory", memory}});
@@ -71,7 +71,7 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
   return list;
 }
 
-std::string unable(const Machine& machine, const Place&) {
+std::string unsupported_reason(const Machine& machine, const PairPlacement&) {
   if (machine.pages.tlbs.empty()) return "the machine's description has no TLB ([[pages.tlb]])";
   if (machine.pages.page_bytes >= huge_bytes) return "the machine's ordinary pages are huge ones already";
   return "";
@@ -80,6 +80,6 @@ std::string unable(const Machine& machine, const Place&) {
 }  // namespace
 
 extern const ScenarioSpec pages_scenario;
-const ScenarioSpec pages_scenario{pages_info, unable, cases, run};
+const ScenarioSpec pages_scenario{pages_info, unsupported_reason, pages_cases, simulate_pages};
 
 }  // namespace nearfield::sim

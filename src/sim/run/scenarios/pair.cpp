@@ -13,7 +13,7 @@ constexpr int within_node_rounds = 64;  // until all lines that two ranks poll h
 
 // Exchanges short messages until every entry of the event queues has been used, so that measurements include no first
 // touch of a page.
-Task<> warm_up_queues(const Side& side, int rounds) {
+Task<> warm_up_queues(const PairSide& side, int rounds) {
   const Buffer send(side.rank.allocate(8), 8), receive(side.rank.allocate(8), 8);
   for (int i = 0; i < rounds; ++i) {
     if (side.first) co_await side.rank.wait(side.rank.send(side.peer, send, tag));
@@ -22,13 +22,13 @@ Task<> warm_up_queues(const Side& side, int rounds) {
   }
 }
 
-Task<> idle(Rank& rank, int barriers) {
+Task<> enter_barriers(Rank& rank, int barriers) {
   for (int i = 0; i < barriers; ++i) co_await rank.barrier();
 }
 
-ClusterOptions options_for(const Job& job) {
+ClusterOptions pair_options(const SimulationJob& job) {
   ClusterOptions options = job.options();
-  const Place& place = job.place;
+  const PairPlacement& place = job.place;
   options.count_sides = true;
   if (place.between_nodes) {
     options.nodes = place.peer + 1;
@@ -43,7 +43,8 @@ void add_count(Results& results, const std::string& metric, const std::string& s
   results.add_number(metric, "count", side, static_cast<double>(value));
 }
 
-// These count as hardware does (LONGEST_LAT_CACHE), including the prefetcher's requests to the LLC.
+// LLC references and misses, counted as hardware does (LONGEST_LAT_CACHE): including the prefetcher's requests to the
+// LLC.
 Count llc_references(const Machine& machine, const PerfCounters& counters) {
   const std::size_t last = machine.caches.size() - 1;
   return counters.hits[last] + counters.misses[last] + counters.prefetches;
@@ -55,19 +56,19 @@ Count llc_misses(const Machine& machine, const PerfCounters& counters) {
 
 }  // namespace
 
-PairMarks run_pair(const Job& job, int barriers, const std::function<Task<>(const Side&)>& program) {
-  Cluster cluster(job.machine, options_for(job));
+PairMarks run_pair(const SimulationJob& job, int barriers, const std::function<Task<>(const PairSide&)>& program) {
+  Cluster cluster(job.machine, pair_options(job));
   const int sender = 0, receiver = cluster.ranks() - 1;
   const int rounds = job.place.between_nodes ? job.machine.nic->event_entries : within_node_rounds;
   const auto of_side = [&](int peer, bool first) -> Program {
     return [&program, peer, first, rounds](Rank& rank) -> Task<> {
-      const Side side{rank, peer, first};
+      const PairSide side{rank, peer, first};
       co_await warm_up_queues(side, rounds);
       co_await program(side);
     };
   };
   std::vector<Program> programs(static_cast<std::size_t>(cluster.ranks()),
-                                [barriers](Rank& rank) { return idle(rank, barriers); });
+                                [barriers](Rank& rank) { return enter_barriers(rank, barriers); });
   programs[static_cast<std::size_t>(sender)] = of_side(receiver, true);
   programs[static_cast<std::size_t>(receiver)] = of_side(sender, false);
   const Outcome outcome = cluster.run(programs);
@@ -75,12 +76,12 @@ PairMarks run_pair(const Job& job, int barriers, const std::function<Task<>(cons
           outcome.ranks[static_cast<std::size_t>(receiver)].marks};
 }
 
-int repetitions(std::int64_t size_bytes) {
+int repetitions_for(std::int64_t size_bytes) {
   constexpr std::int64_t max = 20, min = 2, enough_bytes = 1 << 20;
   return static_cast<int>(std::clamp(enough_bytes / std::max<std::int64_t>(size_bytes, 1), min, max));
 }
 
-std::string missing_place(const Machine& machine, const Place& place) {
+std::string unsupported_placement(const Machine& machine, const PairPlacement& place) {
   if (place.own < 0 || place.peer < 0) return "ranks are counted from 0";
   if (place.between_nodes) {
     if (!machine.nic || !machine.network) return "the machine's description has no NIC and network: it is one node";
@@ -92,9 +93,9 @@ std::string missing_place(const Machine& machine, const Place& place) {
   return std::max(place.own, place.peer) < cores ? "" : "a node has " + std::to_string(cores) + " cores";
 }
 
-ConfigClock elapsed(const Mark& mark) { return elapsed(mark, mark); }
+ConfigClock elapsed_time(const Mark& mark) { return elapsed_time(mark, mark); }
 
-ConfigClock elapsed(const Mark& from, const Mark& to) { return to.stop - from.start; }
+ConfigClock elapsed_time(const Mark& from, const Mark& to) { return to.stop - from.start; }
 
 void add_counters(Results& results, const Machine& machine, const std::string& side, const PerfCounters& counters) {
   add_count(results, "l1d_misses", side, counters.misses[0]);
@@ -117,7 +118,7 @@ void add_call_counters(Results& results, const std::string& prefix, const std::s
   add_count(results, prefix + "_invalidations", side, counters.invalidations);
 }
 
-BufferState state_named(const std::string& name) {
+BufferState parse_buffer_state(const std::string& name) {
   if (name == "invalid") return BufferState::invalid;
   if (name == "exclusive") return BufferState::exclusive;
   if (name == "modified") return BufferState::modified;

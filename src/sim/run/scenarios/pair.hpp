@@ -1,5 +1,5 @@
-// The common part of scenarios of two ranks: a cluster with the pair at its placement, idle nodes between the two, and
-// a warm-up after which the MPI's one-time initialisation is done.
+// The common part of scenarios of two ranks: a cluster with the pair at its placement, idle ranks on all nodes between
+// the two, and a warm-up after which the one-time initialisation of the MPI is complete.
 #pragma once
 
 #include <functional>
@@ -11,35 +11,35 @@
 
 namespace nearfield::sim {
 
-// One of the two ranks.
-struct Side {
+// One rank of the pair.
+struct PairSide {
   Rank& rank;
   int peer;
-  bool first;  // the sender, which begins
+  bool first;  // this rank is the sender, which begins
 };
 
 struct PairMarks {
   std::vector<Mark> sender, receiver;
 };
 
-// Runs `program` on both sides after a warm-up of short messages that uses all entries of queues and buffers. Other
-// ranks only enter the program's barriers; `barriers` is their number.
-PairMarks run_pair(const Job& job, int barriers, const std::function<Task<>(const Side&)>& program);
+// Runs `program` on both ranks of the pair, after a warm-up of short messages that uses all entries of queues and
+// buffers. All other ranks only enter the program's barriers; `barriers` is the number of barriers.
+PairMarks run_pair(const SimulationJob& job, int barriers, const std::function<Task<>(const PairSide&)>& program);
 
 // Returns the number of repetitions of a case after which all of the MPI's buffers, used in turn, are warm.
-int repetitions(std::int64_t size_bytes);
+int repetitions_for(std::int64_t size_bytes);
 
-// Returns why the machine has no such placement; empty if it has.
-std::string missing_place(const Machine& machine, const Place& place);
+// Returns why the machine does not have this placement; empty if it does.
+std::string unsupported_placement(const Machine& machine, const PairPlacement& place);
 
-ConfigClock elapsed(const Mark& mark);
-ConfigClock elapsed(const Mark& from, const Mark& to);  // from the start of one to the end of the other
+ConfigClock elapsed_time(const Mark& mark);
+ConfigClock elapsed_time(const Mark& from, const Mark& to);  // from the start of one mark to the end of another
 
-// Add counts under the names of a live probe's hardware counters, with `prefix` for those of one call.
+// Add counts under the names of the probe's hardware counters; `prefix` names the MPI call whose counts they are.
 void add_counters(Results& results, const Machine& machine, const std::string& side, const PerfCounters& counters);
 void add_call_counters(Results& results, const std::string& prefix, const std::string& side, const Machine& machine,
                        const PerfCounters& counters);
 
-BufferState state_named(const std::string& name);
+BufferState parse_buffer_state(const std::string& name);
 
 }  // namespace nearfield::sim

@@ -10,21 +10,25 @@ namespace {
 
 constexpr int tag = 1;
 
-struct Buffers {
+struct MessageBuffers {
   Buffer send, receive;
 };
 
-Buffers allocate(Rank& rank, std::uint64_t bytes) {
+MessageBuffers allocate_buffers(Rank& rank, std::uint64_t bytes) {
   const Address send = rank.allocate(bytes), receive = rank.allocate(bytes);
   return {Buffer(send, bytes), Buffer(receive, bytes)};
 }
 
-Task<> send(const Side& side, Buffer buffer) { co_await side.rank.wait(side.rank.send(side.peer, buffer, tag)); }
-Task<> receive(const Side& side, Buffer buffer) { co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag)); }
+Task<> send_message(const PairSide& side, Buffer buffer) {
+  co_await side.rank.wait(side.rank.send(side.peer, buffer, tag));
+}
+Task<> receive_message(const PairSide& side, Buffer buffer) {
+  co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
+}
 
-// Makes two marks per repetition: the call that comes first, and the other one.
-Task<> in_state(const Side& side, std::uint64_t bytes, BufferState state, int times) {
-  const Buffers buffers = allocate(side.rank, bytes);
+// Makes two marks per repetition: the first call (Send on the first rank, Recv on the other), and the second call.
+Task<> repeat_in_state(const PairSide& side, std::uint64_t bytes, BufferState state, int times) {
+  const MessageBuffers buffers = allocate_buffers(side.rank, bytes);
   for (int i = 0; i < times; ++i) {
     co_await side.rank.prepare(buffers.receive, state);
     co_await side.rank.prepare(buffers.send, state);
@@ -32,30 +36,31 @@ Task<> in_state(const Side& side, std::uint64_t bytes, BufferState state, int ti
     for (const bool sends : {side.first, !side.first}) {
       side.rank.start();
       if (sends)
-        co_await send(side, buffers.send);
+        co_await send_message(side, buffers.send);
       else
-        co_await receive(side, buffers.receive);
+        co_await receive_message(side, buffers.receive);
       side.rank.stop();
     }
   }
 }
 
 // Makes one mark around the last `counted` round trips.
-Task<> back_to_back(const Side& side, std::uint64_t bytes, int times, int counted) {
-  const Buffers buffers = allocate(side.rank, bytes);
+Task<> repeat_back_to_back(const PairSide& side, std::uint64_t bytes, int times, int counted) {
+  const MessageBuffers buffers = allocate_buffers(side.rank, bytes);
   for (int i = 0; i < times + counted; ++i) {
     if (i == times) co_await side.rank.barrier();
     if (i == times) side.rank.start();
-    if (side.first) co_await send(side, buffers.send);
-    co_await receive(side, buffers.receive);
-    if (!side.first) co_await send(side, buffers.send);
+    if (side.first) co_await send_message(side, buffers.send);
+    co_await receive_message(side, buffers.receive);
+    if (!side.first) co_await send_message(side, buffers.send);
   }
   side.rank.stop();
 }
 
-void add_side(Results& results, const Machine& machine, const char* side, const Mark& send, const Mark& receive) {
-  results.add_time("send", side, elapsed(send));
-  results.add_time("receive", side, elapsed(receive));
+void add_side_results(Results& results, const Machine& machine, const char* side, const Mark& send,
+                      const Mark& receive) {
+  results.add_time("send", side, elapsed_time(send));
+  results.add_time("receive", side, elapsed_time(receive));
   PerfCounters both = send.counters;
   both += receive.counters;
   add_counters(results, machine, side, both);
@@ -63,34 +68,37 @@ void add_side(Results& results, const Machine& machine, const char* side, const 
   add_call_counters(results, "receive", side, machine, receive.counters);
 }
 
-std::vector<Result> run(const Job& job) {
-  const std::int64_t size = number(job.parameters, "size_bytes");
+std::vector<Result> simulate_pingpong(const SimulationJob& job) {
+  const std::int64_t size = number_parameter(job.parameters, "size_bytes");
   const auto bytes = static_cast<std::uint64_t>(size);
-  const std::string state = word(job.parameters, "state");
-  const int times = repetitions(size);
+  const std::string state = word_parameter(job.parameters, "state");
+  const int times = repetitions_for(size);
   Results results(job.axes.memory_slowdown.size());
   if (state == "reused") {
     const int counted = pingpong_round_trips(size);
-    const auto program = [&](const Side& side) { return back_to_back(side, bytes, times, counted); };
+    const auto program = [&](const PairSide& side) { return repeat_back_to_back(side, bytes, times, counted); };
     const PairMarks marks = run_pair(job, 1, program);
-    results.add_time("half_round_trip", "", elapsed(marks.sender.back()), 2 * counted);
+    results.add_time("half_round_trip", "", elapsed_time(marks.sender.back()), 2 * counted);
     return results.all;
   }
-  const auto program = [&](const Side& side) { return in_state(side, bytes, state_named(state), times); };
+  const auto program = [&](const PairSide& side) {
+    return repeat_in_state(side, bytes, parse_buffer_state(state), times);
+  };
   const PairMarks marks = run_pair(job, times, program);
   const std::size_t one = marks.sender.size() - 2, other = one + 1;
-  add_side(results, job.machine, "sender", marks.sender[one], marks.sender[other]);
-  add_side(results, job.machine, "receiver", marks.receiver[other], marks.receiver[one]);
-  results.add_time("half_round_trip", "", elapsed(marks.sender[one], marks.sender[other]), 2);
+  add_side_results(results, job.machine, "sender", marks.sender[one], marks.sender[other]);
+  add_side_results(results, job.machine, "receiver", marks.receiver[other], marks.receiver[one]);
+  results.add_time("half_round_trip", "", elapsed_time(marks.sender[one], marks.sender[other]), 2);
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
+std::vector<Parameters> pingpong_cases(const Machine& machine, const PairPlacement& place,
+                                       const CaseSelection& choice) {
   const auto& messaging = machine.messaging;
   const auto limit =
       static_cast<std::int64_t>(place.between_nodes ? messaging.eager_bytes : messaging.node_eager_bytes);
   std::vector<Parameters> list;
-  for (const auto size : pingpong_sizes(of_pair(choice.sizes), {limit}))
+  for (const auto size : pingpong_sizes(limit_pair_sizes(choice.sizes), {limit}))
     for (const char* state : pingpong_states) list.push_back({{"size_bytes", size}, {"state", state}});
   return list;
 }
@@ -98,6 +106,6 @@ std::vector<Parameters> cases(const Machine& machine, const Place& place, const 
 }  // namespace
 
 extern const ScenarioSpec pingpong_scenario;
-const ScenarioSpec pingpong_scenario{pingpong_info, missing_place, cases, run};
+const ScenarioSpec pingpong_scenario{pingpong_info, unsupported_placement, pingpong_cases, simulate_pingpong};
 
 }  // namespace nearfield::sim

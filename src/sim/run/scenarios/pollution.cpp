@@ -9,14 +9,14 @@ namespace {
 
 constexpr int tag = 2;
 
-struct Case {
+struct PollutionCase {
   std::uint64_t bytes;
   bool preloaded, base;
   int times;
 };
 
 // Makes one mark per repetition.
-Task<> traverse_after(const Side& side, Case c) {
+Task<> traverse_after_call(const PairSide& side, PollutionCase c) {
   const Buffer buffer(side.rank.allocate(c.bytes), c.bytes);
   for (int i = 0; i < c.times; ++i) {
     co_await side.rank.prepare(buffer, c.preloaded ? BufferState::exclusive : BufferState::invalid);
@@ -29,27 +29,27 @@ Task<> traverse_after(const Side& side, Case c) {
   }
 }
 
-void add_side(Results& results, const Machine& machine, const char* side, const Mark& mark) {
-  results.add_time("traverse", side, elapsed(mark));
+void add_side_results(Results& results, const Machine& machine, const char* side, const Mark& mark) {
+  results.add_time("traverse", side, elapsed_time(mark));
   add_counters(results, machine, side, mark.counters);
 }
 
-std::vector<Result> run(const Job& job) {
-  const std::int64_t size = number(job.parameters, "size_bytes");
-  const std::string state = word(job.parameters, "state");
+std::vector<Result> simulate_pollution(const SimulationJob& job) {
+  const std::int64_t size = number_parameter(job.parameters, "size_bytes");
+  const std::string state = word_parameter(job.parameters, "state");
   const bool base = state.starts_with("base-");
   const bool preloaded = (base ? state.substr(5) : state) == "preloaded";
-  const Case c{static_cast<std::uint64_t>(size), preloaded, base, repetitions(size)};
-  const PairMarks marks = run_pair(job, c.times, [&](const Side& side) { return traverse_after(side, c); });
+  const PollutionCase c{static_cast<std::uint64_t>(size), preloaded, base, repetitions_for(size)};
+  const PairMarks marks = run_pair(job, c.times, [&](const PairSide& side) { return traverse_after_call(side, c); });
   Results results(job.axes.memory_slowdown.size());
-  add_side(results, job.machine, "sender", marks.sender.back());
-  add_side(results, job.machine, "receiver", marks.receiver.back());
+  add_side_results(results, job.machine, "sender", marks.sender.back());
+  add_side_results(results, job.machine, "receiver", marks.receiver.back());
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice) {
+std::vector<Parameters> pollution_cases(const Machine&, const PairPlacement&, const CaseSelection& choice) {
   std::vector<Parameters> list;
-  for (const auto size : pollution_sizes(of_pair(choice.sizes)))
+  for (const auto size : pollution_sizes(limit_pair_sizes(choice.sizes)))
     for (const char* state : pollution_states) list.push_back({{"size_bytes", size}, {"state", state}});
   return list;
 }
@@ -57,6 +57,6 @@ std::vector<Parameters> cases(const Machine&, const Place&, const Choice& choice
 }  // namespace
 
 extern const ScenarioSpec pollution_scenario;
-const ScenarioSpec pollution_scenario{pollution_info, missing_place, cases, run};
+const ScenarioSpec pollution_scenario{pollution_info, unsupported_placement, pollution_cases, simulate_pollution};
 
 }  // namespace nearfield::sim

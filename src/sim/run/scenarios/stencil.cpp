@@ -17,18 +17,18 @@ constexpr std::uint64_t at_a_time = 64;  // elements of a row that are accessed 
 constexpr std::int64_t max_rows = 32, min_rows = 3, min_columns = 3;
 constexpr int warm = 20, counted = 4;  // iterations: warm-up of the MPI's buffers, and measured ones
 
-struct Case {
+struct StencilCase {
   std::uint64_t columns, rows;
   StencilOrder order;
   std::uint64_t row_bytes() const { return columns * element; }
 };
 
-struct Arrays {
+struct StencilArrays {
   Address from, into;
 };
 
-// Computes row `i` of the new array from rows `i` and `i + 1` of the old one.
-Task<> update(Rank& rank, Arrays arrays, Case c, std::uint64_t i, bool backward) {
+// Computes row `i` of the new array from rows `i` and `i + 1` of the old array.
+Task<> update_row(Rank& rank, StencilArrays arrays, StencilCase c, std::uint64_t i, bool backward) {
   const std::uint64_t pieces = (c.columns + at_a_time - 1) / at_a_time;
   const std::int64_t step = backward ? -static_cast<std::int64_t>(element) : static_cast<std::int64_t>(element);
   for (std::uint64_t p = 0; p < pieces; ++p) {
@@ -41,54 +41,55 @@ Task<> update(Rank& rank, Arrays arrays, Case c, std::uint64_t i, bool backward)
   }
 }
 
-Task<> exchange(const Side& side, Arrays arrays, Case c) {
+Task<> exchange_rows(const PairSide& side, StencilArrays arrays, StencilCase c) {
   const Buffer first(arrays.from, c.row_bytes()), last(arrays.from + (c.rows - 1) * c.row_bytes(), c.row_bytes());
   co_await side.rank.sendrecv(side.peer, first, tag, side.peer, last, tag);
 }
 
-Task<> update(Rank& rank, Arrays arrays, Case c, StencilRows rows) {
-  for (std::uint64_t i = 0; i < rows.count; ++i) co_await update(rank, arrays, c, rows.at(i), rows.backward);
+Task<> update_rows(Rank& rank, StencilArrays arrays, StencilCase c, StencilRows rows) {
+  for (std::uint64_t i = 0; i < rows.count; ++i) co_await update_row(rank, arrays, c, rows.at(i), rows.backward);
 }
 
-Task<> iterate(const Side& side, Arrays arrays, Case c) {
-  co_await update(side.rank, arrays, c, c.order.before);
-  co_await exchange(side, arrays, c);
-  co_await update(side.rank, arrays, c, c.order.after);
+Task<> run_iteration(const PairSide& side, StencilArrays arrays, StencilCase c) {
+  co_await update_rows(side.rank, arrays, c, c.order.before);
+  co_await exchange_rows(side, arrays, c);
+  co_await update_rows(side.rank, arrays, c, c.order.after);
 }
 
-// Makes one mark around the measured iterations.
-Task<> program(const Side& side, Case c) {
+// The program of one rank. Makes one mark around the measured iterations.
+Task<> run_side(const PairSide& side, StencilCase c) {
   const std::uint64_t bytes = c.rows * c.row_bytes();
-  Arrays arrays{side.rank.allocate(bytes), side.rank.allocate(bytes)};
+  StencilArrays arrays{side.rank.allocate(bytes), side.rank.allocate(bytes)};
   for (int i = 0; i < warm + counted; ++i) {
     if (i == warm) co_await side.rank.barrier();
     if (i == warm) side.rank.start();
-    co_await iterate(side, arrays, c);
+    co_await run_iteration(side, arrays, c);
     std::swap(arrays.from, arrays.into);
   }
   side.rank.stop();
 }
 
-std::vector<Result> run(const Job& job) {
-  const std::int64_t columns = number(job.parameters, "size_bytes") / static_cast<std::int64_t>(element);
-  const std::string variant = word(job.parameters, "variant");
+std::vector<Result> simulate_stencil(const SimulationJob& job) {
+  const std::int64_t columns = number_parameter(job.parameters, "size_bytes") / static_cast<std::int64_t>(element);
+  const std::string variant = word_parameter(job.parameters, "variant");
   if (columns < min_columns) throw std::invalid_argument("stencil: rows of three doubles at least");
   const std::int64_t rows =
-      has_parameter(job.parameters, "rows") ? number(job.parameters, "rows") : std::min(columns, max_rows);
+      has_parameter(job.parameters, "rows") ? number_parameter(job.parameters, "rows") : std::min(columns, max_rows);
   if (rows < min_rows) throw std::invalid_argument("stencil: three rows at least");
   if (variant != "listing-1" && variant != "opt1" && variant != "opt2")
     throw std::invalid_argument("'" + variant + "' is no variant of the stencil");
-  const Case c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
-               stencil_order(variant, static_cast<std::size_t>(rows))};
-  const PairMarks marks = run_pair(job, 1, [&](const Side& side) { return program(side, c); });
+  const StencilCase c{static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
+                      stencil_order(variant, static_cast<std::size_t>(rows))};
+  const PairMarks marks = run_pair(job, 1, [&](const PairSide& side) { return run_side(side, c); });
   Results results(job.axes.memory_slowdown.size());
-  results.add_time("iteration", "", later(elapsed(marks.sender.back()), elapsed(marks.receiver.back())), counted);
+  results.add_time("iteration", "", later(elapsed_time(marks.sender.back()), elapsed_time(marks.receiver.back())),
+                   counted);
   add_counters(results, job.machine, "sender", marks.sender.back().counters);
   add_counters(results, job.machine, "receiver", marks.receiver.back().counters);
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice& choice) {
+std::vector<Parameters> stencil_cases(const Machine& machine, const PairPlacement&, const CaseSelection& choice) {
   std::vector<Parameters> list;
   const std::int64_t largest = choice.sizes.tier == "quick" ? 128 << 10 : 1 << 20;
   for (const auto size : size_ladder(choice.sizes, 64, std::min(llc_bytes(machine), largest)))
@@ -100,6 +101,6 @@ std::vector<Parameters> cases(const Machine& machine, const Place&, const Choice
 }  // namespace
 
 extern const ScenarioSpec stencil_scenario;
-const ScenarioSpec stencil_scenario{stencil_info, missing_place, cases, run};
+const ScenarioSpec stencil_scenario{stencil_info, unsupported_placement, stencil_cases, simulate_stencil};
 
 }  // namespace nearfield::sim

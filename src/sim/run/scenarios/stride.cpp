@@ -1,5 +1,5 @@
-// scenario/stride.hpp on a simulated machine: by the machine's own protocol (standard) and, if it has both, by the
-// buffered and the synchronous one. Left out: the faces of 3-D arrays.
+// scenario/stride.hpp on a simulated machine: by the machine's own protocol (standard) and, if the machine has both, by
+// the protocols buffered and synchronous. Left out: the faces of 3-D arrays.
 #include "scenario/stride.hpp"
 
 #include <algorithm>
@@ -15,19 +15,19 @@ constexpr int tag = 3;
 constexpr std::uint64_t element = sizeof(double);
 constexpr std::uint64_t at_a_time = 64;  // elements that a packing loop loads before it stores them
 
-struct Case {
+struct StrideCase {
   std::uint64_t elements, stride;
   bool pack;
   int times;
 };
 
-struct Memory {
+struct StrideBuffers {
   Address data;
   Address packed;
   Buffer message;
 };
 
-Memory allocate(Rank& rank, const Case& c) {
+StrideBuffers allocate_buffers(Rank& rank, const StrideCase& c) {
   const Address data = rank.allocate(((c.elements - 1) * c.stride + 1) * element);
   if (c.pack) {
     const Address packed = rank.allocate(c.elements * element);
@@ -37,8 +37,8 @@ Memory allocate(Rank& rank, const Case& c) {
           c.stride == 1 ? Buffer(data, c.elements * element) : Buffer(data, c.elements, element, c.stride * element)};
 }
 
-// Packs or unpacks the strided elements, as a loop does.
-Task<> pack(Rank& rank, Memory memory, Case c, bool out_of_elements) {
+// Packs the strided elements or, unless `out_of_elements`, unpacks them, as a loop does.
+Task<> pack_or_unpack(Rank& rank, StrideBuffers memory, StrideCase c, bool out_of_elements) {
   const auto stride_bytes = static_cast<std::int64_t>(c.stride * element);
   for (std::uint64_t i = 0; i < c.elements; i += at_a_time) {
     const std::uint64_t count = std::min(at_a_time, c.elements - i);
@@ -53,56 +53,57 @@ Task<> pack(Rank& rank, Memory memory, Case c, bool out_of_elements) {
   }
 }
 
-Task<> send(const Side& side, Memory memory, Case c) {
-  if (c.pack) co_await pack(side.rank, memory, c, true);
+Task<> send_elements(const PairSide& side, StrideBuffers memory, StrideCase c) {
+  if (c.pack) co_await pack_or_unpack(side.rank, memory, c, true);
   co_await side.rank.wait(side.rank.send(side.peer, memory.message, tag));
 }
 
-Task<> receive(const Side& side, Memory memory, Case c) {
+Task<> receive_elements(const PairSide& side, StrideBuffers memory, StrideCase c) {
   co_await side.rank.wait(side.rank.receive(side.peer, memory.message, tag));
-  if (c.pack) co_await pack(side.rank, memory, c, false);
+  if (c.pack) co_await pack_or_unpack(side.rank, memory, c, false);
 }
 
-// Makes a mark per round trip; cache contents persist between them.
-Task<> round_trips(const Side& side, Case c) {
-  const Memory out = allocate(side.rank, c), in = allocate(side.rank, c);
+// Makes one mark per round trip. Cache contents persist between round trips.
+Task<> run_round_trips(const PairSide& side, StrideCase c) {
+  const StrideBuffers out = allocate_buffers(side.rank, c), in = allocate_buffers(side.rank, c);
   for (int i = 0; i < c.times; ++i) {
     co_await side.rank.barrier();
     side.rank.start();
-    if (side.first) co_await send(side, out, c);
-    co_await receive(side, in, c);
-    if (!side.first) co_await send(side, out, c);
+    if (side.first) co_await send_elements(side, out, c);
+    co_await receive_elements(side, in, c);
+    if (!side.first) co_await send_elements(side, out, c);
     side.rank.stop();
   }
 }
 
-bool in_modes(const Machine& machine) { return machine.messaging.network.find("buffered") != std::string::npos; }
+bool has_send_modes(const Machine& machine) { return machine.messaging.network.find("buffered") != std::string::npos; }
 
-std::vector<Result> run(const Job& requested) {
+std::vector<Result> simulate_stride(const SimulationJob& requested) {
   Machine machine = requested.machine;
-  const Job job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
-  const std::string mode = word(job.parameters, "mode");
+  const SimulationJob job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
+  const std::string mode = word_parameter(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
-  const std::int64_t size = number(job.parameters, "size_bytes");
-  const Case c{static_cast<std::uint64_t>(size) / element, static_cast<std::uint64_t>(number(job.parameters, "stride")),
-               word(job.parameters, "method") == "manual-pack", repetitions(size)};
+  const std::int64_t size = number_parameter(job.parameters, "size_bytes");
+  const StrideCase c{static_cast<std::uint64_t>(size) / element,
+                     static_cast<std::uint64_t>(number_parameter(job.parameters, "stride")),
+                     word_parameter(job.parameters, "method") == "manual-pack", repetitions_for(size)};
   if (c.elements == 0 || c.stride == 0) throw std::invalid_argument("stride: at least one double, and 1 apart");
-  const PairMarks marks = run_pair(job, c.times, [&](const Side& side) { return round_trips(side, c); });
+  const PairMarks marks = run_pair(job, c.times, [&](const PairSide& side) { return run_round_trips(side, c); });
   Results results(job.axes.memory_slowdown.size());
-  results.add_time("half_round_trip", "", elapsed(marks.sender.back()), 2);
+  results.add_time("half_round_trip", "", elapsed_time(marks.sender.back()), 2);
   add_counters(results, machine, "sender", marks.sender.back().counters);
   return results.all;
 }
 
-std::vector<Parameters> cases(const Machine& machine, const Place& place, const Choice& choice) {
+std::vector<Parameters> stride_cases(const Machine& machine, const PairPlacement& place, const CaseSelection& choice) {
   std::vector<std::string> modes{"standard"};
-  if (place.between_nodes && in_modes(machine)) modes.insert(modes.end(), {"buffered", "synchronous"});
+  if (place.between_nodes && has_send_modes(machine)) modes.insert(modes.end(), {"buffered", "synchronous"});
   std::vector<Parameters> list;
   const auto add = [&](std::int64_t size, std::int64_t stride, const char* method, const std::string& mode) {
     list.push_back({{"size_bytes", size}, {"stride", stride}, {"method", method}, {"mode", mode}});
   };
   for (const auto size : stride_sizes(choice.sizes))
-    for (const auto stride : strides(choice.sizes.tier))
+    for (const auto stride : strides_in_doubles(choice.sizes.tier))
       for (const auto& mode : modes) {
         add(size, stride, "datatype", mode);
         if (stride == 1) add(size, 1, "contiguous", mode);
@@ -114,6 +115,6 @@ std::vector<Parameters> cases(const Machine& machine, const Place& place, const 
 }  // namespace
 
 extern const ScenarioSpec stride_scenario;
-const ScenarioSpec stride_scenario{stride_info, missing_place, cases, run};
+const ScenarioSpec stride_scenario{stride_info, unsupported_placement, stride_cases, simulate_stride};
 
 }  // namespace nearfield::sim

@@ -9,16 +9,16 @@
 namespace nearfield::sim {
 namespace {
 
-// A count, and its value in a repetition for a policy.
-struct Counted {
+// A metric that is a count, and a function that returns its value in a repetition for one policy.
+struct CountMetric {
   MetricInfo info;
   Count (*of)(const Repetition& repetition, const VariantOutcome& variant);
 };
 
-const std::vector<Counted>& counted() {
+const std::vector<CountMetric>& count_metrics() {
   using R = Repetition;
   using V = VariantOutcome;
-  static const std::vector<Counted> all{
+  static const std::vector<CountMetric> all{
       {{"nic_events", "count", Combine::root, "entries of event queues"},
        [](const R&, const V& v) { return v.nic.events; }},
       {{"network_messages", "count", Combine::root, "messages between nodes"},
@@ -31,14 +31,14 @@ const std::vector<Counted>& counted() {
   return all;
 }
 
-struct CountedInMemory {
+struct DramMetric {
   const char* name;
   const char* unit;
   const char* summary;
   Count DramCounts::* count;
 };
 
-constexpr CountedInMemory counted_in_memory[] = {
+constexpr DramMetric dram_metrics[] = {
     {"dram_reads", "count", "lines read for loads and stores; counts are of all nodes together", &DramCounts::reads},
     {"dram_writes", "count", "lines that caches wrote back", &DramCounts::writes},
     {"dram_prefetches", "count", "lines fetched ahead", &DramCounts::prefetches},
@@ -47,15 +47,15 @@ constexpr CountedInMemory counted_in_memory[] = {
     {"dram_bytes", "bytes", "all traffic of DRAM", &DramCounts::bytes},
 };
 
-// A count per cache level. NICs do not inject into the L1.
-struct CountedAtLevel {
+// A metric that is a count per cache level. NICs do not inject into the L1.
+struct CacheLevelMetric {
   const char* name;
   const char* summary;
   std::size_t first_level;  // counted from 1
   Count LevelCounts::* count;
 };
 
-constexpr CountedAtLevel counted_at_levels[] = {
+constexpr CacheLevelMetric cache_level_metrics[] = {
     {"hits", "hits of cache level ", 1, &LevelCounts::hits},
     {"misses", "misses of cache level ", 1, &LevelCounts::misses},
     {"device_hits", "granules of memory that NICs read out of cache level ", 2, &LevelCounts::device_hits},
@@ -67,69 +67,69 @@ constexpr CountedAtLevel counted_at_levels[] = {
 };
 
 // Returns a name such as "l2_misses".
-std::string metric_at(std::size_t level, const char* name) {
+std::string metric_of_level(std::size_t level, const char* name) {
   std::string metric = "l";
   return metric.append(std::to_string(level)).append("_").append(name);
 }
 
 template <class Item, class Number>
-std::vector<double> of_each(const std::vector<Item>& items, Number&& number) {
+std::vector<double> numbers_of_each(const std::vector<Item>& items, Number&& number) {
   std::vector<double> numbers;
   for (const auto& one : items) numbers.push_back(static_cast<double>(number(one)));
   return numbers;
 }
 
 void add_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant) {
-  for (const auto& [info, of] : counted())
+  for (const auto& [info, of] : count_metrics())
     results.add_mean(info.name, info.unit, static_cast<int>(variant), -1,
-                     of_each(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }));
+                     numbers_of_each(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }));
 }
 
-// `speed` is -1 if the counts do not depend on the memory speed.
-void add_counts_of_memory(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant,
-                          int speed) {
+// `speed`: index of the memory speed; -1 if the counts do not depend on the memory speed.
+void add_memory_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
   const auto add = [&](const std::string& name, const char* unit, auto&& count) {
     const auto at = static_cast<std::size_t>(std::max(speed, 0));
     const auto of = [&](const auto& one) { return count(one.variants[variant].memory_at[at]); };
-    results.add_mean(name, unit, static_cast<int>(variant), speed, of_each(repetitions, of));
+    results.add_mean(name, unit, static_cast<int>(variant), speed, numbers_of_each(repetitions, of));
   };
-  for (const auto& one : counted_in_memory)
+  for (const auto& one : dram_metrics)
     add(one.name, one.unit, [&](const Counts& counts) { return counts.dram.*one.count; });
   const std::size_t levels = repetitions.front().variants[variant].memory.levels.size();
-  for (const auto& one : counted_at_levels)
+  for (const auto& one : cache_level_metrics)
     for (std::size_t level = one.first_level; level <= levels; ++level)
-      add(metric_at(level, one.name), "count",
+      add(metric_of_level(level, one.name), "count",
           [&](const Counts& counts) { return counts.levels[level - 1].*one.count; });
 }
 
-void add_polls(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
+void add_poll_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
   const auto polls = [&](const auto& one) {
     const NicCounts& nic = one.variants[variant].nic;
     return nic.events + nic.empty_polls[static_cast<std::size_t>(speed)];
   };
-  results.add_mean("nic_polls", "count", static_cast<int>(variant), speed, of_each(repetitions, polls));
+  results.add_mean("nic_polls", "count", static_cast<int>(variant), speed, numbers_of_each(repetitions, polls));
 }
 
-// A kind of call, and the metric of its time.
-struct TimedCalls {
+// The metric of the time that ranks spend in one kind of MPI call.
+struct CallTimeMetric {
   const char* metric;
   const char* summary;
   ConfigClock TimeInCalls::* time;
 };
 
-constexpr TimedCalls timed_calls[] = {
+constexpr CallTimeMetric call_time_metrics[] = {
     {"sending_time", "of posting sends, the mean of all ranks and repetitions", &TimeInCalls::sending},
     {"receiving_time", "of posting receives, the mean of all ranks and repetitions", &TimeInCalls::receiving},
     {"waiting_time", "of waiting for messages, the mean of all ranks and repetitions", &TimeInCalls::waiting},
 };
 
-void add_calls(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
+void add_call_times(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
   const int v = static_cast<int>(variant);
   std::vector<double> all(repetitions.size());
-  for (const auto& [metric, summary, time] : timed_calls) {
+  for (const auto& [metric, summary, time] : call_time_metrics) {
     std::vector<double> means;
     for (const auto& one : repetitions) {
-      const auto ns = of_each(one.in_calls, [&](const TimeInCalls& calls) { return (calls.*time)[v][speed] / 1e3; });
+      const auto ns =
+          numbers_of_each(one.in_calls, [&](const TimeInCalls& calls) { return (calls.*time)[v][speed] / 1e3; });
       means.push_back(std::accumulate(ns.begin(), ns.end(), 0.0) / static_cast<double>(ns.size()));
     }
     for (std::size_t i = 0; i < all.size(); ++i) all[i] += means[i];
@@ -138,30 +138,31 @@ void add_calls(Results& results, const std::vector<Repetition>& repetitions, std
   results.add_mean("mpi_time", "ns", v, speed, all);
 }
 
-std::vector<MetricInfo> metrics() {
+std::vector<MetricInfo> workload_metrics() {
   std::vector<MetricInfo> list{
       {"mean_time", "ns", Combine::slowest, "the mean over the repetitions, the first one included"},
       {"first_time", "ns", Combine::slowest, "of the first repetition, whose caches hold nothing that arrived"},
       {"nic_polls", "count", Combine::root,
        "polls of cores at their event queues, those that find nothing included; counts are of the mean repetition"},
   };
-  for (const auto& [metric, summary, time] : timed_calls) list.push_back({metric, "ns", Combine::root, summary});
+  for (const auto& [metric, summary, time] : call_time_metrics) list.push_back({metric, "ns", Combine::root, summary});
   list.push_back({"mpi_time", "ns", Combine::root, "of all these calls together"});
-  for (const auto& one : counted()) list.push_back(one.info);
-  for (const auto& one : counted_in_memory) list.push_back({one.name, one.unit, Combine::root, one.summary});
-  for (const auto& [name, summary, first_level, count] : counted_at_levels)
+  for (const auto& one : count_metrics()) list.push_back(one.info);
+  for (const auto& one : dram_metrics) list.push_back({one.name, one.unit, Combine::root, one.summary});
+  for (const auto& [name, summary, first_level, count] : cache_level_metrics)
     for (std::size_t level = first_level; level <= max_cache_levels; ++level)
-      list.push_back({metric_at(level, name), "count", Combine::root, summary + std::to_string(level)});
+      list.push_back({metric_of_level(level, name), "count", Combine::root, summary + std::to_string(level)});
   return list;
 }
 
 }  // namespace
 
-ClusterOptions options_for_nodes(const Job& job) {
+ClusterOptions options_for_nodes(const SimulationJob& job) {
   ClusterOptions options = job.options();
   const auto is_nodes = [](const auto& parameter) { return parameter.first == "nodes"; };
   const bool given = std::any_of(job.parameters.begin(), job.parameters.end(), is_nodes);
-  const std::int64_t ranks = number(job.parameters, "ranks"), nodes = given ? number(job.parameters, "nodes") : 1;
+  const std::int64_t ranks = number_parameter(job.parameters, "ranks"),
+                     nodes = given ? number_parameter(job.parameters, "nodes") : 1;
   if (nodes < 1 || ranks < nodes || ranks % nodes != 0 || ranks > 1'000'000)
     throw std::invalid_argument(std::to_string(ranks) + " ranks cannot be spread evenly over " + std::to_string(nodes) +
                                 " nodes; a multiple of the nodes can");
@@ -170,7 +171,7 @@ ClusterOptions options_for_nodes(const Job& job) {
   return options;
 }
 
-std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& repetitions) {
+std::vector<Result> workload_results(const SimulationJob& job, const std::vector<Repetition>& repetitions) {
   Results results(job.axes.memory_slowdown.size());
   if (repetitions.empty()) return results.all;
   std::vector<ConfigClock> times;
@@ -179,11 +180,11 @@ std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& re
   const bool polls_are_commands = job.machine.nic && job.machine.nic->polling == Polling::command;
   for (std::size_t variant = 0; variant < repetitions.front().variants.size(); ++variant) {
     add_counts(results, repetitions, variant);
-    if (!polls_are_commands) add_counts_of_memory(results, repetitions, variant, -1);
+    if (!polls_are_commands) add_memory_counts(results, repetitions, variant, -1);
     for (int speed = 0; speed < static_cast<int>(job.axes.memory_slowdown.size()); ++speed) {
-      add_polls(results, repetitions, variant, speed);
-      add_calls(results, repetitions, variant, speed);
-      if (polls_are_commands) add_counts_of_memory(results, repetitions, variant, speed);
+      add_poll_counts(results, repetitions, variant, speed);
+      add_call_times(results, repetitions, variant, speed);
+      if (polls_are_commands) add_memory_counts(results, repetitions, variant, speed);
     }
   }
   return results.all;
@@ -192,13 +193,13 @@ std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& re
 ScenarioSpec workload_scenario(ScenarioSpec spec) {
   spec.policies = max_variants;
   spec.of_nodes = true;
-  spec.more_metrics = metrics();
+  spec.more_metrics = workload_metrics();
   return spec;
 }
 
-std::vector<Spread> spreads(const Machine& machine, const Choice& choice, Spread usual) {
+std::vector<RankSpread> rank_spreads(const Machine& machine, const CaseSelection& choice, RankSpread usual) {
   if (choice.nodes.empty()) return {usual};
-  std::vector<Spread> list;
+  std::vector<RankSpread> list;
   for (const int nodes : choice.nodes)
     if (nodes <= machine.max_nodes) list.push_back({nodes == 1 ? machine.cores : nodes, nodes});
   return list;

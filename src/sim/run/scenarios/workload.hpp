@@ -7,23 +7,25 @@
 
 namespace nearfield::sim {
 
-// Returns the options of a cluster for the parameters `ranks` and `nodes`; without `nodes` it has one node. Throws
-// std::invalid_argument if the ranks cannot be spread evenly.
-ClusterOptions options_for_nodes(const Job& job);
+// Returns the options of a cluster for the parameters `ranks` and `nodes` of a case; without `nodes`, the cluster has
+// one node. Throws std::invalid_argument if the ranks cannot be spread evenly.
+ClusterOptions options_for_nodes(const SimulationJob& job);
 
 // Returns times for every policy and memory speed, and the counts of all nodes together, as means over the repetitions.
-std::vector<Result> results_of(const Job& job, const std::vector<Repetition>& repetitions);
+std::vector<Result> workload_results(const SimulationJob& job, const std::vector<Repetition>& repetitions);
 
-// Completes the spec of a scenario whose results are results_of(): adds the metrics other than `time`, the parameter
-// `nodes`, and several policies per run.
+// Completes the spec of a scenario whose results are workload_results(): adds the metrics other than `time`, the
+// parameter `nodes`, and several policies per run.
 ScenarioSpec workload_scenario(ScenarioSpec spec);
 
-inline constexpr int usual_nodes = 8;  // default for scenarios that need several
+inline constexpr int usual_nodes = 8;  // default number of nodes for scenarios that need several
 
-// Returns the requested pairs (ranks, nodes), with one rank per requested node; `usual` if the user requests none.
-struct Spread {
+// How many ranks run on how many nodes.
+struct RankSpread {
   int ranks, nodes;
 };
-std::vector<Spread> spreads(const Machine& machine, const Choice& choice, Spread usual);
+// Returns one rank per node for each number of nodes that the user requests, or one rank per core for a single node;
+// `usual` if the user requests none.
+std::vector<RankSpread> rank_spreads(const Machine& machine, const CaseSelection& choice, RankSpread usual);
 
 }  // namespace nearfield::sim

@@ -8,10 +8,10 @@ namespace nearfield::sim {
 using collectives::Counter;
 using collectives::line_bytes;
 
-NodeRanks::NodeRanks(Node& node, int ranks, int group, Readers readers)
+NodeRanks::NodeRanks(Node& node, int ranks, int group, FetchModel fetch_model)
     : node_(node),
       group_(std::max(group, 1)),
-      readers_(readers),
+      fetch_model_(fetch_model),
       fibers_(ranks),
       waits_(static_cast<std::size_t>(ranks)),
       rests_(static_cast<std::size_t>(ranks)) {}
@@ -26,7 +26,7 @@ ConfigClock NodeRanks::run(const std::function<void(int rank)>& body) {
     node_.wait_until(rank, begin);
     fibers_.start(rank, [&body, rank] { body(rank); });
   }
-  for (int rank = next_rank(); rank >= 0; rank = next_rank()) fibers_.resume(rank);
+  for (int rank = next_rank_to_run(); rank >= 0; rank = next_rank_to_run()) fibers_.resume(rank);
   ConfigClock end = begin;
   for (int rank = 0; rank < ranks(); ++rank) {
     if (!fibers_.has_ended(rank)) throw std::logic_error("ranks wait for each other");
@@ -37,8 +37,9 @@ ConfigClock NodeRanks::run(const std::function<void(int rank)>& body) {
   return end - begin;
 }
 
-// Returns the rank to run: of those that neither have ended nor wait, the one whose clock is first; -1 if there is none.
-int NodeRanks::next_rank() const {
+// Returns the rank to run next: of the ranks that have not ended and do not wait, the one whose clock is first; -1 if
+// there is none.
+int NodeRanks::next_rank_to_run() const {
   int found = -1;
   for (int rank = 0; rank < ranks(); ++rank) {
     if (fibers_.has_ended(rank) || waits_[static_cast<std::size_t>(rank)].counter) continue;
@@ -47,15 +48,15 @@ int NodeRanks::next_rank() const {
   return found;
 }
 
-void NodeRanks::let_others_run(int rank) {
-  if (next_rank() != rank) fibers_.suspend();
+void NodeRanks::yield_to_earlier_ranks(int rank) {
+  if (next_rank_to_run() != rank) fibers_.suspend();
 }
 
-NodeRanks::Page& NodeRanks::page_of(int rank, const void* pointer) {
+NodeRanks::HostPage& NodeRanks::page_of(int rank, const void* pointer) {
   const auto number = reinterpret_cast<std::uintptr_t>(pointer) / page_bytes;
   const auto [found, is_new] = pages_.try_emplace(number);
   if (is_new) {
-    Rest& rest = rests_[static_cast<std::size_t>(rank)];
+    PageRemainder& rest = rests_[static_cast<std::size_t>(rank)];
     if (rest.begin == rest.end) {
       const std::uint64_t bytes = std::max<std::uint64_t>(page_bytes, node_.page_bytes());
       rest.begin = node_.allocate(rank, bytes);
@@ -72,8 +73,8 @@ Address NodeRanks::address_of(int rank, const void* pointer) {
 }
 
 template <class AccessPart>
-void NodeRanks::fetch(int rank, Fetches& fetches, AccessPart access) {
-  if (readers_ == Readers::at_once) return access();
+void NodeRanks::fetch(int rank, FetchArrivals& fetches, AccessPart access) {
+  if (fetch_model_ == FetchModel::at_once) return access();
   if (fetches.arrival.empty()) {
     fetches.last_arrival = ConfigClock(node_.variants());
     fetches.arrival.assign(static_cast<std::size_t>(ranks() / group_) + 1, fetches.last_arrival);
@@ -82,7 +83,7 @@ void NodeRanks::fetch(int rank, Fetches& fetches, AccessPart access) {
   const auto is_first_of_group = [&] { return arrival.first() <= node_.first(rank); };
   while (is_first_of_group() && fetches.last_arrival.first() > node_.first(rank)) {
     node_.wait_until(rank, fetches.last_arrival);
-    let_others_run(rank);
+    yield_to_earlier_ranks(rank);
   }
   const bool is_first = is_first_of_group();
   access();
@@ -93,7 +94,7 @@ void NodeRanks::fetch(int rank, Fetches& fetches, AccessPart access) {
 }
 
 template <class AccessPart>
-void NodeRanks::read_pages(int rank, const void* from, std::size_t bytes, AccessPart access) {
+void NodeRanks::read_by_page(int rank, const void* from, std::size_t bytes, AccessPart access) {
   const auto* at = static_cast<const unsigned char*>(from);
   while (bytes > 0) {
     const auto address = reinterpret_cast<std::uintptr_t>(at);
@@ -114,8 +115,8 @@ void NodeRanks::access_vectors(int rank, Access kind, Address address, std::size
 }
 
 void NodeRanks::load(int rank, const void* from, std::size_t bytes) {
-  let_others_run(rank);
-  read_pages(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
+  yield_to_earlier_ranks(rank);
+  read_by_page(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
     access_vectors(rank, Access::load, address_of(rank, at), length);
   });
 }
@@ -131,9 +132,9 @@ void NodeRanks::store(int rank, void* to, std::size_t bytes) {
 }
 
 void NodeRanks::copy(int rank, void* to, const void* from, std::size_t bytes) {
-  let_others_run(rank);
+  yield_to_earlier_ranks(rank);
   auto* target = static_cast<unsigned char*>(to);
-  read_pages(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
+  read_by_page(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
     while (length > 0) {
       const std::size_t part = std::min(length, page_bytes - reinterpret_cast<std::uintptr_t>(target) % page_bytes);
       const Address destination = address_of(rank, target), source = address_of(rank, at);
@@ -151,24 +152,25 @@ void NodeRanks::copy(int rank, void* to, const void* from, std::size_t bytes) {
 
 void NodeRanks::compute(int rank, Ps duration) { node_.advance(rank, duration); }
 
-// Other cores see a core's stores in their order. So they see the new number only when all earlier stores have ended.
+// Other cores see the stores of a core in program order. So they see the new number only when all earlier stores of the
+// publishing core have ended.
 void NodeRanks::publish(int rank, Counter& counter, std::uint64_t number) {
-  let_others_run(rank);
+  yield_to_earlier_ranks(rank);
   node_.access(rank, Access::store, address_of(rank, &counter), sizeof counter);
   node_.drain(rank);
   counter.store(number, std::memory_order_relaxed);
   published_[&counter].push_back({number, node_.now(rank)});
   for (int other = 0; other < ranks(); ++other) {
-    Waiting& waiting = waits_[static_cast<std::size_t>(other)];
+    CounterWait& waiting = waits_[static_cast<std::size_t>(other)];
     if (waiting.counter != &counter || waiting.number > number) continue;
     waiting = {};
     node_.wait_until(other, node_.now(rank));
   }
 }
 
-// A rank that waits has the line in its cache, until the publisher's store takes it away.
+// A waiting rank has the counter's line in its cache, until the publisher's store invalidates it.
 void NodeRanks::wait(int rank, const Counter& counter, std::uint64_t number) {
-  let_others_run(rank);
+  yield_to_earlier_ranks(rank);
   load_counter(rank, counter);
   if (counter.load(std::memory_order_relaxed) < number) {
     waits_[static_cast<std::size_t>(rank)] = {&counter, number};
@@ -176,23 +178,24 @@ void NodeRanks::wait(int rank, const Counter& counter, std::uint64_t number) {
     load_counter(rank, counter);
     return;
   }
-  const Published* const found = find(counter, number);  // null: before this run
+  const PublishedNumber* const found = find_published(counter, number);  // nullptr: published before this run
   if (!found || found->at.first() <= node_.first(rank)) return;
   node_.wait_until(rank, found->at);
-  let_others_run(rank);
+  yield_to_earlier_ranks(rank);
   load_counter(rank, counter);
 }
 
 void NodeRanks::load_counter(int rank, const Counter& counter) {
-  // Counters that begin a page are none: they would share its entry.
+  // The key is the counter's address plus one: a counter at the begin of a page would otherwise share the page's entry.
   fetch(rank, fetches_[reinterpret_cast<std::uintptr_t>(&counter) + 1],
         [&] { node_.access(rank, Access::load, address_of(rank, &counter), sizeof counter); });
 }
 
-const NodeRanks::Published* NodeRanks::find(const Counter& counter, std::uint64_t number) const {
+const NodeRanks::PublishedNumber* NodeRanks::find_published(const Counter& counter, std::uint64_t number) const {
   const auto list = published_.find(&counter);
   if (list == published_.end()) return nullptr;
-  const auto found = std::ranges::find_if(list->second, [&](const Published& one) { return one.number >= number; });
+  const auto found =
+      std::ranges::find_if(list->second, [&](const PublishedNumber& one) { return one.number >= number; });
   return found == list->second.end() ? nullptr : &*found;
 }
 

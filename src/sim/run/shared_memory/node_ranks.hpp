@@ -1,6 +1,6 @@
-// Ranks of one simulated node that share memory, as fibers: the very code of src/collectives runs on them, and each of
-// its accesses is one of a simulated core. The ranks run in the order of their clocks: before an access, a rank lets all
-// others run whose clocks are behind its own.
+// Ranks of one simulated node that share memory, as fibers: the code of src/collectives itself runs on them, and each
+// of its accesses is an access of a simulated core. The ranks run in the order of their clocks: before an access, a
+// rank yields to all ranks whose clocks are behind its own.
 //
 // Host memory stands for simulated memory page by page. A page belongs to the rank that touched it first, and lies in
 // the memory nearest to that rank's core. Only addresses and counters are really copied; payload is not, since times do
@@ -18,26 +18,26 @@
 
 namespace nearfield::sim {
 
-// How cores fetch lines of each other. What a described machine does lies in between, and nobody says where: each of the
-// two bounds the time from one side.
-// - at_once: a core has as many fetches in flight as its description allows, also of counters that it waits for one
-//   after the other, since it looks ahead; and any number of cores may fetch the same line.
-// - in_turn: a core fetches one after the other; a line or page is fetched by one group of cores after the other, and by
-//   a group, whose cores share their last cache, once.
-enum class Readers { at_once, in_turn };
+// How cores fetch lines from each other's caches. A real machine behaves in a way between these two models, which bound
+// the time from below and from above.
+// - at_once: a core has as many fetches in flight as its description allows, even of counters for which it waits one
+//   after the other, as if it looked ahead. Any number of cores may fetch the same line concurrently.
+// - in_turn: a core has one fetch in flight. The groups of cores, each with a common last-level cache, fetch a line or
+//   page one group after the other, and each group fetches it once.
+enum class FetchModel { at_once, in_turn };
 
 class NodeRanks {
  public:
   // Rank i runs on core i; `group` cores share their last cache. The node must outlive this.
-  NodeRanks(Node& node, int ranks, int group, Readers readers);
+  NodeRanks(Node& node, int ranks, int group, FetchModel fetch_model);
 
   int ranks() const { return static_cast<int>(waits_.size()); }
 
-  // Runs `body(rank)` on all ranks, from the latest of their clocks on, until all have returned. Returns the time that
-  // passed until the last one has. Throws std::logic_error if they wait for each other.
+  // Runs `body(rank)` on all ranks, which begin at the latest of their clocks, until all have returned. Returns the
+  // time until the last rank has returned. Throws std::logic_error if the ranks wait for each other.
   ConfigClock run(const std::function<void(int rank)>& body);
 
-  // ---- what a rank calls; pointers are of host memory
+  // ---- calls of a rank; pointers are to host memory
   void load(int rank, const void* from, std::size_t bytes);
   void store(int rank, void* to, std::size_t bytes);
   void copy(int rank, void* to, const void* from, std::size_t bytes);
@@ -47,52 +47,55 @@ class NodeRanks {
 
  private:
   static constexpr std::size_t page_bytes = 4096;
-  static constexpr unsigned vector_bytes = 32;  // of a load or store of AVX2, or of two of NEON
-  struct Page {
+  static constexpr unsigned vector_bytes = 32;  // of one AVX2 load or store, or of two NEON ones
+  struct HostPage {
     Address address;
     int owner;
   };
-  // When what is being fetched arrives: in each group, and in the last one that must wait for its turn.
-  struct Fetches {
+  // When a page or line that is being fetched arrives: in each group of cores, and in the last group; another group
+  // must wait for that time before its own fetch.
+  struct FetchArrivals {
     std::vector<ConfigClock> arrival;  // by group
     ConfigClock last_arrival;
   };
-  struct Published {
+  struct PublishedNumber {
     std::uint64_t number;
     ConfigClock at;
   };
-  struct Waiting {
+  struct CounterWait {
     const collectives::Counter* counter = nullptr;
     std::uint64_t number = 0;
   };
 
-  Page& page_of(int rank, const void* pointer);
+  HostPage& page_of(int rank, const void* pointer);
   Address address_of(int rank, const void* pointer);
   void access_vectors(int rank, Access kind, Address address, std::size_t bytes);
-  void let_others_run(int rank);
-  int next_rank() const;
-  // Calls `access(begin, bytes)` for the part of a range in each page.
+  void yield_to_earlier_ranks(int rank);
+  int next_rank_to_run() const;
+  // Calls `access(begin, bytes)` for the part of a range in each page, as a fetch if the page belongs to another rank.
   template <class AccessPart>
-  void read_pages(int rank, const void* from, std::size_t bytes, AccessPart access);
-  // Calls `access()`, which reads a page or a line that other cores may fetch, too.
+  void read_by_page(int rank, const void* from, std::size_t bytes, AccessPart access);
+  // Calls `access()`, which reads a page or a line that other cores may fetch at the same time, in the way of the
+  // FetchModel.
   template <class AccessPart>
-  void fetch(int rank, Fetches& fetches, AccessPart access);
-  const Published* find(const collectives::Counter& counter, std::uint64_t number) const;
+  void fetch(int rank, FetchArrivals& fetches, AccessPart access);
+  const PublishedNumber* find_published(const collectives::Counter& counter, std::uint64_t number) const;
   void load_counter(int rank, const collectives::Counter& counter);
 
   Node& node_;
   int group_;
-  Readers readers_;
+  FetchModel fetch_model_;
   Fibers fibers_;
-  std::vector<Waiting> waits_;
-  // The rest of the simulated page from which each rank's next host page is taken; simulated pages may be longer.
-  struct Rest {
+  std::vector<CounterWait> waits_;
+  // The unused rest of the simulated page from which a rank's next host page is taken; simulated pages may be longer
+  // than host pages.
+  struct PageRemainder {
     Address begin = 0, end = 0;
   };
-  std::vector<Rest> rests_;
-  std::unordered_map<std::uintptr_t, Page> pages_;
-  std::unordered_map<const collectives::Counter*, std::vector<Published>> published_;
-  std::unordered_map<std::uintptr_t, Fetches> fetches_;  // by address of a page or a counter
+  std::vector<PageRemainder> rests_;
+  std::unordered_map<std::uintptr_t, HostPage> pages_;
+  std::unordered_map<const collectives::Counter*, std::vector<PublishedNumber>> published_;
+  std::unordered_map<std::uintptr_t, FetchArrivals> fetches_;  // by address of a page or a counter
 };
 
 // How a rank of a simulated node waits and copies: the Port of an Exchange.
@@ -109,7 +112,7 @@ class SimulatedPort {
   void write_shared(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes); }
   void read_shared(int, void* to, const void* from, std::size_t bytes) { copy(to, from, bytes); }
   void copy_own(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes); }
-  void note_read(int, const void*, std::size_t) {}  // whoever uses the data loads them
+  void note_read(int, const void*, std::size_t) {}  // the simulated code that uses the data loads it
   void read_memory(int, void* to, std::uintptr_t from, std::size_t bytes, bool = false) {
     copy(to, reinterpret_cast<const void*>(from), bytes);
   }
@@ -119,7 +122,8 @@ class SimulatedPort {
 
  private:
   void copy(void* to, const void* from, std::size_t bytes) {
-    if (bytes <= collectives::line_bytes) std::memcpy(to, from, bytes);  // it may be an address or a place
+    // A few bytes may be an address or a Place, which the code reads.
+    if (bytes <= collectives::line_bytes) std::memcpy(to, from, bytes);
     ranks_.copy(rank_, to, from, bytes);
   }
 
