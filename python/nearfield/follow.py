@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-SILENT_S = 8.0  # after this number of seconds without a line something is said
-NEWS_S = 5.0  # between two lines about how far set-up is
-POLL_S = 1.0  # between two looks whether something is to be said
-LAST_LINES = 30  # of a log, shown if set-up fails
+MAX_SILENCE_S = 8.0  # after this number of seconds without a line something is said
+REPORT_INTERVAL_S = 5.0  # between two lines about how far set-up is
+POLL_INTERVAL_S = 1.0  # between two looks whether something is to be said
+SHOWN_LOG_LINES = 30  # of a log, shown if set-up fails
 
 
-def lines_or_silence(stream: Iterable[str], silent_s: float = SILENT_S) -> Iterator[str | None]:
+def lines_or_silence(stream: Iterable[str], silent_s: float = MAX_SILENCE_S) -> Iterator[str | None]:
     """Yields each line of the stream as soon as it is there, and None when none came for `silent_s`. Ends with
     the stream."""
     lines: queue.Queue[str | None] = queue.Queue()
@@ -45,7 +45,7 @@ def lines_or_silence(stream: Iterable[str], silent_s: float = SILENT_S) -> Itera
 
 
 # Patterns of the lines that pip, CMake and Ninja write -> what they are doing.
-_DOING = (
+_ACTIVITIES = (
     (r"^\s*\[(\d+)/(\d+)\]", "compiling {} of {}"),
     (r"^\s*Collecting ([\w.-]+)", "looking for {}"),
     (r"^\s*Downloading (?:\S*/)?([\w.]+-[\w.]+)\S* \(([^)]*)\)", "downloading {} ({})"),
@@ -56,13 +56,13 @@ _DOING = (
 )
 
 
-def doing(line: str) -> str:
+def activity_of_line(line: str) -> str:
     """Returns what a line of pip, CMake or Ninja says that is being done; empty if it says nothing of the kind."""
-    found = ((re.search(pattern, line), text) for pattern, text in _DOING)
+    found = ((re.search(pattern, line), text) for pattern, text in _ACTIVITIES)
     return next((text.format(*match.groups()) for match, text in found if match), "")
 
 
-def set_up(
+def run_setup(
     command: list[str], log: Path, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> int:
     """Runs the command, says every few seconds what it does, and returns its exit code. If that is not 0, it says the
@@ -78,15 +78,15 @@ def set_up(
         ) as process,
     ):  # fmt: skip
         assert process.stdout
-        for line in lines_or_silence(process.stdout, POLL_S):
+        for line in lines_or_silence(process.stdout, POLL_INTERVAL_S):
             if line is not None:
                 log_file.write(line + "\n")
-                now = doing(line) or now
-            if clock() - reported_at >= (NEWS_S if now != reported else SILENT_S):
+                now = activity_of_line(line) or now
+            if clock() - reported_at >= (REPORT_INTERVAL_S if now != reported else MAX_SILENCE_S):
                 say(f"  {now} ({clock() - begun:.0f} s)")
                 reported, reported_at = now, clock()
     if process.returncode:
-        last = log.read_text(encoding="utf-8").splitlines()[-LAST_LINES:]
+        last = log.read_text(encoding="utf-8").splitlines()[-SHOWN_LOG_LINES:]
         say(
             "\n".join([*last, f"error: set-up failed with exit code {process.returncode}; all that was written: {log}"])
         )
@@ -95,6 +95,6 @@ def set_up(
 
 if __name__ == "__main__":
     try:
-        sys.exit(set_up(sys.argv[2:], Path(sys.argv[1]), lambda text: print(text, flush=True)))
+        sys.exit(run_setup(sys.argv[2:], Path(sys.argv[1]), lambda text: print(text, flush=True)))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -27,7 +27,7 @@ from nearfield.notes import Note, Place
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile
 from nearfield.profile import Profile, load
-from nearfield.profile.costs import Costs, at
+from nearfield.profile.costs import Costs, time_at_size
 
 PROFILE = Path(__file__).parents[1] / "data/leo3-simulated"
 
@@ -49,7 +49,7 @@ def test_wrong_arguments(words: list[str], said: str) -> None:
 def test_a_program_without_mpi(tmp_path: Path) -> None:
     """Is a trace of a program without MPI refused with the reason?"""
     about = TraceFile(nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command="x")
-    traces.new_folder(tmp_path / "trace", about, force=False)
+    traces.create_trace_folder(tmp_path / "trace", about, force=False)
     assert "without MPI" in str(invoked(tmp_path / "trace", "--profile", PROFILE).exception)
 
 
@@ -71,10 +71,10 @@ def test_every_rule_says_what_it_rests_on() -> None:
 def test_times_between_records() -> None:
     """Do times lie between those of the neighbouring sizes, and grow as bytes do beyond the last one?"""
     points = {100: Estimate(10, 9, 11), 400: Estimate(40, 36, 44)}
-    assert at(points, 200).value == pytest.approx(20) and at(points, 200).low == pytest.approx(18)
-    assert at(points, 50) == points[100]
-    assert at(points, 4000).value == pytest.approx(400)
-    assert at({}, 10) is None
+    assert time_at_size(points, 200).value == pytest.approx(20) and time_at_size(points, 200).low == pytest.approx(18)
+    assert time_at_size(points, 50) == points[100]
+    assert time_at_size(points, 4000).value == pytest.approx(400)
+    assert time_at_size({}, 10) is None
     assert Estimate(10, 7, 13) - Estimate(5, 1, 9) == Estimate(5, 0, 10)
 
 

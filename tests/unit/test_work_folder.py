@@ -13,7 +13,7 @@ from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.journal import Journal
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.request import Request
-from nearfield.measure.sim.store import Store
+from nearfield.measure.sim.store import RecordStore
 from nearfield.reproduce.session import open_store
 
 REQUEST = Request(tier="quick", sizes=(8, 64), scenarios=("floor",), mpi="openmpi", command="nearfield probe")
@@ -58,7 +58,7 @@ def test_damaged_cases_are_skipped(tmp_path: Path, damage: str, end: str) -> Non
     journal.write_text(f"{good}\n{damage}{end}")
     for expected in ([row], [row, {**row, "size_bytes": 16}]):
         with Journal(journal, "").locked(UsageError("busy")) as opened:
-            assert Store(opened).records_outside([]) == expected
+            assert RecordStore(opened).records_outside([]) == expected
             opened.append(later.encode())
     assert journal.read_text() == f"{good}\n{damage}\n{later}\n{later}\n"
 

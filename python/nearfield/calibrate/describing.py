@@ -10,17 +10,17 @@ from typing import Any
 
 from nearfield.base import own_command
 from nearfield.base.estimates import Estimate
-from nearfield.calibrate.fitting import fit, repeated
-from nearfield.calibrate.measured import Measured, Place
-from nearfield.calibrate.messages import fit_messages
+from nearfield.calibrate.fitting import fit_machine, simulate_micro_benchmarks
+from nearfield.calibrate.measured import Measurements, Place
+from nearfield.calibrate.messages import fit_message_costs
 from nearfield.machine import DescribedMachine
 from nearfield.machine.captured import machine_from_profile, unmeasured_profile
 from nearfield.machine.files import as_toml
 from nearfield.profile import Profile
-from nearfield.profile.contradictions import flag_of
+from nearfield.profile.contradictions import core_to_core_ns_of
 from nearfield.profile.schema import Machine
 
-BAR = 0.10  # the simulated micro-benchmarks are within this of the measured ones
+MAX_DEVIATION = 0.10  # the simulated micro-benchmarks are within this of the measured ones
 DISTURBED_SHARE = 0.25
 
 
@@ -36,7 +36,7 @@ class Description:
     @property
     def within(self) -> int:
         """Returns how many micro-benchmarks the simulated machine repeats within BAR."""
-        return sum(is_within(time, simulated) for _, time, simulated in self.compared)
+        return sum(is_repeated(time, simulated) for _, time, simulated in self.compared)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns it for --json."""
@@ -52,17 +52,17 @@ class Description:
         }
 
 
-def is_within(time: Estimate, simulated: float) -> bool:
+def is_repeated(time: Estimate, simulated: float) -> bool:
     """Returns whether the simulated time is within BAR of the measured one."""
-    return simulated > 0 and abs(math.log(simulated / time.value)) <= math.log1p(BAR)
+    return simulated > 0 and abs(math.log(simulated / time.value)) <= math.log1p(MAX_DEVIATION)
 
 
-def describe(host: Machine, found: Measured, profile: Profile | None, out: Path) -> tuple[list[Description], list[str]]:
+def describe_places(host: Machine, found: Measurements, profile: Profile | None, out: Path) -> tuple[list[Description], list[str]]:
     """Returns a description for each place, and notes."""
     base = machine_from_profile(profile or unmeasured_profile(host), "this machine")
     notes, made = list(found.notes), list[Description]()
     places: list[Place | None] = list(found.places) or [None]
-    if profile and found.places and (flag_ns := flag_of(profile)):
+    if profile and found.places and (flag_ns := core_to_core_ns_of(profile)):
         nearest = min(found.places, key=lambda one: abs(math.log(one.flag_ns.value / flag_ns)))
         places = [nearest, *(one for one in places if one is not nearest)]
     for number, place in enumerate(places):
@@ -70,26 +70,26 @@ def describe(host: Machine, found: Measured, profile: Profile | None, out: Path)
             notes.append(f"the place of {place.flag_ns.value:.0f} ns was left too soon to be described")
             continue
         path = out if not number or place is None else out.with_stem(f"{out.stem}-{place.flag_ns.value:.0f}ns")
-        machine = fit(base, found, place, made[0].machine if made else None)
+        machine = fit_machine(base, found, place, made[0].machine if made else None)
         if profile and place:
-            fitted = fit_messages(machine, profile, place.flag_ns.value)
+            fitted = fit_message_costs(machine, profile, place.flag_ns.value)
             machine = fitted.machine
             notes += [note for note in fitted.notes if number == 0]
-        _name(machine, host, path, profile)
-        made.append(Description(path, machine, place, list(repeated(machine, found, place))))
+        _set_names(machine, host, path, profile)
+        made.append(Description(path, machine, place, list(simulate_micro_benchmarks(machine, found, place))))
     if not profile:
         notes.append("costs of MPI calls are usual values: -p PROFILE fits them to a profile of this machine")
     return made, notes
 
 
-def _name(machine: DescribedMachine, host: Machine, path: Path, profile: Profile | None) -> None:
+def _set_names(machine: DescribedMachine, host: Machine, path: Path, profile: Profile | None) -> None:
     machine.name, machine.title = path.stem, f"{host.cpu_model}, calibrated"
     day = datetime.now(timezone.utc).date()
     on = f"calibrated on {host.name}, {day}"
     machine.study = f"{on}; {profile.path}" if profile else on
 
 
-def text_of(description: Description, notes: list[str], disturbed: str) -> str:
+def file_text(description: Description, notes: list[str], disturbed: str) -> str:
     """Returns the file's text."""
     head = ["This machine, calibrated by micro-benchmarks; nearfield's docs/reference/machine.md lists the keys."]
     if description.place:

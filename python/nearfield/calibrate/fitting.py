@@ -12,21 +12,21 @@ from nearfield._native import machine as structs
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.calibrate import simulated as sim
-from nearfield.calibrate.measured import Measured, Place
+from nearfield.calibrate.measured import Measurements, Place
 from nearfield.calibrate.probing import PAGE_STRIDE, WALKED_PAGES
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 
 Values = dict[str, Any]
 KIB = 1 << 10
 PREFETCH_DISTANCES, PREFETCH_OUTSTANDING = (1, 2, 4, 8, 16, 32), (8, 16, 32, 48)
-AS_SLOW = 0.7  # of memory's latency
-SMALLER = 0.75  # of the stated size: a last cache that ends before that is described as smaller
+MEMORY_LATENCY_SHARE = 0.7  # of memory's latency
+MIN_SIZE_SHARE = 0.75  # of the stated size: a last cache that ends before that is described as smaller
 MAX_BYTES_PER_CYCLE = 256.0
 
 
-def fact(value: float, estimate: Estimate | None, probe: str, *fitted_to: str, whole: bool = False) -> Values:
+def fitted_value(value: float, estimate: Estimate | None, probe: str, *fitted_to: str, whole: bool = False) -> Values:
     """Returns a fitted value as a file holds it, with the digits that matter."""
     low, high = (estimate.low, estimate.high) if estimate else (value, value)
     rounded: float = round(value) if whole else float(f"{value:.4g}")
@@ -35,13 +35,13 @@ def fact(value: float, estimate: Estimate | None, probe: str, *fitted_to: str, w
     return {"value": rounded, "kind": "fitted", "interval": interval, "probe": probe, "fitted_to": list(fitted_to)}
 
 
-def fit(
-    base: DescribedMachine, found: Measured, place: Place | None, other: DescribedMachine | None = None
+def fit_machine(
+    base: DescribedMachine, found: Measurements, place: Place | None, other: DescribedMachine | None = None
 ) -> DescribedMachine:
     """Returns the machine with all that was measured; what was not keeps its value of `base`. `other` is what the same
     measurements gave for another place of the cores: one core's prefetcher is the same there."""
     values = base.model_dump(exclude_none=True)
-    fitting = _Fitting(values, found)
+    fitting = _MachineFit(values, found)
     fitting.core()
     fitting.caches()
     fitting.memory()
@@ -59,10 +59,10 @@ def fit(
     return fitting.machine()
 
 
-class _Fitting:
+class _MachineFit:
     """Fills the values of one machine, in an order in which each fit needs the ones before."""
 
-    def __init__(self, values: Values, found: Measured) -> None:
+    def __init__(self, values: Values, found: Measurements) -> None:
         self.values, self.found = values, found
         self.ghz = 1 / found.addition.value
 
@@ -71,33 +71,33 @@ class _Fitting:
 
     def native(self, pages: bool = False) -> structs.Machine:
         """Returns the machine so far for the simulator, with base pages or in huge ones."""
-        made = native(self.machine())
+        made = to_native(self.machine())
         return made if pages else sim.in_huge_pages(made)
 
     def _cycles(self, time: Estimate, probe: str, what: str) -> Values:
-        return fact(time.value * self.ghz, time * self.ghz, probe, what)
+        return fitted_value(time.value * self.ghz, time * self.ghz, probe, what)
 
     # ---- the core
 
     def core(self) -> None:
         add, core = self.found.addition, self.values["core"]
         clock = Estimate(1 / add.value, 1 / add.high, 1 / add.low)
-        core["clock_ghz"] = fact(clock.value, clock, "a chain of additions takes a cycle each", "additions")
+        core["clock_ghz"] = fitted_value(clock.value, clock, "a chain of additions takes a cycle each", "additions")
         size = min(self.found.reads)
         words = size // 8
         core["cycles_per_access"] = self._cycles(
             self.found.reads[size] * (1 / words), "reading in words of 8 bytes", f"reading {format_bytes(size)}"
         )
         size = min(self.found.copies, key=lambda one: abs(one - 8 * KIB))
-        rate = _inverse(self.found.copies[size], size / self.ghz)
-        core["copy_bytes_per_cycle"] = fact(rate.value, rate, "memcpy", f"copying {format_bytes(size)}")
+        rate = _rate_of(self.found.copies[size], size / self.ghz)
+        core["copy_bytes_per_cycle"] = fitted_value(rate.value, rate, "memcpy", f"copying {format_bytes(size)}")
         reading = self.found.clock_reading
-        core["clock_reading_ns"] = fact(reading.value, reading, "reading the clock", "clock readings")
+        core["clock_reading_ns"] = fitted_value(reading.value, reading, "reading the clock", "clock readings")
         latency = self.found.memory[1]
         best = min(self.found.chains.values(), key=lambda one: one.value)
-        count = _ratio(latency, best)
+        count = _ratio_of(latency, best)
         probe = "latency of one chain through memory over the time per load of many"
-        core["outstanding_misses"] = fact(max(1.0, count.value), count, probe, "chains through memory", whole=True)
+        core["outstanding_misses"] = fitted_value(max(1.0, count.value), count, probe, "chains through memory", whole=True)
 
     # ---- caches and memory
 
@@ -118,28 +118,28 @@ class _Fitting:
         if len(sizes) > 2 and curve[sizes[2]] < math.sqrt(curve[sizes[0]] * memory_ns):
             at = sizes[2]
         probe = "a chain in huge pages"
-        if curve[at] > AS_SLOW * memory_ns:
+        if curve[at] > MEMORY_LATENCY_SHARE * memory_ns:
             probe += ", as slow as one in memory: other programs, or other machines of the host, use this cache"
         cache["latency_cycles"] = self._cycles(self.found.by_bytes[at], probe, f"chain of {format_bytes(at)}")
         self.last_cache_bytes = cache["size_bytes"]["value"]
         end = last_below(curve, math.sqrt(curve[at] * memory_ns))
-        if end is None or end[0] >= SMALLER * self.last_cache_bytes:
+        if end is None or end[0] >= MIN_SIZE_SHARE * self.last_cache_bytes:
             return
         set_bytes = cache["line_bytes"]["value"] * cache["ways"]["value"]
         ours = max(1, round(math.sqrt(end[0] * end[1]) / set_bytes)) * set_bytes
         probe = f"chains get slower beyond {format_bytes(end[0])}: others use the rest of what the topology states"
         names = [f"chains of {format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"]
         size = Estimate(ours, float(end[0]), float(end[1]))
-        cache["size_bytes"] = fact(size.value, size, probe, *names, whole=True)
+        cache["size_bytes"] = fitted_value(size.value, size, probe, *names, whole=True)
         self.last_cache_bytes = ours
 
     def memory(self) -> None:
         size, time = self.found.memory
         probe, what = "a chain in huge pages", f"chain of {format_bytes(size)}"
-        self.values["memory"]["latency_ns"] = fact(time.value, time, probe, what)
+        self.values["memory"]["latency_ns"] = fitted_value(time.value, time, probe, what)
         if traffic := self.found.traffic_gb_per_s:
             probe = "all cores read memory at once; a lower bound where they cannot saturate it"
-            self.values["memory"]["gb_per_s"] = fact(traffic.value, traffic, probe, "all cores reading")
+            self.values["memory"]["gb_per_s"] = fitted_value(traffic.value, traffic, probe, "all cores reading")
 
     # ---- pages
 
@@ -157,9 +157,9 @@ class _Fitting:
             what = f"chains over {counts[0]} to {counts[-1]} pages"
             tlbs.append(
                 {
-                    "entries": fact(entries, Estimate(entries, entries, after), "pages per chain", what, whole=True),
+                    "entries": fitted_value(entries, Estimate(entries, entries, after), "pages per chain", what, whole=True),
                     "ways": {"value": entries, "kind": "chosen", "reason": "not measured", "claims": []},
-                    "miss_cycles": fact(
+                    "miss_cycles": fitted_value(
                         height * self.ghz,
                         Estimate(height, max(height - noise, 1e-3), height + noise) * self.ghz,
                         "a line of each page against lines in a row in huge pages",
@@ -177,7 +177,7 @@ class _Fitting:
         spread = self.found.walks[1][0]
         bounds = Estimate(count, max(1.0, count * spread.low / spread.high), count * spread.high / spread.low)
         probe = "TLB misses of one chain over those of many"
-        pages["walkers"] = fact(count, bounds, probe, f"chains over {WALKED_PAGES} pages", whole=True)
+        pages["walkers"] = fitted_value(count, bounds, probe, f"chains over {WALKED_PAGES} pages", whole=True)
 
     def faults(self) -> None:
         pages, found = self.values["pages"], self.found
@@ -198,7 +198,7 @@ class _Fitting:
         known = Estimate(rest_ns, rest_ns, rest_ns)
         less = time - known
         probe = "the first write to each page of new memory"
-        return fact(max(less.value, 0.0), less, probe, f"first touch of {kind} pages")
+        return fitted_value(max(less.value, 0.0), less, probe, f"first touch of {kind} pages")
 
     # ---- what the simulator has to repeat
 
@@ -211,11 +211,11 @@ class _Fitting:
         if in_order[max(in_order)] > 0.7 * at_random:
             self.values.pop("prefetcher", None)
             return
-        made = in_base_pages(self.native(pages=True))
+        made = without_fault_cost(self.native(pages=True))
         targets = {size: ns for size, ns in in_order.items() if size >= min(latencies)}
 
         def error(level: int, distance: int, outstanding: int) -> float:
-            made.prefetcher = _prefetcher(level, distance, outstanding)
+            made.prefetcher = _native_prefetcher(level, distance, outstanding)
             ratios = [sim.chase_ns(made, size, in_order=True) / ns for size, ns in targets.items()]
             return sum(math.log(ratio) ** 2 for ratio in ratios)
 
@@ -228,7 +228,7 @@ class _Fitting:
 
         def of(part: int) -> Values:
             ends = [option[part] for option in good]
-            return fact(best[part], Estimate(best[part], min(ends), max(ends)), probe, *names, whole=True)
+            return fitted_value(best[part], Estimate(best[part], min(ends), max(ends)), probe, *names, whole=True)
 
         streams = {"value": 16, "kind": "chosen", "reason": "not measured; usual value", "claims": []}
         start = {"value": "all", "kind": "chosen", "reason": "as processors of today do", "claims": []}
@@ -254,7 +254,7 @@ class _Fitting:
             rate = self._port(place, size, time.value)
             if rate is not None:
                 ends = [self._port(place, size, ns) or MAX_BYTES_PER_CYCLE for ns in (time.high, time.low)]
-                cache["bytes_per_cycle"] = fact(
+                cache["bytes_per_cycle"] = fitted_value(
                     rate, Estimate(rate, *ends), "memcpy, repeated by simulation", f"copying {format_bytes(size)}"
                 )
 
@@ -274,7 +274,7 @@ class _Fitting:
 
         try:
             return (
-                solve(copied_ns, time_ns, 0.5, MAX_BYTES_PER_CYCLE)
+                solve_descending(copied_ns, time_ns, 0.5, MAX_BYTES_PER_CYCLE)
                 if copied_ns(MAX_BYTES_PER_CYCLE) < time_ns
                 else None
             )
@@ -282,19 +282,19 @@ class _Fitting:
             del cache["bytes_per_cycle"]
 
     def kernel_copies(self, place: Place | None) -> None:
-        messaging, kernel = self.values.get("messaging"), choose_kernel_copies(self.found, place)
+        messaging, kernel = self.values.get("messaging"), select_kernel_copies(self.found, place)
         if not kernel or messaging is None:
             return
         made = self.native()
         page = self.values["pages"]["page_bytes"]["value"]
         short, long = page, max(kernel)
-        rest = {size: kernel[size] - _exact(sim.copy_ns(made, size)) for size in (short, long)}
+        rest = {size: kernel[size] - _exact_estimate(sim.copy_ns(made, size)) for size in (short, long)}
         pages = long // page - 1
         each = (rest[long] - rest[short]) * (1 / pages)
         names = [f"copying {format_bytes(size)} by the kernel" for size in (short, long)]
-        messaging["copy_page_ns"] = fact(max(each.value, 0.0), each, "process_vm_readv, for each page more", *names)
+        messaging["copy_page_ns"] = fitted_value(max(each.value, 0.0), each, "process_vm_readv, for each page more", *names)
         call = rest[short] - each
-        messaging["system_call_ns"] = fact(max(call.value, 0.0), call, "process_vm_readv, without its pages", *names)
+        messaging["system_call_ns"] = fitted_value(max(call.value, 0.0), call, "process_vm_readv, without its pages", *names)
 
     # ---- two cores
 
@@ -307,7 +307,7 @@ class _Fitting:
         for level, cache in enumerate(caches):
             shared = 2 if place.shares_level is not None and level >= place.shares_level else 1
             if cache["shared_by"]["value"] != shared:
-                cache["shared_by"] = fact(shared, None, probe, "chains that the other core has written", whole=True)
+                cache["shared_by"] = fitted_value(shared, None, probe, "chains that the other core has written", whole=True)
 
     def transfers(self, place: Place | None) -> None:
         cores, last = self.values["cores"]["value"], self.values["cache"][-1]["shared_by"]["value"]
@@ -320,18 +320,18 @@ class _Fitting:
         access_ns = self.values["core"]["cycles_per_access"]["value"] / self.ghz
         upgrade = Estimate(0.0, 0.0, 0.0)
         if place.store_read_ns:
-            upgrade = place.store_read_ns - _exact(access_ns)
-            transfers["upgrade_cycles"] = fact(
+            upgrade = place.store_read_ns - _exact_estimate(access_ns)
+            transfers["upgrade_cycles"] = fitted_value(
                 max(upgrade.value, 1e-3) * self.ghz, upgrade * self.ghz, "stores to lines that the other core has read",
                 "stores to shared lines",
             )  # fmt: skip
-        way = place.flag_ns - _exact(access_ns + max(upgrade.value, 0.0))
-        cycles = fact(
+        way = place.flag_ns - _exact_estimate(access_ns + max(upgrade.value, 0.0))
+        cycles = fitted_value(
             max(way.value, 1.0) * self.ghz, way * self.ghz, "core-to-core latency, less the store's time", "flag"
         )
         if place.read_written_ns:
-            count = _ratio(way, place.read_written_ns)
-            transfers["outstanding"] = fact(
+            count = _ratio_of(way, place.read_written_ns)
+            transfers["outstanding"] = fitted_value(
                 max(count.value, 1.0), count, "core-to-core latency over the time per line of many",
                 "reading what the other core wrote", whole=True,
             )  # fmt: skip
@@ -346,14 +346,14 @@ class _Fitting:
                 transfers.setdefault(key, private)
 
 
-def in_base_pages(machine: structs.Machine) -> structs.Machine:
+def without_fault_cost(machine: structs.Machine) -> structs.Machine:
     """Returns the machine with base pages whose first touch costs nothing, since it is not timed."""
     made = structs.Machine(machine)
     made.pages.fault_ns = 0.0
     return made
 
 
-def solve(function: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+def solve_descending(function: Callable[[float], float], wanted: float, low: float, high: float) -> float:
     """Returns where a descending function has this value, by bisection on a logarithmic scale."""
     for _ in range(24):
         middle = math.sqrt(low * high)
@@ -361,35 +361,35 @@ def solve(function: Callable[[float], float], wanted: float, low: float, high: f
     return math.sqrt(low * high)
 
 
-def _prefetcher(level: int, distance: int, outstanding: int) -> structs.Prefetcher:
+def _native_prefetcher(level: int, distance: int, outstanding: int) -> structs.Prefetcher:
     made = structs.Prefetcher()
     made.streams, made.level, made.distance_lines, made.outstanding = 16, level, distance, outstanding
     made.start = structs.StreamStart.all
     return made
 
 
-def _inverse(time: Estimate, factor: float) -> Estimate:
+def _rate_of(time: Estimate, factor: float) -> Estimate:
     return Estimate(factor / time.value, factor / time.high, factor / time.low)
 
 
-def _ratio(a: Estimate, b: Estimate) -> Estimate:
+def _ratio_of(a: Estimate, b: Estimate) -> Estimate:
     """Returns a over b, with the widest interval."""
     return Estimate(a.value / b.value, a.low / b.high, a.high / b.low)
 
 
-def _exact(value: float) -> Estimate:
+def _exact_estimate(value: float) -> Estimate:
     return Estimate(value, value, value)
 
 
-def repeated(machine: DescribedMachine, found: Measured, place: Place | None) -> Iterable[tuple[str, Estimate, float]]:
+def simulate_micro_benchmarks(machine: DescribedMachine, found: Measurements, place: Place | None) -> Iterable[tuple[str, Estimate, float]]:
     """Yields each micro-benchmark: its name, what was measured, and what the simulated machine takes, in ns."""
-    pages = native(machine)
+    pages = to_native(machine)
     made = sim.in_huge_pages(pages)
-    for size, time in [*found.levels, *_last_levels(machine, found), found.memory]:
+    for size, time in [*found.levels, *_chains_in_last_cache(machine, found), found.memory]:
         yield f"chain of {format_bytes(size)}", time, sim.chase_ns(made, size)
     best = min(found.chains.values(), key=lambda one: one.value)
-    yield "many chains through memory", best, sim.independent_ns(made, found.memory[0])
-    base = in_base_pages(pages)
+    yield "many chains through memory", best, sim.independent_chains_ns(made, found.memory[0])
+    base = without_fault_cost(pages)
     for size, time in found.in_order.items():
         yield f"lines in order of {format_bytes(size)}", time, sim.chase_ns(base, size, in_order=True)
     for size, time in found.reads.items():
@@ -406,7 +406,7 @@ def repeated(machine: DescribedMachine, found: Measured, place: Place | None) ->
         huge = structs.Machine(pages)
         huge.pages.page_bytes, huge.pages.fault_ns = sim.HUGE_BYTES, pages.pages.huge_fault_ns
         yield "first touch of huge pages", found.huge_fault, sim.first_touch_ns(huge, 16)
-    for size, time in choose_kernel_copies(found, place).items():
+    for size, time in select_kernel_copies(found, place).items():
         yield f"copying {format_bytes(size)} by the kernel", time, sim.kernel_copy_ns(pages, size)
     if place:
         yield "flag", place.flag_ns, sim.flag_ns(made)
@@ -416,12 +416,12 @@ def repeated(machine: DescribedMachine, found: Measured, place: Place | None) ->
         yield "reading what the other core wrote", place.read_written_ns, sim.read_written_ns(made, 16 * KIB)
 
 
-def choose_kernel_copies(found: Measured, place: Place | None) -> dict[int, Estimate]:
+def select_kernel_copies(found: Measurements, place: Place | None) -> dict[int, Estimate]:
     """Returns the copies by the kernel from a process on the other core or, if there are none, from one that sleeps."""
     return place.kernel_copies if place and len(place.kernel_copies) > 1 else found.kernel_copies
 
 
-def _last_levels(machine: DescribedMachine, found: Measured) -> list[tuple[int, Estimate]]:
+def _chains_in_last_cache(machine: DescribedMachine, found: Measurements) -> list[tuple[int, Estimate]]:
     """Returns the chains in the last cache that are described as within it."""
     if not found.by_bytes or len(machine.cache) <= len(found.levels):
         return []

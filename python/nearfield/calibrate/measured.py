@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from nearfield._native import quantile
 from nearfield.base.estimates import Estimate
 
-VALUE, HIGH = 0.10, 0.50  # quantiles
+VALUE_QUANTILE, HIGH_QUANTILE = 0.10, 0.50  # quantiles
 KERNEL_BYTES = (1, 4 << 10, 8 << 10, 16 << 10, 64 << 10)  # of copies by the kernel
-WIDE = 1.25  # high over value, from which a measurement counts as disturbed
+DISTURBED_RATIO = 1.25  # high over value, from which a measurement counts as disturbed
 
 
-def undisturbed(samples: Sequence[float]) -> Estimate:
+def estimate_undisturbed(samples: Sequence[float]) -> Estimate:
     """Returns the time without the disturbances that samples contain: their 10th percentile, and an interval from the
     fastest to the median. Nothing makes a sample too short, and other programs make some too long."""
-    low, value, high = min(samples), quantile(samples, VALUE), quantile(samples, HIGH)
+    low, value, high = min(samples), quantile(samples, VALUE_QUANTILE), quantile(samples, HIGH_QUANTILE)
     return Estimate(value, low, high)
 
 
@@ -33,7 +33,7 @@ class Place:
 
 
 @dataclass
-class Measured:
+class Measurements:
     """All measurements. Times are in ns; of chains per load, of copies and reads for the whole size."""
 
     addition: Estimate
@@ -63,4 +63,4 @@ class Measured:
         single = [self.addition, self.clock_reading, self.memory[1], *(one for _, one in self.levels)]
         for group in (self.by_bytes, self.chains, self.in_order, self.reads, self.copies, self.kernel_copies):
             single += group.values()
-        return sum(one.high > WIDE * one.value for one in single) / len(single)
+        return sum(one.high > DISTURBED_RATIO * one.value for one in single) / len(single)

@@ -15,15 +15,15 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.progress import Progress, Report, ignore
-from nearfield.calibrate.measured import KERNEL_BYTES, Measured, undisturbed
+from nearfield.calibrate.measured import KERNEL_BYTES, Measurements, estimate_undisturbed
 from nearfield.calibrate.places import PairSampler
 from nearfield.profile.schema import Machine
 
 KIB, MIB = 1 << 10, 1 << 20
 MAX_BLOCK_BYTES = 512 * MIB
-CHAINS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 40, 48)
-PAGES = (16, 32, 48, 64, 96, 128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144)
-WALKED_PAGES, WALK_CHAINS = 4096, (1, 2, 4, 8, 16)
+CHAIN_COUNTS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 40, 48)
+PAGE_COUNTS = (16, 32, 48, 64, 96, 128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144)
+WALKED_PAGES, WALK_CHAIN_COUNTS = 4096, (1, 2, 4, 8, 16)
 PAGE_STRIDE = 4096 + 64  # a line of each page, each time of another cache set
 REQUIRED_BYTES = 2 * MAX_BLOCK_BYTES
 PAIR_ROUNDS = 2  # beside each of the other measurements
@@ -31,7 +31,7 @@ MAX_WAIT_S = 60  # for a place of the cores
 
 
 @dataclass
-class Probing:
+class CalibrationRun:
     """One calibration's measurements. `machine` is what the machine says of itself (hwloc, kernel)."""
 
     machine: Machine
@@ -41,18 +41,18 @@ class Probing:
     flag_ns: float | None = None  # the core-to-core latency of the place that has to be described
     _notes: list[str] = field(default_factory=list)
 
-    def run(self) -> Measured:
+    def run(self) -> Measurements:
         """Measures everything. Raises MeasurementError if the machine has too little memory, or no known caches."""
         if not self.machine.data_caches:
             raise MeasurementError("the caches of this machine are not known", f"See: {own_command.line('doctor')}")
-        with _pinned(self.pus[0]):
+        with _pinned_to(self.pus[0]):
             try:
                 return self._all()
             except MemoryError as error:
                 need = REQUIRED_BYTES // MIB
                 raise MeasurementError(f"calibration needs {need} MiB of memory, and there is less") from error
 
-    def _all(self) -> Measured:
+    def _all(self) -> Measurements:
         steps = iter(range(11))
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
         sampler = PairSampler(self.pair, sizes) if self.pair else None
@@ -63,7 +63,7 @@ class Probing:
                 sampler.run(PAIR_ROUNDS)
 
         say("clock")
-        addition, clock = undisturbed(bench.addition_ns(300)), undisturbed(bench.clock_reading_ns(300))
+        addition, clock = estimate_undisturbed(bench.addition_ns(300)), estimate_undisturbed(bench.clock_reading_ns(300))
         say("latencies of caches and memory")
         huge = self._block(self._memory_bytes())
         found = self._latencies(huge, addition, clock)
@@ -124,44 +124,44 @@ class Probing:
 
     # ---- one core
 
-    def _latencies(self, block: bench.Block, addition: Estimate, clock: Estimate) -> Measured:
+    def _latencies(self, block: bench.Block, addition: Estimate, clock: Estimate) -> Measurements:
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
 
         def chain(size: int, samples: int = 80) -> Estimate:
-            return undisturbed(bench.chase_ns(block, size, samples=samples))
+            return estimate_undisturbed(bench.chase_ns(block, size, samples=samples))
 
         levels, nearer = [], 0
         for place, size in enumerate(sizes):
             if place < len(sizes) - 1 or not nearer:
-                levels.append((at := _inside(nearer, size), chain(at)))
+                levels.append((at := _size_between_caches(nearer, size), chain(at)))
                 nearer = size
         by_bytes: dict[int, Estimate] = {}
         if len(sizes) > 1:
-            for size in _geometric(2 * nearer, min(2 * sizes[-1], block.bytes)):
+            for size in _geometric_sizes(2 * nearer, min(2 * sizes[-1], block.bytes)):
                 by_bytes[size] = chain(size)
         memory = block.bytes, chain(block.bytes, 120)
-        return Measured(addition, clock, levels, memory, by_bytes=by_bytes)
+        return Measurements(addition, clock, levels, memory, by_bytes=by_bytes)
 
-    def _streams(self, block: bench.Block, found: Measured) -> None:
-        for chains in CHAINS:
-            found.chains[chains] = undisturbed(bench.chase_ns(block, block.bytes, chains=chains, samples=100))
+    def _streams(self, block: bench.Block, found: Measurements) -> None:
+        for chains in CHAIN_COUNTS:
+            found.chains[chains] = estimate_undisturbed(bench.chase_ns(block, block.bytes, chains=chains, samples=100))
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
         base = bench.Block(block.bytes // 2, bench.PageKind.base)  # as most memory of programs is
-        for size in (*(_inside(a, b) for a, b in zip(sizes, sizes[1:], strict=False)), base.bytes):
-            found.in_order[size] = undisturbed(bench.chase_ns(base, size, in_order=True, samples=100))
+        for size in (*(_size_between_caches(a, b) for a, b in zip(sizes, sizes[1:], strict=False)), base.bytes):
+            found.in_order[size] = estimate_undisturbed(bench.chase_ns(base, size, in_order=True, samples=100))
         for lines in (2, 4, 8):
-            found.strided[lines] = undisturbed(
+            found.strided[lines] = estimate_undisturbed(
                 bench.chase_ns(block, block.bytes, stride_bytes=64 * lines, in_order=True, samples=100)
             )
 
-    def _copies(self, block: bench.Block, found: Measured) -> None:
+    def _copies(self, block: bench.Block, found: Measurements) -> None:
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
         other = self._block(max(sizes[-1] // 4, 16 * MIB))
         # Two buffers as long as a cache lie in the next one.
         for size in sorted({4 * KIB, sizes[0] // 4, *sizes[:-1], sizes[-1] // 4}):
-            found.copies[size] = undisturbed(bench.copy_ns(other, block, size, samples=40))
+            found.copies[size] = estimate_undisturbed(bench.copy_ns(other, block, size, samples=40))
         for size in (sizes[0] // 2, block.bytes // 2):
-            found.reads[size] = undisturbed(bench.read_ns(block, size, samples=100))
+            found.reads[size] = estimate_undisturbed(bench.read_ns(block, size, samples=100))
 
     def _traffic(self) -> Estimate:
         """Returns the rate at which all cores together read from memory, in GB/s."""
@@ -181,46 +181,46 @@ class Probing:
         for thread in threads:
             thread.join()
         together = [sum(some) for some in zip(*rates, strict=True)]
-        times = undisturbed([1 / rate for rate in together])
+        times = estimate_undisturbed([1 / rate for rate in together])
         return Estimate(1 / times.value, 1 / times.high, 1 / times.low)
 
     # ---- pages
 
-    def _pages(self, found: Measured) -> None:
-        size = max(PAGES) * PAGE_STRIDE
+    def _pages(self, found: Measurements) -> None:
+        size = max(PAGE_COUNTS) * PAGE_STRIDE
         base, huge = bench.Block(size, bench.PageKind.base), self._block(4 * MIB)
 
         def both(pages: int, chains: int) -> tuple[Estimate, Estimate]:
             spread = bench.chase_ns(base, pages * PAGE_STRIDE, PAGE_STRIDE, chains=chains, samples=40)
             packed = bench.chase_ns(huge, pages * 64, 64, chains=chains, samples=40)
-            return undisturbed(spread), undisturbed(packed)
+            return estimate_undisturbed(spread), estimate_undisturbed(packed)
 
-        for pages in PAGES:
+        for pages in PAGE_COUNTS:
             found.pages[pages] = both(pages, 1)
-        for chains in WALK_CHAINS:
+        for chains in WALK_CHAIN_COUNTS:
             found.walks[chains] = both(WALKED_PAGES, chains)
 
-    def _faults(self, found: Measured) -> None:
-        found.fault = undisturbed(bench.first_touch_ns(256, bench.PageKind.base, 60))
+    def _faults(self, found: Measurements) -> None:
+        found.fault = estimate_undisturbed(bench.first_touch_ns(256, bench.PageKind.base, 60))
         if bench.Block(4 * MIB, bench.PageKind.huge).bytes_in_huge_pages:
-            found.huge_fault = undisturbed(bench.first_touch_ns(4, bench.PageKind.huge, 30))
+            found.huge_fault = estimate_undisturbed(bench.first_touch_ns(4, bench.PageKind.huge, 30))
 
-    def _kernel(self, found: Measured) -> None:
+    def _kernel(self, found: Measurements) -> None:
         to, source = (bench.Block(MIB, bench.PageKind.base) for _ in range(2))
         for size in KERNEL_BYTES:
             samples = bench.kernel_copy_ns(to, source, size, self.pus[0], self.pus[0], 150)
             if not samples:
                 self._notes.append("copies by the kernel: it refuses process_vm_readv")
                 return
-            found.kernel_copies[size] = undisturbed(samples)
+            found.kernel_copies[size] = estimate_undisturbed(samples)
 
 
-def _inside(nearer: int, size: int) -> int:
+def _size_between_caches(nearer: int, size: int) -> int:
     """Returns a size between two caches, so that a chain over it misses the nearer one and hits the other."""
     return size // 2 if not nearer else min(4 * nearer, (nearer + size) // 2) // (4 * KIB) * (4 * KIB)
 
 
-def _geometric(first: int, last: int) -> Iterator[int]:
+def _geometric_sizes(first: int, last: int) -> Iterator[int]:
     """Yields sizes, two for each doubling, in whole pages."""
     size = float(first)
     while size <= last * 1.01:
@@ -229,7 +229,7 @@ def _geometric(first: int, last: int) -> Iterator[int]:
 
 
 @contextmanager
-def _pinned(pu: int) -> Iterator[None]:
+def _pinned_to(pu: int) -> Iterator[None]:
     """Pins this thread to a core for a while."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {pu})

@@ -14,7 +14,7 @@ from nearfield._native import memory
 LINE = 64
 HUGE_BYTES = 2 << 20
 MAX_COLD_LINES = 1 << 16  # of a chain through memory that no cache has had
-_AWAY = 1 << 31  # addresses of another block
+_TARGET_ADDRESS = 1 << 31  # addresses of another block
 
 
 def in_huge_pages(machine: structs.Machine) -> structs.Machine:
@@ -26,7 +26,7 @@ def in_huge_pages(machine: structs.Machine) -> structs.Machine:
 
 
 @lru_cache(maxsize=8)
-def _chain(elements: int, stride: int, in_order: bool) -> Any:  # the type checker knows no arrays of C++
+def _chain_addresses(elements: int, stride: int, in_order: bool) -> Any:  # the type checker knows no arrays of C++
     addresses = [HUGE_BYTES + i * stride for i in range(elements)]
     if not in_order:
         random.Random(1).shuffle(addresses)
@@ -39,7 +39,7 @@ def chase_ns(machine: structs.Machine, size: int, stride: int = LINE, *, in_orde
     return _per_load_ns(machine, size, stride, memory.Access.chase, in_order=in_order)
 
 
-def independent_ns(machine: structs.Machine, size: int) -> float:
+def independent_chains_ns(machine: structs.Machine, size: int) -> float:
     """Returns the time per load of as many independent chains as the machine can follow, in ns."""
     return _per_load_ns(machine, size, LINE, memory.Access.load, in_order=False)
 
@@ -49,7 +49,7 @@ def _per_load_ns(machine: structs.Machine, size: int, stride: int, kind: memory.
     reach = sum(cache.size_bytes for cache in machine.caches)
     cold = elements * LINE > 2 * reach and elements > MAX_COLD_LINES
     max_lines = MAX_COLD_LINES // 4 if in_order else MAX_COLD_LINES
-    addresses = _chain(min(elements, max_lines) if cold else elements, stride, in_order)
+    addresses = _chain_addresses(min(elements, max_lines) if cold else elements, stride, in_order)
     simulated = memory.Memory(machine)
     if not cold:
         simulated.replay(addresses, kind=kind)
@@ -75,7 +75,7 @@ def copy_ns(machine: structs.Machine, size: int) -> float:
     simulated = memory.Memory(machine)
     for _ in range(3):
         start = simulated.now_ns(0)[0]
-        simulated.copy(0, _AWAY, HUGE_BYTES, size)
+        simulated.copy(0, _TARGET_ADDRESS, HUGE_BYTES, size)
         simulated.drain(0)
     return simulated.now_ns(0)[0] - start
 

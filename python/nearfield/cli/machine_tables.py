@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from nearfield.base.units import format_bytes
 from nearfield.machine import DescribedMachine, Sourced, facts
-from nearfield.machine.quantity import is_size
+from nearfield.machine.quantity import is_byte_size
 from nearfield.machine.simulated import Comparison
 from nearfield.ui.terminal import Column, Table, Terminal
 
@@ -139,6 +139,6 @@ def cell(key: str, fact: Sourced | None) -> str:
     value = fact.plain
     if isinstance(value, list):
         return " x ".join(map(str, value))
-    if is_size(fact):
+    if is_byte_size(fact):
         return format_bytes(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -2,7 +2,7 @@
 message costs from it; the simulator takes `native(machine)`."""
 
 from nearfield.machine.files import load_machine, machine_files
-from nearfield.machine.quantity import Sourced, facts
+from nearfield.machine.quantity import SourcedFact, facts
 from nearfield.machine.schema import DescribedMachine
 
 __all__ = ["DescribedMachine", "Sourced", "facts", "load_machine", "machine_files"]

@@ -8,24 +8,24 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from nearfield.base.toml import Table
-from nearfield.machine.quantity import Count, Sourced, Valued
+from nearfield.machine.quantity import Count, SourcedFact, ValueFact
 
 MbPerS = Annotated[float, Field(ge=0.01, le=1e7)]  # 10 kB/s to 10 TB/s
 
 
-class Latency(Valued):
+class Latency(ValueFact):
     """The latency of an empty message, in us."""
 
     value: float = Field(ge=1e-3, le=1e6)
 
 
-class Bandwidth(Valued):
+class Bandwidth(ValueFact):
     """A bandwidth in MB/s."""
 
     value: MbPerS
 
 
-class StridedRate(Sourced):
+class StridedRate(SourcedFact):
     """The rate of messages whose doubles lie this far apart; for a bank, whose stride is a multiple of this."""
 
     doubles: int = Field(ge=1, le=1 << 24, description="the stride")
@@ -36,7 +36,7 @@ class StridedRate(Sourced):
         return self.mb_per_s
 
 
-class Load(Sourced):
+class Load(SourcedFact):
     """The factor by which bytes of messages beyond a size take longer when all ranks communicate."""
 
     factor: float = Field(ge=1, le=1e3, description="how many times as long")

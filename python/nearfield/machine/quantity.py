@@ -20,7 +20,7 @@ Kind = Literal["stated", "derived", "read-off", "chosen", "fitted"]
 Claim = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*\.\d+$")]
 
 
-class Sourced(Table):
+class SourcedFact(Table):
     """A fact with a source."""
 
     kind: Kind = Field(
@@ -49,7 +49,7 @@ class Sourced(Table):
         self.__dict__.update(new.__dict__)
 
     @model_validator(mode="after")
-    def _is_from_somewhere(self) -> Sourced:
+    def _is_from_somewhere(self) -> SourcedFact:
         if problem := self.origin_problem():
             raise ValueError(problem)
         return self
@@ -102,7 +102,7 @@ class Sourced(Table):
         """Returns the value without its source."""
 
 
-class Valued(Sourced):
+class ValueFact(SourcedFact):
     """A value with its source. Each kind of value is a class with its bounds."""
 
     if TYPE_CHECKING:
@@ -116,154 +116,154 @@ class Valued(Sourced):
 # These bounds leave room for future machines. A value beyond them is a typing error or damage.
 
 
-def _number(minimum: float, maximum: float) -> Any:
+def _number_field(minimum: float, maximum: float) -> Any:
     return Field(ge=minimum, le=maximum, allow_inf_nan=False)
 
 
-class Count(Valued):
+class Count(ValueFact):
     """A number of things."""
 
     value: int = Field(ge=1, le=1 << 20)
 
 
-class Size(Valued):
+class Size(ValueFact):
     """A size in bytes."""
 
     value: int = Field(ge=1, le=1 << 34)
 
 
-class Limit(Valued):
+class Limit(ValueFact):
     """A limit in bytes; 0 excludes every size."""
 
     value: int = Field(ge=0, le=1 << 34)
 
 
-class Ghz(Valued):
+class Ghz(ValueFact):
     """A frequency."""
 
-    value: float = _number(1e-3, 100)
+    value: float = _number_field(1e-3, 100)
 
 
-class Cycles(Valued):
+class Cycles(ValueFact):
     """A time in cycles of the core."""
 
-    value: float = _number(1e-3, 1e5)
+    value: float = _number_field(1e-3, 1e5)
 
 
-class Ns(Valued):
+class Ns(ValueFact):
     """A time in ns, which may be 0."""
 
-    value: float = _number(0, 1e7)
+    value: float = _number_field(0, 1e7)
 
 
-class Rate(Valued):
+class Rate(ValueFact):
     """A rate of bytes, in GB/s (10^9) or per cycle."""
 
-    value: float = _number(1e-4, 5e4)
+    value: float = _number_field(1e-4, 5e4)
 
 
-class Level(Valued):
+class Level(ValueFact):
     """The level of a cache, counted from 0 as in cache[0]."""
 
     value: int = Field(ge=0, le=15)
 
 
-class Shape(Valued):
+class Shape(ValueFact):
     """The numbers that give a topology its shape."""
 
     value: list[Annotated[int, Field(ge=1, le=1 << 20)]] = Field(min_length=1, max_length=8)
 
 
-class Inclusion(Valued):
+class Inclusion(ValueFact):
     """The lines of nearer caches that a cache also holds: all, none or some."""
 
     value: Literal["inclusive", "exclusive", "neither"]
 
 
-class Write(Valued):
+class Write(ValueFact):
     """The write policy of a cache: back or through."""
 
     value: Literal["back", "through"]
 
 
-class Replacement(Valued):
+class Replacement(ValueFact):
     """The policy by which a line of a set makes room."""
 
     value: Literal[tuple(simulation.words("replacement"))]  # type: ignore[valid-type]
 
 
-class Coherence(Valued):
+class Coherence(ValueFact):
     """The protocol that decides what becomes of a modified line when another core loads it."""
 
     value: Literal["mesi", "moesi"]
 
 
-class PagePlacement(Valued):
+class PagePlacement(ValueFact):
     """Which frame of physical memory a page gets."""
 
     value: Literal["identity", "random"]
 
 
-class SocketTraffic(Valued):
+class SocketTraffic(ValueFact):
     """The lines that cross the links or the bus of a socket."""
 
     value: Literal["remote", "everything"]
 
 
-class StreamStart(Valued):
+class StreamStart(ValueFact):
     """Which lines a stream prefetches when it is found."""
 
     value: Literal["one", "all"]
 
 
-class Polling(Valued):
+class Polling(ValueFact):
     """How a core learns of a NIC's events."""
 
     value: Literal["queue", "command"]
 
 
-class DmaRead(Valued):
+class DmaRead(ValueFact):
     """The state of a modified line after a NIC has read it."""
 
     value: Literal["keep", "clean", "invalidate"]
 
 
-class Policy(Valued):
+class Policy(ValueFact):
     """The place where a NIC puts incoming bytes."""
 
     value: Literal[tuple(simulation.words("policy"))]  # type: ignore[valid-type]
 
 
-class Topology(Valued):
+class Topology(ValueFact):
     """The links between routers."""
 
     value: Literal[tuple(simulation.words("topology"))]  # type: ignore[valid-type]
 
 
-class NetworkProtocol(Valued):
+class NetworkProtocol(ValueFact):
     """The protocol of messages between nodes."""
 
     value: Literal[tuple(simulation.words("network"))]  # type: ignore[valid-type]
 
 
-class NodeProtocol(Valued):
+class NodeProtocol(ValueFact):
     """The protocol of messages within a node."""
 
     value: Literal[tuple(simulation.words("node"))]  # type: ignore[valid-type]
 
 
-def is_size(fact: Sourced) -> bool:
+def is_byte_size(fact: SourcedFact) -> bool:
     """Returns whether the value is in bytes."""
     return isinstance(fact, (Size, Limit))
 
 
-def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, Sourced]]:
+def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, SourcedFact]]:
     """Yields the key and the fact of everything with a source, in the order of the schema, without absent ones."""
     for name in type(table).model_fields:
         value, key = getattr(table, name), f"{prefix}{name}"
         for place, one in enumerate(value) if isinstance(value, list) else [(None, value)]:
             full_key = key if place is None else f"{key}[{place}]"
-            if isinstance(one, Sourced):
+            if isinstance(one, SourcedFact):
                 yield full_key, one
             elif isinstance(one, BaseModel):
                 yield from facts(one, f"{full_key}.")

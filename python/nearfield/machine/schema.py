@@ -27,7 +27,7 @@ def _optional(description: str, needed: str = "") -> Any:
     return Field(default=None, description=description, json_schema_extra={"needed": needed} if needed else None)
 
 
-def needed_where(info: FieldInfo) -> str:
+def requirement_of(info: FieldInfo) -> str:
     """Returns in which machines an optional key is required; empty if in none."""
     extra = info.json_schema_extra
     return str(extra["needed"]) if isinstance(extra, dict) and "needed" in extra else ""
@@ -282,8 +282,8 @@ class DescribedMachine(Table):
 
     @model_validator(mode="after")
     def _holds_together(self) -> DescribedMachine:
-        from nearfield.machine.checks import problems  # it needs the tables above
+        from nearfield.machine.checks import find_contradictions  # it needs the tables above
 
-        if found := problems(self):
+        if found := find_contradictions(self):
             raise ValidationErrors(found)
         return self

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nearfield.base.errors import UsageError
-from nearfield.machine.quantity import Sourced, facts
+from nearfield.machine.quantity import SourcedFact, facts
 from nearfield.machine.schema import DescribedMachine
 from nearfield.machine.sweep import with_settings
 
 USUAL_FACTOR = 2.0
 # Last parts of keys whose values describe the kind of machine, and are no numbers that somebody had to guess.
-_STRUCTURE = {"line_bytes", "page_bytes", "event_bytes", "shared_by", "max_nodes", "level", "cores", "sockets"}
+_STRUCTURAL_KEYS = {"line_bytes", "page_bytes", "event_bytes", "shared_by", "max_nodes", "level", "cores", "sockets"}
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,17 @@ class Range:
 
 def range_of_factor(value: float, varied: Mapping[Variation, float]) -> Range:
     """Returns the range of a positive result that has other values under variations: deviations are factors."""
-    down, up = _in_quadrature((one.key, math.log(other / value)) for one, other in varied.items())
+    down, up = _sum_in_quadrature((one.key, math.log(other / value)) for one, other in varied.items())
     return Range(value, value * math.exp(-down), value * math.exp(up))
 
 
 def range_of_share(value: float, varied: Mapping[Variation, float]) -> Range:
     """Returns the range of a share, which may be 0 or negative: deviations are differences."""
-    down, up = _in_quadrature((one.key, other - value) for one, other in varied.items())
+    down, up = _sum_in_quadrature((one.key, other - value) for one, other in varied.items())
     return Range(value, value - down, value + up)
 
 
-def _in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, float]:
+def _sum_in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, float]:
     """Returns the sums of the negative and of the positive deviations, as sizes. Of the two ends of a key's interval,
     the one that deviates further in that direction counts."""
     down: dict[str, float] = defaultdict(float)
@@ -79,7 +79,7 @@ def uncertainty_of(machine: DescribedMachine) -> Uncertainty:
     variations: list[Variation] = []
     fixed: list[str] = []
     for key, fact in facts(machine):
-        for other in _others(key, fact):
+        for other in _interval_ends(key, fact):
             try:
                 with_settings(machine, ((key, other),))
             except UsageError:
@@ -89,12 +89,12 @@ def uncertainty_of(machine: DescribedMachine) -> Uncertainty:
     return Uncertainty(tuple(variations), tuple(dict.fromkeys(fixed)))
 
 
-def _others(key: str, fact: Sourced) -> Iterator[int | float]:
+def _interval_ends(key: str, fact: SourcedFact) -> Iterator[int | float]:
     """Yields the ends of the interval in which a value lies, without the value itself."""
     value = fact.plain
     if fact.kind not in ("chosen", "fitted") or isinstance(value, bool) or not isinstance(value, (int, float)):
         return
-    if fact.interval is None and key.rpartition(".")[2] in _STRUCTURE:
+    if fact.interval is None and key.rpartition(".")[2] in _STRUCTURAL_KEYS:
         return
     for end in fact.interval or (value / USUAL_FACTOR, value * USUAL_FACTOR):
         other = round(end) if isinstance(value, int) else end

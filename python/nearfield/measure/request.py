@@ -28,7 +28,7 @@ def parse_filter(text: str) -> str:
     return " ".join([found[1], found[2], *found[3].split(",")])
 
 
-def as_filter(only: str) -> str:
+def format_filter(only: str) -> str:
     """Returns 'pingpong state reused fresh' as `--filter` takes it."""
     scenario, parameter, *values = only.split()
     return f"{scenario}:{parameter}={','.join(values)}"

@@ -9,13 +9,13 @@ from typing import Any
 import nearfield
 from nearfield.measure.request import Request
 from nearfield.profile import schema
-from nearfield.profile.records import CORE, VERDICT
+from nearfield.profile.records import CORE_COLUMNS, VERDICT
 
 Row = dict[str, Any]
 Parameters = Mapping[str, int | float | str]
 
 
-def frame(
+def identity_columns(
     scenario: str,
     metric: str,
     unit: str,
@@ -31,24 +31,24 @@ def frame(
     return {"scenario": scenario, "metric": metric, "unit": unit, "source": source, **place, **parameters}
 
 
-def value(
+def value_columns(
     number: float, low: float | None, high: float | None, n: int, *, stable: bool = True, note: str | None = None
 ) -> Row:
     """Returns the columns of a value in the record's unit, with its interval if there is one."""
     return {"value": number, "low": low, "high": high, "n": n, "stable": stable, "note": note}
 
 
-def missing(reason: str) -> Row:
+def missing_value_columns(reason: str) -> Row:
     """Returns the columns of a value that the machine cannot provide, with the reason."""
     return {"value": None, "n": 0, "stable": False, "note": reason}
 
 
 def parameters_of(row: Row) -> dict[str, int | float | str]:
     """Returns the record's parameters by name."""
-    return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}
+    return {name: one for name, one in row.items() if name not in CORE_COLUMNS and name != VERDICT and one is not None}
 
 
-def run_of(
+def make_run(
     request: Request,
     rows: Iterable[Row],
     *,

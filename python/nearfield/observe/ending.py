@@ -48,7 +48,7 @@ def signals_as_errors(when: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class Ending:
+class EndSignal:
     """Records the first end signal while a command runs, and makes all its processes end then."""
 
     def __init__(self) -> None:

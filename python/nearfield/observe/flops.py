@@ -48,12 +48,12 @@ def flops_of_hooks(path: str) -> dict[int, float]:
 
     A multiplication and an addition at the same location of a basic block are one operation, like a fused multiply-add.
     A SIMD operation counts once per element."""
-    code = list(_disassembled(path))
+    code = list(_disassemble(path))
     after = [second.address for first, second in itertools.pairwise(code) if first.hook]
-    return dict(shares(code, after))
+    return dict(flops_by_location(code, after))
 
 
-def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
+def flops_at_locations(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
     """Returns the same for given locations, each a path and an offset, without hooks."""
     by_object: dict[str, list[int]] = defaultdict(list)
     for path, offset in set(places):
@@ -61,11 +61,11 @@ def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
     return {
         (path, offset): flops
         for path, offsets in by_object.items()
-        for offset, flops in shares(list(_disassembled(path, offsets)), sorted(offsets)).items()
+        for offset, flops in flops_by_location(list(_disassemble(path, offsets)), sorted(offsets)).items()
     }
 
 
-def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
+def flops_by_location(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
     """Returns the arithmetic that belongs to each offset, a return address; both inputs are sorted.
 
     The arithmetic of a basic block belongs to the last location before it in the block, or to the block's first
@@ -98,7 +98,7 @@ def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
     return found
 
 
-def _disassembled(path: str, offsets: Sequence[int] = ()) -> Iterator[Instruction]:
+def _disassemble(path: str, offsets: Sequence[int] = ()) -> Iterator[Instruction]:
     """Yields the instructions of an object; with offsets, only of the functions that contain them and of those in
     between."""
     between = []
@@ -113,10 +113,10 @@ def _disassembled(path: str, offsets: Sequence[int] = ()) -> Iterator[Instructio
         return
     for line in done.stdout.splitlines():
         if found := _INSTRUCTION.match(line):
-            yield instruction(int(found[1], 16), found[2], found[3])
+            yield parse_instruction(int(found[1], 16), found[2], found[3])
 
 
-def instruction(address: int, name: str, operands: str) -> Instruction:
+def parse_instruction(address: int, name: str, operands: str) -> Instruction:
     """Returns the meaning of an instruction in objdump's syntax."""
     if _HOOK.search(operands) and not _JUMP.match(name):
         return Instruction(address, hook=True)

@@ -20,8 +20,8 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.files import atomic_write
 
 LIBRARY = "libnearfield_observe.so"
-_COPIES = ("memcpy", "memmove", "memset")
-WRAPPED = (*_COPIES, "memcmp")  # functions of C that ranges.cpp replaces at link time
+_COPY_FUNCTIONS = ("memcpy", "memmove", "memset")
+WRAPPED_FUNCTIONS = (*_COPY_FUNCTIONS, "memcmp")  # functions of C that ranges.cpp replaces at link time
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ LANGUAGES = {
 }
 
 
-def library() -> Path:
+def hook_library() -> Path:
     """Returns the hook library, which is built with the package and linked to no MPI."""
     return Path(_native.__file__).with_name(LIBRARY)
 
 
-def command(language: Language, words: Sequence[str]) -> list[str]:
+def compiler_command(language: Language, words: Sequence[str]) -> list[str]:
     """Returns the command line of the real compiler, with hooks. Raises UsageError if there is no such compiler, and
     MpiError if it does not support the hooks."""
     compiler = (os.environ.get(language.variable) or language.compiler).split()
@@ -57,15 +57,15 @@ def command(language: Language, words: Sequence[str]) -> list[str]:
     if not found:
         remedy = f"install one, or name it: {language.variable}=/path/of/compiler"
         raise UsageError(f"there is no {language.name} compiler '{compiler[0]}'", remedy)
-    return [found, *compiler[1:], *options(found, language), *words]
+    return [found, *compiler[1:], *hook_options(found, language), *words]
 
 
-def options(compiler: str, language: Language, *, links_library: bool = True) -> list[str]:
+def hook_options(compiler: str, language: Language, *, links_library: bool = True) -> list[str]:
     """Returns the options with which this compiler (a path) calls hooks, and links the hook library unless the caller
     has hooks of its own. Raises MpiError if it does not support hooks."""
-    kind = disk_cache.get_or_compute("compiler", [compiler, _wrapper_variables()], lambda: _kind(compiler), [compiler])
+    kind = disk_cache.get_or_compute("compiler", [compiler, _wrapper_variables()], lambda: _compiler_kind(compiler), [compiler])
     if kind == "gcc":
-        return [f"-specs={_specs(language, links_library=links_library)}"]
+        return [f"-specs={_specs_file(language, links_library=links_library)}"]
     if kind == "clang":
         return [*_clang_options(language), *(_link_options("-Wl,") if links_library else [])]
     raise MpiError(
@@ -79,7 +79,7 @@ def _wrapper_variables() -> list[str | None]:
     return [os.environ.get(f"{mpi}_{what}") for mpi in ("OMPI", "MPICH", "I_MPI") for what in ("CC", "CXX", "FC")]
 
 
-def _kind(compiler: str) -> str | None:
+def _compiler_kind(compiler: str) -> str | None:
     try:
         said = subprocess.run([compiler, "-v"], capture_output=True, text=True, errors="replace", timeout=20).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -87,25 +87,25 @@ def _kind(compiler: str) -> str | None:
     return "clang" if "clang version" in said else "gcc" if "gcc version" in said else None
 
 
-def _hook_options(language: Language) -> list[str]:
+def _code_options(language: Language) -> list[str]:
     copies = (
-        [f"-fno-builtin-{name}" for name in _COPIES] if language.verb != "fc" else []
+        [f"-fno-builtin-{name}" for name in _COPY_FUNCTIONS] if language.verb != "fc" else []
     )  # Fortran has no such options
     return [*copies, "-fno-optimize-sibling-calls", "-fno-plt"]
 
 
 def _link_options(prefix: str = "") -> list[str]:
-    folder = library().parent
-    words = ["-rpath", str(folder), *(f"--wrap={name}" for name in WRAPPED)]
+    folder = hook_library().parent
+    words = ["-rpath", str(folder), *(f"--wrap={name}" for name in WRAPPED_FUNCTIONS)]
     passed = [f"{prefix}{word}" for word in words]
     return [f"-L{folder}", "-lnearfield_observe", *passed]
 
 
-def _specs(language: Language, *, links_library: bool) -> Path:
+def _specs_file(language: Language, *, links_library: bool) -> Path:
     """Returns a gcc spec file. The driver has the same option for compiling and linking, and would link the sanitizer's
     own library, so only the compiler proper gets the option."""
     hooks = "-fsanitize=thread -U__SANITIZE_THREAD__"
-    text = f"*cc1_options:\n+ {hooks} {' '.join(_hook_options(language))}\n"
+    text = f"*cc1_options:\n+ {hooks} {' '.join(_code_options(language))}\n"
     if links_library:
         text += f"\n*lib:\n+ {' '.join(_link_options())}\n"
     folder = disk_cache.cache_root() / "observe"
@@ -124,5 +124,5 @@ def _clang_options(language: Language) -> list[str]:
         "-Wno-unused-command-line-argument",
         *hooks,
         *reads,
-        *_hook_options(language),
+        *_code_options(language),
     ]

@@ -22,7 +22,7 @@ from nearfield.base.progress import ReportLine
 from nearfield.mpi.run_child import as_started_instead
 from nearfield.observe import trace
 from nearfield.observe.flops import flops_of_hooks
-from nearfield.observe.observing import Prepared, finish
+from nearfield.observe.observing import PreparedCommand, complete_trace
 from nearfield.observe.source_lines import CodeLocation, Line, line_of_call, lines_of
 
 Result = TypeVar("Result")
@@ -31,14 +31,14 @@ _ADDR_NO_RANDOMIZE, _QUERY_PERSONALITY = 0x0040000, 0xFFFFFFFF  # sys/personalit
 _GRACE_PERIOD_S = 4.0  # for a command to end after the simulation or a signal
 
 
-class Cancelled(Exception):
+class SimulationCancelled(Exception):
     """The simulation was cancelled."""
 
 
-class Running:
+class ObservedCommand:
     """A command that runs under observation, as a context: when it is left, the command has ended in any case."""
 
-    def __init__(self, prepared: Prepared, keep: Path | None, *, live_queries: bool, clock: bool = False) -> None:
+    def __init__(self, prepared: PreparedCommand, keep: Path | None, *, live_queries: bool, clock: bool = False) -> None:
         """`keep`: a folder that keeps the trace as well. `live_queries`: the simulation decides nondeterministic MPI
         outcomes, and with `clock` MPI_Wtime as well. Raises UsageError if the folder is not empty."""
         self._prepared, self._keep, self._live_queries, self._clock = prepared, keep, live_queries, clock
@@ -46,19 +46,19 @@ class Running:
         self._ended = 0.0  # time of the command's end
         self.left_behind = False  # ranks outlived their launcher
         if keep:
-            trace.new_folder(keep, prepared.about, force=False)
+            trace.create_trace_folder(keep, prepared.about, force=False)
         self.streams = stream.Live()
         if keep:
             self.streams.save_to(str(keep))
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> ObservedCommand:
         self._begun = time.monotonic()
         words, environment = (
             self._prepared.words,
             self._prepared.environment(self.streams.address, live_queries=self._live_queries, clock=self._clock),
         )
         try:
-            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_fixer_of_addresses())
+            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_address_randomization_disabler())
         except OSError as error:
             raise MpiError(f"cannot start {words[0]}: {error.strerror}") from error
         return self
@@ -119,7 +119,7 @@ class Running:
 
         def report(accesses: int) -> None:
             if self._stopping.is_set():
-                raise Cancelled
+                raise SimulationCancelled
             progress(accesses)
 
         return report
@@ -136,7 +136,7 @@ class Running:
         problem = f"the command ended with code {about.exit_code}" if about.exit_code else ""
         if self._keep:
             self.streams.close()
-            problem = finish(self._keep, about, progress) or problem
+            problem = complete_trace(self._keep, about, progress) or problem
         return problem or self.streams.save_error
 
     def failure_reason(self) -> str:
@@ -170,7 +170,7 @@ class Running:
                 self._child.wait(_GRACE_PERIOD_S)
 
 
-def _fixer_of_addresses() -> Callable[[], None]:
+def _address_randomization_disabler() -> Callable[[], None]:
     """Returns a function for the child process that disables address randomisation, where that is permitted, so that
     results are reproducible to the last digit."""
     act, personality = as_started_instead(()), ctypes.CDLL(None).personality
@@ -182,7 +182,7 @@ def _fixer_of_addresses() -> Callable[[], None]:
     return do
 
 
-class Code:
+class MachineCode:
     """Provides the floating-point operations of accesses and the lines of calls from a program's machine code."""
 
     def __init__(self) -> None:

@@ -24,19 +24,19 @@ from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi.detect_command import Recognised, installation_of, of_launcher, program_at, recognise
 from nearfield.mpi.run_child import run_as_child
 from nearfield.observe import hooks, trace
-from nearfield.observe.ending import EndedBySignal, Ending, signal_name, signals_as_errors
-from nearfield.observe.flops import flops_of, flops_of_hooks
+from nearfield.observe.ending import EndedBySignal, EndSignal, signal_name, signals_as_errors
+from nearfield.observe.flops import flops_at_locations, flops_of_hooks
 from nearfield.observe.region import region_of
 from nearfield.observe.source_lines import lines_of, to_utf8
 from nearfield.observe.trace import Trace, TraceFile
-from nearfield.observe.valgrind import under_valgrind
+from nearfield.observe.valgrind import command_under_valgrind
 
-FOLDER, REGION = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/preload/observe
-LIVE_QUERIES, CLOCK = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
+FOLDER_VARIABLE, REGION_VARIABLE = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/preload/observe
+LIVE_QUERIES_VARIABLE, CLOCK_VARIABLE = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedRun:
     """The trace of a program run."""
 
     trace: Trace
@@ -45,7 +45,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCommand:
     """A command that can be started under observation."""
 
     about: TraceFile
@@ -58,15 +58,15 @@ class Prepared:
         simulation. With `live_queries` the simulation decides nondeterministic MPI outcomes, and with `clock` MPI_Wtime
         as well."""
         added = {
-            FOLDER: where,
-            **({REGION: self.region} if self.region else {}),
-            **({LIVE_QUERIES: "1"} if live_queries else {}),
-            **({CLOCK: "1"} if clock else {}),
+            FOLDER_VARIABLE: where,
+            **({REGION_VARIABLE: self.region} if self.region else {}),
+            **({LIVE_QUERIES_VARIABLE: "1"} if live_queries else {}),
+            **({CLOCK_VARIABLE: "1"} if clock else {}),
         }
-        return preloading(os.environ, self.libraries, added, self.words)
+        return environment_with_preload(os.environ, self.libraries, added, self.words)
 
 
-def preloading(
+def environment_with_preload(
     environment: Mapping[str, str], libraries: Iterable[Path], added: Mapping[str, str], argv: Sequence[str]
 ) -> dict[str, str]:
     """Returns the environment with the libraries preloaded before its own ones, and additional variables; also on other
@@ -77,62 +77,62 @@ def preloading(
     return made | all_nodes.forwarding(argv, made)
 
 
-def prepare(
+def prepare_command(
     argv: Sequence[str], *, region: str = "", valgrind: bool = False, mpi_name: str | None = None,
     progress: ReportLine = ignore,
-) -> Prepared:  # fmt: skip
+) -> PreparedCommand:  # fmt: skip
     """Determines the command's MPI and builds the libraries to preload. `valgrind`: the program has no hooks, and
     Valgrind records its accesses. Raises UsageError or MpiError."""
     inst = _mpi_of(argv, mpi_name)
     cut = region_of(argv, region) if region else ""
-    preloaded = [hooks.library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
+    preloaded = [hooks.hook_library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
     about = TraceFile(
         nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command=to_utf8(shlex.join(argv)),
         mpi=inst.name if inst else "", region=region, recorder="valgrind" if valgrind else "hooks",
     )  # fmt: skip
-    return Prepared(about, under_valgrind(argv, progress) if valgrind else list(argv), preloaded, cut)
+    return PreparedCommand(about, command_under_valgrind(argv, progress) if valgrind else list(argv), preloaded, cut)
 
 
 def observe(
     argv: Sequence[str], folder: Path, *, region: str = "", valgrind: bool = False, force: bool = False,
     mpi_name: str | None = None, progress: ReportLine = ignore,
-) -> Observed:  # fmt: skip
+) -> ObservedRun:  # fmt: skip
     """Runs the command and returns its trace; the options are those of prepare(), whose errors it raises. `problem` and
     the trace's exit code describe the end of the program. If nothing was recorded the folder is removed: raises
     EndedBySignal after a signal, otherwise MeasurementError with the program's exit code. Raises UsageError before
     anything is built if the folder cannot be used."""
-    trace.check_folder(folder, force)
+    trace.require_usable_folder(folder, force)
     with signals_as_errors("before the program was started"):
-        ready = prepare(argv, region=region, valgrind=valgrind, mpi_name=mpi_name, progress=progress)
+        ready = prepare_command(argv, region=region, valgrind=valgrind, mpi_name=mpi_name, progress=progress)
     about = ready.about
-    trace.new_folder(folder, about, force)
-    begun, ending = time.monotonic(), Ending()
+    trace.create_trace_folder(folder, about, force)
+    begun, ending = time.monotonic(), EndSignal()
     environment = ready.environment(str(folder.resolve()))
     about.exit_code = run_as_child(ready.words, environment, on_signal=ending.note, mark=ending.mark)
     ending.finish()
     about.seconds = time.monotonic() - begun
     ended_by = ending.signal if about.exit_code else 0  # it may have succeeded in spite of the signal
-    if ended_by and not _recorded(folder):
+    if ended_by and not _has_records(folder):
         shutil.rmtree(folder)
         raise EndedBySignal(ended_by, "before the program had recorded anything")
     with signals_as_errors(f"while the trace was completed; {folder} has the streams, but not the lines of source"):
         try:
-            problem = finish(folder, about, progress, ended_by, ending.signal)
+            problem = complete_trace(folder, about, progress, ended_by, ending.signal)
         except MeasurementError as error:
             shutil.rmtree(folder)  # otherwise it would be the newest trace
             error.exit_code = about.exit_code or error.exit_code
             raise
-    return Observed(Trace(folder), problem, ending.signal if about.ended_by else 0)
+    return ObservedRun(Trace(folder), problem, ending.signal if about.ended_by else 0)
 
 
-def folder_for(argv: Sequence[str]) -> Path:
+def default_trace_folder(argv: Sequence[str]) -> Path:
     """Returns the default folder of a trace, named after the program, or after the script that Python runs."""
     at = program_at(argv)
     script = next((word for word in argv[at + 1 : at + 2] if word.endswith(".py")), argv[at])
     return Path(f"{Path(script).name.removesuffix('.py')}.trace")
 
 
-def _recorded(folder: Path) -> bool:
+def _has_records(folder: Path) -> bool:
     """Returns whether a stream has more than its header."""
     files = [*trace.stream_files(folder).values(), *trace.unnamed_streams(folder)]
     return any(file.stat().st_size > trace.STREAM_HEADER_BYTES for file in files)
@@ -162,7 +162,7 @@ def require_buildable(found: Recognised) -> mpi.Installation:
     return inst
 
 
-def finish(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_by: int = 0, received: int = 0) -> str:
+def complete_trace(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_by: int = 0, received: int = 0) -> str:
     """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. `received` is a
     signal that it received, if any. It ended the program, too, if a stream is cut, whatever the launcher's exit code
     is: that of Hydra 4.0.2 is 0. Returns why the trace is incomplete; "" if it is complete. Raises MeasurementError if
@@ -172,8 +172,8 @@ def finish(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_
     about.ranks = len(streams)
     about.stream_bytes = sum(file.stat().st_size for file in streams.values())
     if not streams:
-        trace.write(folder, about)
-        raise MeasurementError(f"no process of this command recorded anything ({_how(about)})", _remedy(about))
+        trace.write_about(folder, about)
+        raise MeasurementError(f"no process of this command recorded anything ({_describe_exit(about)})", _remedy_without_records(about))
     problem = f"{about.ended_by} ended the program" if ended_by else ""
     places: set[tuple[str, int]] = set()
     progress(f"reading the places of {len(streams)} streams")
@@ -188,7 +188,7 @@ def finish(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_
         problem = problem or f"the command ended with code {about.exit_code}"
     about.complete = not problem
     _write_locations(folder, places, about.recorder)
-    trace.write(folder, about)
+    trace.write_about(folder, about)
     return problem
 
 
@@ -204,11 +204,11 @@ def _named_streams(folder: Path) -> dict[int, Path]:
     return trace.stream_files(folder)
 
 
-def _how(about: TraceFile) -> str:
+def _describe_exit(about: TraceFile) -> str:
     return f"it ended with code {about.exit_code}" if about.exit_code else "it ended well"
 
 
-def _remedy(about: TraceFile) -> str:
+def _remedy_without_records(about: TraceFile) -> str:
     """Returns the remedy for a command that recorded nothing."""
     if about.exit_code:
         return f"See it by hand: {about.command}"
@@ -242,7 +242,7 @@ def _locations_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
     paths: dict[int, str] = {}
     pairs: list[tuple[int, int]] = []
     with suppress(stream.BrokenStream):
-        for name, fields in events(reader):
+        for name, fields in iterate_events(reader):
             if name == "object":
                 paths[fields["object"]] = fields["path"]
             elif name == "call_site":
@@ -255,13 +255,13 @@ def _locations_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
 def locations_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
     """Yields the code locations of accesses and MPI calls in a stream. Raises BrokenStream."""
     reader.skip_to_last_chunk()
-    for name, fields in events(reader):
+    for name, fields in iterate_events(reader):
         if name == "sites":
             paths, pairs = fields["objects"], fields["places"]
             yield from ((paths[pairs[i]], pairs[i + 1]) for i in range(0, len(pairs), 2))
 
 
-def events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]]:
+def iterate_events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the events of a stream, and skips the accesses between them."""
     reader.pass_accesses()
     while found := reader.event():
@@ -271,7 +271,7 @@ def events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _write_locations(folder: Path, places: set[tuple[str, int]], recorder: str) -> None:
     found = sorted(lines_of(places).items())
-    flops = flops_of(places) if recorder == "valgrind" else _flops_of_hooks(places)
+    flops = flops_at_locations(places) if recorder == "valgrind" else _flops_at_hooked_places(places)
     columns = {
         "object": [os.fsencode(path) for (path, _), _ in found],
         "offset": [offset for (_, offset), _ in found],
@@ -280,7 +280,7 @@ def _write_locations(folder: Path, places: set[tuple[str, int]], recorder: str) 
         "function": [line.function for _, line in found],
         "flops": [flops.get(place, 0.0) for place, _ in found],
     }
-    where = folder / trace.PLACES
+    where = folder / trace.PLACES_FILE
     with (
         os_errors_as_profile_errors(where, "Give another folder with --out, on a disk with room."),
         where.open("wb") as file,
@@ -288,6 +288,6 @@ def _write_locations(folder: Path, places: set[tuple[str, int]], recorder: str) 
         pl.DataFrame(columns, schema=trace.PLACE_COLUMNS).write_parquet(file)
 
 
-def _flops_of_hooks(places: set[tuple[str, int]]) -> dict[tuple[str, int], float]:
+def _flops_at_hooked_places(places: set[tuple[str, int]]) -> dict[tuple[str, int], float]:
     by_object = {path: flops_of_hooks(path) for path in {path for path, _ in places}}
     return {(path, offset): by_object[path].get(offset, 0.0) for path, offset in places}

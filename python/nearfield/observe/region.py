@@ -21,7 +21,7 @@ def region_of(argv: Sequence[str], name: str) -> str:
         return name
     word = argv[program_at(argv)]
     program = which(word) or word
-    functions = _functions(program)
+    functions = _function_ranges(program)
     found = functions.get(name) or functions.get(f"{name}_")  # Fortran appends an underscore
     if not found:
         near = difflib.get_close_matches(name, functions, n=1, cutoff=0.65)
@@ -30,7 +30,7 @@ def region_of(argv: Sequence[str], name: str) -> str:
     return f"{found[0]:#x},{found[1]},{name}"
 
 
-def _functions(program: str) -> dict[str, tuple[int, int]]:
+def _function_ranges(program: str) -> dict[str, tuple[int, int]]:
     """Returns offset and size of each function, by all its names."""
     return {
         symbol.name.partition("(")[0]: (symbol.offset, symbol.size_bytes)

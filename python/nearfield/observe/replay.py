@@ -10,7 +10,7 @@ from nearfield._native import replay, stream
 from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.words import join_and
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.measure.sim.mpi_shards import SingleProcess
 
 Times = list[list[float]]  # nanoseconds by policy, then by memory slowdown
@@ -64,7 +64,7 @@ class Replay:
         for rank in self.found.ranks:
             total = self._cut(rank.computing.time_ns)
             for call in rank.calls:
-                _add(total, call.spent.time_ns)
+                _add_times(total, call.spent.time_ns)
             yield total
 
     def time_ns(self) -> Times:
@@ -79,7 +79,7 @@ class Replay:
         """Returns the time between calls, summed over ranks."""
         total = self._cut(self.found.ranks[0].computing.time_ns)
         for rank in self.found.ranks[1:]:
-            _add(total, rank.computing.time_ns)
+            _add_times(total, rank.computing.time_ns)
         return total
 
     def call_sites(self) -> list[CallSite]:
@@ -90,7 +90,7 @@ class Replay:
                 key = call.name, self.line(call)
                 site = sites.setdefault(key, CallSite(*key, time_ns=self._cut(call.spent.time_ns, factor=0)))
                 site.calls += call.spent.times
-                _add(site.time_ns, call.spent.time_ns)
+                _add_times(site.time_ns, call.spent.time_ns)
         return sorted(sites.values(), key=lambda site: -site.time_ns[0][0])
 
     def outcomes(self) -> int:
@@ -114,7 +114,7 @@ class Replay:
         return [[factor * time for time in of_policy[: len(self.cluster.slowdowns)]] for of_policy in times]
 
 
-def run(
+def replay_program(
     cluster: Cluster,
     streams: Sequence[Path] | stream.Live,
     flops_of: Callable[[str], Mapping[int, float]] | None,
@@ -134,7 +134,7 @@ def run(
     shards = shards or SingleProcess()
     try:
         found = replay.run(
-            native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
+            to_native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
             list(cluster.slowdowns), sources, flops_of, list(regions), False, threads, progress,
             cluster.independent_runs, shards.native(),
         )  # fmt: skip
@@ -152,7 +152,7 @@ def run(
     return Replay(cluster, found, line_of)
 
 
-def _add(total: Times, more: Times) -> None:
+def _add_times(total: Times, more: Times) -> None:
     for row, of_policy in zip(total, more, strict=True):
         for speed in range(len(row)):
             row[speed] += of_policy[speed]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearfield.observe.symbols import Names
+from nearfield.observe.symbols import FunctionNames
 
 UNKNOWN = "?"
 
@@ -47,7 +47,7 @@ class Line:
         return self if self.number else replace(self, offset=0)
 
 
-NOWHERE = Line(UNKNOWN, 0, UNKNOWN)
+UNKNOWN_LINE = Line(UNKNOWN, 0, UNKNOWN)
 CodeLocation = tuple[str, int]
 
 
@@ -92,15 +92,15 @@ def _run_addr2line(path: str, offsets: list[int]) -> Mapping[int, Line]:
     except (OSError, subprocess.CalledProcessError):
         return {offset: Line(UNKNOWN, 0, UNKNOWN, path, offset) for offset in offsets}
     said = done.stdout.splitlines()
-    found = {at: _line(said[2 * i], said[2 * i + 1]) for i, at in enumerate(offsets) if 2 * i + 1 < len(said)}
-    names = Names(path) if any(not line.number for line in found.values()) else None
+    found = {at: _parse_addr2line(said[2 * i], said[2 * i + 1]) for i, at in enumerate(offsets) if 2 * i + 1 < len(said)}
+    names = FunctionNames(path) if any(not line.number for line in found.values()) else None
     return {
         at: line if line.number or not names else Line(UNKNOWN, 0, names.at(at - 1) or UNKNOWN, path, at)
         for at, line in found.items()
     }
 
 
-def _line(function: str, where: str) -> Line:
+def _parse_addr2line(function: str, where: str) -> Line:
     file, _, number = where.partition(" ")[0].rpartition(":")
     known = function if function != "??" else UNKNOWN
     return Line(file if "?" not in file else UNKNOWN, int(number) if number.isdigit() else 0, known)

@@ -11,13 +11,13 @@ from typing import Any
 from nearfield._native import stream
 from nearfield.base.frames import pl
 from nearfield.observe import trace as traces
-from nearfield.observe.source_lines import NOWHERE, UNKNOWN, CodeLocation, Line, line_of, line_of_call
+from nearfield.observe.source_lines import UNKNOWN_LINE, UNKNOWN, CodeLocation, Line, line_of, line_of_call
 from nearfield.observe.symbols import how_to_name
 from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
 
 
 @dataclass
-class Calls:
+class CallSums:
     """Sums over one rank's calls of an MPI function from one line."""
 
     name: str
@@ -42,7 +42,7 @@ class RankSummary:
     accessed_bytes: int = 0
     stream_bytes: int = 0
     delayed_seconds: float | None = None  # ready to run but without a core; None if the system does not report it
-    calls: list[Calls] = field(default_factory=list)
+    calls: list[CallSums] = field(default_factory=list)
     lines: Counter[Line] = field(default_factory=Counter)  # accesses
     flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))  # flops.py
     regions: Counter[str] = field(default_factory=Counter)  # number of times that each began
@@ -58,7 +58,7 @@ def summarize(trace: Trace) -> list[RankSummary]:
         summary = RankSummary(rank, stream_bytes=file.stat().st_size)
         try:
             with broken_streams():
-                _Summing(summary, lines, flops).read(stream.Reader(str(file)))
+                _StreamSummary(summary, lines, flops).read(stream.Reader(str(file)))
         except BrokenTraceError as error:
             summary.problem = error.message
         summaries.append(summary)
@@ -69,11 +69,11 @@ def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
     """Returns the source lines of code locations, pairs of a path and an offset. Raises BrokenTraceError."""
     return {
         (path, offset): Line(file, number, function) if number else Line(UNKNOWN, 0, function, path, offset)
-        for path, offset, file, number, function, _ in _places(trace)
+        for path, offset, file, number, function, _ in _read_places(trace)
     }
 
 
-def what_names_lack(lines: Iterable[Line]) -> str:
+def how_to_name_functions(lines: Iterable[Line]) -> str:
     """Returns a sentence on how to get names for unnamed functions; "" if all are named."""
     return how_to_name(line.object for line in lines if not line.is_named)
 
@@ -81,7 +81,7 @@ def what_names_lack(lines: Iterable[Line]) -> str:
 def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
     """Returns the floating-point operations of an access, by path and offset of its location."""
     flops: dict[str, dict[int, float]] = defaultdict(dict)
-    for path, offset, *_, count in _places(trace):
+    for path, offset, *_, count in _read_places(trace):
         if count:
             flops[path][offset] = count
     return flops
@@ -94,8 +94,8 @@ def flops_of_objects(trace: Trace) -> Callable[[str], Mapping[int, float]] | Non
     return (lambda path: flops.get(path, {})) if flops else None
 
 
-def _places(trace: Trace) -> list[tuple[Any, ...]]:
-    file = trace.folder / traces.PLACES
+def _read_places(trace: Trace) -> list[tuple[Any, ...]]:
+    file = trace.folder / traces.PLACES_FILE
     try:
         found = pl.read_parquet(file.read_bytes()).select(list(traces.PLACE_COLUMNS))
     except OSError:
@@ -108,7 +108,7 @@ def _places(trace: Trace) -> list[tuple[Any, ...]]:
     return [(os.fsdecode(path), *others) for path, *others in found.rows()]
 
 
-class _Summing:
+class _StreamSummary:
     def __init__(
         self, summary: RankSummary, lines: dict[tuple[str, int], Line], flops: dict[str, dict[int, float]]
     ) -> None:
@@ -117,9 +117,9 @@ class _Summing:
         self.objects: dict[int, str] = {}
         self.sites: dict[int, list[CodeLocation]] = {}  # of calls, and of the calls around them
         self.sizes: dict[int, int] = {}  # of layouts
-        self.posted: dict[int, Calls] = {}  # receives, by request
-        self.by_call: dict[tuple[int, Line], Calls] = {}
-        self.now: Calls | None = None
+        self.posted: dict[int, CallSums] = {}  # receives, by request
+        self.by_call: dict[tuple[int, Line], CallSums] = {}
+        self.now: CallSums | None = None
 
     def read(self, reader: stream.Reader) -> None:
         """Reads the whole stream."""
@@ -173,7 +173,7 @@ class _Summing:
         called = self.texts.get(name, "?")
         key = name, line_of_call(self.lines, called, self.sites.get(call_site, [("", 0)]))
         if key not in self.by_call:
-            self.by_call[key] = Calls(called, key[1])
+            self.by_call[key] = CallSums(called, key[1])
         self.now = self.by_call[key]
         self.now.calls += 1
 
@@ -220,13 +220,13 @@ class _Summing:
         return data["count"] * self.sizes.get(data["layout"], 0)
 
 
-def combine_ranks(summaries: list[RankSummary]) -> list[Calls]:
+def combine_ranks(summaries: list[RankSummary]) -> list[CallSums]:
     """Returns the calls of all ranks combined, by descending time."""
-    together: dict[tuple[str, Line], Calls] = defaultdict(lambda: Calls("", NOWHERE))
+    together: dict[tuple[str, Line], CallSums] = defaultdict(lambda: CallSums("", UNKNOWN_LINE))
     for calls in (calls for summary in summaries for calls in summary.calls):
         key = calls.name, calls.line
         if key not in together:
-            together[key] = Calls(calls.name, calls.line)
+            together[key] = CallSums(calls.name, calls.line)
         sum_of = together[key]
         for what in ("calls", "seconds", "sent", "sent_bytes", "received", "received_bytes"):
             setattr(sum_of, what, getattr(sum_of, what) + getattr(calls, what))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nearfield.base.words import join_and
 
-_CODE = "TtWwi"  # nm's letters for functions: global, local, weak, indirect
+_FUNCTION_LETTERS = "TtWwi"  # nm's letters for functions: global, local, weak, indirect
 _DEBIAN = "-dbgsym"
 _MAX_NAMED = 3  # objects in a sentence
 
@@ -40,13 +40,13 @@ def functions_of(path: str, *, demangled: bool) -> list[Symbol]:
             return []
         for line in done.stdout.splitlines():
             parts = line.split(" ", 3)
-            if len(parts) == 4 and parts[2] in _CODE:
+            if len(parts) == 4 and parts[2] in _FUNCTION_LETTERS:
                 name = parts[3] if demangled else parts[3].partition("@")[0]
                 found.add(Symbol(int(parts[0], 16), int(parts[1], 16), name))
     return sorted(found)
 
 
-class Names:
+class FunctionNames:
     """Looks up the function that covers an offset."""
 
     def __init__(self, path: str) -> None:
@@ -97,16 +97,16 @@ def _debian_owner(path: str) -> str:
     """Returns the package that owns a file according to dpkg, which may list it with or without /usr."""
     real = os.path.realpath(path)
     ways = dict.fromkeys((path, real, real.removeprefix("/usr"), f"/usr{path}"))
-    said = _said(["dpkg-query", "--search", *ways])
+    said = _output_of(["dpkg-query", "--search", *ways])
     return said.partition(":")[0] if "," not in said.partition(":")[0] else ""
 
 
 def _rpm_owner(path: str) -> str:
-    said = _said(["rpm", "--query", "--file", "--queryformat", "%{NAME}\n", path])
+    said = _output_of(["rpm", "--query", "--file", "--queryformat", "%{NAME}\n", path])
     return said.splitlines()[0] if said and " " not in said.splitlines()[0] else ""
 
 
-def _said(words: list[str]) -> str:
+def _output_of(words: list[str]) -> str:
     if not shutil.which(words[0]):
         return ""
     try:

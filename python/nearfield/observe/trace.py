@@ -21,8 +21,8 @@ from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
 from nearfield.base.toml import SCHEMA_VERSION, Table, dump_toml, parse_toml
 
-FILE = "trace.toml"
-PLACES = "places.parquet"
+TRACE_FILE = "trace.toml"
+PLACES_FILE = "places.parquet"
 PLACE_COLUMNS = {"object": bytes, "offset": int, "file": str, "line": int, "function": str, "flops": float}
 REMEDY = "observe the program again"
 STREAM_HEADER_BYTES = 16  # src/trace/stream/format.hpp: of a stream without a chunk
@@ -61,11 +61,11 @@ class Trace:
         """Raises ProfileError if there is no trace in the folder."""
         self.folder = folder
         try:
-            content = read_file(folder / FILE)
+            content = read_file(folder / TRACE_FILE)
         except OSError as error:
             remedy = f"name a folder that {own_command.line('observe')} made"
             raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error
-        self.about = parse_toml(TraceFile, content, folder / FILE, REMEDY)
+        self.about = parse_toml(TraceFile, content, folder / TRACE_FILE, REMEDY)
 
     def streams(self) -> list[Path]:
         """Returns the streams in rank order. Raises BrokenTraceError if one is missing."""
@@ -104,10 +104,10 @@ def unnamed_streams(folder: Path) -> Iterator[Path]:
     yield from folder.glob("process-*.nfs")
 
 
-def find_newest(folder: Path) -> tuple[Trace, list[Path]]:
+def find_newest_trace(folder: Path) -> tuple[Trace, list[Path]]:
     """Returns the newest trace in subfolders of this folder, and all traces. Raises UsageError if there is none."""
     found = []
-    for file in sorted(folder.glob(f"*/{FILE}")):
+    for file in sorted(folder.glob(f"*/{TRACE_FILE}")):
         with suppress(NearfieldError):
             found.append(Trace(file.parent))
     if not found:
@@ -116,26 +116,26 @@ def find_newest(folder: Path) -> tuple[Trace, list[Path]]:
     return max(found, key=lambda one: one.about.created), [one.folder for one in found]
 
 
-def check_folder(folder: Path, force: bool) -> None:
+def require_usable_folder(folder: Path, force: bool) -> None:
     """Raises UsageError if a new trace cannot use this folder: it has other contents, or a trace without `force`."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        if not (folder / FILE).is_file():
+        if not (folder / TRACE_FILE).is_file():
             raise UsageError(f"{folder} is no trace, and not empty", "give another folder with --out")
         if not force:
             raise UsageError(f"{folder} holds a trace already", "give another one with --out, or --force to replace it")
 
 
-def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
+def create_trace_folder(folder: Path, about: TraceFile, force: bool) -> None:
     """Creates the folder of a trace; an old trace in it is removed. Raises UsageError as check_folder does."""
-    check_folder(folder, force)
-    if (folder / FILE).is_file():
+    require_usable_folder(folder, force)
+    if (folder / TRACE_FILE).is_file():
         shutil.rmtree(folder)
     with os_errors_as_profile_errors(folder, _NO_ROOM):
         folder.mkdir(parents=True, exist_ok=True)
-    write(folder, about)
+    write_about(folder, about)
 
 
-def write(folder: Path, about: TraceFile) -> None:
+def write_about(folder: Path, about: TraceFile) -> None:
     """Writes trace.toml."""
     text = dump_toml(about, "How this trace came to be.", "docs/explanation/observing.md")
-    atomic_write(folder / FILE, text, _NO_ROOM)
+    atomic_write(folder / TRACE_FILE, text, _NO_ROOM)

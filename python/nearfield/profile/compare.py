@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
-from nearfield.profile.records import estimate_of, identity
+from nearfield.profile.records import estimate_of, identity_columns
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
@@ -45,7 +45,7 @@ def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float
     return "faster" if ratio.value < 1 else "slower"
 
 
-def agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> bool:
+def values_agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> bool:
     """Returns whether the intervals overlap or the values are within `threshold` of each other."""
     overlap = a.low <= b.high and b.low <= a.high
     return overlap or (a.value > 0 and b.value > 0 and is_near(b.value / a.value, threshold))
@@ -80,12 +80,12 @@ class Comparison:
 def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: float) -> Comparison:
     """Joins the records of two profiles on all columns that identify them except the source. If each distance has one
     pair, the pair is excluded, too, since PU numbers mean nothing on another machine."""
-    a, b = _same_columns(a, b)
-    dropped = ("source", "pair") if _one_pair_each(a, b) else ("source",)
-    keys = [name for name in [*identity(a), "unit"] if name not in dropped]
+    a, b = _with_union_of_columns(a, b)
+    dropped = ("source", "pair") if _has_one_pair_per_distance(a, b) else ("source",)
+    keys = [name for name in [*identity_columns(a), "unit"] if name not in dropped]
     both = a.join(b, on=keys, how="inner", suffix="_b", nulls_equal=True, maintain_order="left")
     declared = declared_metrics(*runs)
-    changes = [_change(row, keys, declared, threshold) for row in both.iter_rows(named=True)]
+    changes = [_change_of(row, keys, declared, threshold) for row in both.iter_rows(named=True)]
     only = [x.join(y, on=keys, how="anti", nulls_equal=True, maintain_order="left") for x, y in ((a, b), (b, a))]
     return Comparison(changes, *only)
 
@@ -102,7 +102,7 @@ def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
     for change in changes:
         if not change.diagnostic:
             groups.setdefault(change.key["scenario"], []).append(change)
-    return {scenario: _summary(group) for scenario, group in groups.items()}
+    return {scenario: _summarise_scenario(group) for scenario, group in groups.items()}
 
 
 def agreement(changes: Iterable[Change]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def agreement(changes: Iterable[Change]) -> dict[str, Any]:
     diagnostics because they need not repeat."""
     times = [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
     stable = [c for c in times if c.verdict != "unstable"]
-    agreeing = sum(agree(c.a, c.b) for c in stable if c.a and c.b)
+    agreeing = sum(values_agree(c.a, c.b) for c in stable if c.a and c.b)
     return {
         "share": agreeing / len(stable) if stable else None,
         "agreeing": agreeing,
@@ -119,7 +119,7 @@ def agreement(changes: Iterable[Change]) -> dict[str, Any]:
     }
 
 
-def overall(changes: Iterable[Change]) -> Overall:
+def overall_verdict(changes: Iterable[Change]) -> Overall:
     """Returns the verdict on all changes: "cannot tell" unless at least half of the times are stable in both, "changed"
     if some are faster and others slower."""
     changes = list(changes)
@@ -127,20 +127,20 @@ def overall(changes: Iterable[Change]) -> Overall:
     times = agreed["stable"] + agreed["unstable"]
     if not times or agreed["stable"] < MIN_STABLE_SHARE * times:
         return "cannot tell"
-    found = {change.verdict for change in largest(changes)}
+    found = {change.verdict for change in largest_changes(changes)}
     if not found:
         return "no sure change"
     return "faster" if found == {"faster"} else "slower" if found == {"slower"} else "changed"
 
 
-def largest(changes: Iterable[Change]) -> list[Change]:
+def largest_changes(changes: Iterable[Change]) -> list[Change]:
     """Returns the changes with a verdict of faster, slower or changed, largest first; those without a ratio (from
     or to 0) come before all others."""
     decided = [c for c in changes if c.verdict in ("faster", "slower", "changed") and not c.diagnostic]
     return sorted(decided, key=lambda c: -abs(math.log(c.ratio.value)) if c.ratio else -math.inf)
 
 
-def _summary(group: list[Change]) -> dict[str, Any]:
+def _summarise_scenario(group: list[Change]) -> dict[str, Any]:
     counts = {
         word: sum(c.verdict == word for c in group) for word in ("faster", "slower", "changed", "same", "unstable")
     }
@@ -150,7 +150,7 @@ def _summary(group: list[Change]) -> dict[str, Any]:
     return {"records": len(group), **counts, "missing": missing, "geometric_mean": mean}
 
 
-def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _with_union_of_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns both tables with the columns of both. A parameter that is a number in one and a word in the other becomes
     a word; one that is an integer in only one becomes a floating-point number."""
     types = {**b.schema, **a.schema}
@@ -167,13 +167,13 @@ def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
     return widened(a), widened(b)
 
 
-def _one_pair_each(*tables: pl.DataFrame) -> bool:
+def _has_one_pair_per_distance(*tables: pl.DataFrame) -> bool:
     """Returns whether no profile has two pairs at one distance in one scenario."""
     per_place = (t.drop_nulls("pair").group_by("scenario", "distance").agg(pl.col("pair").n_unique()) for t in tables)
     return all((pairs["pair"] <= 1).all() for pairs in per_place)
 
 
-def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
+def _change_of(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
     a, b = estimate_of(row), estimate_of(row, "_b")
     ratio = ratio_of(a, b) if a and b else None
     stable = row["stable"] and row["stable_b"]
@@ -185,11 +185,11 @@ def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, st
         ratio=ratio,
         verdict=verdict_of(ratio, stable, row["unit"], threshold) if a and b else None,
         diagnostic=bool(declared) and (row["scenario"], row["metric"]) not in declared,
-        note=_notes(row),
+        note=_join_notes(row),
     )
 
 
-def _notes(row: Mapping[str, Any]) -> str | None:
+def _join_notes(row: Mapping[str, Any]) -> str | None:
     notes = [f"{name}: {row[column]}" for name, column in (("A", "note"), ("B", "note_b")) if row[column]]
     return "; ".join(notes) or None
 
@@ -213,26 +213,26 @@ def lone_axes(a: pl.DataFrame, b: pl.DataFrame) -> list[LoneAxis]:
     return [
         axis
         for scenario in scenarios
-        for axis in _lone_in(
+        for axis in _lone_axes_of_scenario(
             scenario, a.filter(pl.col("scenario") == scenario), b.filter(pl.col("scenario") == scenario)
         )
     ]
 
 
-def _lone_in(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> Iterable[LoneAxis]:
+def _lone_axes_of_scenario(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> Iterable[LoneAxis]:
     if a.is_empty() or b.is_empty():
         yield LoneAxis("A" if b.is_empty() else "B", scenario, "scenario", [scenario])
         return
-    columns = [name for name in identity(_same_columns(a, b)[0]) if name not in ("scenario", "source", "pair")]
+    columns = [name for name in identity_columns(_with_union_of_columns(a, b)[0]) if name not in ("scenario", "source", "pair")]
     for column in columns:
-        has_a, has_b = _values(a, column), _values(b, column)
+        has_a, has_b = _distinct_values(a, column), _distinct_values(b, column)
         if lone := [value for value in has_a if value not in has_b]:
             yield LoneAxis("A", scenario, column, lone)
         if lone := [value for value in has_b if value not in has_a]:
             yield LoneAxis("B", scenario, column, lone)
 
 
-def _values(records: pl.DataFrame, column: str) -> list[Any]:
+def _distinct_values(records: pl.DataFrame, column: str) -> list[Any]:
     if column not in records.columns:
         return []
     values = records[column].drop_nulls().unique(maintain_order=True).to_list()

@@ -15,7 +15,7 @@ from typing import Any
 from nearfield.base.estimates import Estimate, interpolate
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
+from nearfield.profile.curves import Curve, Place, curve, is_network, restrict_to_one_machine, one_per_distance, pick
 
 SENT_STATES = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
 
@@ -34,7 +34,7 @@ class Costs:
     def __init__(self, profile: Profile, *, network: bool = False) -> None:
         """Selects the most distant pair that was measured in a node, or between nodes, since the slowest neighbour
         decides."""
-        self.profile = one_machine(profile)
+        self.profile = restrict_to_one_machine(profile)
         self.network = network
         found = [p for p in one_per_distance(self.profile.records, "pingpong") if is_network(p.distance) == network]
         self.place: Place | None = found[-1] if found else None
@@ -133,7 +133,7 @@ class Costs:
 
     def query(self, size_bytes: int, scenario: str, metric: str, **fixed: Any) -> Estimate | None:
         """Returns the time at a size."""
-        return at(self.points(scenario, metric, **fixed), size_bytes)
+        return time_at_size(self.points(scenario, metric, **fixed), size_bytes)
 
     def points(self, scenario: str, metric: str, *, everywhere: bool = False, **fixed: Any) -> Curve:
         """Returns size -> time, of stable records only."""
@@ -184,7 +184,7 @@ def size_ratio(one: int, other: int) -> float:
     return max(one, other, 1) / max(min(one, other), 1)
 
 
-def at(points: Mapping[int, Estimate], size_bytes: int) -> Estimate | None:
+def time_at_size(points: Mapping[int, Estimate], size_bytes: int) -> Estimate | None:
     """Returns the time at a size, interpolated; None if there are fewer than two points."""
     sizes = sorted(points)
     if len(sizes) < 2:

@@ -13,11 +13,11 @@ from nearfield.base.topology import DISTANCES
 from nearfield.profile import Profile
 from nearfield.profile.records import estimate_of, select_deciding, swept_parameters, where
 
-MAX_DRAWN = 12
+MAX_DRAWN_PLACES = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
-OF_CLUSTERS = ("application", "collective", "program")  # scenarios on all ranks of a simulated cluster
+CLUSTER_SCENARIOS = ("application", "collective", "program")  # scenarios on all ranks of a simulated cluster
 
-_BETWEEN = {
+_DISTANCE_PHRASES = {
     "same-core": "between the hardware threads of one core",
     "shared-l2": "between cores that share an L2 cache",
     "shared-l3": "between cores that share an L3 cache",
@@ -42,7 +42,7 @@ class Place:
     @property
     def words(self) -> str:
         """Returns the place in words, for example 'between cores that share an L3 cache'."""
-        known = _BETWEEN.get(self.distance or "")
+        known = _DISTANCE_PHRASES.get(self.distance or "")
         return known or ("between nodes" if is_network(self.distance) else f"at distance {self.distance}")
 
 
@@ -76,7 +76,7 @@ def is_network(distance: str | None) -> bool:
     return (distance or "").startswith("network")
 
 
-def places(records: pl.DataFrame, scenario: str) -> list[Place]:
+def places_of_scenario(records: pl.DataFrame, scenario: str) -> list[Place]:
     """Returns the places of a scenario, nearest first, and within one distance in the order of the records."""
     found = records.filter(pl.col("scenario") == scenario).select("distance", "pair").unique(maintain_order=True)
     order = {name: rank for rank, name in enumerate(DISTANCES)}
@@ -89,18 +89,18 @@ def places(records: pl.DataFrame, scenario: str) -> list[Place]:
 
 def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
     """Returns the first pair of each distance."""
-    return first_of_each(places(records, scenario))
+    return first_per_distance(places_of_scenario(records, scenario))
 
 
-def first_of_each(found: list[Place]) -> list[Place]:
+def first_per_distance(found: list[Place]) -> list[Place]:
     """Returns the first of the places at each distance."""
     return list({place.distance: place for place in reversed(found)}.values())[::-1]
 
 
 def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:
     """Returns the places with plots of their own: all, or one per distance if there are too many for a page."""
-    found = places(records, scenario)
-    return found if len(found) <= MAX_DRAWN else one_per_distance(records, scenario)
+    found = places_of_scenario(records, scenario)
+    return found if len(found) <= MAX_DRAWN_PLACES else one_per_distance(records, scenario)
 
 
 def restrict_to_drawn(profile: Profile) -> Profile:
@@ -111,21 +111,21 @@ def restrict_to_drawn(profile: Profile) -> Profile:
     return replace(profile, records=rows)
 
 
-def as_described(profile: Profile) -> Profile:
+def without_sweeps(profile: Profile) -> Profile:
     """Returns the profile with records of the machine as its file describes it, without those of sweeps."""
     names = swept_parameters(profile.records)
     rows = profile.records.filter(*(pl.col(name).is_null() for name in names))
     return replace(profile, records=rows.drop(names))
 
 
-def one_machine(profile: Profile) -> Profile:
+def restrict_to_one_machine(profile: Profile) -> Profile:
     """Returns the profile with records of pairs for only the first simulated NIC policy and the first memory speed,
     since a curve must be of one machine. Collectives and applications keep all of theirs for plots and findings."""
     records = profile.records
     is_selected = pl.lit(value=True)
     for axis in AXES:
         if axis in records.columns:
-            of_pairs = ~pl.col("scenario").is_in(OF_CLUSTERS)
+            of_pairs = ~pl.col("scenario").is_in(CLUSTER_SCENARIOS)
             first = records.filter(of_pairs)[axis].drop_nulls().unique(maintain_order=True)[:1]
             is_selected = is_selected & (~of_pairs | pl.col(axis).is_null() | pl.col(axis).is_in(first.implode()))
     return replace(profile, records=records.filter(is_selected))
@@ -142,12 +142,12 @@ def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl
     return where(records, **{name: value for name, value in wanted.items() if name not in missing})
 
 
-def levels(records: pl.DataFrame, name: str) -> list[Any]:
+def distinct_values(records: pl.DataFrame, name: str) -> list[Any]:
     """Returns the distinct values of a parameter in the order of the records; none if there is no such column."""
-    return [value for (value,) in cases(records, name)]
+    return [value for (value,) in distinct_combinations(records, name)]
 
 
-def cases(records: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
+def distinct_combinations(records: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
     """Returns the distinct combinations of these parameters, in the order of the records, without records that lack one
     of them; none if a column is missing."""
     if not {*names} <= {*records.columns}:
@@ -193,7 +193,7 @@ def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:
     return {x: ratio for x, ratio in found.items() if ratio is not None}
 
 
-def prefix(profile: Profile, place: Place, scenario: str = "pingpong") -> str:
+def place_prefix(profile: Profile, place: Place, scenario: str = "pingpong") -> str:
     """Returns for example 'between packages: ' as the beginning of a sentence on this pair; '' if there is only one
     distance."""
     return f"{place.words}: " if len(one_per_distance(profile.records, scenario)) > 1 else ""

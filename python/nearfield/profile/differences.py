@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nearfield.base.units import format_bytes
-from nearfield.profile.compare import Change, LoneAxis, agreement, largest, overall
+from nearfield.profile.compare import Change, LoneAxis, agreement, largest_changes, overall_verdict
 from nearfield.profile.places import moved_pairs
-from nearfield.profile.records import PLACE
+from nearfield.profile.records import PLACE_COLUMNS
 
 if TYPE_CHECKING:
     from nearfield.profile.store import Profile
@@ -23,30 +23,30 @@ UNPAIRED = "A and B were measured at different times: a ratio says what changed,
 
 def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
     """Returns (what, in A, in B) for every fact on machine, MPI and run that differs and may explain a ratio."""
-    return set_ups(a, b) + variables(a, b)
+    return setup_differences(a, b) + variable_differences(a, b)
 
 
-def set_ups(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+def setup_differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
     """Returns the differences without the control variables of the MPIs."""
     moved = [
         (f"latency of {one.pair}", f"{one.a_ns:.0f} ns", f"{one.b_ns:.0f} ns") for one in moved_pairs(a.run, b.run)
     ]
-    return _unequal(_facts(a), _facts(b)) + moved
+    return _unequal_facts(_profile_facts(a), _profile_facts(b)) + moved
 
 
-def variables(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+def variable_differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
     """Returns the control variables of the MPIs that differ."""
     in_a, in_b = ({name: str(value) for name, value in p.run.mpi.variables.items()} for p in (a, b))
-    return _unequal(in_a, in_b)
+    return _unequal_facts(in_a, in_b)
 
 
-def _unequal(*facts: dict[str, str]) -> list[tuple[str, str, str]]:
+def _unequal_facts(*facts: dict[str, str]) -> list[tuple[str, str, str]]:
     names = list(dict.fromkeys([*facts[0], *facts[1]]))
     pairs = [(name, facts[0].get(name, "-"), facts[1].get(name, "-")) for name in names]
     return [(name, in_a, in_b) for name, in_a, in_b in pairs if in_a != in_b]
 
 
-def _facts(profile: Profile) -> dict[str, str]:
+def _profile_facts(profile: Profile) -> dict[str, str]:
     machine, run = profile.machine, profile.run
     return {
         "machine": machine.name,
@@ -65,7 +65,7 @@ def _facts(profile: Profile) -> dict[str, str]:
 
 def verdict_line(a: Profile, b: Profile) -> str:
     """Returns for example 'the same machine, different MPIs'."""
-    different = {what for what, _, _ in set_ups(a, b)}
+    different = {what for what, _, _ in setup_differences(a, b)}
     machine = "different machines" if different & set(MACHINE_FACTS) else "the same machine"
     return f"{machine}, {'different MPIs' if different & set(MPI_FACTS) else 'the same MPI'}"
 
@@ -84,20 +84,20 @@ def verdict_sentence(changes: Sequence[Change]) -> str:
     """Returns the verdict on all changes with its counts: '12 times are faster, 3 slower'; or why there is none."""
     agreed = agreement(changes)
     times = agreed["stable"] + agreed["unstable"]
-    if overall(changes) == "cannot tell":
+    if overall_verdict(changes) == "cannot tell":
         few = f"only {agreed['stable']}" if agreed["stable"] else "none"
         return (
             f"cannot tell what changed: {few} of {times} times {'is' if agreed['stable'] < 2 else 'are'} stable in both"
         )
-    counts = Counter(change.verdict for change in largest(changes))
+    counts = Counter(change.verdict for change in largest_changes(changes))
     said = [f"{counts[word]} {word}" for word in ("faster", "slower", "changed") if counts[word]]
     return f"surely different: {', '.join(said)}" if said else "nothing changed by more than the threshold"
 
 
-def where_words(key: dict[str, Any]) -> str:
+def record_location_text(key: dict[str, Any]) -> str:
     """Returns for example 'shared-l3, 0-1, size 64 KiB' from the columns that identify a record."""
-    place = [str(key[name]) for name in PLACE if name in key]
-    rest = [(name, value) for name, value in key.items() if name not in (*PLACE, "scenario", "metric")]
+    place = [str(key[name]) for name in PLACE_COLUMNS if name in key]
+    rest = [(name, value) for name, value in key.items() if name not in (*PLACE_COLUMNS, "scenario", "metric")]
     return ", ".join(place + [_format_parameter(name, value) for name, value in rest])
 
 

@@ -18,14 +18,14 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_ratio
 from nearfield.base.words import join_and
 from nearfield.profile.compare import Change, Comparison, declared_metrics
-from nearfield.profile.differences import where_words
+from nearfield.profile.differences import record_location_text
 from nearfield.profile.places import moved_pairs
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
 
-MIN_STABLE = 0.5  # share of a scenario's times that must be stable in both profiles
-FALSE_ALARMS = 0.05  # maximum share of comparisons without a change in which some single time is called slower
+MIN_STABLE_SHARE = 0.5  # share of a scenario's times that must be stable in both profiles
+MAX_FALSE_ALARM_SHARE = 0.05  # maximum share of comparisons without a change in which some single time is called slower
 MAX_HIDDEN_SLOWDOWN = 2.0  # if scatter may hide a single slowdown by this factor, the gate does not decide
 _SIGMA_OF_MAD = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
 _EFFICIENCY_OF_MAD = 0.37  # the MAD of n values is as precise as the standard deviation of 0.37 n values
@@ -57,7 +57,7 @@ class GatedScenario:
 
 
 @dataclass(frozen=True)
-class Gate:
+class GateResult:
     """The overall verdict. `reasons` are given if nothing can be decided."""
 
     verdict: GateVerdict
@@ -66,20 +66,20 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class Limits:
+class GateLimits:
     """The limits of "slower": a mean ratio above 1 + `share`, or with `each` also a single one. At least `least_stable`
     of a scenario's times must be stable in both profiles."""
 
     share: float
-    least_stable: float = MIN_STABLE
+    least_stable: float = MIN_STABLE_SHARE
     each: bool = False
 
 
-def judge(comparison: Comparison, runs: tuple[Run, Run], limits: Limits) -> Gate:
+def judge_slowdown(comparison: Comparison, runs: tuple[Run, Run], limits: GateLimits) -> GateResult:
     """Returns whether B is slower than A. One scenario that is significantly slower decides for all. Otherwise each
     scenario must be decided, and both profiles must be complete, or the verdict is "not decided". Nothing is decided if
     the cores were at another place: then the times are those of other cores."""
-    times = _times(comparison)
+    times = _declared_times(comparison)
     lone = _lone_times(comparison, declared_metrics(*runs))
     stable = {name: [c for c in own if c.ratio and c.verdict != "unstable"] for name, own in times.items()}
     compared = sum(map(len, stable.values()))
@@ -93,13 +93,13 @@ def judge(comparison: Comparison, runs: tuple[Run, Run], limits: Limits) -> Gate
     reasons += [f"{name}: {one.reason}" for name, one in scenarios.items() if one.verdict == "not decided"]
     reasons += [] if scenarios else ["the two profiles have no time that could be compared"]
     if moved := moved_pairs(*runs):
-        return Gate("not decided", scenarios, [*map(str, moved), *reasons])
+        return GateResult("not decided", scenarios, [*map(str, moved), *reasons])
     if "slower" in verdicts:
-        return Gate("slower", scenarios, reasons)
-    return Gate("not decided" if reasons else "not slower", scenarios, reasons)
+        return GateResult("slower", scenarios, reasons)
+    return GateResult("not decided" if reasons else "not slower", scenarios, reasons)
 
 
-def _times(comparison: Comparison) -> dict[str, list[Change]]:
+def _declared_times(comparison: Comparison) -> dict[str, list[Change]]:
     """Returns scenario -> the declared times for which at least one profile has a value."""
     found: dict[str, list[Change]] = {}
     for change in comparison.changes:
@@ -120,27 +120,27 @@ def _lone_times(comparison: Comparison, declared: set[tuple[str, str]]) -> dict[
 
 
 def _judge_scenario(
-    stable: list[Change], common: int, lone: tuple[int, int], compared: int, limits: Limits
+    stable: list[Change], common: int, lone: tuple[int, int], compared: int, limits: GateLimits
 ) -> GatedScenario:
     """Returns the verdict on one scenario with `common` times in both profiles and `lone` times in only A or B. Times
     that only B has (more sizes) do not matter if those of A are there."""
     times = common + lone[0] if common else sum(lone)
     ratios = [c.ratio.value for c in stable if c.ratio]
     mean = geometric_mean(ratios) if ratios else None
-    bounds = _limits(stable, compared, limits.share) if limits.each else []
+    bounds = _ratio_limits(stable, compared, limits.share) if limits.each else []
     slow = [
-        SlowTime(f"{change.key['metric']}, {where_words(change.key)}", change.ratio.value, bound)
+        SlowTime(f"{change.key['metric']}, {record_location_text(change.key)}", change.ratio.value, bound)
         for change, bound in zip(stable, bounds, strict=False)
         if change.ratio and change.ratio.value > bound
     ]
-    reason = _missing(common, lone, times, len(stable), limits)
+    reason = _missing_times_reason(common, lone, times, len(stable), limits)
     if not reason and ((mean and mean > 1 + limits.share) or slow):
         return GatedScenario("slower", "", times, len(stable), mean, slow)
-    reason = reason or _hidden_slowdown(max(bounds, default=0.0))
+    reason = reason or _hidden_slowdown_reason(max(bounds, default=0.0))
     return GatedScenario("not decided" if reason else "not slower", reason, times, len(stable), mean)
 
 
-def _missing(common: int, lone: tuple[int, int], times: int, stable: int, limits: Limits) -> str:
+def _missing_times_reason(common: int, lone: tuple[int, int], times: int, stable: int, limits: GateLimits) -> str:
     """Returns the records that a verdict on the scenario lacks; '' if none."""
     if not common:
         return f"only profile {'A' if lone[0] else 'B'} has it" if not all(lone) else "the two have no time in common"
@@ -150,7 +150,7 @@ def _missing(common: int, lone: tuple[int, int], times: int, stable: int, limits
     return f"{stable} of {times} times are stable in both profiles, and at least {share} must be"
 
 
-def _hidden_slowdown(limit: float) -> str:
+def _hidden_slowdown_reason(limit: float) -> str:
     """Returns why no single time can be called not slower if the limit for one of them is too high; '' if it is low
     enough."""
     if limit <= MAX_HIDDEN_SLOWDOWN:
@@ -159,7 +159,7 @@ def _hidden_slowdown(limit: float) -> str:
     return f"its times scatter so much between the two runs that a slower single one would be seen {seen}"
 
 
-def _limits(stable: Sequence[Change], compared: int, share: float) -> list[float]:
+def _ratio_limits(stable: Sequence[Change], compared: int, share: float) -> list[float]:
     """Returns, for each ratio, the largest value that is consistent with 1 + `share` or less.
 
     The logarithm of a ratio varies by its own interval, and by differences between two runs. The latter are estimated
@@ -175,7 +175,7 @@ def _limits(stable: Sequence[Change], compared: int, share: float) -> list[float
         return [1 + share] * len(logs)
     middle = median(logs)
     scatter = _SIGMA_OF_MAD * median(abs(value - middle) for value in logs)
-    quantile = _t_quantile(1 - FALSE_ALARMS / compared, _EFFICIENCY_OF_MAD * (len(logs) - 1))
+    quantile = _t_quantile(1 - MAX_FALSE_ALARM_SHARE / compared, _EFFICIENCY_OF_MAD * (len(logs) - 1))
     exponents = (math.log1p(share) + quantile * math.hypot(sigma, scatter) for sigma in sigmas)
     return [math.exp(exponent) if exponent < 700 else math.inf for exponent in exponents]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearfield.base.frames import pl
-from nearfield.profile.records import PLACE, parameters
+from nearfield.profile.records import PLACE_COLUMNS, parameters
 
 # Parameters preferred as columns, best first; other categorical ones come after these.
 COLUMNS_FIRST = ("state", "method", "kind", "memory", "operation")
@@ -35,22 +35,22 @@ class Grid:
     left_out: int = 0  # records that `overview` excluded
 
 
-def grids(records: pl.DataFrame) -> list[Grid]:
+def grids_of_places(records: pl.DataFrame) -> list[Grid]:
     """Returns one grid per place, in the order of the records, which are of one scenario and one metric."""
-    places = [name for name in (*PLACE, "source") if records[name].n_unique() > 1]
+    places = [name for name in (*PLACE_COLUMNS, "source") if records[name].n_unique() > 1]
     if not places:
-        return [_grid(records)] if records.height else []
-    return [_grid(group) for group in records.partition_by(places, maintain_order=True)]
+        return [_make_grid(records)] if records.height else []
+    return [_make_grid(group) for group in records.partition_by(places, maintain_order=True)]
 
 
-def overview(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
+def overview_grid(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
     """Returns one small representative grid: at the first place, with the longest numeric axis as rows, and other
     parameters at their most frequent value. Returns None if there are no records."""
     if records.is_empty():
         return None
     total = records.height
-    for name in (*PLACE, "source"):
-        records = _at(records, name, records[name][0])
+    for name in (*PLACE_COLUMNS, "source"):
+        records = _with_column_value(records, name, records[name][0])
     column = _column_name(records)
     rest = [name for name in parameters(records) if name != column]
     numbers = [name for name in rest if records[name].dtype.is_numeric()]
@@ -58,8 +58,8 @@ def overview(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
     for name in rest:
         if name != longest:
             counts = Counter(records[name])
-            records = _at(records, name, max(counts, key=counts.__getitem__))
-    return _thin_out(_grid(records), max_rows, total)
+            records = _with_column_value(records, name, max(counts, key=counts.__getitem__))
+    return _thin_out(_make_grid(records), max_rows, total)
 
 
 def headline_metric(records: pl.DataFrame) -> str:
@@ -68,14 +68,14 @@ def headline_metric(records: pl.DataFrame) -> str:
     return str((whole if whole.height else records)["metric"][0])
 
 
-def _at(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
+def _with_column_value(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
     return records.filter(pl.col(name).is_null() if value is None else pl.col(name) == value)
 
 
-def _grid(records: pl.DataFrame) -> Grid:
+def _make_grid(records: pl.DataFrame) -> Grid:
     column = _column_name(records)
     varying = [name for name in parameters(records) if records[name].n_unique() > 1 and name != column]
-    constant = [name for name in (*PLACE, *parameters(records)) if records[name].n_unique() == 1 and name != column]
+    constant = [name for name in (*PLACE_COLUMNS, *parameters(records)) if records[name].n_unique() == 1 and name != column]
     found = list(dict.fromkeys(tuple(row) for row in records.select(varying).iter_rows()))
     first_seen = [{row[i]: None for row in found} for i in range(len(varying))]
     words = [{value: position for position, value in enumerate(seen)} for seen in first_seen]

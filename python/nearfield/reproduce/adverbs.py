@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-SAME = 0.05  # relative, but absolute for gains and for differences of counts per line
-MORE = 0.01
+SAME_TOLERANCE = 0.05  # relative, but absolute for gains and for differences of counts per line
+MIN_DIFFERENCE = 0.01
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,20 @@ class Degree:
     """The thresholds of one statement. `word`: the word of the paper that changed them; '' for the plain ones."""
 
     word: str = ""
-    more: float = MORE  # a difference is larger than this
-    same: float = SAME  # equal numbers differ by at most this
-    nothing: float = MORE  # an effect up to this is none
+    more: float = MIN_DIFFERENCE  # a difference is larger than this
+    same: float = SAME_TOLERANCE  # equal numbers differ by at most this
+    nothing: float = MIN_DIFFERENCE  # an effect up to this is none
 
 
-PLAIN = Degree()
+PLAIN_DEGREE = Degree()
 # Words of differences, each with the smallest difference that it stands for. Of several, the largest one counts.
-OF_DIFFERENCES = {
-    "slightly": MORE / 2,
-    "clear|clearly|noticeably|considerably": SAME,
-    "significant|significantly|largely|much|steep|large fraction": 2 * SAME,
+DIFFERENCE_WORDS = {
+    "slightly": MIN_DIFFERENCE / 2,
+    "clear|clearly|noticeably|considerably": SAME_TOLERANCE,
+    "significant|significantly|largely|much|steep|large fraction": 2 * SAME_TOLERANCE,
 }
 # Words that leave room for what is the same: twice as much.
-OF_EQUALITY = (
+EQUALITY_WORDS = (
     "almost|nearly|near constant|hardly|relatively|comparable|similar|tends to|not really|no significant|"
     "very small fraction|small differences|varies little"
 )
@@ -43,16 +43,16 @@ OF_EQUALITY = (
 def degree_of(paper: str, kind: str) -> Degree:
     """Returns the thresholds for the quoted text of a paper. `kind` is that of the judge: "difference", "equality", or
     "" for one that compares with a number."""
-    if kind == "equality" and (found := _search(OF_EQUALITY, paper)):
-        return Degree(found, same=2 * SAME, nothing=2 * MORE)
+    if kind == "equality" and (found := _find_word(EQUALITY_WORDS, paper)):
+        return Degree(found, same=2 * SAME_TOLERANCE, nothing=2 * MIN_DIFFERENCE)
     if kind == "difference":
-        words = [(least, found) for words, least in OF_DIFFERENCES.items() if (found := _search(words, paper))]
+        words = [(least, found) for words, least in DIFFERENCE_WORDS.items() if (found := _find_word(words, paper))]
         if words:
             least, found = max(words)
             return Degree(found, more=least)
-    return PLAIN
+    return PLAIN_DEGREE
 
 
-def _search(words: str, text: str) -> str:
+def _find_word(words: str, text: str) -> str:
     match = re.search(rf"\b({words})\b", text, re.IGNORECASE)
     return match[1].lower() if match else ""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from nearfield.base import own_command
 from nearfield.base.units import counted
-from nearfield.reproduce.outcome import Card, CardVerdict, Judged, JudgedClaim, JudgedPaper
+from nearfield.reproduce.outcome import Card, CardVerdict, JudgedStatement, JudgedClaim, JudgedPaper
 
-LEAST_WEIGHT = 2
-_ORDER: Sequence[CardVerdict] = ("artefact", "does not", "holds in part", "holds", "cannot tell", "not measured")
+MIN_WEIGHT = 2
+_VERDICT_ORDER: Sequence[CardVerdict] = ("artefact", "does not", "holds in part", "holds", "cannot tell", "not measured")
 _VERBS = {
     "holds": ("holds", "hold"), "does not": ("does not", "do not"), "artefact": ("is an artefact", "are artefacts"),
     "cannot tell": ("cannot be told", "cannot be told"),
@@ -20,14 +20,14 @@ _VERBS = {
 
 def cards_of(papers: Iterable[JudgedPaper]) -> list[Card]:
     """Returns the cards, negative results first, then by weight."""
-    cards = [_card(paper, claim) for paper in papers for claim in paper.claims if claim.weight >= LEAST_WEIGHT]
-    return sorted(cards, key=lambda card: (_ORDER.index(card.verdict), -card.weight))
+    cards = [_make_card(paper, claim) for paper in papers for claim in paper.claims if claim.weight >= MIN_WEIGHT]
+    return sorted(cards, key=lambda card: (_VERDICT_ORDER.index(card.verdict), -card.weight))
 
 
-def _card(paper: JudgedPaper, claim: JudgedClaim) -> Card:
+def _make_card(paper: JudgedPaper, claim: JudgedClaim) -> Card:
     measured = [one for one in claim.statements if one.is_question and one.here and one.here.answer]
     words = [one.here.answer for one in measured if one.here]
-    shown = min(measured, key=lambda one: _ORDER.index((one.here and one.here.answer) or "not measured"), default=None)
+    shown = min(measured, key=lambda one: _VERDICT_ORDER.index((one.here and one.here.answer) or "not measured"), default=None)
     reasons = [one.here.ours for one in claim.statements if one.here and not one.here.answer and one.here.ours]
     own = [shown.here.control] if shown and shown.here and shown.here.control else []
     return Card(
@@ -36,22 +36,22 @@ def _card(paper: JudgedPaper, claim: JudgedClaim) -> Card:
         weight=claim.weight,
         says=claim.says,
         where=claim.where,
-        verdict=_verdict(words),
-        line=_line(words) if measured else f"Not measured here: {reasons[0] if reasons else 'nothing asks it'}.",
+        verdict=_card_verdict(words),
+        line=_answer_counts(words) if measured else f"Not measured here: {reasons[0] if reasons else 'nothing asks it'}.",
         statement=shown.says if shown else "",
         paper=(shown or claim.statements[0]).paper,
         here=f"{shown.here.answer}: {shown.here.ours}" if shown and shown.here else "",
-        control="; ".join([*own, *_controls(claim.statements)]),
+        control="; ".join([*own, *_control_answers(claim.statements)]),
         command=own_command.line("reproduce", claim.id, *["--live-only"] * bool(measured)),
     )
 
 
-def _controls(statements: Iterable[Judged]) -> list[str]:
+def _control_answers(statements: Iterable[JudgedStatement]) -> list[str]:
     """Returns the controls of the whole claim with their answers. They say nothing of whether the claim holds."""
     return [f"{s.says}: {s.here.answer} ({s.here.ours})" for s in statements if s.is_control and s.here]
 
 
-def _verdict(words: Sequence[str]) -> CardVerdict:
+def _card_verdict(words: Sequence[str]) -> CardVerdict:
     """Returns the verdict of a claim from its answers. One answer that is missing keeps it from holding whole."""
     if not words:
         return "not measured"
@@ -65,7 +65,7 @@ def _verdict(words: Sequence[str]) -> CardVerdict:
     return "holds" if decided == {"holds"} and "cannot tell" not in words else "holds in part"
 
 
-def _line(words: Sequence[str]) -> str:
+def _answer_counts(words: Sequence[str]) -> str:
     counts = {word: words.count(word) for word in _VERBS if word in words}
     parts = [f"{number} {_VERBS[word][number > 1]}" for word, number in counts.items()]
     return f"Of {counted(len(words), 'statement')} {', '.join(parts)}."

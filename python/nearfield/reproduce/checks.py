@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from nearfield.reproduce.schema import Curve, LiveCheck, Paper, Statement
 
 
-def problems(paper: Paper) -> Iterator[str]:
+def find_claim_errors(paper: Paper) -> Iterator[str]:
     """Yields a sentence for each error, for the author of the file."""
     counted = Counter(claim.id for claim in paper.claim)
     yield from (f"claim {name} is there {count} times" for name, count in counted.items() if count > 1)
-    yield from _of_text(paper, paper.reading)
+    yield from _check_quotes_in(paper, paper.reading)
     for name, quote in paper.quote.items():
         if quote.profile not in paper.profile:
             yield f"quote {name}: there is no profile '{quote.profile}'; {suggest(quote.profile, paper.profile)}"
     for claim in paper.claim:
         if not claim.id.startswith(f"{paper.name}."):
             yield f"claim {claim.id} is not of {paper.name}"
-        yield from (f"claim {claim.id}: {what}" for what in _of_text(paper, claim.note))
+        yield from (f"claim {claim.id}: {what}" for what in _check_quotes_in(paper, claim.note))
         for statement in claim.statement:
-            yield from (f"claim {claim.id}, '{statement.says}': {what}" for what in _of_statement(paper, statement))
+            yield from (f"claim {claim.id}, '{statement.says}': {what}" for what in _check_statement(paper, statement))
 
 
-def _of_text(paper: Paper, text: str) -> Iterator[str]:
+def _check_quotes_in(paper: Paper, text: str) -> Iterator[str]:
     for name in re.findall(r"\{(\w+)\}", text):
         if name not in paper.quote:
             yield f"there is no quote '{name}'; {suggest(name, paper.quote)}"
@@ -46,18 +46,18 @@ def profiles_of(statement: Statement) -> list[str]:
     return list(dict.fromkeys(name for curve in curves_of(statement) for name in (curve.profile, curve.base) if name))
 
 
-def _of_statement(paper: Paper, statement: Statement) -> Iterator[str]:
+def _check_statement(paper: Paper, statement: Statement) -> Iterator[str]:
     for name in profiles_of(statement):
         if name not in paper.profile:
             yield f"there is no profile '{name}'; {suggest(name, paper.profile)}"
-    yield from _of_text(paper, statement.why)
+    yield from _check_quotes_in(paper, statement.why)
     if statement.judge:
-        yield from _of_judge(statement.judge, statement.number, statement.than)
+        yield from _check_judge(statement.judge, statement.number, statement.than)
     if statement.here:
-        yield from _live_problems(paper, statement, statement.here)
+        yield from _check_live(paper, statement, statement.here)
 
 
-def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
+def _check_judge(name: str, number: object, than: object) -> Iterator[str]:
     judge = JUDGES.get(name)
     if judge is None:
         yield f"there is no judge '{name}'; {suggest(name, JUDGES)}"
@@ -68,7 +68,7 @@ def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
         yield f"the judge '{name}' compares with nothing: leave `than` out"
 
 
-def _live_problems(paper: Paper, statement: Statement, here: LiveCheck) -> Iterator[str]:
+def _check_live(paper: Paper, statement: Statement, here: LiveCheck) -> Iterator[str]:
     if here.asks:
         if here.asks not in QUESTIONS:
             yield f"there is no question '{here.asks}'; {suggest(here.asks, QUESTIONS)}"
@@ -81,7 +81,7 @@ def _live_problems(paper: Paper, statement: Statement, here: LiveCheck) -> Itera
     if judge is None:
         yield "here needs a judge, since the statement has none"
         return
-    yield from _of_judge(judge, here.number, statement.than if here.than is None else here.than)
+    yield from _check_judge(judge, here.number, statement.than if here.than is None else here.than)
     if judge == "higher":
         yield "here cannot compare the highest of two curves: ask for 'more'"
     if here.control and here.control.profile and here.control.profile not in paper.here:

@@ -15,7 +15,7 @@ from nearfield.base.toml import Table
 from nearfield.base.units import counted
 from nearfield.reproduce.writers import WRITERS
 
-FILE = "reproduction.json"
+REPRODUCTION_FILE = "reproduction.json"
 
 Verdict = Literal["within", "shape only", "in part", "not", "by construction", "not simulated"]
 
@@ -38,7 +38,7 @@ class Series(Table):
     points: list[tuple[float, float]]
 
 
-class Shown(Table):
+class ShownEvidence(Table):
     """The judged curve, the one with which it is compared, if any, and the records of both. `kind` is a name in
     WRITERS."""
 
@@ -66,7 +66,7 @@ class Answer(Table):
     profile: str = Field(default="", description="the profile whose records judge the statement")
 
 
-class Judged(Table):
+class JudgedStatement(Table):
     """A statement of a paper. `holds` is None if it could not be judged, and `ours` then has the reason. `number` is
     the paper's, as a range, and `at` its position. `not_counted` is the reason why a verdict is not counted; '' if it
     is. `why` is a cause of the difference, only for a statement that was judged and does not hold."""
@@ -85,7 +85,7 @@ class Judged(Table):
     why: str = ""
     number: tuple[float, float] | None = None
     at: tuple[float, float] | None = None
-    shown: Shown | None = None
+    shown: ShownEvidence | None = None
     here: Answer | None = Field(default=None, description="the answer of --live, which affects no verdict")
     traced: Answer | None = Field(default=None, description="the answer of --trace, which affects no verdict")
 
@@ -99,11 +99,11 @@ class JudgedClaim(Table):
     weight: int = Field(description="from 0, a description, to 3, in the abstract (schema.py)")
     verdict: Verdict
     score: float | None = Field(default=None, description="how much of it holds (score.py); null if it was not judged")
-    statements: list[Judged]
+    statements: list[JudgedStatement]
     note: str = ""
 
 
-class Chosen(Table):
+class FreeParameter(Table):
     """A free parameter, which no source states."""
 
     of: str = Field(description="the machine or profile that has the parameter")
@@ -121,12 +121,12 @@ class JudgedPaper(Table):
     title: str
     reading: str = ""
     claims: list[JudgedClaim]
-    chosen: list[Chosen]
+    chosen: list[FreeParameter]
     simulated: list[str] = Field(default_factory=list, description="profiles that are simulated to the end")
     missing: list[str] = Field(default_factory=list, description="needed profiles without a complete simulation")
 
 
-class Measured(Table):
+class LiveSummary(Table):
     """The machine and the launches of `--live`."""
 
     machine: str
@@ -195,12 +195,12 @@ class Reproduction(Table):
     seconds: float
     papers: list[JudgedPaper]
     score: Score
-    here: Measured | None = None
+    here: LiveSummary | None = None
     cards: list[Card] = Field(default_factory=list, description="if something was measured: negative results first")
     traced: list[TracedFrom] = Field(default_factory=list)
 
 
-def verdict(statements: list[Judged]) -> Verdict:
+def verdict_of_claim(statements: list[JudgedStatement]) -> Verdict:
     """Returns the verdict. "within": all statements hold. "shape only": all shapes hold, but a number does not. "in
     part": only some hold, or some were not simulated. "not": none holds. "by construction": none could fail. "not
     simulated": none was simulated."""
@@ -219,33 +219,33 @@ def verdict(statements: list[Judged]) -> Verdict:
     return "shape only" if shapes else "in part"
 
 
-def counts(statements: Iterable[Judged]) -> tuple[int, int]:
+def count_holding(statements: Iterable[JudgedStatement]) -> tuple[int, int]:
     """Returns the numbers of statements that hold, and of those judged and counted."""
     known = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
     return sum(known), len(known)
 
 
-def standing(papers: Sequence[JudgedPaper]) -> str:
+def standing_text(papers: Sequence[JudgedPaper]) -> str:
     """Returns '3 of 5 statements hold', and the share of completed simulations if some are missing."""
-    held, judged = counts(one for paper in papers for claim in paper.claims for one in claim.statements)
-    simulated, missing = ({name for paper in papers for name in getattr(paper, which)} for which in _PROFILES)
+    held, judged = count_holding(one for paper in papers for claim in paper.claims for one in claim.statements)
+    simulated, missing = ({name for paper in papers for name in getattr(paper, which)} for which in _PROFILE_LISTS)
     summary = f"{held} of {counted(judged, 'statement')} hold" if judged else "no statement is judged"
     if missing:
         summary += f"; simulated to the end: {len(simulated)} of {counted(len(simulated) + len(missing), 'profile')}"
     return summary
 
 
-_PROFILES = ("simulated", "missing")
+_PROFILE_LISTS = ("simulated", "missing")
 
 
-def save(folder: Path, reproduction: Reproduction) -> None:
+def save_reproduction(folder: Path, reproduction: Reproduction) -> None:
     """Writes the reproduction into its folder, atomically."""
-    atomic_write(folder / FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
+    atomic_write(folder / REPRODUCTION_FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
 
 
-def load(folder: Path) -> Reproduction:
+def load_reproduction(folder: Path) -> Reproduction:
     """Reads the results of a reproduction from its folder. Raises ProfileError if the file is missing or damaged."""
-    path = folder / FILE
+    path = folder / REPRODUCTION_FILE
     try:
         return Reproduction.model_validate_json(read_file(path))
     except (OSError, ValidationError) as error:

@@ -35,7 +35,7 @@ def load_paper(name: str) -> Paper:
     return paper
 
 
-def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
+def choose_claims(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
     """Returns the named papers (S0) and single claims (S0.4), or all. Raises UsageError for unknown names."""
     papers = [load_paper(name) for name in paper_files()]
     known = [*(p.name for p in papers), *(c.id for p in papers for c in p.claim)]

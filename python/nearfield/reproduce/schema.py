@@ -240,8 +240,8 @@ class Paper(Table):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Paper:
-        from nearfield.reproduce.checks import problems  # it needs the tables above
+        from nearfield.reproduce.checks import find_claim_errors  # it needs the tables above
 
-        if problem := next(problems(self), None):
+        if problem := next(find_claim_errors(self), None):
             raise ValueError(problem)
         return self

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from nearfield.reproduce.outcome import Judged, JudgedPaper, Score
+from nearfield.reproduce.outcome import JudgedStatement, JudgedPaper, Score
 
-HALF = 0.5
+HALF_SCORE = 0.5
 
 
-def score_of(statements: Iterable[Judged]) -> float | None:
+def score_claim(statements: Iterable[JudgedStatement]) -> float | None:
     """Returns the score of a claim with these statements, from 0 to 1; None if none of them is judged and counted. A
     passage is a quoted text: statements with the same `paper` share it."""
     passages: dict[str, list[bool]] = defaultdict(list)
@@ -36,12 +36,12 @@ def score_papers(papers: Iterable[JudgedPaper]) -> Score:
         judged=len(judged),
         claims=len(claims),
         whole=sum(score == 1 for score in scores),
-        half=sum(HALF <= score < 1 for score in scores),
-        less=sum(score < HALF for score in scores),
+        half=sum(HALF_SCORE <= score < 1 for score in scores),
+        less=sum(score < HALF_SCORE for score in scores),
     )
 
 
-def score_words(score: Score) -> str:
+def score_text(score: Score) -> str:
     """Returns the three published numbers in words."""
     if score.simulated is None:
         return "no claim is judged"

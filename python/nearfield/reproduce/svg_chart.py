@@ -7,17 +7,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nearfield.reproduce.adverbs import SAME
-from nearfield.reproduce.judges import NEAR
-from nearfield.reproduce.outcome import Judged, Shown
-from nearfield.reproduce.writers import WRITERS, writer_x
+from nearfield.reproduce.adverbs import SAME_TOLERANCE
+from nearfield.reproduce.judges import NUMBER_TOLERANCE
+from nearfield.reproduce.outcome import JudgedStatement, ShownEvidence
+from nearfield.reproduce.writers import WRITERS, parameter_writer
 from nearfield.ui.html import tag, text
 
 WIDTH, HEIGHT = 300, 112
 LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # margins for texts around the curves
-LOOKS = ("ours", "than")  # classes of style.css
-WIDE_X, WIDE_Y = 4.0, 20.0  # ratios of values from which an axis is logarithmic
-BASES = {"gain": 0.0, "factor": 1.0}  # values that mean no difference; equal values lie within SAME around them
+LINE_CLASSES = ("ours", "than")  # classes of style.css
+LOG_RATIO_X, LOG_RATIO_Y = 4.0, 20.0  # ratios of values from which an axis is logarithmic
+NEUTRAL_VALUES = {"gain": 0.0, "factor": 1.0}  # values that mean no difference; equal values lie within SAME around them
 
 
 @dataclass(frozen=True)
@@ -36,38 +36,38 @@ class Axis:
         return round(self.begin + share * (self.end - self.begin), 1)
 
 
-def axis(values: Sequence[float], begin: float, end: float, wide: float, also: Sequence[float] = ()) -> Axis:
+def make_axis(values: Sequence[float], begin: float, end: float, wide: float, also: Sequence[float] = ()) -> Axis:
     """Returns an axis for the values, and for those of `also`, except values up to 0 on a logarithmic axis."""
     is_log = min(values) > 0 and max(values) / min(values) >= wide
     known = [*values, *(v for v in also if v > 0 or not is_log)]
     return Axis(min(known), max(known), begin, end, is_log)
 
 
-def draw_chart(judged: Judged) -> str:
+def draw_chart(judged: JudgedStatement) -> str:
     """Returns the picture with a caption; '' if there is no curve."""
     if judged.shown is None or not judged.shown.lines[0].points:
         return ""
-    parts = _Parts(judged, judged.shown)
+    parts = _ChartParts(judged, judged.shown)
     drawing = tag("svg", parts.all(), viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=parts.described())
-    return tag("figure", drawing + tag("figcaption", _legend(judged)), class_="sketch")
+    return tag("figure", drawing + tag("figcaption", _legend_html(judged)), class_="sketch")
 
 
-def _legend(judged: Judged) -> str:
+def _legend_html(judged: JudgedStatement) -> str:
     """Returns the legend of the lines."""
     assert judged.shown
-    keys = [tag("span", text(line.name), class_=look) for look, line in zip(LOOKS, judged.shown.lines, strict=False)]
+    keys = [tag("span", text(line.name), class_=look) for look, line in zip(LINE_CLASSES, judged.shown.lines, strict=False)]
     if judged.number:
         keys.append(tag("span", "the paper", class_="paper"))
     return " ".join(keys)
 
 
-class _Parts:
+class _ChartParts:
     """The parts of one picture."""
 
-    def __init__(self, judged: Judged, shown: Shown) -> None:
+    def __init__(self, judged: JudgedStatement, shown: ShownEvidence) -> None:
         self.judged, self.shown = judged, shown
         self.write: Callable[[float], str] = WRITERS[shown.kind]
-        self.write_x = writer_x(shown.by)
+        self.write_x = parameter_writer(shown.by)
         xs = [x for line in shown.lines for x, _ in line.points]
         ys = [y for line in shown.lines for _, y in line.points]
         self.low, self.high = min(ys), max(ys)
@@ -75,12 +75,12 @@ class _Parts:
         first = [x for x, _ in shown.lines[0].points]
         self.places = dict.fromkeys(first) if first != sorted(first) else None
         columns = [float(i) for i in range(len(first))]
-        self.x = axis(columns if self.places else xs, LEFT + 4, WIDTH - RIGHT - 4, WIDE_X)
-        base = BASES.get(shown.kind)
-        also = [*(judged.number or ()), *(() if base is None else (base - SAME, base + SAME))]
+        self.x = make_axis(columns if self.places else xs, LEFT + 4, WIDTH - RIGHT - 4, LOG_RATIO_X)
+        base = NEUTRAL_VALUES.get(shown.kind)
+        also = [*(judged.number or ()), *(() if base is None else (base - SAME_TOLERANCE, base + SAME_TOLERANCE))]
         # Gains are compared in points, so their axis is linear.
-        wide = math.inf if shown.kind == "gain" else WIDE_Y
-        self.y = axis(ys, HEIGHT - BOTTOM - 4, TOP + 4, wide, also)
+        wide = math.inf if shown.kind == "gain" else LOG_RATIO_Y
+        self.y = make_axis(ys, HEIGHT - BOTTOM - 4, TOP + 4, wide, also)
 
     def all(self) -> str:
         return self._base() + self._paper() + "".join(map(self._line, range(len(self.shown.lines)))) + self._labels()
@@ -94,7 +94,7 @@ class _Parts:
 
     def _base(self) -> str:
         """Returns a rule at the value that means no difference."""
-        base = BASES.get(self.shown.kind)
+        base = NEUTRAL_VALUES.get(self.shown.kind)
         if base is None or (self.y.is_log and base <= 0):
             return ""
         return self._rule(base, "base")
@@ -106,7 +106,7 @@ class _Parts:
         low, high = self.judged.number
         begin, end = self._span()
         top, bottom = (
-            min(max(self.y(v), TOP), HEIGHT - BOTTOM) for v in (high + NEAR * abs(high), low - NEAR * abs(low))
+            min(max(self.y(v), TOP), HEIGHT - BOTTOM) for v in (high + NUMBER_TOLERANCE * abs(high), low - NUMBER_TOLERANCE * abs(low))
         )
         band = tag(
             "rect", x=begin, y=top, width=round(end - begin, 1), height=round(max(bottom - top, 1), 1), class_="near"
@@ -132,7 +132,7 @@ class _Parts:
                 cy=self.y(y), r=2.6)
             for x, y in known
         )  # fmt: skip
-        return tag("g", tag("polyline", points=path) + dots, class_=LOOKS[index])
+        return tag("g", tag("polyline", points=path) + dots, class_=LINE_CLASSES[index])
 
     def _labels(self) -> str:
         xs = list(self.places) if self.places else sorted({x for line in self.shown.lines for x, _ in line.points})

@@ -12,11 +12,11 @@ from typing import Any
 
 from nearfield.base.estimates import Estimate
 from nearfield.profile.schema import Switch
-from nearfield.validate.cases import Key, Pair, iterate_curves
+from nearfield.validate.cases import RecordKey, TimePair, iterate_curves
 
-DIFFERENT = 1.10  # ratio of two measured times, from which their order is a question
+MIN_DIFFERENT_RATIO = 1.10  # ratio of two measured times, from which their order is a question
 STEP_KINDS = ("single-copy", "eager-limit")
-NEAR = 1.25  # sizes on both sides of a step
+MAX_STEP_SIZE_RATIO = 1.25  # sizes on both sides of a step
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Order:
+class StateOrder:
     """How many pairs of buffer states that differ have their measured order in the simulation, too."""
 
     right: int
@@ -64,22 +64,22 @@ class StepScore:
     @property
     def right_sign(self) -> bool:
         """Returns whether both go up, both go down, or neither goes anywhere (within 10 %)."""
-        return _sign(self.measured) == _sign(self.simulated)
+        return _direction(self.measured) == _direction(self.simulated)
 
     @property
     def error(self) -> float:
         return math.exp(abs(math.log(self.simulated / self.measured)))
 
 
-def scores(pairs: Iterable[Pair], repeats: Mapping[Key, float] | None = None) -> list[Score]:
+def scores_by_metric(pairs: Iterable[TimePair], repeats: Mapping[RecordKey, float] | None = None) -> list[Score]:
     """Returns a score for each scenario and metric. `repeats` are times of a second measurement."""
-    groups: dict[tuple[str, str], list[Pair]] = {}
+    groups: dict[tuple[str, str], list[TimePair]] = {}
     for pair in pairs:
         groups.setdefault((pair.row["scenario"], pair.row["metric"]), []).append(pair)
-    return [score_of(*names, group, repeats) for names, group in groups.items()]
+    return [score_pairs(*names, group, repeats) for names, group in groups.items()]
 
 
-def score_of(scenario: str, metric: str, group: list[Pair], repeats: Mapping[Key, float] | None = None) -> Score:
+def score_pairs(scenario: str, metric: str, group: list[TimePair], repeats: Mapping[RecordKey, float] | None = None) -> Score:
     """Returns the score of some pairs, of which there is at least one."""
     logs = [math.log(pair.ratio) for pair in group]
     stable = [math.log(pair.ratio) for pair in group if pair.stable]
@@ -90,31 +90,31 @@ def score_of(scenario: str, metric: str, group: list[Pair], repeats: Mapping[Key
         len(group),
         math.exp(fmean(logs)),
         math.exp(pstdev(logs)),
-        factor_of(logs),
-        factor_of(again) if again else None,
+        mean_factor(logs),
+        mean_factor(again) if again else None,
         len(stable),
-        factor_of(stable) if stable else None,
+        mean_factor(stable) if stable else None,
     )
 
 
-def factor_of(logs: Iterable[float]) -> float:
+def mean_factor(logs: Iterable[float]) -> float:
     """Returns the mean absolute logarithm as a factor."""
     return math.exp(fmean(abs(one) for one in logs))
 
 
-def interval_factor(group: Iterable[Pair]) -> float:
+def interval_factor(group: Iterable[TimePair]) -> float:
     """Returns the mean half width of the measured intervals as a factor. They cover several launches."""
-    return math.exp(fmean(math.log(_width(pair.measured)) for pair in group))
+    return math.exp(fmean(math.log(_half_width_factor(pair.measured)) for pair in group))
 
 
-def _width(one: Estimate) -> float:
+def _half_width_factor(one: Estimate) -> float:
     return math.sqrt(one.high / one.low) if one.low > 0 else one.high / one.value
 
 
-def order_of_states(pairs: list[Pair]) -> Order:
+def order_of_states(pairs: list[TimePair]) -> StateOrder:
     """Returns how often the simulation has the order of two buffer states of one message right, of the states whose
     measured half round trips differ by DIFFERENT."""
-    by_size: dict[int, list[Pair]] = {}
+    by_size: dict[int, list[TimePair]] = {}
     for pair in pairs:
         if pair.row["scenario"] == "pingpong" and pair.row["metric"] == "half_round_trip":
             by_size.setdefault(pair.row["size_bytes"], []).append(pair)
@@ -122,13 +122,13 @@ def order_of_states(pairs: list[Pair]) -> Order:
     for group in by_size.values():
         for a, b in combinations(group, 2):
             slow, fast = (a, b) if a.measured.value > b.measured.value else (b, a)
-            if slow.measured.value >= DIFFERENT * fast.measured.value:
+            if slow.measured.value >= MIN_DIFFERENT_RATIO * fast.measured.value:
                 decided += 1
                 right += slow.simulated > fast.simulated
-    return Order(right, decided)
+    return StateOrder(right, decided)
 
 
-def steps(pairs: list[Pair], switches: Iterable[Switch], described_bytes: int | None) -> list[StepScore]:
+def score_steps(pairs: list[TimePair], switches: Iterable[Switch], described_bytes: int | None) -> list[StepScore]:
     """Returns the steps of half round trips at the limits that the profile found."""
     found = {}
     for switch in switches:
@@ -137,7 +137,7 @@ def steps(pairs: list[Pair], switches: Iterable[Switch], described_bytes: int | 
         for key, curve in iterate_curves(pairs, "pingpong", "half_round_trip"):
             before = max((size for size in curve if size <= switch.bytes), default=None)
             after = min((size for size in curve if size > switch.bytes), default=None)
-            if before is None or after is None or after > NEAR * before:
+            if before is None or after is None or after > MAX_STEP_SIZE_RATIO * before:
                 continue
             name = ", ".join(str(value) for _, value in key[1])
             measured = curve[after].measured.value / curve[before].measured.value
@@ -147,5 +147,5 @@ def steps(pairs: list[Pair], switches: Iterable[Switch], described_bytes: int | 
     return list(found.values())
 
 
-def _sign(factor: float) -> int:
-    return 0 if 1 / DIFFERENT < factor < DIFFERENT else 1 if factor > 1 else -1
+def _direction(factor: float) -> int:
+    return 0 if 1 / MIN_DIFFERENT_RATIO < factor < MIN_DIFFERENT_RATIO else 1 if factor > 1 else -1

@@ -13,13 +13,13 @@ from nearfield.base.frames import pl
 from nearfield.base.progress import Report, ignore
 from nearfield.machine import DescribedMachine
 from nearfield.profile import Profile, load
-from nearfield.profile.records import CORE, from_rows
+from nearfield.profile.records import CORE_COLUMNS, from_rows
 from nearfield.validate import cases, trust
-from nearfield.validate.scores import Order, Score, StepScore, order_of_states, score_of, scores, steps
+from nearfield.validate.scores import StateOrder, Score, StepScore, order_of_states, score_pairs, scores_by_metric, score_steps
 
 MAX_BYTES = 4 << 20  # longer messages take long to simulate, and are those of memory alone
 MAX_PARAMETER = 1 << 31
-FIRST_METRIC = {"pingpong": "half_round_trip", "stride": "half_round_trip", "pollution": "traverse"}
+DEFAULT_METRICS = {"pingpong": "half_round_trip", "stride": "half_round_trip", "pollution": "traverse"}
 
 
 @dataclass
@@ -28,10 +28,10 @@ class Validation:
 
     machine: DescribedMachine
     against: list[str]
-    simulated: cases.Simulated
+    simulated: cases.SimulatedCases
     doubts: list[str]
     scores: list[Score]
-    order: Order
+    order: StateOrder
     steps: list[StepScore]
     profile: Profile | None = None
     repeats: dict[Any, float] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Validation:
     def total(self) -> Score | None:
         """Returns the score of all pairs together; None without any."""
         pairs = self.simulated.pairs
-        return score_of("all", "", pairs, self.repeats) if pairs else None
+        return score_pairs("all", "", pairs, self.repeats) if pairs else None
 
     def beyond(self, bar: float) -> list[Score]:
         """Returns the scores whose error is larger than this factor."""
@@ -71,37 +71,37 @@ def validate(
     """Simulates the cases of the first of `against`, up to a size, and compares. A second one says how well times
     repeat. Raises ProfileError if one of them cannot be read."""
     if against[0].suffix == ".csv":
-        return _of_table(machine, against[0], report, max_bytes)
+        return _validate_table(machine, against[0], report, max_bytes)
     profiles = [load(path) for path in against]
     first = profiles[0]
-    doubts = list(trust.doubts(first, machine))
+    doubts = list(trust.find_doubts(first, machine))
     repeats: dict[Any, float] = {}
     for other in profiles[1:2]:
-        doubts += [f"{other.path}: {why}" for why in trust.doubts(other, machine)]
-        repeats = {cases.key_of(row): row["value"] for row in _rows(other.records)}
-    found = cases.simulate(machine, _up_to(first.records, max_bytes), first.run, report)
+        doubts += [f"{other.path}: {why}" for why in trust.find_doubts(other, machine)]
+        repeats = {cases.record_key(row): row["value"] for row in _times_above_zero(other.records)}
+    found = cases.simulate_records(machine, _without_longer_messages(first.records, max_bytes), first.run, report)
     described = machine.messaging.node_eager_bytes if machine.messaging else None
     return Validation(
         machine,
         [str(path) for path in against],
         found,
         doubts,
-        scores(found.pairs, repeats),
+        scores_by_metric(found.pairs, repeats),
         order_of_states(found.pairs),
-        steps(found.pairs, first.run.switch, described.value if described else None),
+        score_steps(found.pairs, first.run.switch, described.value if described else None),
         first,
         repeats,
     )
 
 
-def _of_table(machine: DescribedMachine, path: Path, report: Report, max_bytes: int) -> Validation:
-    records = _up_to(read_times(path), max_bytes)
-    found = cases.simulate(machine, records, None, report)
+def _validate_table(machine: DescribedMachine, path: Path, report: Report, max_bytes: int) -> Validation:
+    records = _without_longer_messages(read_times(path), max_bytes)
+    found = cases.simulate_records(machine, records, None, report)
     order = order_of_states(found.pairs)
-    return Validation(machine, [str(path)], found, [], scores(found.pairs), order, [])
+    return Validation(machine, [str(path)], found, [], scores_by_metric(found.pairs), order, [])
 
 
-def _up_to(records: pl.DataFrame, max_bytes: int) -> pl.DataFrame:
+def _without_longer_messages(records: pl.DataFrame, max_bytes: int) -> pl.DataFrame:
     """Returns the records without those of longer messages."""
     if "size_bytes" not in records.columns or not records["size_bytes"].dtype.is_numeric():
         return records
@@ -119,23 +119,23 @@ def read_times(path: Path) -> pl.DataFrame:
     missing = [name for name in ("scenario", "ns") if name not in table.columns]
     if missing or not table.height:
         raise ProfileError(f"{path} has no {' and no '.join(missing) or 'lines'}", remedy)
-    rows = [_row(row, path, remedy) for row in table.iter_rows(named=True)]
+    rows = [_time_row(row, path, remedy) for row in table.iter_rows(named=True)]
     return from_rows(rows)
 
 
-def _row(row: dict[str, Any], path: Path, remedy: str) -> dict[str, Any]:
+def _time_row(row: dict[str, Any], path: Path, remedy: str) -> dict[str, Any]:
     ns, scenario = row["ns"], row["scenario"]
     if not isinstance(ns, (int, float)) or not math.isfinite(ns) or ns <= 0:
         raise ProfileError(f"{path}: ns = {ns!r} is no time above 0", remedy)
     known = {"scenario", "ns", "metric", "side"}
-    parameters = {k: v for k, v in row.items() if k not in known and k not in CORE and v is not None}
+    parameters = {k: v for k, v in row.items() if k not in known and k not in CORE_COLUMNS and v is not None}
     for name, one in parameters.items():
         if isinstance(one, (int, float)) and not 1 <= one <= MAX_PARAMETER:
             raise ProfileError(f"{path}: {name} = {one:g} is not from 1 to {MAX_PARAMETER}", remedy)
-    metric = row.get("metric") or FIRST_METRIC.get(str(scenario), "time")
+    metric = row.get("metric") or DEFAULT_METRICS.get(str(scenario), "time")
     of = {"scenario": scenario, "metric": metric, "side": row.get("side"), "unit": "ns", "value": float(ns)}
     return of | {"n": 1, "stable": True, "source": "live"} | parameters
 
 
-def _rows(records: pl.DataFrame) -> Iterable[dict[str, Any]]:
+def _times_above_zero(records: pl.DataFrame) -> Iterable[dict[str, Any]]:
     return records.filter((pl.col("unit") == "ns") & (pl.col("value") > 0)).iter_rows(named=True)

@@ -28,9 +28,9 @@ from nearfield.measure.live.lines import (
     SwitchLine,
     read_lines,
 )
-from nearfield.measure.live.switches import Seen
+from nearfield.measure.live.switches import DetectedSwitch
 from nearfield.measure.request import Tier
-from nearfield.measure.row import Row, frame, missing, value
+from nearfield.measure.row import Row, identity_columns, missing_value_columns, value_columns
 from nearfield.profile.schema import Place, Skipped
 
 # Metrics in these units describe a repetition and do not time the MPI.
@@ -66,10 +66,10 @@ class Series:
         """Returns the undisturbed samples at the place, lowest to highest latency, and an empty reason. If these are
         too few, returns all undisturbed ones, or if these are too few all samples, with the reason."""
         undisturbed = [[visit.samples for visit in visits] for visits in self.launches]
-        chosen = [[visit.samples for visit in visits if _is_at(visit, place)] for visits in self.launches]
-        if _count(chosen) >= MIN_SAMPLES or _count(chosen) == _count(undisturbed) and not any(self.disturbed):
+        chosen = [[visit.samples for visit in visits if _is_at_place(visit, place)] for visits in self.launches]
+        if _count_samples(chosen) >= MIN_SAMPLES or _count_samples(chosen) == _count_samples(undisturbed) and not any(self.disturbed):
             return chosen, ""
-        if _count(undisturbed) >= MIN_SAMPLES or not any(self.disturbed):
+        if _count_samples(undisturbed) >= MIN_SAMPLES or not any(self.disturbed):
             return undisturbed, "the cores were at another place than during most of the measurements"
         pooled = [[*visits, others] for visits, others in zip(undisturbed, self.disturbed, strict=True)]
         return pooled, "something else used the cores during nearly all repetitions"
@@ -81,18 +81,18 @@ class Series:
         return not self.undisturbed() and not any(self.disturbed)
 
 
-def _is_at(visit: Visit, place: tuple[float, float] | None) -> bool:
+def _is_at_place(visit: Visit, place: tuple[float, float] | None) -> bool:
     latency_ns = visit.c2c_latency_ns
     if place is None or latency_ns == 0:
         return True
     return latency_ns is not None and place[0] <= latency_ns <= place[1]
 
 
-def _count(launches: Launches) -> int:
+def _count_samples(launches: Launches) -> int:
     return sum(len(samples) for visits in launches for samples in visits)
 
 
-class Key(NamedTuple):
+class SeriesKey(NamedTuple):
     """Identifies a series: one metric of one case of one group of ranks."""
 
     scenario: str
@@ -108,14 +108,14 @@ class Key(NamedTuple):
 
 
 @dataclass
-class Collection:
+class CollectedOutput:
     """Everything that the launches of a session reported."""
 
-    series: dict[Key, Series] = field(default_factory=dict)
-    verdicts: dict[Key, list[StateLine]] = field(default_factory=lambda: defaultdict(list))
-    missing: dict[Key, tuple[str, str]] = field(default_factory=dict)  # series -> (unit, reason)
+    series: dict[SeriesKey, Series] = field(default_factory=dict)
+    verdicts: dict[SeriesKey, list[StateLine]] = field(default_factory=lambda: defaultdict(list))
+    missing: dict[SeriesKey, tuple[str, str]] = field(default_factory=dict)  # series -> (unit, reason)
     headers: list[LaunchLine] = field(default_factory=list)
-    switches: list[Seen] = field(default_factory=list)
+    switches: list[DetectedSwitch] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
     def usual_place(self, pair: str | None) -> tuple[float, float] | None:
@@ -130,12 +130,12 @@ class Collection:
     @cached_property
     def _places(self) -> dict[str | None, list[tuple[float, float]]]:
         pairs = {one.pair: None for one in self.series.values() if one.pair}
-        return {pair: find_places(_known(self._latencies(pair))) for pair in pairs}
+        return {pair: find_places(_known_latencies(self._latencies(pair))) for pair in pairs}
 
     def _describe(self, pair: str | None, number: int) -> Place:
         low, high = self._places[pair][number]
         latencies = self._latencies(pair)
-        inside = [latency for latency in _known(latencies) if low <= latency <= high]
+        inside = [latency for latency in _known_latencies(latencies) if low <= latency <= high]
         distances = (key.distance for key, one in self.series.items() if one.pair == pair and key.distance)
         return Place(
             pair=pair,
@@ -152,23 +152,23 @@ class Collection:
         return [visit.c2c_latency_ns for visit in visits if visit.c2c_latency_ns != 0]
 
 
-def _known(latencies: list[float | None]) -> list[float]:
+def _known_latencies(latencies: list[float | None]) -> list[float]:
     return [latency for latency in latencies if latency is not None]
 
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
     """Returns the scenarios that earlier attempts at this launch have finished."""
-    return {name for path in job.attempts(folder) for name in _find_finished(read_lines(path, job.budgets))}
+    return {name for path in job.attempts(folder) for name in _find_finished_scenarios(read_lines(path, job.budgets))}
 
 
-def _find_finished(lines: Iterable[Line]) -> set[str]:
+def _find_finished_scenarios(lines: Iterable[Line]) -> set[str]:
     ended = (line for line in lines if isinstance(line, (ScenarioEndLine, SkippedLine)))
     return {line.scenario for line in ended if isinstance(line, SkippedLine) or not line.cut}
 
 
-def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Collection:
+def collect_launches(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> CollectedOutput:
     """Reads every line of every job. `kind_of` maps a scenario to its kind of ranks."""
-    found = Collection()
+    found = CollectedOutput()
     for job in jobs:
         whole = finished_scenarios(job, folder)
         for path in job.attempts(folder):
@@ -176,15 +176,15 @@ def collect(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> Colle
     return found
 
 
-def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str], found: Collection) -> None:
+def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str], found: CollectedOutput) -> None:
     lines = list(read_lines(path, job.budgets))
-    cut = whole - _find_finished(lines)
+    cut = whole - _find_finished_scenarios(lines)
     group = job.group
     for line in lines:
         if isinstance(line, LaunchLine):
             found.headers.append(line)
         elif isinstance(line, SwitchLine):
-            found.switches.append(Seen(group.pair, group.distance, line.kind, line.size_bytes))
+            found.switches.append(DetectedSwitch(group.pair, group.distance, line.kind, line.size_bytes))
         elif isinstance(line, SkippedLine):
             found.skipped.append(Skipped(scenario=line.scenario, reason=line.reason, distance=group.distance))
         elif isinstance(line, (SamplesLine, StateLine, MissingLine)) and line.scenario not in cut:
@@ -192,11 +192,11 @@ def _collect_file(job: Job, path: Path, whole: set[str], kind_of: dict[str, str]
 
 
 def _collect_case(
-    job: Job, line: SamplesLine | StateLine | MissingLine, kind_of: dict[str, str], found: Collection
+    job: Job, line: SamplesLine | StateLine | MissingLine, kind_of: dict[str, str], found: CollectedOutput
 ) -> None:
     everywhere = kind_of[line.scenario] == "all"
     distance, pair = (None, None) if everywhere else (job.group.distance, job.group.pair)
-    key = Key(line.scenario, line.metric, distance, pair, None, tuple(line.parameters.items()))
+    key = SeriesKey(line.scenario, line.metric, distance, pair, None, tuple(line.parameters.items()))
     if isinstance(line, StateLine):
         found.verdicts[key._replace(metric="", side=line.side)].append(line)
     elif isinstance(line, MissingLine):
@@ -206,11 +206,11 @@ def _collect_case(
         series = found.series.setdefault(
             key, Series(line.unit, oversubscribed=job.group.oversubscribed, pair=job.group.pair)
         )
-        series.launches.append(_visits(line))
+        series.launches.append(_group_by_visit(line))
         series.disturbed.append([sample for sample in line.disturbed if sample is not None])
 
 
-def _visits(line: SamplesLine) -> list[Visit]:
+def _group_by_visit(line: SamplesLine) -> list[Visit]:
     """Returns the samples grouped by the number of their visit, without missing ones (None)."""
     grouped: dict[float, Visit] = {}
     numbers = line.visits or [0] * len(line.samples)
@@ -221,11 +221,11 @@ def _visits(line: SamplesLine) -> list[Visit]:
     return list(grouped.values())
 
 
-def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[Row]:
+def to_rows(found: CollectedOutput, tier: Tier, resolution_ns: float) -> list[Row]:
     """Returns one record for each series and each missing value, in a stable order."""
-    series = _merge_skews(found.series)
+    series = _merge_start_skews(found.series)
     rows = [
-        _row(key, one, found.usual_place(one.pair), tier, resolution_ns) | {"verdict": _verdict(found, key)}
+        _series_row(key, one, found.usual_place(one.pair), tier, resolution_ns) | {"verdict": _worst_verdict(found, key)}
         for key, one in series.items()
         if not one.empty()
     ]
@@ -235,18 +235,18 @@ def to_rows(found: Collection, tier: Tier, resolution_ns: float) -> list[Row]:
     for key, (unit, reason) in found.missing.items():
         is_measured = (key.place, key.parameters) in cases if key.parameters else key.place in measured
         if not is_measured:
-            rows.append(_frame(key, unit) | missing(reason))
+            rows.append(_identity_columns(key, unit) | missing_value_columns(reason))
     return rows
 
 
-def _frame(key: Key, unit: str) -> Row:
-    return frame(
+def _identity_columns(key: SeriesKey, unit: str) -> Row:
+    return identity_columns(
         key.scenario, key.metric, unit, "live",
         distance=key.distance, pair=key.pair, side=key.side, parameters=dict(key.parameters),
     )  # fmt: skip
 
 
-def _row(key: Key, series: Series, place: tuple[float, float] | None, tier: Tier, resolution_ns: float) -> Row:
+def _series_row(key: SeriesKey, series: Series, place: tuple[float, float] | None, tier: Tier, resolution_ns: float) -> Row:
     exact = series.unit in EXACT_UNITS
     launches, reason = series.usable(place)
     estimate = _native.pooled_estimate(launches, 0.0 if exact else resolution_ns)
@@ -256,13 +256,13 @@ def _row(key: Key, series: Series, place: tuple[float, float] | None, tier: Tier
     elif not exact and reason:
         stable, note = False, reason
     elif not exact and not _native.is_stable(estimate, tier.stable):
-        stable, note = False, _why_unstable(estimate, launches)
+        stable, note = False, _instability_reason(estimate, launches)
     low = max(0.0, estimate.low)  # a time of a few clock ticks may be 0, but not negative
-    measured = value(estimate.value, low, estimate.high, estimate.n, stable=stable, note=note)
-    return _frame(key, series.unit) | measured
+    measured = value_columns(estimate.value, low, estimate.high, estimate.n, stable=stable, note=note)
+    return _identity_columns(key, series.unit) | measured
 
 
-def _why_unstable(estimate: _native.Estimate, launches: Launches) -> str:
+def _instability_reason(estimate: _native.Estimate, launches: Launches) -> str:
     if estimate.n < 6:
         return f"only {estimate.n} repetitions"
     note = f"the interval is ±{100 * estimate.relative_half_width:.0f} % of the median"
@@ -272,7 +272,7 @@ def _why_unstable(estimate: _native.Estimate, launches: Launches) -> str:
     return note
 
 
-def disturbed_share(found: Collection) -> float | None:
+def disturbed_share(found: CollectedOutput) -> float | None:
     """Returns the share of timed repetitions that were excluded because other work used a core; None if nothing was
     timed."""
     timed = [one for one in found.series.values() if one.unit == "ns"]
@@ -281,9 +281,9 @@ def disturbed_share(found: Collection) -> float | None:
     return disturbed / whole if whole else None
 
 
-def _merge_skews(series: dict[Key, Series]) -> dict[Key, Series]:
+def _merge_start_skews(series: dict[SeriesKey, Series]) -> dict[SeriesKey, Series]:
     """Returns the series with one start_skew per scenario and place, since it does not depend on the case."""
-    merged: dict[Key, Series] = {}
+    merged: dict[SeriesKey, Series] = {}
     for key, one in series.items():
         if key.metric != "start_skew":
             merged[key] = one
@@ -295,19 +295,19 @@ def _merge_skews(series: dict[Key, Series]) -> dict[Key, Series]:
     return merged
 
 
-def _verdict_rows(found: Collection) -> Iterable[Row]:
+def _verdict_rows(found: CollectedOutput) -> Iterable[Row]:
     """Yields records of the sampled cache lines: the number that was cached, and their latency."""
     for key, lines in found.verdicts.items():
-        verdict = _verdict(found, key)
+        verdict = _worst_verdict(found, key)
         cached, latencies_ns = [line.cached for line in lines], [line.latency_ns for line in lines]
         for metric, unit, all_values in (("lines_cached", "share", cached), ("line_latency", "ns", latencies_ns)):
             if values := [one for one in all_values if one is not None]:
                 middle = _native.quantile(values, 0.5)
-                measured = value(middle, min(values), max(values), len(values))
-                yield _frame(key._replace(metric=metric), unit) | measured | {"verdict": verdict}
+                measured = value_columns(middle, min(values), max(values), len(values))
+                yield _identity_columns(key._replace(metric=metric), unit) | measured | {"verdict": verdict}
 
 
-def _verdict(found: Collection, key: Key) -> str | None:
+def _worst_verdict(found: CollectedOutput, key: SeriesKey) -> str | None:
     """Returns the worst verdict of the side; for a record of the whole operation, of both sides."""
     verdicts = {
         line.verdict

@@ -22,9 +22,9 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
         cores=len(topology.cores),
         pus=len(topology.pus),
         line_bytes=topology.line_bytes,
-        cache=_caches(topology),
+        cache=_cache_tables(topology),
         memory=Memory(total_bytes=memory_bytes, numa_nodes=max(1, len(topology.numa_nodes))),
-        pages=_pages(),
+        pages=_page_settings(),
         clock=MachineClock(tsc_ghz=ticks_per_ns),
     )
 
@@ -41,7 +41,7 @@ def capture_host(topology: Topology) -> Host:
     )
 
 
-def _caches(topology: Topology) -> list[Cache]:
+def _cache_tables(topology: Topology) -> list[Cache]:
     tables: dict[tuple[int, CacheKind, int], Cache] = {}
     for cache in topology.caches:
         key = (cache.level, cache.kind, cache.size_bytes)
@@ -60,7 +60,7 @@ def _caches(topology: Topology) -> list[Cache]:
     return sorted(tables.values(), key=lambda c: (c.level, c.kind))
 
 
-def _pages() -> Pages:
+def _page_settings() -> Pages:
     thp = Path("/sys/kernel/mm/transparent_hugepage")
     huge = read_small_file(thp / "hpage_pmd_size")
     free = read_small_file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")

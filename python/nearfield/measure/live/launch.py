@@ -51,7 +51,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Ending:
+class LaunchResult:
     """The result of a launch."""
 
     state: LaunchState
@@ -109,7 +109,7 @@ def run_job(
     *,
     launcher: str | None,
     on_progress: OnProgress,
-) -> Ending:
+) -> LaunchResult:
     """Runs the launch to its end and returns the result. The output is in the folder.
 
     Raises MeasurementError if any other launch would fail in the same way: a failed sanity check, a wrong binding, an
@@ -132,10 +132,10 @@ def run_job(
             oversubscribe=job.group.oversubscribed,
             is_dead=watcher.is_dead,
         )
-    return _ending(job, output, finished, watcher.silence())
+    return _read_result(job, output, finished, watcher.silence())
 
 
-def _ending(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -> Ending:
+def _read_result(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -> LaunchResult:
     """Returns the result of a launch; `silence` is the time without progress."""
     missed, line = 0, None
     for line in read_lines(output):
@@ -146,19 +146,19 @@ def _ending(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -
         elif isinstance(line, EndLine):
             reason = f"the time was over: {counted(missed, 'case')} not reached" if missed else None
             state: LaunchState = "stopped" if missed or line.type == "stopped" else "complete"
-            return Ending(state, reason, finished.seconds, line.measuring_s, missed)
+            return LaunchResult(state, reason, finished.seconds, line.measuring_s, missed)
     if job.group.hosts and not line and not finished.timed_out and not _rank_error(finished):
-        _raise_unreached([host for host, _ in job.group.hosts], finished)
+        _raise_unreachable_hosts([host for host, _ in job.group.hosts], finished)
     # A launcher may hang after a rank has ended with an error.
-    reason = silence if finished.timed_out and not _rank_error(finished) else _why_failed(finished)
-    return Ending("failed", reason, finished.seconds)
+    reason = silence if finished.timed_out and not _rank_error(finished) else _failure_reason(finished)
+    return LaunchResult("failed", reason, finished.seconds)
 
 
-def _why_failed(finished: mpi.Finished) -> str:
+def _failure_reason(finished: mpi.Finished) -> str:
     said = _rank_error(finished)
     if said and said[1] in _REMEDIES:
         _raise_error(said[1], said[2])
-    return f"exit code {finished.exit_code}: {_last_words(finished) or finished.silence}"
+    return f"exit code {finished.exit_code}: {_error_line(finished) or finished.silence}"
 
 
 def _rank_error(finished: mpi.Finished) -> re.Match[str] | None:
@@ -180,7 +180,7 @@ def _raise_error(kind: str, message: str) -> NoReturn:
 
 
 # Pattern of the message that ssh or a launcher prints for an unreachable host -> the remedy.
-_UNREACHED = {
+_HOST_REMEDIES = {
     r"resolve|not known|name resolution|[Uu]nknown host": "correct the name in the hostfile; this must find it: "
     "getent hosts {host}",
     r"[Pp]ermission denied|verification failed|[Pp]assword": "let ssh in without a question; try: ssh {host} true",
@@ -189,13 +189,13 @@ _UNREACHED = {
 }
 
 
-def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
+def _raise_unreachable_hosts(hosts: list[str], finished: mpi.Finished) -> NoReturn:
     """Raises the error of a launch in which no rank started: the launcher's own message and a remedy."""
     lines = finished.words
     remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
     said = lines[0] if lines else finished.silence
     remedy = "see whether this works: ssh {host} true"
-    for pattern, other in _UNREACHED.items():
+    for pattern, other in _HOST_REMEDIES.items():
         if found := next((line for line in lines if re.search(pattern, line)), None):
             said, remedy = found, other
             remote = next((host for host in hosts if re.search(rf"\b{re.escape(host)}\b", found)), remote)
@@ -205,7 +205,7 @@ def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
     )
 
 
-def _last_words(finished: mpi.Finished) -> str:
+def _error_line(finished: mpi.Finished) -> str:
     """Returns the engine's own error, or a line that says how a rank ended, or the last line; '' without lines."""
     lines = finished.words
     for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):

@@ -15,8 +15,8 @@ from nearfield.base.errors import UsageError
 from nearfield.base.files import read_file
 from nearfield.base.topology import Topology
 
-NETWORK = "network-1"
-BACKGROUND = "pair-and-background"  # a pair is timed while the other ranks load the machine
+NETWORK_DISTANCE = "network-1"
+BACKGROUND_KIND = "pair-and-background"  # a pair is timed while the other ranks load the machine
 
 
 @dataclass(frozen=True)
@@ -74,22 +74,22 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
         words = line.split("#")[0].split()
         if words:
             where = f"{path}:{number}"
-            if words[0] in LOOPBACK:  # ranks are matched by the names that hosts have for themselves
+            if words[0] in LOOPBACK_NAMES:  # ranks are matched by the names that hosts have for themselves
                 words[0] = socket.gethostname()
             if words[0] in nodes:
                 raise UsageError(f"{where}: {words[0]} is there twice", "one line for each host")
-            nodes[words[0]] = _node(words, default_cpus, where)
+            nodes[words[0]] = _parse_node(words, default_cpus, where)
     if not nodes:
         raise UsageError(f"the hostfile {path} names no host", _HOSTFILE)
     return list(nodes.values())
 
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _NUMBER = "[0-9]{1,9}"
 _HOSTFILE = "one host a line: HOST [slots=N] [cpus=0,2]"
 
 
-def _node(words: list[str], default_cpus: tuple[int, ...], where: str) -> Node:
+def _parse_node(words: list[str], default_cpus: tuple[int, ...], where: str) -> Node:
     given: dict[str, list[int]] = {}
     for word in words[1:]:
         key, _, value = word.partition("=")
@@ -118,11 +118,11 @@ def plan_groups(
     missing: dict[str, str] = {}
     groups: list[Group] = []
     if "pair" in kinds:
-        groups += _pairs(topology, local[0], all_pairs) + _pairs_across(local, all_pairs)
+        groups += _pair_groups(topology, local[0], all_pairs) + _pair_groups_between_nodes(local, all_pairs)
         if not groups:
             missing["pair"] = "needs 2 free cores; there is 1"
     places = [Place(cpu, node.host) for node in local for cpu in node.cpus]
-    for kind, least in (("all", 2), (BACKGROUND, 4)):
+    for kind, least in (("all", 2), (BACKGROUND_KIND, 4)):
         if kind in kinds:
             if (ranks or len(places)) >= least:
                 groups.append(_group_of(kind, topology, places, ranks or len(places)))
@@ -134,7 +134,7 @@ def plan_groups(
     return _merge_groups(groups), missing
 
 
-def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
+def _pair_groups(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
     """Returns a group for each pair of usable cores in a node, or for the first pair of each distance."""
     usable = {pu for core in topology.cores if set(core) & set(node.cpus) for pu in core}
     groups = []
@@ -145,10 +145,10 @@ def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
     return groups
 
 
-def _pairs_across(nodes: list[Node], all_pairs: bool) -> list[Group]:
+def _pair_groups_between_nodes(nodes: list[Node], all_pairs: bool) -> list[Group]:
     pairs = list(combinations(nodes, 2))
     return [
-        Group(("pair",), (Place(a.cpus[0], a.host), Place(b.cpus[0], b.host)), NETWORK)
+        Group(("pair",), (Place(a.cpus[0], a.host), Place(b.cpus[0], b.host)), NETWORK_DISTANCE)
         for a, b in (pairs if all_pairs else pairs[:1])
     ]
 
@@ -159,14 +159,14 @@ def _group_of(kind: str, topology: Topology, places: list[Place], ranks: int) ->
     dealt = [places[i % len(places)] for i in range(ranks)]
     hosts = [place.host for place in places]
     chosen = sorted(dealt, key=lambda place: hosts.index(place.host))
-    distance = _distance(topology, *chosen[:2]) if kind == BACKGROUND else None
+    distance = _distance_between(topology, *chosen[:2]) if kind == BACKGROUND_KIND else None
     return Group((kind,), tuple(chosen), distance, ranks > len(places))
 
 
-def _distance(topology: Topology, a: Place, b: Place) -> str | None:
+def _distance_between(topology: Topology, a: Place, b: Place) -> str | None:
     """Returns the distance of two ranks; None if they share a PU."""
     if a.host != b.host:
-        return NETWORK
+        return NETWORK_DISTANCE
     return topology.distance(a.cpu, b.cpu) if a != b else None
 
 
@@ -175,7 +175,7 @@ def _merge_groups(groups: list[Group]) -> list[Group]:
     Groups with background ranks stay separate, because the engine splits the ranks of their whole launch."""
     merged: dict[tuple[tuple[Place, ...], bool], Group] = {}
     for group in groups:
-        key = (group.places, BACKGROUND in group.kinds)
+        key = (group.places, BACKGROUND_KIND in group.kinds)
         same = merged.get(key)
         merged[key] = replace(same, kinds=same.kinds + group.kinds) if same else group
     return list(merged.values())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nearfield.measure.live.launch import Ending
+from nearfield.measure.live.launch import LaunchResult
 
-SHORTEST_S = 0.2  # minimum measuring time of a launch
+MIN_MEASURING_S = 0.2  # minimum measuring time of a launch
 
 
 class TimeLimit:
@@ -21,9 +21,9 @@ class TimeLimit:
         if self._left_s is None:
             return None
         seconds = (self._left_s - self._launching_s) / launches
-        return seconds if seconds >= SHORTEST_S or not self._launching_s else 0.0
+        return seconds if seconds >= MIN_MEASURING_S or not self._launching_s else 0.0
 
-    def spend(self, ending: Ending) -> None:
+    def spend(self, ending: LaunchResult) -> None:
         """Subtracts the time that a launch took."""
         if self._left_s is None:
             return

@@ -19,20 +19,20 @@ from pydantic import (
 )
 
 from nearfield.measure.live.switches import Kind
-from nearfield.profile.records import CORE, VERDICT, Side, Unit, Verdict
+from nearfield.profile.records import CORE_COLUMNS, VERDICT, Side, Unit, Verdict
 from nearfield.profile.schema import Calibration, Scenario
 
 
-def _no_column_of_all(name: str) -> str:
-    if name in CORE or name == VERDICT:
+def _reject_common_column(name: str) -> str:
+    if name in CORE_COLUMNS or name == VERDICT:
         raise ValueError(f"'{name}' is a column of every record, not a parameter")
     return name
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 ScenarioName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
-Parameters = dict[Annotated[Name, AfterValidator(_no_column_of_all)], Whole | str]
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+Parameters = dict[Annotated[Name, AfterValidator(_reject_common_column)], Int64 | str]
 Samples = list[float | None]
 
 
@@ -58,7 +58,7 @@ class LaunchLine(Calibration):
     clock_resolution_ns: Annotated[float, Field(ge=0)]
     clock_overhead_ns: Annotated[float, Field(ge=0)]
     ticks_per_ns: Annotated[float, Field(gt=0)]
-    variables: dict[str, Whole]
+    variables: dict[str, Int64]
 
 
 class PhaseLine(_Line):
@@ -73,41 +73,41 @@ class SwitchLine(_Line):
 
     type: Literal["switch"]
     kind: Kind
-    size_bytes: Annotated[Whole, Field(ge=0)]
+    size_bytes: Annotated[Int64, Field(ge=0)]
 
 
-class _OfScenario(_Line):
+class _ScenarioLine(_Line):
     scenario: ScenarioName
 
 
-class SkippedLine(_OfScenario):
+class SkippedLine(_ScenarioLine):
     """A scenario that cannot run here."""
 
     type: Literal["skipped"]
     reason: str
 
 
-class ProgressLine(_OfScenario):
+class ProgressLine(_ScenarioLine):
     """The elapsed share of a scenario's time."""
 
     type: Literal["progress"]
     share: float
 
 
-class ScenarioEndLine(_OfScenario):
+class ScenarioEndLine(_ScenarioLine):
     """The end of a scenario. `missed` cases were skipped because of the time limit."""
 
     type: Literal["scenario_end"]
     cut: bool
-    missed: Annotated[Whole, Field(ge=0)] = 0
+    missed: Annotated[Int64, Field(ge=0)] = 0
 
 
-class _OfCase(_OfScenario):
+class _CaseLine(_ScenarioLine):
     metric: Name
     parameters: Parameters
 
 
-class SamplesLine(_OfCase):
+class SamplesLine(_CaseLine):
     """The samples of a case. `visits` has the visit number of each sample, and `c2c_latencies` the core-to-core latency
     in ns beside it; None if the cores moved meanwhile."""
 
@@ -127,7 +127,7 @@ class SamplesLine(_OfCase):
         return self
 
 
-class StateLine(_OfCase):
+class StateLine(_CaseLine):
     """The state of a buffer's cache lines, found by timing some of them."""
 
     type: Literal["state"]
@@ -137,7 +137,7 @@ class StateLine(_OfCase):
     latency_ns: float | None
 
 
-class MissingLine(_OfCase):
+class MissingLine(_CaseLine):
     """A metric that this machine cannot provide."""
 
     type: Literal["missing"]
@@ -183,7 +183,7 @@ def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator
         for line in map(parse_line, file):
             if line is None:
                 return
-            if scenarios is not None and isinstance(line, _OfScenario) and line.scenario not in scenarios:
+            if scenarios is not None and isinstance(line, _ScenarioLine) and line.scenario not in scenarios:
                 return
             yield line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from nearfield.base.progress import Progress, Report
-from nearfield.measure.live.launch import Ending, Job
+from nearfield.measure.live.launch import LaunchResult, Job
 
 
 class ProbeProgress:
@@ -28,23 +28,23 @@ class ProbeProgress:
         before_s = sum(job.budgets[name] for name in names[: names.index(scenario)])
         self._show(job, scenario, before_s + share * job.budgets[scenario])
 
-    def end(self, job: Job, ending: Ending) -> None:
+    def end(self, job: Job, ending: LaunchResult) -> None:
         """Reports the end of a launch, and why it failed."""
         self._done_s += _planned_s(job)
         self._show(job, "ending", 0.0)
         if ending.state == "failed":
-            self._report(f"launch failed ({_name(job)}): {ending.reason or ''}")
+            self._report(f"launch failed ({_launch_name(job)}): {ending.reason or ''}")
 
     def _show(self, job: Job, text: str, measured_s: float) -> None:
         elapsed_s = time.monotonic() - self._first if self._first else 0.0
         max_left_s = None if self._limit_s is None else max(0.0, self._limit_s - elapsed_s)
         share = (self._done_s + measured_s) / self._total_s
-        self._report(Progress(text, share, max_left_s=max_left_s, phase=_name(job)))
+        self._report(Progress(text, share, max_left_s=max_left_s, phase=_launch_name(job)))
 
 
 def _planned_s(job: Job) -> float:
     return sum(job.budgets.values())
 
 
-def _name(job: Job) -> str:
+def _launch_name(job: Job) -> str:
     return f"{job.group.distance or 'all cores'} ({job.group.pair}) launch {job.number + 1}"

@@ -21,16 +21,16 @@ from nearfield.base.topology import Topology
 from nearfield.base.words import group_by_reason, suggest
 from nearfield.measure.checkpoint import CheckpointFolder, Outcome
 from nearfield.measure.interrupt import InterruptGuard
-from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
+from nearfield.measure.live.collect import collect_launches, finished_scenarios, to_rows
 from nearfield.measure.live.describe import RunContext, run_metadata
 from nearfield.measure.live.facts import capture_machine
-from nearfield.measure.live.launch import Ending, Job, describe_scenarios, plan_text, run_job
+from nearfield.measure.live.launch import LaunchResult, Job, describe_scenarios, plan_text, run_job
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
 from nearfield.measure.live.progress import ProbeProgress
 from nearfield.measure.request import Request
-from nearfield.measure.row import run_of
+from nearfield.measure.row import make_run
 from nearfield.profile import records, schema
 
 LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel
@@ -151,18 +151,18 @@ class Session:
         failure: NearfieldError | None = None
         with InterruptGuard(self._request_engine_end) as stop:
             for index, (job, rest) in enumerate(zip(self.jobs, left, strict=True)):
-                ending = Ending("pending")
+                ending = LaunchResult("pending")
                 if not rest.budgets:
-                    ending = Ending("complete")
+                    ending = LaunchResult("complete")
                 elif not failure and not stop.signal_number:
                     time_s = self.limit.share(sum(bool(o.budgets) and o.number == job.number for o in left[index:]))
                     try:
                         ending = stop.run(lambda: self._run(rest, time_s))  # noqa: B023
                     except KeyboardInterrupt:
-                        ending = Ending("stopped")
+                        ending = LaunchResult("stopped")
                     except NearfieldError as error:
                         failure = error
-                        ending = Ending("failed", error.message)
+                        ending = LaunchResult("failed", error.message)
                 self._note(job, ending)
             self.stopped_by = stop.signal_number
         return failure
@@ -186,11 +186,11 @@ class Session:
         done = finished_scenarios(job, self.checkpoint.folder)
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
-    def _run(self, job: Job, time_s: float | None) -> Ending:
+    def _run(self, job: Job, time_s: float | None) -> LaunchResult:
         """Runs a launch, which measures for at most `time_s` seconds; None means that there is no limit."""
         if time_s == 0.0:
             self.not_begun += 1
-            return Ending("pending", "the time was over")
+            return LaunchResult("pending", "the time was over")
         self.progress.begin(job)
         extra = {"sizes": " ".join(map(str, self.request.sizes))} if self.request.sizes else {}
         extra |= {"time_limit_s": f"{time_s:.3f}"} if time_s else {}
@@ -208,7 +208,7 @@ class Session:
         self.progress.end(job, ending)
         return ending
 
-    def _note(self, job: Job, ending: Ending) -> None:
+    def _note(self, job: Job, ending: LaunchResult) -> None:
         places = job.group.places
         name = f"{job.group.name}.{job.number}"
         self.spent[name] = self.spent.get(name, 0.0) + ending.seconds
@@ -241,14 +241,14 @@ class Session:
 
     def _save(self, complete: bool) -> bool:
         """Saves the profile. Returns False if there is nothing to save."""
-        found = collect(self.jobs, self.checkpoint.folder, self.kind_of)
+        found = collect_launches(self.jobs, self.checkpoint.folder, self.kind_of)
         if not found.headers:
             return False
         header = found.headers[0]
         rows = to_rows(found, self.tier, header.clock_resolution_ns)
         context = RunContext(self.request, self.inst, self.transport, self.topology, self.scenarios, self.launches)
         metadata = run_metadata(context, found, rows, self.skipped)
-        run = run_of(self.request, rows, complete=complete, seconds=self.spent["total"], **metadata)
+        run = make_run(self.request, rows, complete=complete, seconds=self.spent["total"], **metadata)
         profile.save(
             self.out,
             machine=capture_machine(self.topology, header.ticks_per_ns),

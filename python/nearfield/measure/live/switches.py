@@ -13,13 +13,13 @@ from nearfield.profile.schema import Switch, SwitchKind
 STEP_FACTOR = 1.25  # minimum ratio of a step to the trend
 
 # Parts of the names of variables that set this kind of switch, best first.
-_WORDS: dict[SwitchKind, tuple[str, ...]] = {
+_VARIABLE_NAME_PARTS: dict[SwitchKind, tuple[str, ...]] = {
     "eager-limit": ("eager_limit", "eager_max", "cell_size", "eager_threshold", "eager"),
     "unattended-limit": ("inline", "cell_size", "fbox", "eager"),
     "single-copy": ("cma_p2p_threshold", "cma", "eager_limit", "single_copy", "ipc"),
     "step": ("max_send", "fbox", "eager", "threshold", "cell_size"),
 }
-_INSIDE_A_NODE = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
+_NODE_VARIABLE_PARTS = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
 Kind = Literal["eager-limit", "unattended-limit", "single-copy"]
 EVIDENCE: dict[Kind, str] = {
     "eager-limit": "beyond it MPI_Send returned only once the receive was posted",
@@ -28,7 +28,7 @@ EVIDENCE: dict[Kind, str] = {
 }
 
 
-class Seen(NamedTuple):
+class DetectedSwitch(NamedTuple):
     """A protocol switch that one launch detected between a pair."""
 
     pair: str
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     size_bytes: int
 
 
-def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Switch]:
+def name_switches(found: Iterable[DetectedSwitch], variables: dict[str, int]) -> list[Switch]:
     """Returns one Switch per pair, kind and size; launches that detected it at another size (noise) are outvoted."""
     votes: dict[tuple[str, str | None, Kind], list[int]] = {}
     for one in found:
@@ -46,7 +46,7 @@ def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Swit
     for (pair, distance, kind), sizes in votes.items():
         for size in _majority_sizes(kind, sizes, variables):
             name = _variable_near(kind, size, variables)
-            switches.append(_switch(pair, distance, kind, size, name, variables, EVIDENCE[kind]))
+            switches.append(_make_switch(pair, distance, kind, size, name, variables, EVIDENCE[kind]))
     return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
 
 
@@ -72,18 +72,18 @@ def add_steps(switches: list[Switch], rows: list[dict[str, Any]], variables: dic
             if r["scenario"] == "pingpong" and r["metric"] == "half_round_trip" and r.get("state") == "reused"
             and r["pair"] == pair and r["stable"]
         )  # fmt: skip
-        for size, beyond, factor in _steps(curve):
-            _explain(result, pair, distance, size, beyond, factor, variables)
+        for size, beyond, factor in _find_steps(curve):
+            _explain_step(result, pair, distance, size, beyond, factor, variables)
     return result
 
 
-def _steps(curve: list[tuple[int, float]]) -> Iterable[tuple[int, int, float]]:
+def _find_steps(curve: list[tuple[int, float]]) -> Iterable[tuple[int, int, float]]:
     sizes, times = [float(s) for s, _ in curve], [t for _, t in curve]
     for step in _native.find_steps(sizes, times, STEP_FACTOR):
         yield curve[step.index][0], curve[step.index + 1][0], step.factor
 
 
-def _explain(
+def _explain_step(
     switches: list[Switch],
     pair: str | None,
     distance: str | None,
@@ -98,7 +98,7 @@ def _explain(
         cause.evidence = f"{cause.evidence}; {percent}"
     if not causes:
         name = _variable_at("step", size, beyond, variables)
-        switches.append(_switch(pair, distance, "step", size, name, variables, percent))
+        switches.append(_make_switch(pair, distance, "step", size, name, variables, percent))
 
 
 def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> str | None:
@@ -110,15 +110,15 @@ def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> st
 def _variable_at(kind: SwitchKind, min_value: int, max_value: int, variables: dict[str, int]) -> str | None:
     """Returns the variable with a value in this range whose name fits the kind best; None if there is none."""
     near = [name for name, value in variables.items() if max(min_value, 2) <= value <= max_value]
-    inside = [name for name in near if any(word in name.lower() for word in _INSIDE_A_NODE)]
-    for word in _WORDS[kind]:
+    inside = [name for name in near if any(word in name.lower() for word in _NODE_VARIABLE_PARTS)]
+    for word in _VARIABLE_NAME_PARTS[kind]:
         fitting = [name for name in inside if word in name.lower()]
         if fitting:
             return min(fitting, key=lambda name: (variables[name], name))
     return None
 
 
-def _switch(
+def _make_switch(
     pair: str | None,
     distance: str | None,
     kind: SwitchKind,

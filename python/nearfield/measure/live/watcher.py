@@ -18,12 +18,12 @@ from nearfield.measure.live.lines import ProgressLine, ScenarioEndLine, parse_li
 
 OnProgress = Callable[[str, float], None]  # scenario, elapsed share of its time
 
-QUIET_S = 60.0  # maximum silence of a launch on a machine that is not slowed down
+MAX_SILENCE_S = 60.0  # maximum silence of a launch on a machine that is not slowed down
 # Progress lines begin like this. Other lines can be long and are not parsed while the engine measures.
-_OF_PROGRESS = ('{"type":"progress"', '{"type":"scenario_end"')
+_PROGRESS_LINE_STARTS = ('{"type":"progress"', '{"type":"scenario_end"')
 
 
-class Signs:
+class LaunchProgress:
     """The progress of one launch. `budgets` are the planned seconds of its scenarios, in their order."""
 
     def __init__(
@@ -60,13 +60,13 @@ class Signs:
     def is_dead(self) -> bool:
         """Returns whether it has been silent for too long. To be called about once per second."""
         self._crowd.look()
-        return self.silent_s() > QUIET_S * self.slowdown()
+        return self.silent_s() > MAX_SILENCE_S * self.slowdown()
 
     def silence(self) -> str:
         """Returns the duration of the silence and its limit in words."""
         silent_s = self.silent_s()
         return (
-            f"no sign of life for {silent_s:.0f} s, {silent_s / QUIET_S:.1f} times as long as a launch on a quiet "
+            f"no sign of life for {silent_s:.0f} s, {silent_s / MAX_SILENCE_S:.1f} times as long as a launch on a quiet "
             f"machine may be silent; this machine is {self.slowdown():.1f} times as slow as a quiet one"
         )
 
@@ -76,7 +76,7 @@ class Watcher:
 
     def __init__(self, path: Path, budgets: Mapping[str, float], on_progress: OnProgress) -> None:
         self._path, self._on_progress = path, on_progress
-        self._signs = Signs(budgets)
+        self._signs = LaunchProgress(budgets)
         self.is_dead, self.silence = self._signs.is_dead, self._signs.silence
         self._done = Event()
         self._thread = Thread(target=self._follow, daemon=True)
@@ -97,7 +97,7 @@ class Watcher:
                     self._signs.see()
                 *whole, rest = (rest + new).split("\n")
                 for text in whole:
-                    if text.startswith(_OF_PROGRESS):
+                    if text.startswith(_PROGRESS_LINE_STARTS):
                         self._pass_on(text)
                 time.sleep(0.1)  # seldom, since the measuring cores may be the only ones
 

@@ -12,11 +12,11 @@ from nearfield._native import simulation
 from nearfield.base.errors import UsageError
 from nearfield.base.words import as_sentence, suggest
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import LARGEST_SLOWDOWN, native
-from nearfield.measure.sim.cases import BASE, Axes, Case, scenarios
+from nearfield.machine.native import LARGEST_SLOWDOWN, to_native
+from nearfield.measure.sim.cases import BASE_POLICY, Axes, Case, scenarios
 
 Item = TypeVar("Item")
-ALL = ("all",)  # policies
+ALL_POLICIES = ("all",)  # policies
 
 
 def policy_order(policy: str) -> tuple[bool, int, str]:
@@ -24,7 +24,7 @@ def policy_order(policy: str) -> tuple[bool, int, str]:
     with other parameters."""
     names = [known.name for known in simulation.policies()]
     name = policy.partition(":")[0]
-    return policy != BASE, names.index(name) if name in names else len(names), policy
+    return policy != BASE_POLICY, names.index(name) if name in names else len(names), policy
 
 
 def policies_of(machine: DescribedMachine) -> tuple[str, ...]:
@@ -34,14 +34,14 @@ def policies_of(machine: DescribedMachine) -> tuple[str, ...]:
 
 def select_policies(machine: DescribedMachine, requested: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the requested policies, or all if ALL are requested."""
-    return policies_of(machine) if requested == ALL else requested
+    return policies_of(machine) if requested == ALL_POLICIES else requested
 
 
 def check_axes(machine: DescribedMachine, policies: Iterable[str], slowdowns: Iterable[float]) -> None:
     """Raises UsageError for a policy that does not exist or for which the machine has no cache, and for an impossible
     memory slowdown."""
     known = {policy.name: policy for policy in simulation.policies()}
-    struct = native(machine)
+    struct = to_native(machine)
     for text in policies:
         name = text.partition(":")[0]
         if name not in known:
@@ -61,7 +61,7 @@ def with_axes(cases: Iterable[Case], axes: Axes) -> Iterator[Case]:
     for case in cases:
         at_once = scenarios()[case.scenario].policies
         policies = axes.policies if crosses_the_network(case) else ()
-        slowdowns = chunked(sorted(set(axes.slowdowns)), simulation.max_slowdowns) or [()]
+        slowdowns = split_into_chunks(sorted(set(axes.slowdowns)), simulation.max_slowdowns) or [()]
         for some, speeds in product(_split_policies(policies, at_once), slowdowns):
             yield replace(case, axes=Axes(some, speeds, axes.repetitions))
 
@@ -78,11 +78,11 @@ def crosses_the_network(case: Case) -> bool:
 def _split_policies(policies: tuple[str, ...], at_once: int) -> list[tuple[str, ...]]:
     if not policies or at_once == 1:
         return [(policy,) for policy in policies] or [()]
-    others = [policy for policy in policies if policy != BASE]
-    return [(BASE, *some) for some in chunked(others, at_once - 1) or [()]]
+    others = [policy for policy in policies if policy != BASE_POLICY]
+    return [(BASE_POLICY, *some) for some in split_into_chunks(others, at_once - 1) or [()]]
 
 
-def chunked(items: list[Item], max_size: int) -> list[tuple[Item, ...]]:
+def split_into_chunks(items: list[Item], max_size: int) -> list[tuple[Item, ...]]:
     """Returns the items in groups of at most `max_size`."""
     return [tuple(items[first : first + max_size]) for first in range(0, len(items), max_size)]
 

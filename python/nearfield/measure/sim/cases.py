@@ -12,14 +12,14 @@ from nearfield._native import simulation
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.words import suggest
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.machine.sweep import Setting, column_of, with_settings
-from nearfield.measure.row import Row, frame, missing, parameters_of, value
-from nearfield.measure.sim.places import NOWHERE, Place
+from nearfield.measure.row import Row, identity_columns, missing_value_columns, parameters_of, value_columns
+from nearfield.measure.sim.places import NO_PAIR, Place
 
-BASE = "memory"  # the baseline policy
-OPERATIONS = ("collective", "application")  # scenarios on all ranks of a cluster, one operation each
-SLOWDOWN, POLICY = "memory_slowdown", "policy"
+BASE_POLICY = "memory"  # the baseline policy
+OPERATION_SCENARIOS = ("collective", "application")  # scenarios on all ranks of a cluster, one operation each
+SLOWDOWN_COLUMN, POLICY_COLUMN = "memory_slowdown", "policy"
 # Scheduling estimate: set-up cost of a case, in bytes of simulated traffic; for one node, and per node.
 _SETUP_BYTES, _SETUP_BYTES_PER_NODE = 64e3, 500e3
 _MAX_LOADED_NODES = 48  # src/sim/run/scenarios/load.cpp
@@ -82,10 +82,10 @@ class Case:
     @property
     def kind(self) -> str:
         """Returns the name of the cases that take equally long per unit of `work`: the operation or scenario."""
-        return str(self.values["operation"]) if self.scenario in OPERATIONS else self.scenario
+        return str(self.values["operation"]) if self.scenario in OPERATION_SCENARIOS else self.scenario
 
     def __str__(self) -> str:
-        if self.scenario in OPERATIONS:
+        if self.scenario in OPERATION_SCENARIOS:
             where = "".join(f", {key} {value}" for key, value in self.swept)
             nodes = self.values.get("nodes", 1)
             return f"{self.values['operation']} of {self.values['size_bytes']} B on {nodes} nodes{where}"
@@ -101,7 +101,7 @@ class Case:
         made = []
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
-                more = {POLICY: policy, SLOWDOWN: slowdown}
+                more = {POLICY_COLUMN: policy, SLOWDOWN_COLUMN: slowdown}
                 made.append(
                     _config_key(self.scenario, self.place.distance or None, {**self.values, **self._columns, **more})
                 )
@@ -114,7 +114,7 @@ class Case:
         try:
             results = simulation.run(
                 self.scenario,
-                native(with_settings(self.machine, self.swept)),
+                to_native(with_settings(self.machine, self.swept)),
                 self.place.native(),
                 list(self.parameters),
                 list(axes.policies),
@@ -128,10 +128,10 @@ class Case:
     def _row(self, result: simulation.Result) -> Row:
         more: dict[str, int | float | str] = {}
         if self.axes.policies:
-            more[POLICY] = self.axes.policies[result.variant]
+            more[POLICY_COLUMN] = self.axes.policies[result.variant]
         if self.axes.slowdowns and result.speed >= 0:
-            more[SLOWDOWN] = self.axes.slowdowns[result.speed]
-        of = frame(
+            more[SLOWDOWN_COLUMN] = self.axes.slowdowns[result.speed]
+        of = identity_columns(
             self.scenario,
             result.metric,
             result.unit,
@@ -142,14 +142,14 @@ class Case:
             parameters=self.values | self._columns | more,
         )
         return of | (
-            missing(result.reason) if result.value is None else value(result.value, result.low, result.high, result.n)
+            missing_value_columns(result.reason) if result.value is None else value_columns(result.value, result.low, result.high, result.n)
         )
 
     @property
     def work(self) -> float:
         """Returns an estimate of the simulation time, in units of a cache line's path through one cache hierarchy."""
         policies = max(1, len(self.axes.policies))
-        if self.scenario in OPERATIONS:
+        if self.scenario in OPERATION_SCENARIOS:
             return self._work_of_operation() * policies
         return self._bytes_moved() * policies / _BYTES_OF_A_LINE
 
@@ -218,17 +218,17 @@ def cases_of_tier(
     for everything that this machine cannot do."""
     found: list[Case] = []
     skipped: list[tuple[str, str | None, str]] = []
-    struct = native(machine)
+    struct = to_native(machine)
     for spec in specs:
         if spec.of_pair and not places:
             skipped.append((spec.name, None, "the machine's description has one core and no network: there is no pair"))
-        for place in places if spec.of_pair else [NOWHERE]:
+        for place in places if spec.of_pair else [NO_PAIR]:
             if reason := simulation.unable(spec.name, struct, place.native()):
                 skipped.append((spec.name, place.distance or None, reason))
                 continue
             made = simulation.cases(spec.name, struct, place.native(), tier, list(sizes), list(nodes))
             mine = [Case(machine, spec.name, place, tuple(parameters)) for parameters in made]
-            found += sorted(filter(_has_mode, mine), key=lambda case: case.values.get("size_bytes", 0))
+            found += sorted(filter(_has_send_mode, mine), key=lambda case: case.values.get("size_bytes", 0))
     return found, skipped
 
 
@@ -241,7 +241,7 @@ def cases_of_values(
             yield Case(machine, scenario, place, tuple(zip(parameters, values, strict=True)))
 
 
-def _has_mode(case: Case) -> bool:
+def _has_send_mode(case: Case) -> bool:
     """Returns whether the machine's description has the case's send mode; it always has the standard one."""
     communication = case.machine.communication
     modes = {mode.name for mode in communication.mode} if communication else set()

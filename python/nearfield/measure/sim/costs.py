@@ -27,18 +27,18 @@ def message_records(machine: DescribedMachine, jobs: int, report: Report) -> pl.
 
     def simulate_costs() -> list[Row]:
         report(f"simulating what messages cost on {machine.name}, once")
-        return simulate_rows(_cases(machine), pool.runner_on_cores(jobs), report, jobs)
+        return simulate_rows(_cost_cases(machine), pool.runner_on_cores(jobs), report, jobs)
 
     return records.from_rows(disk_cache.get_or_compute("message-costs", question, simulate_costs, ()))
 
 
-def _cases(machine: DescribedMachine) -> list[Case]:
-    places = _farthest(choose_places(machine, "quick", ()))
+def _cost_cases(machine: DescribedMachine) -> list[Case]:
+    places = _farthest_places(choose_places(machine, "quick", ()))
     cases, _ = cases_of_tier(machine, select_scenarios(("pingpong", "stride")), places, "quick", SIZES)
     return [case for case in cases if _is_needed(case)]
 
 
-def _farthest(places: list[Place]) -> list[Place]:
+def _farthest_places(places: list[Place]) -> list[Place]:
     inside = [place for place in places if not place.between_nodes]
     return inside[-1:] + [place for place in places if place.between_nodes][-1:]
 

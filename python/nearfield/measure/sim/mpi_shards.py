@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from nearfield._native import replay
 from nearfield.base.errors import NearfieldError, UsageError
-from nearfield.measure.sim.pool import cores, missing_mpi_error
+from nearfield.measure.sim.pool import usable_cores, missing_mpi_error
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_HEAD = struct.Struct("<QQ")  # bytes of a shard's data, and the number of accesses that it has read
-_BLOCK = 2048  # bytes of a shard's first message: the head and the data that fits
-_ROOM = _BLOCK - _HEAD.size
-_TESTS = {True: 500, False: 50}  # calls of MPI_Test before a shard sleeps, by whether it has a core of its own
+_BLOCK_HEAD = struct.Struct("<QQ")  # bytes of a shard's data, and the number of accesses that it has read
+_BLOCK_BYTES = 2048  # bytes of a shard's first message: the head and the data that fits
+_BLOCK_DATA_BYTES = _BLOCK_BYTES - _BLOCK_HEAD.size
+_TESTS_BEFORE_SLEEP = {True: 500, False: 50}  # calls of MPI_Test before a shard sleeps, by whether it has a core of its own
 _SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # pauses between later tests
-_ENDED = "another shard failed"
+_REMOTE_FAILURE = "another shard failed"
 _AT_BARRIER = (
     struct.pack("<d", -math.inf) + b"here"
 )  # Shards::exchange in src/sim/engine/shards.cpp reads it as a failure before all others
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # variables with the number of processes that the launcher started
+_WORLD_SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # variables with the number of processes that the launcher started
 
 
 class SingleProcess:
@@ -50,7 +50,7 @@ class SingleProcess:
     @property
     def cores(self) -> int:
         """Returns the cores for this shard's threads."""
-        return cores()
+        return usable_cores()
 
     def native(self) -> replay.Shards | None:
         """Returns the simulator's communicator; None for a single process."""
@@ -80,7 +80,7 @@ class Shards(SingleProcess):
         self._comm = MPI.COMM_WORLD
         self.number, self.count = self._comm.Get_rank(), self._comm.Get_size()
         _check_launcher(self.count, MPI.Get_library_version())
-        self._mine, self._all = bytearray(_BLOCK), bytearray(_BLOCK * self.count)
+        self._mine, self._all = bytearray(_BLOCK_BYTES), bytearray(_BLOCK_BYTES * self.count)
         self._accesses, self._agreed = 0, False
         try:
             self._count_host_cores(MPI.COMM_TYPE_SHARED)
@@ -93,14 +93,14 @@ class Shards(SingleProcess):
 
     def _count_host_cores(self, shared: int) -> None:
         """Determines the number of cores for this shard and for those of its host."""
-        mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(cores()))
+        mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(usable_cores()))
         host = self._comm.Split_type(shared)
         sharing = sum(
             1 for item in host.allgather(mine) if item & mine
         )  # shards of this host that share cores with this one
         host.Free()
         self._cores = max(1, len(mine) // sharing)
-        self._tests = _TESTS[sharing <= len(mine)]
+        self._tests = _TESTS_BEFORE_SLEEP[sharing <= len(mine)]
 
     @property
     def cores(self) -> int:
@@ -122,14 +122,14 @@ class Shards(SingleProcess):
         try:
             result = work()
         except replay.RemoteShardFailed:
-            problem = _ENDED
+            problem = _REMOTE_FAILURE
         except BaseException as error:
             problem = self._picklable(error)
         problems = [pickle.loads(item) for item in self._gather_at_barrier(pickle.dumps(problem))]
         failed = [item for item in problems if item is not None]
         if not failed:
             return result
-        first = next((item for item in failed if item != _ENDED), RuntimeError(_ENDED))
+        first = next((item for item in failed if item != _REMOTE_FAILURE), RuntimeError(_REMOTE_FAILURE))
         self._agreed = True
         if self.number == 0:
             raise first
@@ -175,16 +175,16 @@ class Shards(SingleProcess):
         os._exit(code)
 
     def _exchange(self, mine: bytes) -> list[bytes]:
-        begin = mine[:_ROOM]
-        self._mine[: _HEAD.size + len(begin)] = _HEAD.pack(len(mine), self._accesses) + begin
+        begin = mine[:_BLOCK_DATA_BYTES]
+        self._mine[: _BLOCK_HEAD.size + len(begin)] = _BLOCK_HEAD.pack(len(mine), self._accesses) + begin
         self._wait(self._comm.Iallgather(self._mine, self._all))
-        heads = [_HEAD.unpack_from(self._all, shard * _BLOCK) for shard in range(self.count)]
+        heads = [_BLOCK_HEAD.unpack_from(self._all, shard * _BLOCK_BYTES) for shard in range(self.count)]
         self.total_accesses = sum(passed for _, passed in heads)
-        begins = [shard * _BLOCK + _HEAD.size for shard in range(self.count)]
-        given = [bytes(self._all[at : at + min(n, _ROOM)]) for at, (n, _) in zip(begins, heads, strict=True)]
-        lengths = [max(0, length - _ROOM) for length, _ in heads]
+        begins = [shard * _BLOCK_BYTES + _BLOCK_HEAD.size for shard in range(self.count)]
+        given = [bytes(self._all[at : at + min(n, _BLOCK_DATA_BYTES)]) for at, (n, _) in zip(begins, heads, strict=True)]
+        lengths = [max(0, length - _BLOCK_DATA_BYTES) for length, _ in heads]
         if any(lengths):
-            rests = self._exchange_remainders(mine[_ROOM:], lengths)
+            rests = self._exchange_remainders(mine[_BLOCK_DATA_BYTES:], lengths)
             given = [item + rest for item, rest in zip(given, rests, strict=True)]
         return given
 
@@ -192,7 +192,7 @@ class Shards(SingleProcess):
         """Returns the data that did not fit into the first messages."""
         begins = [sum(lengths[:shard]) for shard in range(self.count)]
         rests = bytearray(sum(lengths))
-        self._wait(self._comm.Iallgatherv(mine, [rests, lengths, begins, _byte()]))
+        self._wait(self._comm.Iallgatherv(mine, [rests, lengths, begins, _byte_datatype()]))
         return [bytes(rests[at : at + length]) for at, length in zip(begins, lengths, strict=True)]
 
     def _wait(self, request: MPI.Request) -> None:
@@ -213,7 +213,7 @@ def _yield_core() -> None:
         os.sched_yield()
 
 
-def _byte() -> MPI.Datatype:
+def _byte_datatype() -> MPI.Datatype:
     from mpi4py import MPI
 
     return MPI.BYTE
@@ -221,7 +221,7 @@ def _byte() -> MPI.Datatype:
 
 def _check_launcher(count: int, library: str) -> None:
     """Raises UsageError if the launcher started several processes that are unaware of one another."""
-    started = max((int(os.environ[name]) for name in _SIZES if os.environ.get(name, "").isdigit()), default=1)
+    started = max((int(os.environ[name]) for name in _WORLD_SIZE_VARIABLES if os.environ.get(name, "").isdigit()), default=1)
     if count == 1 and started > 1:
         raise UsageError(
             f"the launcher started {started} processes, but mpi4py's MPI is another one, which sees only this: "

@@ -12,21 +12,21 @@ from nearfield._native import simulation
 from nearfield.base.errors import UsageError
 from nearfield.base.words import as_sentence, suggest
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
-from nearfield.machine.sweep import Sweep, Value, settings, with_settings
+from nearfield.machine.native import to_native
+from nearfield.machine.sweep import Sweep, Value, setting_combinations, with_settings
 from nearfield.measure.request import LARGEST_SIZE
 from nearfield.measure.row import Row
 from nearfield.measure.sim.axes import (
-    ALL,
+    ALL_POLICIES,
     check_axes,
-    chunked,
+    split_into_chunks,
     policy_order,
     select_policies,
     usage_error_from,
     with_axes,
 )
-from nearfield.measure.sim.cases import BASE, Axes, Case, applications, collectives
-from nearfield.measure.sim.places import NOWHERE
+from nearfield.measure.sim.cases import BASE_POLICY, Axes, Case, applications, collectives
+from nearfield.measure.sim.places import NO_PAIR
 
 COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
 MAX_REPETITIONS = 10_000
@@ -54,8 +54,8 @@ class Operations:
     def __post_init__(self) -> None:
         self._check_names()
         self._check_numbers()
-        policies = select_policies(self.machine, self.policies or ALL)
-        object.__setattr__(self, "policies", tuple(dict.fromkeys((BASE, *policies))))
+        policies = select_policies(self.machine, self.policies or ALL_POLICIES)
+        object.__setattr__(self, "policies", tuple(dict.fromkeys((BASE_POLICY, *policies))))
         check_axes(self.machine, self.policies, self.slowdowns)
         for name, nodes in product(self.names, self.nodes):
             self._check_by_simulator(name, nodes)
@@ -69,7 +69,7 @@ class Operations:
         return [
             replace(case, axes=replace(case.axes, policies=some))
             for case in cases
-            for some in chunked(list(case.axes.policies), 1) or [()]
+            for some in split_into_chunks(list(case.axes.policies), 1) or [()]
         ]
 
     def _plain(self) -> Iterator[Case]:
@@ -81,7 +81,7 @@ class Operations:
         scenario = "application" if name in applications() else "collective"
         ranks = nodes * self.ranks_per_node
         parameters = (("operation", name), ("size_bytes", size), ("ranks", ranks), ("nodes", nodes))
-        return Case(self.machine, scenario, NOWHERE, parameters)
+        return Case(self.machine, scenario, NO_PAIR, parameters)
 
     def _sizes_of(self, name: str, nodes: int) -> list[int]:
         """Returns the sizes to pass to a call; a barrier has none."""
@@ -122,7 +122,7 @@ class Operations:
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
             case = self._case(name, size, nodes)
             try:
-                simulation.run(case.scenario, native(self.machine), NOWHERE.native(), list(case.parameters),
+                simulation.run(case.scenario, to_native(self.machine), NO_PAIR.native(), list(case.parameters),
                                repetitions=0, memory_effects=False)  # fmt: skip
             except ValueError as error:
                 raise usage_error_from(error) from error
@@ -132,7 +132,7 @@ def swept_cases(operations: Operations, sweeps: Iterable[Sweep]) -> list[Case]:
     """Returns the cases of every combination of the sweeps' values. Raises UsageError for an impossible one."""
     return [
         replace(case, machine=operations.machine, swept=setting)
-        for setting in settings(sweeps)
+        for setting in setting_combinations(sweeps)
         for case in replace(operations, machine=with_settings(operations.machine, setting)).cases()
     ]
 
@@ -168,12 +168,12 @@ def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[Savings]:
     found: dict[_Key, Savings] = {}
     for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):
         case, policy = key
-        base_ns = times.get((case, BASE))
+        base_ns = times.get((case, BASE_POLICY))
         if base_ns is None:
             continue
         operation, nodes, ranks, size, slowdown, *values = case
         swept = dict(zip(columns.values(), values, strict=True))
         one = found.setdefault(case, Savings(operation, nodes, ranks, size, slowdown, base_ns, swept))
-        if policy != BASE:
+        if policy != BASE_POLICY:
             one.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
     return list(found.values())

@@ -10,7 +10,7 @@ from nearfield.base.errors import UsageError
 from nearfield.base.topology import Topology
 from nearfield.base.words import suggest
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 
 MAX_NODES = 256  # in the simulation of a pair
 
@@ -35,7 +35,7 @@ class Place:
         return simulation.Place(self.between_nodes, self.own, self.peer)
 
 
-NOWHERE = Place("", 0, 1)  # for scenarios on all cores
+NO_PAIR = Place("", 0, 1)  # for scenarios on all cores
 
 
 def topology_of(machine: DescribedMachine) -> Topology:
@@ -48,7 +48,7 @@ def topology_of(machine: DescribedMachine) -> Topology:
     if machine.memory.shared_by:
         objects.append((machine.memory.shared_by.value, "pack:{} [numa]"))
     words, outer = ["" if machine.memory.shared_by else "[numa]"], machine.cores.value
-    for covered, word in sorted(objects, key=lambda o: (-o[0], _rank(o[1]))):
+    for covered, word in sorted(objects, key=lambda o: (-o[0], _object_order(o[1]))):
         words.append(word.format(max(1, outer // covered)))
         outer = covered
     return Topology.from_synthetic(" ".join(words).strip())
@@ -59,7 +59,7 @@ def topology_xml(machine: DescribedMachine) -> str:
     return re.sub(r'local_memory="\d+"', 'local_memory="0"', topology_of(machine).xml())
 
 
-def _rank(word: str) -> int:
+def _object_order(word: str) -> int:
     """Returns the order of objects that cover the same cores: packages, caches from the outermost, cores, PUs."""
     order = ["pack", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "core", "pu"]
     return order.index(word.partition(":")[0])
@@ -68,26 +68,26 @@ def _rank(word: str) -> int:
 def all_places(machine: DescribedMachine) -> list[Place]:
     """Returns one pair per distance, nearest first."""
     inside = topology_of(machine).representatives()
-    if linked := _between_hubs(machine):
+    if linked := _pairs_between_hubs(machine):
         inside.pop("same-node", None)  # the routers-* distances subdivide it
-    return [Place(distance, *cores) for distance, cores in inside.items()] + linked + _across(machine)
+    return [Place(distance, *cores) for distance, cores in inside.items()] + linked + _pairs_between_nodes(machine)
 
 
-def _between_hubs(machine: DescribedMachine) -> list[Place]:
+def _pairs_between_hubs(machine: DescribedMachine) -> list[Place]:
     """Returns the pairs of core 0 with the first core at each number of routers, if hubs are linked."""
     if not (machine.links and machine.memory and machine.memory.shared_by):
         return []
     first: dict[int, int] = {}
-    for hub, links in list(enumerate(memory.hops_of_hubs(native(machine))))[1:]:
+    for hub, links in list(enumerate(memory.hops_of_hubs(to_native(machine))))[1:]:
         first.setdefault(links + 1, hub * machine.memory.shared_by.value)
     return [Place(f"routers-{count}", 0, core) for count, core in sorted(first.items())]
 
 
-def _across(machine: DescribedMachine) -> list[Place]:
+def _pairs_between_nodes(machine: DescribedMachine) -> list[Place]:
     """Returns the pairs of node 0 with the first node at each number of hops."""
     if not machine.network or not machine.nic or machine.network.max_nodes.value < 2:
         return []
-    hops = simulation.hops(native(machine), min(machine.network.max_nodes.value, MAX_NODES))
+    hops = simulation.hops(to_native(machine), min(machine.network.max_nodes.value, MAX_NODES))
     first: dict[int, int] = {}
     for node, count in list(enumerate(hops))[1:]:
         first.setdefault(count, node)

@@ -23,7 +23,7 @@ Runner = Callable[[list[Case]], Iterator[Finished]]
 POLL_INTERVAL_S = 0.2  # maximum delay until Ctrl-C takes effect
 
 
-def cores() -> int:
+def usable_cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -81,7 +81,7 @@ def missing_mpi_error(error: Exception, command: str) -> UsageError:
     return UsageError(f"--mpi needs mpi4py with an MPI: {error}", remedy)
 
 
-def in_schedule_order(cases: list[Case]) -> list[Case]:
+def sort_for_scheduling(cases: list[Case]) -> list[Case]:
     """Returns the cases in scheduling order. Very short ones come first, so that results and an estimate of the
     remaining time are available soon. The others follow, longest first, for load balance."""
     little = sum(case.work for case in cases) / 1000
@@ -92,7 +92,7 @@ def _run_on_executor(executor: Executor, cases: list[Case], guard: InterruptGuar
     futures: dict[Future[tuple[list[Row], float]], Case] = {}
     try:
         with _block_interrupts():
-            for case in in_schedule_order(cases):
+            for case in sort_for_scheduling(cases):
                 futures[executor.submit(_run_timed, case)] = case
         left = set(futures)
         while left:

@@ -9,9 +9,9 @@ from nearfield import profile
 from nearfield.base.errors import ProfileError
 from nearfield.base.files import atomic_write
 from nearfield.machine import DescribedMachine
-from nearfield.machine.files import DESCRIBED, as_toml
+from nearfield.machine.files import DESCRIBED_FILE, as_toml
 from nearfield.measure.request import Request
-from nearfield.measure.row import Row, run_of
+from nearfield.measure.row import Row, make_run
 from nearfield.measure.sim.describe import Skipped, describe_machine, run_metadata
 from nearfield.measure.sim.places import topology_xml
 from nearfield.profile import records, schema
@@ -37,11 +37,11 @@ def save_profile(
         out,
         machine=describe_machine(machine),
         topology_xml=topology_xml(machine),
-        run=run_of(request, rows, complete=complete, seconds=seconds, **metadata),
+        run=make_run(request, rows, complete=complete, seconds=seconds, **metadata),
         records=records.from_rows(rows),
         overwrite=True,
     )
-    atomic_write(out / DESCRIBED, as_toml(machine), "Give another folder with --out.")
+    atomic_write(out / DESCRIBED_FILE, as_toml(machine), "Give another folder with --out.")
     return saved
 
 
@@ -51,7 +51,7 @@ def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | N
     if not (out / RECORDS).exists():
         profile.ensure_writable(out, overwrite=False)
         return None
-    file = out / DESCRIBED
+    file = out / DESCRIBED_FILE
     if not file.exists():
         raise ProfileError(f"the profile '{out}' was not simulated", "Give another name with --out.")
     if file.read_text(encoding="utf-8") != as_toml(machine):

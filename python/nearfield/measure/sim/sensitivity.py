@@ -26,7 +26,7 @@ class Influence:
 
 
 @dataclass(frozen=True)
-class Sensitive:
+class CaseSensitivity:
     """One case with its error bars."""
 
     savings: Savings
@@ -38,7 +38,7 @@ class Sensitive:
 class Sensitivity:
     """All cases, and the influence of each variation, the largest first."""
 
-    cases: list[Sensitive]
+    cases: list[CaseSensitivity]
     influences: list[Influence]
 
 
@@ -60,7 +60,7 @@ def sensitivity_of(rows: list[Row], variations: Sequence[Variation]) -> Sensitiv
     for row in rows:
         changed = [(key, row[column]) for column, key in columns.items() if row.get(column) is not None]
         rows_by_setting[changed[0] if changed else None].append(row)
-    savings = {setting: {_case_of(one): one for one in savings_of(some)} for setting, some in rows_by_setting.items()}
+    savings = {setting: {_case_key(one): one for one in savings_of(some)} for setting, some in rows_by_setting.items()}
     cases, influences = [], dict.fromkeys(variations, (1.0, 0.0))
     for case, one in savings.get(None, {}).items():
         varied = {setting: found[case] for setting, found in savings.items() if setting and case in found}
@@ -71,25 +71,25 @@ def sensitivity_of(rows: list[Row], variations: Sequence[Variation]) -> Sensitiv
         for variation, other in others.items():
             factor, points = influences[variation]
             moved = [abs(other.by_policy[name] - saved) for name, saved in one.by_policy.items()]
-            influences[variation] = (_further(factor, other.base_ns / one.base_ns), max([points, *moved]))
+            influences[variation] = (_farther_from_one(factor, other.base_ns / one.base_ns), max([points, *moved]))
     ranked = [Influence(v, factor, 100 * share) for v, (factor, share) in influences.items()]
     ranked.sort(key=lambda one: -max(abs(math.log(one.time_factor)), one.saved_points / 100))
     return Sensitivity(cases, ranked)
 
 
-def _with_error_bars(one: Savings, others: Mapping[Variation, Savings]) -> Sensitive:
+def _with_error_bars(one: Savings, others: Mapping[Variation, Savings]) -> CaseSensitivity:
     times = {variation: other.base_ns for variation, other in others.items()}
     shares = {
         name: range_of_share(share, {variation: other.by_policy[name] for variation, other in others.items()})
         for name, share in one.by_policy.items()
     }
-    return Sensitive(one, range_of_factor(one.base_ns, times), shares)
+    return CaseSensitivity(one, range_of_factor(one.base_ns, times), shares)
 
 
-def _further(factor: float, other: float) -> float:
+def _farther_from_one(factor: float, other: float) -> float:
     """Returns the factor that is further from 1."""
     return max(factor, other, key=lambda one: abs(math.log(one)))
 
 
-def _case_of(one: Savings) -> tuple[object, ...]:
+def _case_key(one: Savings) -> tuple[object, ...]:
     return one.operation, one.nodes, one.ranks, one.size_bytes, one.slowdown

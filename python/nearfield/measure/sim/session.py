@@ -12,7 +12,7 @@ from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.progress import Report, ignore
 from nearfield.base.words import group_by_reason
 from nearfield.machine import DescribedMachine, load_machine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.measure.checkpoint import CheckpointFolder, Outcome
 from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.request import Request
@@ -21,7 +21,7 @@ from nearfield.measure.sim.axes import check_axes, select_policies, with_axes
 from nearfield.measure.sim.cases import Axes, Case, cases_of_tier, select_scenarios
 from nearfield.measure.sim.places import choose_places
 from nearfield.measure.sim.profile import earlier_profile, rows_of, save_profile
-from nearfield.measure.sim.store import Store, simulate
+from nearfield.measure.sim.store import RecordStore, simulate
 
 
 def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int, report: Report) -> Outcome:
@@ -45,7 +45,7 @@ class _Session:
         self.out, self.checkpoint, self.request = out, checkpoint, request
         assert request.on is not None
         self.machine = load_machine(request.on)
-        native(self.machine)  # raises UsageError if it cannot be simulated
+        to_native(self.machine)  # raises UsageError if it cannot be simulated
         policies = select_policies(self.machine, request.policies)
         check_axes(self.machine, policies, request.slowdowns)
         self.places = choose_places(self.machine, request.tier, request.distances)
@@ -63,7 +63,7 @@ class _Session:
         started = time.monotonic()
         earlier = self.checkpoint.read_spent().get("total", 0.0)
         with self.checkpoint.journal() as journal, InterruptGuard() as stop:
-            store = Store(journal)
+            store = RecordStore(journal)
             complete = simulate(self.cases, store, pool.runner_on_cores(jobs, stop), report, jobs)
         seconds = earlier + time.monotonic() - started
         rows = store.rows(self.cases)
@@ -108,7 +108,7 @@ def add_to_profile(
     the finished cases are saved. `at_once` is that of simulate(). Raises ProfileError if `out` is not a profile of this
     machine, or cannot be written."""
     existing = earlier_profile(out, machine) if out else None
-    store, request = Store(), Request(on=machine.name, command=command)
+    store, request = RecordStore(), Request(on=machine.name, command=command)
     skipped = [(one.scenario, one.distance, one.reason) for one in existing.run.skipped] if existing else []
     if existing:
         store.seed(machine, rows_of(existing))

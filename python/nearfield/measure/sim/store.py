@@ -49,7 +49,7 @@ _LINE: TypeAdapter[tuple[str, list[_JournalRow]]] = TypeAdapter(
 _Key = tuple[str, ConfigKey]
 
 
-class Store:
+class RecordStore:
     """Holds records by fingerprint and configuration."""
 
     def __init__(self, journal: Journal | None = None) -> None:
@@ -150,7 +150,7 @@ SAVE_INTERVAL_S = 20.0
 
 def simulate(
     cases: list[Case],
-    store: Store,
+    store: RecordStore,
     runner: Runner,
     report: Report = ignore,
     at_once: int | None = None,
@@ -180,7 +180,7 @@ def simulate(
 
 def simulate_rows(cases: list[Case], runner: Runner, report: Report = ignore, at_once: int | None = None) -> list[Row]:
     """Simulates all cases and returns their records. Raises MeasurementError if it was interrupted."""
-    store = Store()
+    store = RecordStore()
     if not simulate(cases, store, runner, report, at_once):
         raise MeasurementError("the simulation was stopped")
     return store.rows(cases)

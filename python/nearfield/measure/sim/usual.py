@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nearfield.machine import DescribedMachine
 
-RANKS = 64  # minimum number of ranks
+MIN_RANKS = 64  # minimum number of ranks
 
 
 def usual_ranks_per_node(machine: DescribedMachine, names: Iterable[str]) -> int:
@@ -33,6 +33,6 @@ def usual_nodes(machine: DescribedMachine, ranks_per_node: int) -> int:
     the machine is smaller."""
     max_nodes = machine.network.max_nodes.value if machine.network else 1
     nodes = 2
-    while nodes * ranks_per_node < RANKS:
+    while nodes * ranks_per_node < MIN_RANKS:
         nodes *= 2
     return min(nodes, max_nodes)

@@ -33,7 +33,7 @@ def median_curve(launches: Sequence[Points]) -> Points:
     return {x: median(one[x] for one in launches) for x in shared}
 
 
-def intervals(launches: Sequence[Points], simultaneous: int = 1) -> dict[float, Interval]:
+def launch_intervals(launches: Sequence[Points], simultaneous: int = 1) -> dict[float, Interval]:
     """Returns the median -+ the range of the launches, times `interval_widening`. Under noise alone, the true value is
     outside of an interval, or of any of `simultaneous` ones, in 1 % of cases with five launches, 3 % with four, and 10
     % with three (tests/unit/test_here.py)."""
@@ -53,7 +53,7 @@ def interval_widening(simultaneous: int, launches: int) -> float:
     return float(max(simultaneous, 1) ** (1 / max(launches - 1, 1)))
 
 
-def decide(
+def decide_by_bootstrap(
     launches: Sequence[Points], holds: Callable[[Points], bool], levels: Sequence[float], at: Interval,
     over: Over = "every",
 ) -> Word:  # fmt: skip
@@ -67,7 +67,7 @@ def decide(
     share = sum(drawn) / len(drawn)
 
     def unanimous(word: bool, by_one_point: bool) -> bool:
-        within = intervals(launches, points if by_one_point else 1)
+        within = launch_intervals(launches, points if by_one_point else 1)
         return all(holds(curve) is word for curve in bounding_curves(within, levels, at))
 
     if share >= CONFIDENCE and unanimous(True, by_one_point=over != "every"):

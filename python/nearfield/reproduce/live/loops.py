@@ -10,31 +10,31 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nearfield.reproduce.adverbs import SAME
+from nearfield.reproduce.adverbs import SAME_TOLERANCE
 from nearfield.reproduce.live.bootstrap import Word
 from nearfield.reproduce.live.compiler import compiler_words, first_line_of_version
-from nearfield.reproduce.live.quiet import overload
+from nearfield.reproduce.live.quiet import overload_reason
 from nearfield.reproduce.outcome import Answer
 from nearfield.reproduce.papers import paper_files
 
 RUNS = 3
-SCALAR = ("-O2", "-fno-tree-vectorize")  # what -O2 was before GCC 12
-ALIGNED = (*SCALAR, "-falign-functions=64", "-falign-loops=64")
-AS_COMPILED = (SCALAR, (*SCALAR, "-falign-functions=64"), ("-O2",), ("-O3",))
+SCALAR_OPTIONS = ("-O2", "-fno-tree-vectorize")  # what -O2 was before GCC 12
+ALIGNED_OPTIONS = (*SCALAR_OPTIONS, "-falign-functions=64", "-falign-loops=64")
+USUAL_OPTION_SETS = (SCALAR_OPTIONS, (*SCALAR_OPTIONS, "-falign-functions=64"), ("-O2",), ("-O3",))
 Gains = list[list[float]]  # of one set of options: for each run, what OPT1 and OPT2 save at each shape
 
 
-def by_loops(question: str) -> Answer:
+def answer_by_loops(question: str) -> Answer:
     """Returns whether the order of rows gains or loses time without messages: as compiled, or with aligned loops."""
     words = compiler_words()
     if not words:
         return Answer(answer="cannot tell", ours="there is no C compiler here; $CC may name one")
-    options, answer = LOOPS[question]
-    busy = overload(os.getloadavg()[0], len(os.sched_getaffinity(0)))
+    options, answer = LOOP_QUESTIONS[question]
+    busy = overload_reason(os.getloadavg()[0], len(os.sched_getaffinity(0)))
     found = {" ".join(some): gains for some in options if (gains := measure_loops([*words, *some]))}
     if not found:
         return Answer(answer="cannot tell", ours=f"{words[0]} does not compile the loops")
-    ours = "; ".join(f"{name}: {_range(gains)}" for name, gains in found.items())
+    ours = "; ".join(f"{name}: {_range_text(gains)}" for name, gains in found.items())
     ours = f"{first_line_of_version(words)}: {ours}"
     if busy:
         return Answer(answer="cannot tell", ours=f"{busy}; {ours}")
@@ -54,7 +54,7 @@ def measure_loops(command: Sequence[str]) -> Gains:
     return [[float(word) for line in one.stdout.splitlines() for word in line.split()[2:]] for one in done]
 
 
-def _range(gains: Gains) -> str:
+def _range_text(gains: Gains) -> str:
     every = [gain for run in gains for gain in run]
     return f"{100 * min(every):.1f} to {100 * max(every):.1f} %"
 
@@ -63,9 +63,9 @@ def gains_somewhere(found: Sequence[Gains]) -> Word:
     """Returns "holds" if an order gains or loses more than what is the same in every run; "does not" if none does in
     any run."""
     columns = [column for gains in found for column in zip(*gains, strict=True)]
-    if any(min(column) > SAME or max(column) < -SAME for column in columns):
+    if any(min(column) > SAME_TOLERANCE or max(column) < -SAME_TOLERANCE for column in columns):
         return "holds"
-    return "does not" if all(abs(gain) <= SAME for column in columns for gain in column) else "cannot tell"
+    return "does not" if all(abs(gain) <= SAME_TOLERANCE for column in columns for gain in column) else "cannot tell"
 
 
 def gains_nowhere(found: Sequence[Gains]) -> Word:
@@ -74,7 +74,7 @@ def gains_nowhere(found: Sequence[Gains]) -> Word:
     return opposites[gains_somewhere(found)]
 
 
-LOOPS: dict[str, tuple[Sequence[tuple[str, ...]], Callable[[Sequence[Gains]], Word]]] = {
-    "loops-gain-alone": (AS_COMPILED, gains_somewhere),
-    "aligned-loops-gain-nothing": ((ALIGNED,), gains_nowhere),
+LOOP_QUESTIONS: dict[str, tuple[Sequence[tuple[str, ...]], Callable[[Sequence[Gains]], Word]]] = {
+    "loops-gain-alone": (USUAL_OPTION_SETS, gains_somewhere),
+    "aligned-loops-gain-nothing": ((ALIGNED_OPTIONS,), gains_nowhere),
 }

@@ -20,19 +20,19 @@ from nearfield.base.progress import Progress, Report, ignore
 from nearfield.base.units import counted
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.live.session import probe
-from nearfield.measure.request import Request, as_filter
+from nearfield.measure.request import Request, format_filter
 from nearfield.profile import Profile
 from nearfield.reproduce.live.answers import LiveData
-from nearfield.reproduce.live.quiet import disturbance
+from nearfield.reproduce.live.quiet import disturbance_reason
 from nearfield.reproduce.live.sizes import FACTS, Sizes
 from nearfield.reproduce.schema import Claim, LiveProfile, Paper
 
-LAUNCHES = {False: 5, True: 4}  # by --quick
-FACTS_S = 6.0  # to find the protocol switches
+LAUNCHES_BY_QUICK = {False: 5, True: 4}  # by --quick
+FACTS_TARGET_S = 6.0  # to find the protocol switches
 
 
 @dataclass(frozen=True)
-class Setup:
+class MeasurementSetup:
     """The settings of the measurement."""
 
     folder: Path  # OUT/here/MPI
@@ -42,7 +42,7 @@ class Setup:
 
     @property
     def launches(self) -> int:
-        return LAUNCHES[self.quick]
+        return LAUNCHES_BY_QUICK[self.quick]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Launch:
 
 
 @dataclass
-class Measured:
+class LiveMeasurements:
     """The measurements, including earlier ones."""
 
     live: LiveData
@@ -64,22 +64,22 @@ class Measured:
     stopped_by: int | None = None
 
 
-def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, report: Report = ignore) -> Measured:
+def measure_profiles(wanted: list[tuple[Paper, list[Claim]]], setup: MeasurementSetup, report: Report = ignore) -> LiveMeasurements:
     """Measures the profiles that the claims need and that the folder lacks, or has only from a busy machine. Ctrl-C
     interrupts; the same call resumes. The failure of a launch becomes a reason, not an error. Raises NearfieldError if
     this MPI does not work at all."""
     with os_errors_as_profile_errors(setup.folder, "Give another folder with --out."):
         setup.folder.mkdir(parents=True, exist_ok=True)
     base = Request(tier="quick", launches=1, mpi=setup.mpi, hostfile=setup.hostfile)
-    first = _launch(setup.folder / "facts", FACTS, base, scenarios=(FACTS,), sizes=(8,), seconds=FACTS_S)
-    runner = _Runner(report)
+    first = _make_launch(setup.folder / "facts", FACTS, base, scenarios=(FACTS,), sizes=(8,), seconds=FACTS_TARGET_S)
+    runner = _LaunchRunner(report)
     if not (facts := runner.profile(first)):
         if runner.stopped_by:
             raise KeyboardInterrupt
         raise MeasurementError(runner.reasons[FACTS], f"see whether this MPI works: {own_command.line('mpi')}")
     sizes = Sizes(facts)
-    launches = list(_launches(needed_profiles(wanted), base, sizes, setup))
-    left = [one for one in launches if not _usable(one)]
+    launches = list(_launches_in_rounds(needed_profiles(wanted), base, sizes, setup))
+    left = [one for one in launches if not _usable_profile(one)]
     runner.total_s = sum(one.seconds for one in left)
     finished = f", {len(launches) - len(left)} more are there already" if len(left) < len(launches) else ""
     about = f": about {counted(max(1, round(runner.total_s / 60)), 'minute')} on a quiet machine" if left else ""
@@ -88,7 +88,7 @@ def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, report: Repor
     for one in launches:
         if made := runner.profile(one):
             found[one.name].append(made)
-    return Measured(
+    return LiveMeasurements(
         LiveData(sizes, found, runner.reasons, runner.stopped_by is not None), setup.folder, runner.stopped_by
     )
 
@@ -106,18 +106,18 @@ def needed_profiles(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, LivePr
     }
 
 
-def _launches(wanted: dict[str, LiveProfile], base: Request, sizes: Sizes, setup: Setup) -> Iterator[Launch]:
+def _launches_in_rounds(wanted: dict[str, LiveProfile], base: Request, sizes: Sizes, setup: MeasurementSetup) -> Iterator[Launch]:
     """Yields the launches in rounds of one per profile, so that a disturbance during one round is not mistaken for a
     property of one profile."""
     for number in range(1, setup.launches + 1):
         for name, one in wanted.items():
             own_sizes = sizes.all_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
             share = len(own_sizes) / max(len(sizes.all_bytes(one.size_bytes)), 1) if own_sizes else 1.0
-            yield _launch(setup.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario),
+            yield _make_launch(setup.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario),
                           sizes=own_sizes, only=tuple(one.only), seconds=one.seconds * share)  # fmt: skip
 
 
-def _launch(folder: Path, name: str, base: Request, *, seconds: float, **options: Any) -> Launch:
+def _make_launch(folder: Path, name: str, base: Request, *, seconds: float, **options: Any) -> Launch:
     request = replace(base, target_s=seconds, **options)
     words = [
         "probe",
@@ -131,7 +131,7 @@ def _launch(folder: Path, name: str, base: Request, *, seconds: float, **options
     ]
     words += ["--sizes", ",".join(map(str, request.sizes))] if request.sizes else []
     words += ["--hostfile", request.hostfile] if request.hostfile else []
-    words += [word for which in request.only for word in ("--filter", as_filter(which))]
+    words += [word for which in request.only for word in ("--filter", format_filter(which))]
     return Launch(folder, replace(request, command=shlex.join(["nearfield", *words])), name, seconds)
 
 
@@ -144,13 +144,13 @@ def _saved_profile(launch: Launch) -> Profile | None:
     return found if found.run.complete and found.run.command == launch.request.command else None
 
 
-def _usable(launch: Launch) -> Profile | None:
+def _usable_profile(launch: Launch) -> Profile | None:
     """Returns the launch's profile if the folder has it complete and it can judge statements."""
     found = _saved_profile(launch)
-    return found if found and not disturbance(found) else None
+    return found if found and not disturbance_reason(found) else None
 
 
-def _is_begun(launch: Launch) -> bool:
+def _is_resumable(launch: Launch) -> bool:
     """Returns whether an interrupted attempt at this launch can be resumed."""
     with suppress(NearfieldError):  # it does not exist, or is damaged
         return CheckpointFolder(launch.folder.resolve()).read_request().command == launch.request.command
@@ -158,7 +158,7 @@ def _is_begun(launch: Launch) -> bool:
 
 
 @dataclass
-class _Runner:
+class _LaunchRunner:
     """Makes profiles until Ctrl-C, and records why some could not be made."""
 
     report: Report
@@ -169,7 +169,7 @@ class _Runner:
 
     def profile(self, launch: Launch) -> Profile | None:
         """Returns the launch's profile, measured now if it is missing; None if it could not be measured completely."""
-        if found := _usable(launch):
+        if found := _usable_profile(launch):
             return found
         if self.stopped_by:
             self.reasons.setdefault(launch.name, "stopped before it was measured; the same command goes on")
@@ -182,7 +182,7 @@ class _Runner:
         return _saved_profile(launch)
 
     def _measure(self, launch: Launch) -> int | None:
-        outcome = probe(launch.folder, launch.request, resume=_is_begun(launch), overwrite=True, keep_samples=False,
+        outcome = probe(launch.folder, launch.request, resume=_is_resumable(launch), overwrite=True, keep_samples=False,
                         report=partial(self._pass_on, launch))  # fmt: skip
         return outcome.stopped_by
 
