@@ -28,7 +28,7 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, values_agree, agreement, compare
+from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, agreement, compare, values_agree
 
 BAR = 0.90
 LEAST_COMMON = 5  # a group of fewer times says nothing

@@ -17,7 +17,15 @@ from nearfield.profile import load
 from nearfield.report import comparison
 from nearfield.report.page import render, render_summary
 from nearfield.reproduce import page as claims_page
-from nearfield.reproduce.outcome import JudgedStatement, JudgedClaim, JudgedPaper, Line, Reproduction, Series, ShownEvidence
+from nearfield.reproduce.outcome import (
+    JudgedClaim,
+    JudgedPaper,
+    JudgedStatement,
+    Line,
+    Reproduction,
+    Series,
+    ShownEvidence,
+)
 from nearfield.reproduce.score import score_papers
 from nearfield.rules.schema import load_rules
 from nearfield.ui.html import write_page
@@ -155,7 +163,9 @@ def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_p
         profile="leo3", metric="time", unit="ns", where={"state": "invalid"}, by="size_bytes", points=points
     )
     shown = ShownEvidence(by="size_bytes", kind="ns", lines=[Line(name="ours", points=points)], records=[series])
-    one = JudgedStatement(says="it is so", paper="so", ours="so", holds=True, is_number=True, number=(100, 100), shown=shown)
+    one = JudgedStatement(
+        says="it is so", paper="so", ours="so", holds=True, is_number=True, number=(100, 100), shown=shown
+    )
     says = "Messages of exclusive data save most just below the last-level cache, on both sides of a call"
     claim = JudgedClaim(
         id="S0.1",

@@ -166,7 +166,7 @@ def content(file: Path) -> bytes:
 def test_a_trace_that_is_there_is_noticed_before_anything_is_built(tmp_path, monkeypatch):
     """Does nothing start to build for a folder that cannot be used?"""
     traces.create_trace_folder(tmp_path / "heat.trace", about("heat"), force=False)
-    monkeypatch.setattr(observing, "prepare", lambda *_, **__: pytest.fail("it builds"))
+    monkeypatch.setattr(observing, "prepare_command", lambda *_, **__: pytest.fail("it builds"))
     with pytest.raises(UsageError, match="holds a trace already"):
         observing.observe(["true"], tmp_path / "heat.trace")
 

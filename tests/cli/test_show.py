@@ -78,7 +78,9 @@ def test_a_refuted_state_is_marked(tmp_path: Path) -> None:
 def test_one_scenario_is_shown_whole() -> None:
     """Is every size there with --scenario, while the overview thins them but keeps first and last?"""
     sizes = where(RECORDS, scenario="pingpong", metric="half_round_trip")["size_bytes"].n_unique()
-    small, [whole] = (f(where(RECORDS, scenario="pingpong", metric="half_round_trip")) for f in (overview_grid, grids_of_places))
+    small, [whole] = (
+        f(where(RECORDS, scenario="pingpong", metric="half_round_trip")) for f in (overview_grid, grids_of_places)
+    )
     assert small is not None and len(small.rows) == 12 < len(whole.rows) == sizes
     assert (small.rows[0], small.rows[-1]) == (whole.rows[0], whole.rows[-1])
     assert small.left_out + len(small.cells) == len(whole.cells) == 4 * sizes

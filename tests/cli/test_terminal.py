@@ -37,7 +37,7 @@ from nearfield.plan import default_model, splits
 from nearfield.profile import load
 from nearfield.profile.compare import compare, largest_changes
 from nearfield.profile.pivot import grids_of_places
-from nearfield.reproduce.outcome import JudgedStatement, JudgedClaim, JudgedPaper
+from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement
 from nearfield.reproduce.papers import choose_claims
 from nearfield.rules.schema import load_rules
 from nearfield.ui.terminal import Table, Terminal, err
@@ -85,11 +85,16 @@ def of_simulate() -> list[Table]:
 
 
 def of_reproduce() -> list[Table]:
-    statement = JudgedStatement(says="payload-l3 saves time", paper="40 % at 64 KiB", ours="38.5 %", holds=True, is_number=True)
+    statement = JudgedStatement(
+        says="payload-l3 saves time", paper="40 % at 64 KiB", ours="38.5 %", holds=True, is_number=True
+    )
     claim = JudgedClaim(id="S4.1", says="", where="", weight=1, verdict="shape only",
                         statements=[statement] * 2, note="a note")  # fmt: skip
     paper = JudgedPaper(name="S4", title="", claims=[claim], chosen=[])
-    return [reproduce_tables._claims_table(paper), *(reproduce_tables._list_table(claims) for _, claims in choose_claims([]))]
+    return [
+        reproduce_tables._claims_table(paper),
+        *(reproduce_tables._list_table(claims) for _, claims in choose_claims([])),
+    ]
 
 
 def of_explain() -> list[Table]:
@@ -103,7 +108,7 @@ def of_plan() -> list[Table]:
 
 
 def of_probe() -> list[Table]:
-    described = [probe_on.described(one) for one in probe_on.scenarios().values()]
+    described = [probe_on.describe_scenario(one) for one in probe_on.scenarios().values()]
     ranks = {one.name: "all of several nodes" for one in described}
     return [probe_on.table(described, "what is simulated"), probe_on.table(described, "what it measures", ranks)]
 

@@ -15,7 +15,7 @@ from nearfield.reproduce.adverbs import degree_of
 from nearfield.reproduce.page import render_page
 from nearfield.reproduce.papers import choose_claims
 from nearfield.reproduce.session import Settings, reproduce
-from nearfield.reproduce.traced import simulate_traces, parse_traces
+from nearfield.reproduce.traced import parse_traces, simulate_traces
 
 
 def nothing(cases: list[Case]):

@@ -33,7 +33,10 @@ def rewrite(text: str) -> str:
 
 def column_table() -> str:
     """Returns the table of the records' columns."""
-    rows = [(name, kind, "no" if name in REQUIRED_COLUMNS else "yes", meaning) for name, (kind, meaning) in CORE_COLUMNS.items()]
+    rows = [
+        (name, kind, "no" if name in REQUIRED_COLUMNS else "yes", meaning)
+        for name, (kind, meaning) in CORE_COLUMNS.items()
+    ]
     rows.append(("(parameters)", "Int64, Float64 or String", "yes", "one column each; null where it does not apply"))
     rows.append((VERDICT, "String", "yes", VERDICT_SUMMARY))
     return markdown(("column", "type", "may be null", "what it says"), rows)

@@ -141,7 +141,7 @@ def _launches(folder: Path) -> None:
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.measure.request import Request
 
-    with CheckpointFolder(folder / "p").locked(Request(tier="quick"), fresh=True):
+    with CheckpointFolder(folder / "p").lock_for(Request(tier="quick"), fresh=True):
         pass
 
 
@@ -156,7 +156,7 @@ def _collect(folder: Path) -> None:
 
     job = Job(PAIR, 0, dict.fromkeys(KIND_OF, 1.0))
     finished_scenarios(job, folder)
-    for file in job.attempts(folder):
+    for file in job.attempt_files(folder):
         damaged_line(file, KIND_OF)
     records.from_rows(to_rows(collect_launches([job], folder, KIND_OF), TIERS["quick"], resolution_ns=10.0))
 

@@ -94,9 +94,9 @@ def test_cuts_are_those_that_were_measured() -> None:
     rows = [
         {"scenario": "cut", "size_bytes": size, "piece_bytes": piece, "value": value} for size, piece, value in pieces
     ]
-    whole, cut, piece = Costs(more_records(*rows)).whole_and_cut(20 << 20) or pytest.fail("no answer")
+    whole, cut, piece = Costs(more_records(*rows)).whole_and_chunked(20 << 20) or pytest.fail("no answer")
     assert (whole.value, cut.value, piece) == (18e6, 8e6, 1 << 18)
-    simulated = Costs(load(PROFILE)).whole_and_cut(16 << 20)
+    simulated = Costs(load(PROFILE)).whole_and_chunked(16 << 20)
     assert simulated and simulated[0].value > simulated[1].value
 
 
@@ -224,7 +224,7 @@ def test_grids_from_faces() -> None:
 def test_no_answer_without_records() -> None:
     """Is there no number where the profile has no stable record?"""
     costs = Costs(load(PROFILE))
-    assert costs.copied_once(1024) is None
+    assert costs.remote_copy_time(1024) is None
     assert costs.send(1024, "nonsense") is None
     assert Costs(load(PROFILE), network=True).message(1024) is None
     unstable = replace(load(PROFILE), records=load(PROFILE).records.with_columns(stable=False))

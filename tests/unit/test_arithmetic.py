@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearfield.observe.flops import Instruction, parse_instruction, flops_by_location
+from nearfield.observe.flops import Instruction, flops_by_location, parse_instruction
 
 
 @pytest.mark.parametrize(

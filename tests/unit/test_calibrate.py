@@ -13,11 +13,11 @@ from nearfield._native import machine as structs
 from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.calibrate import simulated as sim
-from nearfield.calibrate.describing import describe_places, is_repeated, file_text
-from nearfield.calibrate.fitting import fitted_value, fit_machine, without_fault_cost, simulate_micro_benchmarks
+from nearfield.calibrate.describing import describe_places, file_text, is_repeated
+from nearfield.calibrate.fitting import fit_machine, fitted_value, simulate_micro_benchmarks, without_fault_cost
 from nearfield.calibrate.measured import KERNEL_BYTES, Measurements, Place, estimate_undisturbed
 from nearfield.calibrate.places import PairSampler, StepSample
-from nearfield.calibrate.probing import PAGE_STRIDE, PAGE_COUNTS, WALK_CHAIN_COUNTS, WALKED_PAGES, CalibrationRun
+from nearfield.calibrate.probing import PAGE_COUNTS, PAGE_STRIDE, WALK_CHAIN_COUNTS, WALKED_PAGES, CalibrationRun
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine, facts, load_machine
 from nearfield.machine.captured import machine_from_profile, unmeasured_profile
@@ -217,7 +217,7 @@ def test_a_rare_place_is_described_if_it_is_wanted() -> None:
     far = [StepSample(step, 240.0, 238.0, [9.0]) for step in steps * 3]
     sampler.samples = near + far + [StepSample("level 0", 50.0, 240.0, [7.0])]
     assert [place.flag_ns.value for place in sampler.places(found)] == [pytest.approx(51, abs=1)]
-    assert sampler.is_described(250.0) and not sampler.is_described(120.0)
+    assert sampler.has_enough_visits(250.0) and not sampler.has_enough_visits(120.0)
     usual, wanted = sampler.places(found, 250.0)
     assert (usual.flag_ns.value, wanted.flag_ns.value) == (pytest.approx(51, abs=1), pytest.approx(239, abs=1))
     assert (

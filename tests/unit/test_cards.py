@@ -13,7 +13,7 @@ from nearfield.base.errors import ProfileError
 from nearfield.reproduce import page
 from nearfield.reproduce.cards import cards_of
 from nearfield.reproduce.live.measure import needed_profiles
-from nearfield.reproduce.outcome import Answer, JudgedStatement, JudgedClaim, JudgedPaper, LiveSummary, Reproduction
+from nearfield.reproduce.outcome import Answer, JudgedClaim, JudgedPaper, JudgedStatement, LiveSummary, Reproduction
 from nearfield.reproduce.papers import choose_claims, load_paper, paper_files
 from nearfield.reproduce.score import score_papers
 

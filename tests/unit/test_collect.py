@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from engine_lines import HEADER, KIND_OF, NO_COUNTER, Line, end, missing, samples, state, write
 
-from nearfield.measure.live.collect import CollectedOutput, collect_launches, disturbed_share, finished_scenarios, to_rows
+from nearfield.measure.live.collect import (
+    CollectedOutput,
+    collect_launches,
+    disturbed_share,
+    finished_scenarios,
+    to_rows,
+)
 from nearfield.measure.live.describe import COUNTERS
 from nearfield.measure.live.layout import Group, Place
 from nearfield.measure.live.lines import LaunchLine, SamplesLine, damaged_line, read_lines
@@ -47,7 +53,9 @@ def test_launches_are_pooled(tmp_path: Path) -> None:
 
 def test_a_time_shorter_than_the_clocks_step_is_not_negative(tmp_path: Path) -> None:
     """Do samples that the clock cannot tell from 0 make records that a profile takes?"""
-    found = collect_launches([write(tmp_path, [HEADER, samples([0.0, 0.0, 10.0], side="sender"), end()])], tmp_path, KIND_OF)
+    found = collect_launches(
+        [write(tmp_path, [HEADER, samples([0.0, 0.0, 10.0], side="sender"), end()])], tmp_path, KIND_OF
+    )
     assert only(rows_of(found), "send")["low"] == 0
 
 
@@ -151,7 +159,7 @@ def test_attempts_are_distinguished_from_launches(tmp_path: Path) -> None:
 def test_many_attempts_are_all_read(tmp_path: Path) -> None:
     """After more than ten interruptions, are the attempts found, in order?"""
     job = write(tmp_path, *([HEADER, samples([float(i + 1)] * 6), end(cut=True)] for i in range(12)))
-    assert [path.name.split(".")[-2] for path in job.attempts(tmp_path)] == [str(i) for i in range(12)]
+    assert [path.name.split(".")[-2] for path in job.attempt_files(tmp_path)] == [str(i) for i in range(12)]
     assert only(rows_of(collect_launches([job], tmp_path, KIND_OF)), "send")["n"] == 72
 
 
@@ -296,7 +304,7 @@ def test_oversubscribed_times_are_never_stable(tmp_path: Path) -> None:
 def test_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
     """Is everything before a cut last line kept, and the scenario measured again?"""
     job = write(tmp_path, [HEADER, samples([100.0] * 10), end()])
-    file = job.attempts(tmp_path)[0]
+    file = job.attempt_files(tmp_path)[0]
     file.write_text(file.read_text()[:-10])
     assert [type(line) for line in read_lines(file)] == [LaunchLine, SamplesLine]
     assert damaged_line(file, job.budgets) is None, "that is how every crash ends"
@@ -337,7 +345,7 @@ DAMAGE = [
 def test_nothing_after_damage_is_trusted(tmp_path: Path, damage: str) -> None:
     """Does a file damaged in the middle count up to there, and is what follows measured again on --resume?"""
     job = write(tmp_path, [HEADER, samples([100.0] * 10), end(), samples([9.0] * 6, "receive"), end("floor")])
-    file = job.attempts(tmp_path)[0]
+    file = job.attempt_files(tmp_path)[0]
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:3], damage, *lines[3:]]) + "\n", encoding="latin-1")
     assert damaged_line(file, job.budgets) == 4

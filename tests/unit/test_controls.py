@@ -8,7 +8,13 @@ import report_profiles as made
 
 from nearfield.reproduce.live import measure
 from nearfield.reproduce.live.answers import LiveData, answer_statement, apply_control
-from nearfield.reproduce.live.loops import LOOP_QUESTIONS, answer_by_loops, gains_nowhere, gains_somewhere, measure_loops
+from nearfield.reproduce.live.loops import (
+    LOOP_QUESTIONS,
+    answer_by_loops,
+    gains_nowhere,
+    gains_somewhere,
+    measure_loops,
+)
 from nearfield.reproduce.live.sizes import Sizes
 from nearfield.reproduce.outcome import Answer
 from nearfield.reproduce.papers import choose_claims, load_paper

@@ -21,13 +21,13 @@ from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import (
     Comparison,
-    values_agree,
     agreement,
     compare,
     is_near,
     largest_changes,
     lone_axes,
     summarise,
+    values_agree,
     verdict_of,
 )
 from nearfield.profile.schema import Place

@@ -41,9 +41,9 @@ def test_lines_of_tools_are_understood(line: str, expected: str) -> None:
 
 def test_set_up_reports_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a step reported while it lasts, also after the program that does it has become silent?"""
-    monkeypatch.setattr(follow, "NEWS_S", 0.05)
-    monkeypatch.setattr(follow, "SILENT_S", 0.05)
-    monkeypatch.setattr(follow, "POLL_S", 0.02)
+    monkeypatch.setattr(follow, "REPORT_INTERVAL_S", 0.05)
+    monkeypatch.setattr(follow, "MAX_SILENCE_S", 0.05)
+    monkeypatch.setattr(follow, "POLL_INTERVAL_S", 0.02)
     said: list[str] = []
     assert run_setup(["sh", "-c", "echo '[3/9] x'; sleep 0.6"], tmp_path / "new/log", said.append) == 0
     assert sum("compiling 3 of 9" in line for line in said) >= 2

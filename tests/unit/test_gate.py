@@ -19,7 +19,7 @@ from nearfield.cli.help import use_own_help
 from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import Change, Comparison, compare
-from nearfield.profile.gate import GateResult, GateLimits, judge_slowdown
+from nearfield.profile.gate import GateLimits, GateResult, judge_slowdown
 from nearfield.profile.schema import Place
 
 DATA = Path(__file__).parents[1] / "data"
@@ -40,7 +40,9 @@ def with_records(p: Profile, records: pl.DataFrame, **run: Any) -> Profile:
     return Profile(p.path, p.machine, p.run.model_copy(update=run), records, p.topology_xml)
 
 
-def drawn(rng: random.Random, times: int, ratio: float, scatter: float, slow: dict[int, float] | None = None) -> GateResult:
+def drawn(
+    rng: random.Random, times: int, ratio: float, scatter: float, slow: dict[int, float] | None = None
+) -> GateResult:
     """Returns the gate at 10 %, with a look at each time, for two runs of a machine on which all times have this ratio
     and scatter between the runs; intervals are 2 % wide. The times in `slow` are slower by these factors."""
     changes = []

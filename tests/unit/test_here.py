@@ -129,7 +129,8 @@ def test_one_size_of_many_gives_no_false_alarm(judge: str, truth: float, wrong: 
     experiment of ten? (Without a correction for how many sizes there are, three launches say it in most.)"""
     chance, holds = random.Random(8), judge_named(judge, is_difference=True)
     said = [
-        decide_by_bootstrap(many(truth, 0.3, chance, number), holds, (0.0, 1.0), ANY_POSITION, JUDGES[judge].over) for _ in range(40)
+        decide_by_bootstrap(many(truth, 0.3, chance, number), holds, (0.0, 1.0), ANY_POSITION, JUDGES[judge].over)
+        for _ in range(40)
     ]
     assert said.count(wrong) <= 4, said
 
@@ -148,17 +149,17 @@ def test_one_size_of_many_is_still_seen() -> None:
 
 def test_sizes_are_of_this_machine() -> None:
     sizes = Sizes(facts())
-    inside = sizes.place("same-node")
-    assert inside == Place("shared-l3", "0-1") and sizes.place("network-1") is None
+    inside = sizes.place_at("same-node")
+    assert inside == Place("shared-l3", "0-1") and sizes.place_at("network-1") is None
     across = made.row("protocol", "single_copies", 0, "count", size_bytes=8, distance="network-1", pair="a:0-b:0")
     both = Sizes(made.profile([*facts().records.to_dicts(), across], [made.switch("eager-limit", 4096),
                               made.switch("eager-limit", 8192, distance="network-1", pair="a:0-b:0")]))  # fmt: skip
     between = both.place("network-3")
     assert between == Place("network-1", "a:0-b:0") and both.bytes("2*eager", between) == 16384
-    assert both.all_bytes(["eager"]) == (4096, 8192)
+    assert both.known_bytes(["eager"]) == (4096, 8192)
     named = {"eager": 4096, "eager/2": 2048, "llc": 8 << 20, "2*llc/3": (16 << 20) // 3, "l2": 1 << 20, 77: 77}
-    assert {size: sizes.bytes(size, inside) for size in named} == named
-    assert sizes.all_bytes([64, "eager", 4096, "2*llc"]) == (64, 4096, 16 << 20)
+    assert {size: sizes.bytes_of(size, inside) for size in named} == named
+    assert sizes.known_bytes([64, "eager", 4096, "2*llc"]) == (64, 4096, 16 << 20)
 
 
 def one_way(side: str, state: str, size: int, time: float, metric: str = "call") -> dict:
@@ -311,7 +312,11 @@ def test_the_compiler_is_queried() -> None:
     every = ("plain", "alias", "restricted")
     assert find_vectorised_loops(["gcc"], "gcc") == dict.fromkeys(every, True)
     assert find_vectorised_loops(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)
-    assert find_vectorised_loops(["gcc", "-fno-strict-aliasing"], "gcc") == {"plain": False, "alias": True, "restricted": True}
+    assert find_vectorised_loops(["gcc", "-fno-strict-aliasing"], "gcc") == {
+        "plain": False,
+        "alias": True,
+        "restricted": True,
+    }
     assert find_vectorised_loops(["false"], "gcc") is None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearfield.base.errors import MeasurementError
-from nearfield.measure.live.launch import LaunchResult, Job, _read_result
+from nearfield.measure.live.launch import Job, LaunchResult, _read_result
 from nearfield.measure.live.layout import Group, Place, read_hostfile
 from nearfield.mpi import Finished
 

@@ -7,7 +7,15 @@ import pytest
 from nearfield.base.errors import UsageError
 from nearfield.base.topology import Topology
 from nearfield.base.words import group_by_reason
-from nearfield.measure.live.layout import BACKGROUND_KIND, NETWORK_DISTANCE, Group, Node, Place, plan_groups, read_hostfile
+from nearfield.measure.live.layout import (
+    BACKGROUND_KIND,
+    NETWORK_DISTANCE,
+    Group,
+    Node,
+    Place,
+    plan_groups,
+    read_hostfile,
+)
 
 KINDS = {"pair", "all", BACKGROUND_KIND}
 # 2 packages x 2 NUMA nodes x 2 L3 x 2 cores (with an L2 of their own) x 2 hardware threads: 16 cores, 32 PUs.
@@ -212,7 +220,9 @@ def test_cpus_of_a_hostfile_are_the_only_ones_used() -> None:
 def test_one_core_on_each_node() -> None:
     """Are two nodes with a core each one launch for the pair and for all, although neither has a pair of its own?"""
     groups, missing = groups_of(TWO_CORES, nodes=[Node("a", (0,)), Node("b", (1,))])
-    assert [(group.kinds, group.pair, group.distance) for group in groups] == [(("pair", "all"), "a:0-b:1", NETWORK_DISTANCE)]
+    assert [(group.kinds, group.pair, group.distance) for group in groups] == [
+        (("pair", "all"), "a:0-b:1", NETWORK_DISTANCE)
+    ]
     assert missing == {BACKGROUND_KIND: "needs 4 free cores; there are 2"}
 
 

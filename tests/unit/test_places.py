@@ -52,7 +52,7 @@ def test_a_function_is_named_only_where_the_symbol_reaches(libraries: dict[str, 
     found = lines_of([(path, behind), (path, small)])
     assert str(found[path, behind]) == f"libwork.so+{behind:#x}" and not found[path, behind].is_named
     assert str(found[path, small]) == f"libwork.so+{small:#x} (small)"
-    assert found[path, behind].of_function() == Line(UNKNOWN, 0, UNKNOWN, path)
+    assert found[path, behind].merge_by_function() == Line(UNKNOWN, 0, UNKNOWN, path)
     whole = str(libraries["whole"])
     assert lines_of([(whole, behind)])[whole, behind].function == "behind"
 

@@ -30,7 +30,7 @@ from nearfield.reproduce.papers import choose_claims, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
 from nearfield.reproduce.session import JOURNAL, Settings, cases_of, machine_of, reproduce
 from nearfield.reproduce.svg_chart import draw_chart
-from nearfield.reproduce.verdicts import Evidence, select_points, judge_claim, judge_statement
+from nearfield.reproduce.verdicts import Evidence, judge_claim, judge_statement, select_points
 
 CHEAP = "S1.3"
 # Of collectives and applications; the other numbers have a value at each memory speed.
@@ -236,7 +236,9 @@ def test_a_sketch_shows_the_curve_and_the_papers_number() -> None:
 
     def drawn(points: list, number: tuple | None = None, kind: str = "mb_per_s") -> str:
         shown = ShownEvidence(by="stride", kind=kind, lines=[Line(name="ours", points=points)], records=[])
-        return draw_chart(JudgedStatement(says="", paper="", ours="", holds=True, is_number=False, number=number, shown=shown))
+        return draw_chart(
+            JudgedStatement(says="", paper="", ours="", holds=True, is_number=False, number=number, shown=shown)
+        )
 
     plain, numbered = drawn([(1, 100), (2, 50), (4, 25)]), drawn([(1, 100), (2, 50)], (70, 80))
     assert plain.count("<circle") == 3 and "100 MB/s" in plain and 'class="paper"' not in plain
@@ -361,7 +363,7 @@ def test_an_application_is_simulated_at_the_given_frequency_and_judged(tmp_path:
     assert [case.values["size_bytes"] for case in cases_of(run, quick=False)] == [4096, 8192, 384]
     (usual,) = cases_of(run.model_copy(update={"clock_ghz": None}), quick=True)
     assert usual.machine.prefetcher and not machine_of(run.model_copy(update={"without": ["prefetcher"]})).prefetcher
-    assert RecordStore.key(usual) != RecordStore.key(slow), "another frequency is another simulation"
+    assert RecordStore.key_of(usual) != RecordStore.key_of(slow), "another frequency is another simulation"
     rows = slow.run()
     assert _value(rows, "time") > _value(usual.run(), "time")
     in_calls = [_value(rows, f"{name}_time") for name in ("sending", "receiving", "waiting")]

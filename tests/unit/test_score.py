@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nearfield.reproduce.curves import points_of
-from nearfield.reproduce.outcome import JudgedStatement, JudgedClaim, JudgedPaper, verdict_of_claim
+from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement, verdict_of_claim
 from nearfield.reproduce.papers import load_paper, paper_files
 from nearfield.reproduce.quotes import fill_in_quotes, quote_names_in
 from nearfield.reproduce.schema import Curve, Quote
@@ -16,7 +16,9 @@ STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for
 
 
 def made_claim(weight: int, *statements: tuple[str, bool | None]) -> JudgedClaim:
-    judged = [JudgedStatement(says="", paper=paper, ours="", holds=holds, is_number=False) for paper, holds in statements]
+    judged = [
+        JudgedStatement(says="", paper=paper, ours="", holds=holds, is_number=False) for paper, holds in statements
+    ]
     return JudgedClaim(id="S0.1", says="", where="", weight=weight, verdict=verdict_of_claim(judged), statements=judged,
                        score=score_claim(judged))  # fmt: skip
 
@@ -29,7 +31,9 @@ def test_the_score_counts_a_passage_once() -> None:
     assert split.score == pytest.approx((1 / 15 + 1) / 2)
     nothing, unknown = made_claim(2, ("a", False)), made_claim(4, ("a", None))
     description = made_claim(0, ("a", True))
-    bracketed = [JudgedStatement(says="", paper="a", ours="", holds=True, is_number=False, not_counted="it cannot fail")]
+    bracketed = [
+        JudgedStatement(says="", paper="a", ours="", holds=True, is_number=False, not_counted="it cannot fail")
+    ]
     assert score_claim(bracketed) is None and unknown.score is None
     claims = [whole, split, nothing, unknown, description]
     found = score_papers([JudgedPaper(name="S0", title="", claims=claims, chosen=[])])

@@ -42,7 +42,7 @@ def test_a_launch_that_writes_may_take_as_long_as_it_needs() -> None:
     for _ in range(200):
         clock.now += 0.9 * MAX_SILENCE_S
         assert not watched.is_dead()
-        watched.see()
+        watched.record_output()
     assert ends_after(watched, clock) == pytest.approx(MAX_SILENCE_S, abs=1.5)
 
 
@@ -57,10 +57,10 @@ def test_patience_grows_with_the_measured_pace() -> None:
     """If what is done took five times as long as planned, is silence allowed five times as long?"""
     clock = Clock()
     watched = signs(clock)
-    watched.progress("pingpong", 0.0)
+    watched.record_progress("pingpong", 0.0)
     clock.now = 50.0
-    watched.see()
-    watched.progress("pingpong", 1.0)
+    watched.record_output()
+    watched.record_progress("pingpong", 1.0)
     assert watched.slowdown() == pytest.approx(5.0)
     assert ends_after(watched, clock) == pytest.approx(5 * MAX_SILENCE_S, abs=1.5)
 
@@ -70,7 +70,7 @@ def test_silence_is_reported_with_the_reason() -> None:
     clock = Clock()
     watched = signs(clock, 8)
     ends_after(watched, clock)
-    text = watched.silence()
+    text = watched.silence_text()
     assert "no sign of life for 241 s, 4.0 times as long" in text and "4.0 times as slow as a quiet one" in text
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nearfield.measure.live.switches import Kind, DetectedSwitch, add_steps, name_switches
+from nearfield.measure.live.switches import DetectedSwitch, Kind, add_steps, name_switches
 from nearfield.profile.schema import Switch
 
 # Control variables that MPI_T names on these MPIs (those that matter, and some that must not be mistaken for them).

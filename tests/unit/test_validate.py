@@ -24,7 +24,9 @@ DATA = Path(__file__).parents[1] / "data"
 QUIET = DATA / "epyc-vm-quiet"
 
 
-def pair(measured: float, simulated: float, scenario: str = "pingpong", stable: bool = True, **more: Any) -> cases.TimePair:
+def pair(
+    measured: float, simulated: float, scenario: str = "pingpong", stable: bool = True, **more: Any
+) -> cases.TimePair:
     row = {"scenario": scenario, "metric": "half_round_trip", "size_bytes": 8, "state": "reused"} | more
     return cases.TimePair(row, Estimate(measured, measured * 0.95, measured * 1.05), simulated, stable)
 
@@ -78,9 +80,9 @@ def test_a_step_has_place_sign_and_size() -> None:
     curve = [pair(100, 100, size_bytes=4016), pair(200, 50, size_bytes=4017)]
     switch = schema.Switch(bytes=4016, kind="single-copy")
     (step,) = scores.score_steps(curve, [switch], 4016)
-    assert step.in_place and not step.right_sign and step.error == pytest.approx(4)
+    assert step.is_in_place and not step.has_right_sign and step.error == pytest.approx(4)
     (step,) = scores.score_steps([curve[0], pair(200, 180, size_bytes=4017)], [switch], 4096)
-    assert not step.in_place and step.right_sign and step.error == pytest.approx(2 / 1.8)
+    assert not step.is_in_place and step.has_right_sign and step.error == pytest.approx(2 / 1.8)
 
 
 # ---- what is refused

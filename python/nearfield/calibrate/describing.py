@@ -34,7 +34,7 @@ class Description:
     compared: list[tuple[str, Estimate, float]]
 
     @property
-    def within(self) -> int:
+    def repeated_count(self) -> int:
         """Returns how many micro-benchmarks the simulated machine repeats within BAR."""
         return sum(is_repeated(time, simulated) for _, time, simulated in self.compared)
 
@@ -48,7 +48,7 @@ class Description:
                 {"name": name, "measured_ns": time.value, "low": time.low, "high": time.high, "simulated_ns": simulated}
                 for name, time, simulated in self.compared
             ],
-            "within_10_percent": self.within,
+            "within_10_percent": self.repeated_count,
         }
 
 
@@ -57,7 +57,9 @@ def is_repeated(time: Estimate, simulated: float) -> bool:
     return simulated > 0 and abs(math.log(simulated / time.value)) <= math.log1p(MAX_DEVIATION)
 
 
-def describe_places(host: Machine, found: Measurements, profile: Profile | None, out: Path) -> tuple[list[Description], list[str]]:
+def describe_places(
+    host: Machine, found: Measurements, profile: Profile | None, out: Path
+) -> tuple[list[Description], list[str]]:
     """Returns a description for each place, and notes."""
     base = machine_from_profile(profile or unmeasured_profile(host), "this machine")
     notes, made = list(found.notes), list[Description]()

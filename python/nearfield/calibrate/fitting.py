@@ -42,21 +42,21 @@ def fit_machine(
     measurements gave for another place of the cores: one core's prefetcher is the same there."""
     values = base.model_dump(exclude_none=True)
     fitting = _MachineFit(values, found)
-    fitting.core()
-    fitting.caches()
-    fitting.memory()
-    fitting.translation()
+    fitting.fit_core()
+    fitting.fit_caches()
+    fitting.fit_memory()
+    fitting.fit_tlbs()
     if place:
-        fitting.sharing(place)
-    fitting.transfers(place)
+        fitting.fit_cache_sharing(place)
+    fitting.fit_transfers(place)
     if other:
-        fitting.take_prefetcher(other)
+        fitting.copy_prefetcher(other)
     else:
-        fitting.prefetcher()
-    fitting.ports()
-    fitting.faults()
-    fitting.kernel_copies(place)
-    return fitting.machine()
+        fitting.fit_prefetcher()
+    fitting.fit_cache_ports()
+    fitting.fit_page_faults()
+    fitting.fit_kernel_copies(place)
+    return fitting.to_machine()
 
 
 class _MachineFit:
@@ -66,26 +66,26 @@ class _MachineFit:
         self.values, self.found = values, found
         self.ghz = 1 / found.addition.value
 
-    def machine(self) -> DescribedMachine:
+    def to_machine(self) -> DescribedMachine:
         return DescribedMachine.model_validate(copy.deepcopy(self.values))
 
-    def native(self, pages: bool = False) -> structs.Machine:
+    def to_native_machine(self, pages: bool = False) -> structs.Machine:
         """Returns the machine so far for the simulator, with base pages or in huge ones."""
-        made = to_native(self.machine())
+        made = to_native(self.to_machine())
         return made if pages else sim.in_huge_pages(made)
 
-    def _cycles(self, time: Estimate, probe: str, what: str) -> Values:
+    def _fitted_cycles(self, time: Estimate, probe: str, what: str) -> Values:
         return fitted_value(time.value * self.ghz, time * self.ghz, probe, what)
 
     # ---- the core
 
-    def core(self) -> None:
+    def fit_core(self) -> None:
         add, core = self.found.addition, self.values["core"]
         clock = Estimate(1 / add.value, 1 / add.high, 1 / add.low)
         core["clock_ghz"] = fitted_value(clock.value, clock, "a chain of additions takes a cycle each", "additions")
         size = min(self.found.reads)
         words = size // 8
-        core["cycles_per_access"] = self._cycles(
+        core["cycles_per_access"] = self._fitted_cycles(
             self.found.reads[size] * (1 / words), "reading in words of 8 bytes", f"reading {format_bytes(size)}"
         )
         size = min(self.found.copies, key=lambda one: abs(one - 8 * KIB))
@@ -97,18 +97,22 @@ class _MachineFit:
         best = min(self.found.chains.values(), key=lambda one: one.value)
         count = _ratio_of(latency, best)
         probe = "latency of one chain through memory over the time per load of many"
-        core["outstanding_misses"] = fitted_value(max(1.0, count.value), count, probe, "chains through memory", whole=True)
+        core["outstanding_misses"] = fitted_value(
+            max(1.0, count.value), count, probe, "chains through memory", whole=True
+        )
 
     # ---- caches and memory
 
-    def caches(self) -> None:
+    def fit_caches(self) -> None:
         caches = self.values["cache"]
         for cache, (size, time) in zip(caches, self.found.levels, strict=False):
-            cache["latency_cycles"] = self._cycles(time, "a chain in huge pages", f"chain of {format_bytes(size)}")
+            cache["latency_cycles"] = self._fitted_cycles(
+                time, "a chain in huge pages", f"chain of {format_bytes(size)}"
+            )
         if self.found.by_bytes and len(caches) > len(self.found.levels):
-            self._last_cache(caches[-1])
+            self._fit_last_cache(caches[-1])
 
-    def _last_cache(self, cache: Values) -> None:
+    def _fit_last_cache(self, cache: Values) -> None:
         """The last cache's latency is that of the chain over twice the nearer cache or, if that is still in the cache,
         over four times as much. Of a cache that other machines of the host use, too, only a part is ours."""
         curve = {size: one.value for size, one in self.found.by_bytes.items()}
@@ -120,7 +124,7 @@ class _MachineFit:
         probe = "a chain in huge pages"
         if curve[at] > MEMORY_LATENCY_SHARE * memory_ns:
             probe += ", as slow as one in memory: other programs, or other machines of the host, use this cache"
-        cache["latency_cycles"] = self._cycles(self.found.by_bytes[at], probe, f"chain of {format_bytes(at)}")
+        cache["latency_cycles"] = self._fitted_cycles(self.found.by_bytes[at], probe, f"chain of {format_bytes(at)}")
         self.last_cache_bytes = cache["size_bytes"]["value"]
         end = last_below(curve, math.sqrt(curve[at] * memory_ns))
         if end is None or end[0] >= MIN_SIZE_SHARE * self.last_cache_bytes:
@@ -133,7 +137,7 @@ class _MachineFit:
         cache["size_bytes"] = fitted_value(size.value, size, probe, *names, whole=True)
         self.last_cache_bytes = ours
 
-    def memory(self) -> None:
+    def fit_memory(self) -> None:
         size, time = self.found.memory
         probe, what = "a chain in huge pages", f"chain of {format_bytes(size)}"
         self.values["memory"]["latency_ns"] = fitted_value(time.value, time, probe, what)
@@ -143,7 +147,7 @@ class _MachineFit:
 
     # ---- pages
 
-    def translation(self) -> None:
+    def fit_tlbs(self) -> None:
         pages = self.values.setdefault("pages", {})
         extra = {count: spread.value - packed.value for count, (spread, packed) in self.found.pages.items()}
         steps = fit_plateaus(extra)
@@ -157,7 +161,9 @@ class _MachineFit:
             what = f"chains over {counts[0]} to {counts[-1]} pages"
             tlbs.append(
                 {
-                    "entries": fitted_value(entries, Estimate(entries, entries, after), "pages per chain", what, whole=True),
+                    "entries": fitted_value(
+                        entries, Estimate(entries, entries, after), "pages per chain", what, whole=True
+                    ),
                     "ways": {"value": entries, "kind": "chosen", "reason": "not measured", "claims": []},
                     "miss_cycles": fitted_value(
                         height * self.ghz,
@@ -179,21 +185,23 @@ class _MachineFit:
         probe = "TLB misses of one chain over those of many"
         pages["walkers"] = fitted_value(count, bounds, probe, f"chains over {WALKED_PAGES} pages", whole=True)
 
-    def faults(self) -> None:
+    def fit_page_faults(self) -> None:
         pages, found = self.values["pages"], self.found
         if found.fault:
-            pages["fault_ns"] = self._fault(found.fault, "base", sim.first_touch_ns(self._without_faults(4 * KIB)))
+            pages["fault_ns"] = self._fault_value(
+                found.fault, "base", sim.first_touch_ns(self._machine_without_faults(4 * KIB))
+            )
         if found.huge_fault:
-            rest = sim.first_touch_ns(self._without_faults(sim.HUGE_BYTES), 16)
-            pages["huge_fault_ns"] = self._fault(found.huge_fault, "huge", rest)
+            rest = sim.first_touch_ns(self._machine_without_faults(sim.HUGE_BYTES), 16)
+            pages["huge_fault_ns"] = self._fault_value(found.huge_fault, "huge", rest)
 
-    def _without_faults(self, page_bytes: int) -> structs.Machine:
-        made = self.native(pages=True)
+    def _machine_without_faults(self, page_bytes: int) -> structs.Machine:
+        made = self.to_native_machine(pages=True)
         made.pages.page_bytes, made.pages.fault_ns = page_bytes, 0.0
         return made
 
     @staticmethod
-    def _fault(time: Estimate, kind: str, rest_ns: float) -> Values:
+    def _fault_value(time: Estimate, kind: str, rest_ns: float) -> Values:
         """Returns the time of a first touch without what the simulated store takes anyway."""
         known = Estimate(rest_ns, rest_ns, rest_ns)
         less = time - known
@@ -202,7 +210,7 @@ class _MachineFit:
 
     # ---- what the simulator has to repeat
 
-    def prefetcher(self) -> None:
+    def fit_prefetcher(self) -> None:
         """Chooses distance, requests in flight and target cache so that chains through consecutive lines come out as
         measured. Without a gain by order there is no prefetcher."""
         latencies = dict(self.found.levels) | self.found.by_bytes | {self.found.memory[0]: self.found.memory[1]}
@@ -211,7 +219,7 @@ class _MachineFit:
         if in_order[max(in_order)] > 0.7 * at_random:
             self.values.pop("prefetcher", None)
             return
-        made = without_fault_cost(self.native(pages=True))
+        made = without_fault_cost(self.to_native_machine(pages=True))
         targets = {size: ns for size, ns in in_order.items() if size >= min(latencies)}
 
         def error(level: int, distance: int, outstanding: int) -> float:
@@ -236,41 +244,43 @@ class _MachineFit:
             "streams": streams, "distance_lines": of(1), "level": of(0), "outstanding": of(2), "start": start
         }  # fmt: skip
 
-    def take_prefetcher(self, other: DescribedMachine) -> None:
+    def copy_prefetcher(self, other: DescribedMachine) -> None:
         self.values.pop("prefetcher", None)
         if other.prefetcher:
             self.values["prefetcher"] = other.prefetcher.model_dump(exclude_none=True)
 
-    def ports(self) -> None:
+    def fit_cache_ports(self) -> None:
         """Limits the bytes per cycle of caches from which the simulated machine copies faster than the real one."""
         caches = self.values["cache"]
         reach = getattr(self, "last_cache_bytes", caches[-1]["size_bytes"]["value"])
         for place, cache in enumerate(caches[1:], 1):
-            size = self._copied(caches[place - 1], cache if place < len(caches) - 1 else None, reach)
+            size = self._copy_size_in(caches[place - 1], cache if place < len(caches) - 1 else None, reach)
             if size is None:
                 continue
             time = self.found.copies[size]
             cache.pop("bytes_per_cycle", None)
-            rate = self._port(place, size, time.value)
+            rate = self._port_bytes_per_cycle(place, size, time.value)
             if rate is not None:
-                ends = [self._port(place, size, ns) or MAX_BYTES_PER_CYCLE for ns in (time.high, time.low)]
+                ends = [
+                    self._port_bytes_per_cycle(place, size, ns) or MAX_BYTES_PER_CYCLE for ns in (time.high, time.low)
+                ]
                 cache["bytes_per_cycle"] = fitted_value(
                     rate, Estimate(rate, *ends), "memcpy, repeated by simulation", f"copying {format_bytes(size)}"
                 )
 
-    def _copied(self, nearer: Values, cache: Values | None, reach: int) -> int | None:
+    def _copy_size_in(self, nearer: Values, cache: Values | None, reach: int) -> int | None:
         """Returns the shortest measured copy between the nearer cache and this one, of which both buffers fit here."""
         low, high = nearer["size_bytes"]["value"], cache["size_bytes"]["value"] if cache else reach
         return min((size for size in self.found.copies if 1.5 * low <= 2 * size <= high), default=None)
 
-    def _port(self, place: int, size: int, time_ns: float) -> float | None:
+    def _port_bytes_per_cycle(self, place: int, size: int, time_ns: float) -> float | None:
         """Returns the bytes per cycle with which the simulated copy takes this time; None if it takes longer without
         any limit."""
         cache = self.values["cache"][place]
 
         def copied_ns(rate: float) -> float:
             cache["bytes_per_cycle"] = {"value": rate, "source": "a trial"}
-            return sim.copy_ns(self.native(), size)
+            return sim.copy_ns(self.to_native_machine(), size)
 
         try:
             return (
@@ -281,24 +291,28 @@ class _MachineFit:
         finally:
             del cache["bytes_per_cycle"]
 
-    def kernel_copies(self, place: Place | None) -> None:
+    def fit_kernel_copies(self, place: Place | None) -> None:
         messaging, kernel = self.values.get("messaging"), select_kernel_copies(self.found, place)
         if not kernel or messaging is None:
             return
-        made = self.native()
+        made = self.to_native_machine()
         page = self.values["pages"]["page_bytes"]["value"]
         short, long = page, max(kernel)
         rest = {size: kernel[size] - _exact_estimate(sim.copy_ns(made, size)) for size in (short, long)}
         pages = long // page - 1
         each = (rest[long] - rest[short]) * (1 / pages)
         names = [f"copying {format_bytes(size)} by the kernel" for size in (short, long)]
-        messaging["copy_page_ns"] = fitted_value(max(each.value, 0.0), each, "process_vm_readv, for each page more", *names)
+        messaging["copy_page_ns"] = fitted_value(
+            max(each.value, 0.0), each, "process_vm_readv, for each page more", *names
+        )
         call = rest[short] - each
-        messaging["system_call_ns"] = fitted_value(max(call.value, 0.0), call, "process_vm_readv, without its pages", *names)
+        messaging["system_call_ns"] = fitted_value(
+            max(call.value, 0.0), call, "process_vm_readv, without its pages", *names
+        )
 
     # ---- two cores
 
-    def sharing(self, place: Place) -> None:
+    def fit_cache_sharing(self, place: Place) -> None:
         """Corrects which caches two cores share, if there are only two. Of more cores one pair says nothing."""
         caches, cores = self.values["cache"], self.values["cores"]["value"]
         if cores != 2:
@@ -307,9 +321,11 @@ class _MachineFit:
         for level, cache in enumerate(caches):
             shared = 2 if place.shares_level is not None and level >= place.shares_level else 1
             if cache["shared_by"]["value"] != shared:
-                cache["shared_by"] = fitted_value(shared, None, probe, "chains that the other core has written", whole=True)
+                cache["shared_by"] = fitted_value(
+                    shared, None, probe, "chains that the other core has written", whole=True
+                )
 
-    def transfers(self, place: Place | None) -> None:
+    def fit_transfers(self, place: Place | None) -> None:
         cores, last = self.values["cores"]["value"], self.values["cache"][-1]["shared_by"]["value"]
         if cores == 1:
             self.values.pop("transfers", None)
@@ -381,7 +397,9 @@ def _exact_estimate(value: float) -> Estimate:
     return Estimate(value, value, value)
 
 
-def simulate_micro_benchmarks(machine: DescribedMachine, found: Measurements, place: Place | None) -> Iterable[tuple[str, Estimate, float]]:
+def simulate_micro_benchmarks(
+    machine: DescribedMachine, found: Measurements, place: Place | None
+) -> Iterable[tuple[str, Estimate, float]]:
     """Yields each micro-benchmark: its name, what was measured, and what the simulated machine takes, in ns."""
     pages = to_native(machine)
     made = sim.in_huge_pages(pages)

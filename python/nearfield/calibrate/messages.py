@@ -66,14 +66,18 @@ def _fit_inline_bytes(there: Values, messaging: Values, profile: Profile, flag_n
     rows = _records_with_values(profile, "pingpong", "half_round_trip", state="reused")
     times = {row["size_bytes"]: row["value"] for row in sorted(rows, key=lambda row: row["size_bytes"])}
     sizes = [size for size in times if SHORTEST_BYTES <= size <= LINE_BYTES]
-    beyond = [size for size in sizes if times[size] > times[SHORTEST_BYTES] + flag_ns / 2] if SHORTEST_BYTES in times else []
+    beyond = (
+        [size for size in sizes if times[size] > times[SHORTEST_BYTES] + flag_ns / 2] if SHORTEST_BYTES in times else []
+    )
     if not beyond:
         return
     longest = max(size for size in sizes if size < beyond[0])
     probe = f"{beyond[0]} B take {times[beyond[0]] - times[longest]:.0f} ns longer than {longest} B"
     names = [f"pingpong:half_round_trip:size_bytes={size},state=reused" for size in (longest, beyond[0])]
     limits = Estimate(longest, longest, beyond[0] - 1)
-    messaging["inline_bytes"] = there["messaging"]["inline_bytes"] = fitted_value(longest, limits, probe, *names, whole=True)
+    messaging["inline_bytes"] = there["messaging"]["inline_bytes"] = fitted_value(
+        longest, limits, probe, *names, whole=True
+    )
 
 
 def _fit_call_costs(there: Values, messaging: Values, profile: Profile, notes: list[str]) -> None:
@@ -85,11 +89,15 @@ def _fit_call_costs(there: Values, messaging: Values, profile: Profile, notes: l
     if not sends or not trips:
         notes.append("costs of MPI calls: the profile has no messages of 8 B in pingpong")
         return
-    send = _measured_minus_simulated(there, "pingpong", "send", [("size_bytes", size), ("state", "exclusive")], sends[0], "sender")
+    send = _measured_minus_simulated(
+        there, "pingpong", "send", [("size_bytes", size), ("state", "exclusive")], sends[0], "sender"
+    )
     probe = f"MPI_Send of {size} B less the simulated memory's time"
     messaging["send_ns"] = fitted_value(max(send.value, 0.0), send, probe, f"pingpong:send:size_bytes={size}")
     there["messaging"]["send_ns"] = messaging["send_ns"]
-    both = _measured_minus_simulated(there, "pingpong", "half_round_trip", [("size_bytes", size), ("state", "reused")], trips[0])
+    both = _measured_minus_simulated(
+        there, "pingpong", "half_round_trip", [("size_bytes", size), ("state", "reused")], trips[0]
+    )
     if both.value < 0:
         notes.append(
             f"a message of {size} B took {trips[0]['value']:.0f} ns, less than the simulated way of its flag alone: "

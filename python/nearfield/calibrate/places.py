@@ -15,7 +15,9 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.places import MAX_RATIO, find_places
 from nearfield.calibrate.measured import KERNEL_BYTES, Measurements, Place, estimate_undisturbed
 
-MAX_LATENCY_SHARE = 0.5  # of the core-to-core latency: a cache that is slower than that does not show whether it is shared
+MAX_LATENCY_SHARE = (
+    0.5  # of the core-to-core latency: a cache that is slower than that does not show whether it is shared
+)
 MAX_FLAG_NS = 5000.0  # beyond, one of the two was not running
 SHARED_LINES_BYTES = 16 << 10  # over which stores to shared lines and reading are timed
 SAMPLES_PER_VISIT = 8  # of a step at a visit
@@ -55,10 +57,10 @@ class PairSampler:
                     self.samples.append(StepSample(name, flag, after, times))
                 flag = after
 
-    def is_described(self, flag_ns: float) -> bool:
+    def has_enough_visits(self, flag_ns: float) -> bool:
         """Returns whether each step was measured often enough at the place of this core-to-core latency in ns."""
         low, high = flag_ns / MAX_RATIO, flag_ns * MAX_RATIO
-        visits = Counter(sample.step for sample in self.samples if sample.is_within(low, high))
+        visits = Counter(sample.step for sample in self.samples if sample.has_latencies_within(low, high))
         refused = self._steps.keys() - {sample.step for sample in self.samples}
         return all(visits[name] >= MIN_VISITS for name in self._steps.keys() - refused)
 
@@ -67,17 +69,17 @@ class PairSampler:
         it can be described; [] if the two cores never ran at the same time."""
         latencies = [latency for sample in self.samples for latency in (sample.before_ns, sample.after_ns)]
         ranges = find_places(latencies)
-        if flag_ns and self.is_described(flag_ns) and not any(low <= flag_ns <= high for low, high in ranges):
+        if flag_ns and self.has_enough_visits(flag_ns) and not any(low <= flag_ns <= high for low, high in ranges):
             rest = [latency for latency in latencies if not any(low <= latency <= high for low, high in ranges)]
             near = [latency for latency in rest if flag_ns / MAX_RATIO <= latency <= flag_ns * MAX_RATIO]
             ranges += find_places(near)[:1]
-        return [self._describe(low, high, latencies, found) for low, high in ranges]
+        return [self._describe_place(low, high, latencies, found) for low, high in ranges]
 
-    def _describe(self, low: float, high: float, latencies: list[float], found: Measurements) -> Place:
+    def _describe_place(self, low: float, high: float, latencies: list[float], found: Measurements) -> Place:
         inside = [latency for latency in latencies if low <= latency <= high]
         times: dict[str, list[float]] = {}
         for sample in self.samples:
-            if sample.is_within(low, high):
+            if sample.has_latencies_within(low, high):
                 times.setdefault(sample.step, []).extend(sample.times)
         flag = Estimate(median(inside), min(inside), max(inside))
         place = Place(flag, len(inside) / len(latencies))
@@ -97,7 +99,7 @@ class StepSample(NamedTuple):
     after_ns: float
     times: list[float]
 
-    def is_within(self, low: float, high: float) -> bool:
+    def has_latencies_within(self, low: float, high: float) -> bool:
         return low <= self.before_ns <= high and low <= self.after_ns <= high
 
 

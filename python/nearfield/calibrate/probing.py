@@ -47,12 +47,12 @@ class CalibrationRun:
             raise MeasurementError("the caches of this machine are not known", f"See: {own_command.line('doctor')}")
         with _pinned_to(self.pus[0]):
             try:
-                return self._all()
+                return self._measure_all()
             except MemoryError as error:
                 need = REQUIRED_BYTES // MIB
                 raise MeasurementError(f"calibration needs {need} MiB of memory, and there is less") from error
 
-    def _all(self) -> Measurements:
+    def _measure_all(self) -> Measurements:
         steps = iter(range(11))
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
         sampler = PairSampler(self.pair, sizes) if self.pair else None
@@ -63,23 +63,26 @@ class CalibrationRun:
                 sampler.run(PAIR_ROUNDS)
 
         say("clock")
-        addition, clock = estimate_undisturbed(bench.addition_ns(300)), estimate_undisturbed(bench.clock_reading_ns(300))
+        addition, clock = (
+            estimate_undisturbed(bench.addition_ns(300)),
+            estimate_undisturbed(bench.clock_reading_ns(300)),
+        )
         say("latencies of caches and memory")
-        huge = self._block(self._memory_bytes())
-        found = self._latencies(huge, addition, clock)
+        huge = self._allocate_block(self._memory_chain_bytes())
+        found = self._measure_latencies(huge, addition, clock)
         say("loads in flight, prefetching")
-        self._streams(huge, found)
+        self._measure_streams(huge, found)
         say("reading and copying")
-        self._copies(huge, found)
+        self._measure_copies(huge, found)
         say("all cores reading")
-        found.traffic_gb_per_s = self._traffic()
+        found.traffic_gb_per_s = self._measure_memory_rate()
         del huge
         say("pages and TLBs")
-        self._pages(found)
+        self._measure_page_chains(found)
         say("first touch of pages")
-        self._faults(found)
+        self._measure_first_touch(found)
         say("copies by the kernel")
-        self._kernel(found)
+        self._measure_kernel_copies(found)
         say("two cores")
         if sampler:
             self._wait_for_place(sampler)
@@ -94,7 +97,7 @@ class CalibrationRun:
     def _wait_for_place(self, sampler: PairSampler) -> None:
         """Measures the pair until it was at the place that has to be described, but not longer than MAX_WAIT_S."""
         begin = monotonic()
-        while self.flag_ns and not sampler.is_described(self.flag_ns):
+        while self.flag_ns and not sampler.has_enough_visits(self.flag_ns):
             waited_s = monotonic() - begin
             if waited_s > MAX_WAIT_S:
                 self._notes.append(f"two cores: in {MAX_WAIT_S} s they were never {self.flag_ns:.0f} ns apart")
@@ -105,14 +108,14 @@ class CalibrationRun:
 
     # ---- memory to measure in
 
-    def _memory_bytes(self) -> int:
+    def _memory_chain_bytes(self) -> int:
         """Returns the size of a chain through memory: four times the last cache, up to a limit."""
         llc = self.machine.llc_bytes or MIB
         if 2 * llc > MAX_BLOCK_BYTES:
             self._notes.append(f"memory: chains of {MAX_BLOCK_BYTES // MIB} MiB hit a last cache of {llc // MIB} MiB")
         return min(max(4 * llc, 64 * MIB), MAX_BLOCK_BYTES)
 
-    def _block(self, size: int) -> bench.Block:
+    def _allocate_block(self, size: int) -> bench.Block:
         """Returns a block in huge pages, or in base pages, with a note, if the kernel gives no huge ones."""
         block = bench.Block(size, bench.PageKind.huge)
         share = block.bytes_in_huge_pages / size
@@ -124,7 +127,7 @@ class CalibrationRun:
 
     # ---- one core
 
-    def _latencies(self, block: bench.Block, addition: Estimate, clock: Estimate) -> Measurements:
+    def _measure_latencies(self, block: bench.Block, addition: Estimate, clock: Estimate) -> Measurements:
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
 
         def chain(size: int, samples: int = 80) -> Estimate:
@@ -142,7 +145,7 @@ class CalibrationRun:
         memory = block.bytes, chain(block.bytes, 120)
         return Measurements(addition, clock, levels, memory, by_bytes=by_bytes)
 
-    def _streams(self, block: bench.Block, found: Measurements) -> None:
+    def _measure_streams(self, block: bench.Block, found: Measurements) -> None:
         for chains in CHAIN_COUNTS:
             found.chains[chains] = estimate_undisturbed(bench.chase_ns(block, block.bytes, chains=chains, samples=100))
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
@@ -154,16 +157,16 @@ class CalibrationRun:
                 bench.chase_ns(block, block.bytes, stride_bytes=64 * lines, in_order=True, samples=100)
             )
 
-    def _copies(self, block: bench.Block, found: Measurements) -> None:
+    def _measure_copies(self, block: bench.Block, found: Measurements) -> None:
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
-        other = self._block(max(sizes[-1] // 4, 16 * MIB))
+        other = self._allocate_block(max(sizes[-1] // 4, 16 * MIB))
         # Two buffers as long as a cache lie in the next one.
         for size in sorted({4 * KIB, sizes[0] // 4, *sizes[:-1], sizes[-1] // 4}):
             found.copies[size] = estimate_undisturbed(bench.copy_ns(other, block, size, samples=40))
         for size in (sizes[0] // 2, block.bytes // 2):
             found.reads[size] = estimate_undisturbed(bench.read_ns(block, size, samples=100))
 
-    def _traffic(self) -> Estimate:
+    def _measure_memory_rate(self) -> Estimate:
         """Returns the rate at which all cores together read from memory, in GB/s."""
         pus = self.pus[: min(len(self.pus), 64)]
         size = max(32 * MIB, 2 * (self.machine.llc_bytes or MIB) // len(pus)) // MIB * MIB
@@ -186,9 +189,9 @@ class CalibrationRun:
 
     # ---- pages
 
-    def _pages(self, found: Measurements) -> None:
+    def _measure_page_chains(self, found: Measurements) -> None:
         size = max(PAGE_COUNTS) * PAGE_STRIDE
-        base, huge = bench.Block(size, bench.PageKind.base), self._block(4 * MIB)
+        base, huge = bench.Block(size, bench.PageKind.base), self._allocate_block(4 * MIB)
 
         def both(pages: int, chains: int) -> tuple[Estimate, Estimate]:
             spread = bench.chase_ns(base, pages * PAGE_STRIDE, PAGE_STRIDE, chains=chains, samples=40)
@@ -200,12 +203,12 @@ class CalibrationRun:
         for chains in WALK_CHAIN_COUNTS:
             found.walks[chains] = both(WALKED_PAGES, chains)
 
-    def _faults(self, found: Measurements) -> None:
+    def _measure_first_touch(self, found: Measurements) -> None:
         found.fault = estimate_undisturbed(bench.first_touch_ns(256, bench.PageKind.base, 60))
         if bench.Block(4 * MIB, bench.PageKind.huge).bytes_in_huge_pages:
             found.huge_fault = estimate_undisturbed(bench.first_touch_ns(4, bench.PageKind.huge, 30))
 
-    def _kernel(self, found: Measurements) -> None:
+    def _measure_kernel_copies(self, found: Measurements) -> None:
         to, source = (bench.Block(MIB, bench.PageKind.base) for _ in range(2))
         for size in KERNEL_BYTES:
             samples = bench.kernel_copy_ns(to, source, size, self.pus[0], self.pus[0], 150)

@@ -29,11 +29,11 @@ from nearfield.profile.differences import (
     agreement_line,
     axis_line,
     differences,
+    record_location_text,
     setup_differences,
     variable_differences,
     verdict_line,
     verdict_sentence,
-    record_location_text,
 )
 from nearfield.profile.gate import GateResult
 from nearfield.ui.terminal import Column, Table

@@ -110,7 +110,7 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Co
         try:
             with ObservedCommand(prepared, keep, live_queries=course.live_outcomes, clock=course.clock) as running:
                 found = stop.run(lambda: _while_it_runs(running, chosen))
-                problem = stop.run(lambda: running.finish(say))
+                problem = stop.run(lambda: running.wait_for_end(say))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
     if problem:

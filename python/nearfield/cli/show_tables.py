@@ -16,7 +16,7 @@ from nearfield.profile import Profile, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.ending import describe_unfinished
 from nearfield.profile.pivot import Grid, grids_of_places, headline_metric, overview_grid
-from nearfield.profile.records import PLACE_COLUMNS, VERDICT, ALLOWED_WORDS, parameters
+from nearfield.profile.records import ALLOWED_WORDS, PLACE_COLUMNS, VERDICT, parameters
 from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 from nearfield.report.findings import Finding, findings
 from nearfield.ui.terminal import Column, Table

@@ -48,7 +48,9 @@ def recording(
     library = mpi.program(inst, mpi.FORECAST, progress)
     if out:
         _new_folder(out)
-        yield Recording(inst.name, environment_with_preload(environment, [library], {FOLDER: str(out.resolve())}, argv), out)
+        yield Recording(
+            inst.name, environment_with_preload(environment, [library], {FOLDER: str(out.resolve())}, argv), out
+        )
         return
     shared_folder = Path.cwd() if in_allocation() else None  # other nodes see this folder, but not this node's /tmp
     folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if shared_folder else "nearfield-", dir=shared_folder))

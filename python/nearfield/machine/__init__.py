@@ -5,4 +5,4 @@ from nearfield.machine.files import load_machine, machine_files
 from nearfield.machine.quantity import SourcedFact, facts
 from nearfield.machine.schema import DescribedMachine
 
-__all__ = ["DescribedMachine", "Sourced", "facts", "load_machine", "machine_files"]
+__all__ = ["DescribedMachine", "SourcedFact", "facts", "load_machine", "machine_files"]

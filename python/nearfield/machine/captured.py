@@ -45,7 +45,11 @@ PIECE_LIMITS = {
 }
 LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., if calibration did not measure them
 USUAL_WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that divides the size
-SHARED_CACHE_DISTANCES = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
+SHARED_CACHE_DISTANCES = (
+    "same-core",
+    "shared-l2",
+    "shared-l3",
+)  # distances below one last-level cache; others are remote
 
 
 def machine_from_profile(profile: Profile, what: str = "") -> s.DescribedMachine:
@@ -175,7 +179,11 @@ def _raise_to_inner_latency(caches: list[s.Cache]) -> None:
     """Corrects caches that appear faster than an inner level, which single clock readings may cause."""
     for nearer, cache in zip(caches, caches[1:], strict=False):
         if cache.latency_cycles.value < nearer.latency_cycles.value:
-            reason = "measured as less than a nearer cache's" if cache.latency_cycles.kind == "derived" else UNMEASURED_REASON
+            reason = (
+                "measured as less than a nearer cache's"
+                if cache.latency_cycles.kind == "derived"
+                else UNMEASURED_REASON
+            )
             cache.latency_cycles = _chosen_fact(
                 q.Cycles, nearer.latency_cycles.value, f"{reason}; at least what that one takes"
             )
@@ -187,7 +195,11 @@ def _build_transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) 
     usual = 2 * caches[-1].latency_cycles.value
     flags = _times_by_parameter(profile, "floor", "time", "distance", kind="flag")
     near = [point for distance, point in flags.items() if distance in SHARED_CACHE_DISTANCES]
-    far = [point for distance, point in flags.items() if not (distance in SHARED_CACHE_DISTANCES or distance.startswith("network"))]
+    far = [
+        point
+        for distance, point in flags.items()
+        if not (distance in SHARED_CACHE_DISTANCES or distance.startswith("network"))
+    ]
 
     def cycles(found: list[Point]) -> q.Cycles:
         source = "floor: a flag's way, the farthest such distance"
@@ -212,7 +224,9 @@ def _build_memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> 
         latency_ns=_derived_fact(q.Ns, latency_ns, "run.toml: memory_latency_ns less the clock's overhead")
         if latency_ns > least_ns and resolved
         else _chosen_fact(
-            q.Ns, max(100.0, least_ns), UNMEASURED_REASON if resolved or not calibration else _unresolved_reason(profile)
+            q.Ns,
+            max(100.0, least_ns),
+            UNMEASURED_REASON if resolved or not calibration else _unresolved_reason(profile),
         ),
         gb_per_s=_measured_or_usual(
             20,
@@ -221,7 +235,9 @@ def _build_memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> 
             "floor: read-local, the largest size; of one core",
             "floor:time:kind=read-local",
         ),
-        shared_by=_derived_fact(q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes")
+        shared_by=_derived_fact(
+            q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes"
+        )
         if several
         else None,
         remote_ns=_chosen_fact(q.Ns, 50) if several else None,
@@ -262,7 +278,9 @@ def _build_messaging(profile: Profile) -> s.Messaging:
 # ---- records
 
 
-def _times_by_parameter(profile: Profile, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> dict[Any, Point]:
+def _times_by_parameter(
+    profile: Profile, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any
+) -> dict[Any, Point]:
     """Returns x -> value, ascending, of the records above 0 that a decision may use; without any, of those that are not
     stable."""
     from nearfield.profile.curves import curve
@@ -283,7 +301,9 @@ def _memory_rate(profile: Profile) -> Point | None:
 
 
 def _fault_ns(profile: Profile) -> Point | None:
-    times, faults = (_times_by_parameter(profile, "pages", one, memory="private") for one in ("first_touch", "first_touch_faults"))
+    times, faults = (
+        _times_by_parameter(profile, "pages", one, memory="private") for one in ("first_touch", "first_touch_faults")
+    )
     size = max(times.keys() & faults.keys(), default=None)
     return None if size is None else times[size].scaled(1 / faults[size].value, "ns")
 

@@ -51,7 +51,12 @@ def _append_sentences(check: Checks, found: list[str], partial: bool) -> None:
                 _append_sentences(one, found, partial)
 
 
-MISSING_ATTRIBUTE_ERRORS = (AttributeError, AssertionError, IndexError, ValueError)  # raised by a check at a missing attribute
+MISSING_ATTRIBUTE_ERRORS = (
+    AttributeError,
+    AssertionError,
+    IndexError,
+    ValueError,
+)  # raised by a check at a missing attribute
 
 
 def _missing_sections(machine: DescribedMachine) -> Iterator[str]:
@@ -99,13 +104,15 @@ def _check_sub_blocks(key: str, cache: Cache) -> Checks:
         yield f"{key}.inclusion = 'inclusive': a cache with sub_blocks cannot be; valid: exclusive, neither"
     line = cache.line_bytes.value
     if line % parts:
-        yield f"{key}.sub_blocks = {parts}: does not divide a line of {line} bytes; {_nearest_choice(parts, _divisors(line))}"
+        choice = _nearest_choice(parts, _divisors(line))
+        yield f"{key}.sub_blocks = {parts}: does not divide a line of {line} bytes; {choice}"
 
 
 def _check_replacement(key: str, cache: Cache) -> Checks:
     ways = cache.ways.value
     if cache.replacement.value == "tree-plru" and ways & (ways - 1):
-        yield f"{key}.ways = {ways}: tree-plru needs a power of two; {_nearest_choice(ways, _powers_of_two(ways))}, or lru"
+        choice = _nearest_choice(ways, _powers_of_two(ways))
+        yield f"{key}.ways = {ways}: tree-plru needs a power of two; {choice}, or lru"
 
 
 def _check_levels(machine: DescribedMachine) -> Checks:
@@ -172,7 +179,8 @@ def _check_sharing(machine: DescribedMachine) -> Checks:
         if cores % share:
             yield f"{key} = {share}: does not divide {cores} cores; {_nearest_choice(share, valid)}"
         elif share % before and key != "memory.shared_by":
-            yield f"{key} = {share}: not a multiple of the {before} cores of a nearer cache; {_nearest_choice(share, valid)}"
+            choice = _nearest_choice(share, valid)
+            yield f"{key} = {share}: not a multiple of the {before} cores of a nearer cache; {choice}"
         elif key != "memory.shared_by":
             before = share
 
@@ -217,7 +225,9 @@ def _check_banks(memory: Memory) -> Checks:
     names = ("banks", "bank_interleave_bytes", "bank_busy_ns")
     given = [getattr(memory, name, True) for name in names]
     if any(given):
-        yield from (_missing_key_sentence(f"memory.{name}") for name, value in zip(names, given, strict=True) if value is None)
+        yield from (
+            _missing_key_sentence(f"memory.{name}") for name, value in zip(names, given, strict=True) if value is None
+        )
 
 
 MAX_HUBS = 16  # each memory is 8 GiB, of the 128 GiB of a node
@@ -301,7 +311,11 @@ def _check_policy(nic: Nic, caches: list[Cache]) -> Checks:
         yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {maximum}; nearest: {maximum}"
 
 
-SHAPE_LENGTHS = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}  # how many numbers each has; the others take none
+SHAPE_LENGTHS = {
+    "torus": (1, 8),
+    "fat-tree": (1, 8),
+    "dragonfly": (3, 3),
+}  # how many numbers each has; the others take none
 
 
 def _check_topology(key: str, table: Network | Links, count_key: str, nodes: int) -> Checks:
@@ -355,7 +369,18 @@ def _check_protocol(machine: DescribedMachine, messaging: Messaging, where: str)
             yield _missing_key_sentence(f"messaging.{name}")
 
 
-CHECKS = (_check_caches, _check_levels, _check_sharing, _check_transfers, _check_memory, _check_links, _check_pages, _check_prefetcher, _check_node_sections, _check_messaging)
+CHECKS = (
+    _check_caches,
+    _check_levels,
+    _check_sharing,
+    _check_transfers,
+    _check_memory,
+    _check_links,
+    _check_pages,
+    _check_prefetcher,
+    _check_node_sections,
+    _check_messaging,
+)
 
 
 # ---- nearest valid choices

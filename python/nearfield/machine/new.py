@@ -34,7 +34,9 @@ def text_from_machine(name: str, file: Path) -> str:
     machine = load_machine(name)
     found = machine_text(name)
     text = found[1].decode() if found else as_toml(machine)
-    return _file_head(f"To start from: {name}.", file) + _with_file_name(text, file, title=f"{file.stem}, changed from {name}")
+    return _file_head(f"To start from: {name}.", file) + _with_file_name(
+        text, file, title=f"{file.stem}, changed from {name}"
+    )
 
 
 def text_for_host(host: profile_schema.Machine, profile: Profile | None, file: Path) -> str:

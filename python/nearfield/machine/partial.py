@@ -21,8 +21,8 @@ def check_valid_parts(values: dict[str, Any], error: ValidationError) -> list[st
     if any(isinstance(cause, ValidationErrors) for cause in causes):
         return []
     part = _PartialMachine({one["loc"] for one in error.errors() if one["type"] != "value_error"})
-    machine = part.table(DescribedMachine, values, ())
-    return [*part.without_source, *find_contradictions(machine, partial=True)]
+    machine = part.build_table(DescribedMachine, values, ())
+    return [*part.missing_sources, *find_contradictions(machine, partial=True)]
 
 
 class _PartialMachine:
@@ -30,14 +30,14 @@ class _PartialMachine:
     a check cannot mistake it for an absent part of the machine."""
 
     def __init__(self, wrong: set[Location]) -> None:
-        self.without_source: list[str] = []
+        self.missing_sources: list[str] = []
         self._wrong = wrong
         self._around = {location[:end] for location in wrong for end in range(len(location))}
 
-    def table(self, model: Any, values: Any, at: Location) -> Any:
+    def build_table(self, model: Any, values: Any, at: Location) -> Any:
         values = values if isinstance(values, dict) else {}
         made = model.model_construct(
-            **{name: self._value(model, name, values[name], at) for name in model.model_fields if name in values}
+            **{name: self._build_value(model, name, values[name], at) for name in model.model_fields if name in values}
         )
         for name in [name for name in made.__dict__ if self._is_wrong(made.__dict__[name], (*at, name))]:
             del made.__dict__[name]
@@ -45,14 +45,14 @@ class _PartialMachine:
             self._check_source(made, at)
         return made
 
-    def _value(self, model: type[BaseModel], name: str, value: Any, at: Location) -> Any:
+    def _build_value(self, model: type[BaseModel], name: str, value: Any, at: Location) -> Any:
         kind, _ = unwrap(model.model_fields[name].annotation)
         if get_origin(kind) is list and _is_table(inner := unwrap(get_args(kind)[0])[0]):
             items = enumerate(value) if isinstance(value, list) else ()
-            return [self.table(inner, item, (*at, name, place)) for place, item in items]
+            return [self.build_table(inner, item, (*at, name, place)) for place, item in items]
         if not _is_table(kind):
             return value
-        return _fact_without_source(kind, value) or self.table(kind, value, (*at, name))
+        return _fact_without_source(kind, value) or self.build_table(kind, value, (*at, name))
 
     def _is_wrong(self, made: Any, at: Location) -> bool:
         """Returns whether this value is not an attribute of its table: it is wrong or missing in the file, or is a list
@@ -65,7 +65,7 @@ class _PartialMachine:
     def _check_source(self, made: SourcedFact, at: Location) -> None:
         known = all(hasattr(made, name) for name in ("kind", "source", "reason", "claims"))
         if at not in self._wrong and known and (problem := made.origin_problem()):
-            self.without_source.append(f"{key_path(at)}: {problem}")
+            self.missing_sources.append(f"{key_path(at)}: {problem}")
 
 
 def _fact_without_source(kind: type[BaseModel], value: Any) -> ValueFact | None:

@@ -57,7 +57,7 @@ class SourcedFact(Table):
     def origin_problem(self) -> str:
         """Returns the error in this value's source; empty if it is valid."""
         if self.kind == "fitted":
-            return self._fit_problem()
+            return self._fitted_origin_problem()
         if self.interval is not None and self.kind != "chosen":
             return f'interval is of kind = "fitted" or "chosen", and this is {self.kind}'
         if self.probe or self.fitted_to:
@@ -72,7 +72,7 @@ class SourcedFact(Table):
             return f'reason and claims are of kind = "chosen", and this is {self.kind}'
         return ""
 
-    def _fit_problem(self) -> str:
+    def _fitted_origin_problem(self) -> str:
         if self.interval is None or not self.probe or not self.fitted_to:
             return "a fitted value must have an interval, a probe, and what it was fitted to"
         if self.source or self.reason or self.claims is not None:

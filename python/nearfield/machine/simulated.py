@@ -141,9 +141,15 @@ LIMIT_REMOVALS = (
         "More misses in flight, a lower latency, or, if that is a peak of the data sheet, a lower memory.gb_per_s.",
         _raise_outstanding_misses,
     ),
-    LimitRemoval("its banks conflict", "More banks, a shorter busy time, or a lower memory.gb_per_s.", _remove_bank_conflicts),
-    LimitRemoval("its caches take too long for a line", "Raise these, or leave them out: no limit.", _remove_port_limits),
-    LimitRemoval("its prefetcher fetches what is not used", "Fewer streams, or a shorter distance.", _remove_prefetcher),
+    LimitRemoval(
+        "its banks conflict", "More banks, a shorter busy time, or a lower memory.gb_per_s.", _remove_bank_conflicts
+    ),
+    LimitRemoval(
+        "its caches take too long for a line", "Raise these, or leave them out: no limit.", _remove_port_limits
+    ),
+    LimitRemoval(
+        "its prefetcher fetches what is not used", "Fewer streams, or a shorter distance.", _remove_prefetcher
+    ),
     LimitRemoval("its cores take too long for an access", "Fewer cycles per access.", _remove_access_cost),
 )
 

@@ -62,7 +62,11 @@ def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
     fact = known[key]
     if isinstance(fact.plain, list):
         raise UsageError(f"--sweep {key}: its value is a list", "Take a key that holds one number or word.")
-    found = _parse_range(key, values, fact) if ".." in values else [_parse_value(key, one, fact) for one in values.split(",")]
+    found = (
+        _parse_range(key, values, fact)
+        if ".." in values
+        else [_parse_value(key, one, fact) for one in values.split(",")]
+    )
     if len(found) > MAX_VALUES:
         raise UsageError(f"--sweep {key}: {len(found)} values, {MAX_VALUES} at most", "Give fewer.")
     return Sweep(key, tuple(dict.fromkeys(found)))

@@ -57,7 +57,7 @@ class CheckpointFolder:
 
     def read_request(self) -> Request:
         """Returns the request of the interrupted probe."""
-        self._require_ours()
+        self._require_private()
         try:
             return _REQUESTS.validate_json(read_file(self.folder / _REQUEST), strict=True)
         except FileNotFoundError as error:
@@ -70,7 +70,7 @@ class CheckpointFolder:
                 f"cannot resume: {self.folder / _REQUEST}: {why}", "start a new probe with --overwrite"
             ) from error
 
-    def require_free(self, *, overwrite: bool) -> None:
+    def require_unused(self, *, overwrite: bool) -> None:
         """Raises an error if a new probe would overwrite an interrupted one, or if the folder does not belong to a
         probe."""
         entries = {entry.name for entry in self.folder.iterdir()} - {_LOCK} if self.folder.exists() else set()
@@ -83,14 +83,14 @@ class CheckpointFolder:
             )
 
     @contextmanager
-    def locked(self, request: Request, *, fresh: bool) -> Iterator[None]:
+    def lock_for(self, request: Request, *, fresh: bool) -> Iterator[None]:
         """Locks the folder against other probes and writes the request into it; with `fresh`, empties it first."""
         with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
             self._make_folder()
         try:
-            with self._opened(_LOCK, private=True):
+            with self._locked_journal(_LOCK, private=True):
                 with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
-                    self._set_up(request, fresh)
+                    self._write_request(request, fresh)
                 yield
         except FileNotFoundError as error:
             if self.folder.exists():
@@ -102,13 +102,13 @@ class CheckpointFolder:
 
     def journal(self) -> AbstractContextManager[Journal]:
         """Returns a context with the journal of the simulated cases, for a folder that is locked."""
-        return self._opened(_SIMULATED, private=False)  # the folder is private
+        return self._locked_journal(_SIMULATED, private=False)  # the folder is private
 
-    def _opened(self, name: str, *, private: bool) -> AbstractContextManager[Journal]:
+    def _locked_journal(self, name: str, *, private: bool) -> AbstractContextManager[Journal]:
         busy = UsageError(f"another probe is measuring into {self._out}", "wait for it, or use another --out")
         return Journal(self.folder / name, _OTHER_FOLDER).locked(busy, private=private)
 
-    def _require_ours(self) -> None:
+    def _require_private(self) -> None:
         """Raises an error if other users may write there: their link would redirect our output, and their request could
         start their program."""
         with suppress(FileNotFoundError):
@@ -124,9 +124,9 @@ class CheckpointFolder:
         try:
             self.folder.mkdir(mode=0o700)
         except FileExistsError:
-            self._require_ours()
+            self._require_private()
 
-    def _set_up(self, request: Request, fresh: bool) -> None:
+    def _write_request(self, request: Request, fresh: bool) -> None:
         for entry in self.folder.iterdir():
             if (fresh and entry.name != _LOCK) or entry == self.stop_file:
                 entry.unlink()
@@ -143,7 +143,7 @@ class CheckpointFolder:
         with suppress(OSError):  # the file is optional
             (self.folder / _SPENT).write_bytes(_SECONDS.dump_json(seconds))
 
-    def end(self, samples: Path | None) -> None:
+    def remove_or_keep_samples(self, samples: Path | None) -> None:
         """Removes the folder of a complete probe, or moves it to `samples` to keep the raw samples."""
         if samples is None:
             shutil.rmtree(self.folder, ignore_errors=True)

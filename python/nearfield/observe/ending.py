@@ -56,7 +56,7 @@ class EndSignal:
         self.mark, self._before = uuid.uuid4().hex, snapshot_shm()  # of all processes of the command
         self._patience: Timer | None = None
 
-    def note(self, number: int) -> None:
+    def record(self, number: int) -> None:
         """Records a signal that was also sent to the command."""
         if number in END_SIGNALS and not self.signal:
             self.signal = number
@@ -64,7 +64,7 @@ class EndSignal:
             self._patience.daemon = True
             self._patience.start()
 
-    def finish(self) -> None:
+    def end_remaining(self) -> None:
         """Ends the remaining processes after the command was ended by a signal."""
         if self._patience:
             self._patience.cancel()

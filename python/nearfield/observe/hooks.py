@@ -63,7 +63,9 @@ def compiler_command(language: Language, words: Sequence[str]) -> list[str]:
 def hook_options(compiler: str, language: Language, *, links_library: bool = True) -> list[str]:
     """Returns the options with which this compiler (a path) calls hooks, and links the hook library unless the caller
     has hooks of its own. Raises MpiError if it does not support hooks."""
-    kind = disk_cache.get_or_compute("compiler", [compiler, _wrapper_variables()], lambda: _compiler_kind(compiler), [compiler])
+    kind = disk_cache.get_or_compute(
+        "compiler", [compiler, _wrapper_variables()], lambda: _compiler_kind(compiler), [compiler]
+    )
     if kind == "gcc":
         return [f"-specs={_specs_file(language, links_library=links_library)}"]
     if kind == "clang":

@@ -38,7 +38,9 @@ class SimulationCancelled(Exception):
 class ObservedCommand:
     """A command that runs under observation, as a context: when it is left, the command has ended in any case."""
 
-    def __init__(self, prepared: PreparedCommand, keep: Path | None, *, live_queries: bool, clock: bool = False) -> None:
+    def __init__(
+        self, prepared: PreparedCommand, keep: Path | None, *, live_queries: bool, clock: bool = False
+    ) -> None:
         """`keep`: a folder that keeps the trace as well. `live_queries`: the simulation decides nondeterministic MPI
         outcomes, and with `clock` MPI_Wtime as well. Raises UsageError if the folder is not empty."""
         self._prepared, self._keep, self._live_queries, self._clock = prepared, keep, live_queries, clock
@@ -58,7 +60,9 @@ class ObservedCommand:
             self._prepared.environment(self.streams.address, live_queries=self._live_queries, clock=self._clock),
         )
         try:
-            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_address_randomization_disabler())
+            self._child = subprocess.Popen(
+                words, env=environment, close_fds=False, preexec_fn=_address_randomization_disabler()
+            )
         except OSError as error:
             raise MpiError(f"cannot start {words[0]}: {error.strerror}") from error
         return self
@@ -78,7 +82,7 @@ class ObservedCommand:
                 last_looks -= 1
             if not last_looks:
                 raise MeasurementError(
-                    f"the command ended with code {self._code()} before all its ranks were there to be simulated",
+                    f"the command ended with code {self._exit_code()} before all its ranks were there to be simulated",
                     "link the program dynamically, and start it by its own MPI, with all ranks on this host (or "
                     "observe it, and simulate the trace); one without MPI must be compiled by "
                     f"{own_command.line('cc')}, cxx or fc",
@@ -124,7 +128,7 @@ class ObservedCommand:
 
         return report
 
-    def finish(self, progress: ReportLine) -> str:
+    def wait_for_end(self, progress: ReportLine) -> str:
         """Waits for the command's end, after the simulation's. Returns a problem of the command; "" if there is
         none."""
         self.streams.discard_unread()
@@ -132,7 +136,7 @@ class ObservedCommand:
             time.sleep(_POLL_INTERVAL_S)
             self._check_exit()
         about = self._prepared.about
-        about.exit_code, about.seconds = self._code(), time.monotonic() - self._begun
+        about.exit_code, about.seconds = self._exit_code(), time.monotonic() - self._begun
         problem = f"the command ended with code {about.exit_code}" if about.exit_code else ""
         if self._keep:
             self.streams.close()
@@ -144,7 +148,7 @@ class ObservedCommand:
         moment."""
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(_GRACE_PERIOD_S)
-        return "" if self._child.returncode is None else f"the command ended with code {self._code()}"
+        return "" if self._child.returncode is None else f"the command ended with code {self._exit_code()}"
 
     def _check_exit(self) -> None:
         """Ends ranks that outlive their launcher, which was killed."""
@@ -156,7 +160,7 @@ class ObservedCommand:
             self.left_behind = True
             self.streams.close()
 
-    def _code(self) -> int:
+    def _exit_code(self) -> int:
         code = self._child.returncode
         return code if code >= 0 else 128 - code
 

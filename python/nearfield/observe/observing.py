@@ -108,8 +108,8 @@ def observe(
     trace.create_trace_folder(folder, about, force)
     begun, ending = time.monotonic(), EndSignal()
     environment = ready.environment(str(folder.resolve()))
-    about.exit_code = run_as_child(ready.words, environment, on_signal=ending.note, mark=ending.mark)
-    ending.finish()
+    about.exit_code = run_as_child(ready.words, environment, on_signal=ending.record, mark=ending.mark)
+    ending.end_remaining()
     about.seconds = time.monotonic() - begun
     ended_by = ending.signal if about.exit_code else 0  # it may have succeeded in spite of the signal
     if ended_by and not _has_records(folder):
@@ -162,7 +162,9 @@ def require_buildable(found: Recognised) -> mpi.Installation:
     return inst
 
 
-def complete_trace(folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_by: int = 0, received: int = 0) -> str:
+def complete_trace(
+    folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_by: int = 0, received: int = 0
+) -> str:
     """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. `received` is a
     signal that it received, if any. It ended the program, too, if a stream is cut, whatever the launcher's exit code
     is: that of Hydra 4.0.2 is 0. Returns why the trace is incomplete; "" if it is complete. Raises MeasurementError if
@@ -173,7 +175,9 @@ def complete_trace(folder: Path, about: TraceFile, progress: ReportLine = ignore
     about.stream_bytes = sum(file.stat().st_size for file in streams.values())
     if not streams:
         trace.write_about(folder, about)
-        raise MeasurementError(f"no process of this command recorded anything ({_describe_exit(about)})", _remedy_without_records(about))
+        raise MeasurementError(
+            f"no process of this command recorded anything ({_describe_exit(about)})", _remedy_without_records(about)
+        )
     problem = f"{about.ended_by} ended the program" if ended_by else ""
     places: set[tuple[str, int]] = set()
     progress(f"reading the places of {len(streams)} streams")

@@ -62,7 +62,7 @@ class Replay:
     def rank_times(self) -> Iterator[Times]:
         """Yields the time of each rank, in calls and between them, within the requested regions."""
         for rank in self.found.ranks:
-            total = self._cut(rank.computing.time_ns)
+            total = self._within_slowdowns(rank.computing.time_ns)
             for call in rank.calls:
                 _add_times(total, call.spent.time_ns)
             yield total
@@ -77,7 +77,7 @@ class Replay:
 
     def computing_ns(self) -> Times:
         """Returns the time between calls, summed over ranks."""
-        total = self._cut(self.found.ranks[0].computing.time_ns)
+        total = self._within_slowdowns(self.found.ranks[0].computing.time_ns)
         for rank in self.found.ranks[1:]:
             _add_times(total, rank.computing.time_ns)
         return total
@@ -88,7 +88,9 @@ class Replay:
         for rank in self.found.ranks:
             for call in rank.calls:
                 key = call.name, self.line(call)
-                site = sites.setdefault(key, CallSite(*key, time_ns=self._cut(call.spent.time_ns, factor=0)))
+                site = sites.setdefault(
+                    key, CallSite(*key, time_ns=self._within_slowdowns(call.spent.time_ns, factor=0))
+                )
                 site.calls += call.spent.times
                 _add_times(site.time_ns, call.spent.time_ns)
         return sorted(sites.values(), key=lambda site: -site.time_ns[0][0])
@@ -110,7 +112,7 @@ class Replay:
         """Returns the source line of the call."""
         return self.line_of(call.name, [(place.object, place.offset) for place in (call.place, *call.place.callers)])
 
-    def _cut(self, times: Times, factor: float = 1) -> Times:
+    def _within_slowdowns(self, times: Times, factor: float = 1) -> Times:
         return [[factor * time for time in of_policy[: len(self.cluster.slowdowns)]] for of_policy in times]
 
 

@@ -41,7 +41,7 @@ class Line:
         """Returns whether a line or a function is known."""
         return bool(self.number) or self.function != UNKNOWN
 
-    def of_function(self) -> Line:
+    def merge_by_function(self) -> Line:
         """Returns the common key of all locations in a function if the line is unknown; a known source line is
         unchanged."""
         return self if self.number else replace(self, offset=0)
@@ -92,10 +92,12 @@ def _run_addr2line(path: str, offsets: list[int]) -> Mapping[int, Line]:
     except (OSError, subprocess.CalledProcessError):
         return {offset: Line(UNKNOWN, 0, UNKNOWN, path, offset) for offset in offsets}
     said = done.stdout.splitlines()
-    found = {at: _parse_addr2line(said[2 * i], said[2 * i + 1]) for i, at in enumerate(offsets) if 2 * i + 1 < len(said)}
+    found = {
+        at: _parse_addr2line(said[2 * i], said[2 * i + 1]) for i, at in enumerate(offsets) if 2 * i + 1 < len(said)
+    }
     names = FunctionNames(path) if any(not line.number for line in found.values()) else None
     return {
-        at: line if line.number or not names else Line(UNKNOWN, 0, names.at(at - 1) or UNKNOWN, path, at)
+        at: line if line.number or not names else Line(UNKNOWN, 0, names.function_at(at - 1) or UNKNOWN, path, at)
         for at, line in found.items()
     }
 

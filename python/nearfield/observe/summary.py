@@ -11,7 +11,7 @@ from typing import Any
 from nearfield._native import stream
 from nearfield.base.frames import pl
 from nearfield.observe import trace as traces
-from nearfield.observe.source_lines import UNKNOWN_LINE, UNKNOWN, CodeLocation, Line, line_of, line_of_call
+from nearfield.observe.source_lines import UNKNOWN, UNKNOWN_LINE, CodeLocation, Line, line_of, line_of_call
 from nearfield.observe.symbols import how_to_name
 from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
 
@@ -125,17 +125,17 @@ class _StreamSummary:
         """Reads the whole stream."""
         counts = stream.SiteCounts()
         try:
-            self._pass(reader, counts)
+            self._skip_accesses(reader, counts)
             while event := reader.event():
                 name, fields = event
                 if handle := getattr(self, f"_{name}", None):
                     handle(**fields)
-                self._pass(reader, counts)
+                self._skip_accesses(reader, counts)
         finally:
             self._count_lines(reader, counts)
             self.summary.calls = list(self.by_call.values())
 
-    def _pass(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
+    def _skip_accesses(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
         passed = reader.pass_accesses(counts)
         self.summary.loads += passed.loads
         self.summary.stores += passed.stores
@@ -143,7 +143,7 @@ class _StreamSummary:
 
     def _count_lines(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
         for site, accesses in zip(reader.sites, counts.accesses, strict=False):
-            line = line_of(self.lines, (self.objects.get(site.object, ""), site.offset)).of_function()
+            line = line_of(self.lines, (self.objects.get(site.object, ""), site.offset)).merge_by_function()
             self.summary.lines[line] += accesses
             if flops := self.flops.get(self.objects.get(site.object, ""), {}).get(site.offset):
                 self.summary.flops[line] += flops * accesses

@@ -53,7 +53,7 @@ class FunctionNames:
         self._symbols = [symbol for symbol in functions_of(path, demangled=True) if symbol.size_bytes]
         self._starts = [symbol.offset for symbol in self._symbols]
 
-    def at(self, offset: int) -> str:
+    def function_at(self, offset: int) -> str:
         """Returns the name of the function; "" if no symbol covers the offset. Of several names, the alphabetically
         first one."""
         end = bisect_right(self._starts, offset)

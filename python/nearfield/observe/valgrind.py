@@ -84,7 +84,13 @@ def command_under_valgrind(argv: Sequence[str], progress: ReportLine = ignore) -
             if file.read(2) == b"#!":
                 raise UsageError(f"{argv[at]} is a script", "observe the program that it starts")
     valgrind = find_valgrind()
-    words = ["env", f"VALGRIND_LIB={tool_folder(valgrind, progress)}", str(valgrind.command), f"--tool={_TOOL}", "--quiet"]
+    words = [
+        "env",
+        f"VALGRIND_LIB={tool_folder(valgrind, progress)}",
+        str(valgrind.command),
+        f"--tool={_TOOL}",
+        "--quiet",
+    ]
     return [*argv[:at], *words, *argv[at:]]
 
 
@@ -130,7 +136,9 @@ def _build_tool(valgrind: Valgrind, source: Path, folder: Path) -> None:
     headers = ["-I", str(source / "src"), "-isystem", str(valgrind.headers)]
     for compiler, files in _TOOL_SOURCES.items():
         more = _CPP_FLAGS if compiler == "c++" else []
-        _run_compiler(folder, [compiler, *_FLAGS, *more, *_TARGET_MACROS, *headers, "-c", *(str(source / file) for file in files)])
+        _run_compiler(
+            folder, [compiler, *_FLAGS, *more, *_TARGET_MACROS, *headers, "-c", *(str(source / file) for file in files)]
+        )
     core = [str(valgrind.libraries / f"lib{name}-{_PLATFORM}.a") for name in ("coregrind", "vex")]
     support = [str(file) for file in valgrind.libraries.glob(f"libgcc-sup-{_PLATFORM}.a")]
     objects = sorted(str(file) for file in folder.glob("*.o"))

@@ -223,7 +223,9 @@ def _lone_axes_of_scenario(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> I
     if a.is_empty() or b.is_empty():
         yield LoneAxis("A" if b.is_empty() else "B", scenario, "scenario", [scenario])
         return
-    columns = [name for name in identity_columns(_with_union_of_columns(a, b)[0]) if name not in ("scenario", "source", "pair")]
+    columns = [
+        name for name in identity_columns(_with_union_of_columns(a, b)[0]) if name not in ("scenario", "source", "pair")
+    ]
     for column in columns:
         has_a, has_b = _distinct_values(a, column), _distinct_values(b, column)
         if lone := [value for value in has_a if value not in has_b]:

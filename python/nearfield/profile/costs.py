@@ -15,7 +15,7 @@ from typing import Any
 from nearfield.base.estimates import Estimate, interpolate
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Place, curve, is_network, restrict_to_one_machine, one_per_distance, pick
+from nearfield.profile.curves import Curve, Place, curve, is_network, one_per_distance, pick, restrict_to_one_machine
 
 SENT_STATES = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
 
@@ -70,7 +70,7 @@ class Costs:
         time = self.query(size_bytes, "pollution", "traverse", side="receiver", state=state)
         return self._note_unanswered("pollution", time)
 
-    def cached(self, size_bytes: int, state: str) -> Estimate | None:
+    def half_round_trip(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns half a round trip with both buffers in this state."""
         return self.query(size_bytes, "pingpong", "half_round_trip", state=state)
 
@@ -84,12 +84,12 @@ class Costs:
                 return found
         return self._note_unanswered("stride", None)
 
-    def whole_and_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+    def whole_and_chunked(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns the time of a message as a whole, and in chunks, with the bytes of a chunk; for the best chunk
         size."""
-        if cut := self._cut(size_bytes):
+        if cut := self._whole_and_chunked_of_cut(size_bytes):
             return cut
-        whole = self.cached(size_bytes, "modified")
+        whole = self.half_round_trip(size_bytes, "modified")
         points = self.points("pingpong", "half_round_trip", state="modified")
         pieces = {p: time * (size_bytes / p) for p, time in points.items() if (4 << 10) <= p < size_bytes}
         if not whole or not pieces:
@@ -97,7 +97,7 @@ class Costs:
         best = min(pieces, key=lambda one: pieces[one].value)
         return whole, pieces[best], best
 
-    def copied_once(self, size_bytes: int) -> Estimate | None:
+    def remote_copy_time(self, size_bytes: int) -> Estimate | None:
         """Returns the time in which a rank copies data that another one has just written."""
         return self.query(size_bytes, "floor", "time", kind="copy-remote")
 
@@ -157,7 +157,7 @@ class Costs:
             self.unanswered.add(scenario)
         return answer
 
-    def _cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+    def _whole_and_chunked_of_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
         """Returns the times of a message as a whole and in chunks, and the bytes of a chunk, by the scenario `cut`."""
         nearest, times = self.points_of_pieces(size_bytes)
         pieces = {piece: point.value for piece, point in times.items() if piece}

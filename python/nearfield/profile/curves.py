@@ -57,7 +57,7 @@ class Point(Estimate):
     unit: str = "ns"
 
     @property
-    def decides(self) -> bool:
+    def is_deciding(self) -> bool:
         """Returns whether a decision may use it."""
         return self.stable and self.verdict != "refuted"
 

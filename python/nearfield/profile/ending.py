@@ -5,7 +5,11 @@ from __future__ import annotations
 from nearfield.base.units import counted
 from nearfield.profile.schema import Launch, LaunchState, Run
 
-_STATE_PHRASES: dict[LaunchState, str] = {"failed": "failed", "stopped": "stopped before the end", "pending": "did not begin"}
+_STATE_PHRASES: dict[LaunchState, str] = {
+    "failed": "failed",
+    "stopped": "stopped before the end",
+    "pending": "did not begin",
+}
 
 
 def describe_unfinished(run: Run) -> str:
@@ -24,4 +28,6 @@ def _count_launches(launches: list[Launch], state: LaunchState) -> str:
     own = [launch for launch in launches if launch.state == state]
     reasons = dict.fromkeys(launch.reason or ("interrupted" if state == "stopped" else "") for launch in own)
     why = "; ".join(filter(None, reasons))
-    return f"{len(own)} of {counted(len(launches), 'launch', 'launches')} {_STATE_PHRASES[state]}" + (f" ({why})" if why else "")
+    return f"{len(own)} of {counted(len(launches), 'launch', 'launches')} {_STATE_PHRASES[state]}" + (
+        f" ({why})" if why else ""
+    )

@@ -75,7 +75,9 @@ def _with_column_value(records: pl.DataFrame, name: str, value: Any) -> pl.DataF
 def _make_grid(records: pl.DataFrame) -> Grid:
     column = _column_name(records)
     varying = [name for name in parameters(records) if records[name].n_unique() > 1 and name != column]
-    constant = [name for name in (*PLACE_COLUMNS, *parameters(records)) if records[name].n_unique() == 1 and name != column]
+    constant = [
+        name for name in (*PLACE_COLUMNS, *parameters(records)) if records[name].n_unique() == 1 and name != column
+    ]
     found = list(dict.fromkeys(tuple(row) for row in records.select(varying).iter_rows()))
     first_seen = [{row[i]: None for row in found} for i in range(len(varying))]
     words = [{value: position for position, value in enumerate(seen)} for seen in first_seen]

@@ -44,14 +44,32 @@ ALLOWED_WORDS: dict[str, tuple[str, ...]] = {
     VERDICT: get_args(Verdict),
 }
 # Bounds of the values of a unit, with room for future machines; a value beyond them means damage.
-UNIT_BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}
+UNIT_BOUNDS: dict[str, tuple[float, float]] = {
+    "ns": (0, 1e12),
+    "bytes": (0, 1e15),
+    "count": (0, 1e15),
+    "share": (0, 1e3),
+}
 MAX_PARAMETER_BYTES = 1 << 50  # length of a parameter
 FORMERLY_TEXT = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
 SWEPT_PREFIX = "machine_"  # prefix of parameters that are keys of the simulated machine's file
 REQUIRED_COLUMNS = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE_COLUMNS = ("distance", "pair", "side")
-COUNT_PARAMETERS = ("stride", "ranks", "nodes")  # parameters that are nonnegative integers, in addition to those in bytes
-CATEGORICAL_PARAMETERS = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")  # categorical parameters
+COUNT_PARAMETERS = (
+    "stride",
+    "ranks",
+    "nodes",
+)  # parameters that are nonnegative integers, in addition to those in bytes
+CATEGORICAL_PARAMETERS = (
+    "kind",
+    "state",
+    "method",
+    "mode",
+    "operation",
+    "policy",
+    "face",
+    "call",
+)  # categorical parameters
 
 
 def select_deciding(records: pl.DataFrame) -> pl.DataFrame:
@@ -202,7 +220,9 @@ def _check_columns(records: pl.DataFrame) -> None:
             raise ProfileError(f"column '{name}' is {records[name].dtype}, with values that are no numbers")
         if name.endswith("_bytes") and records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
             raise ProfileError(f"column '{name}' is {records[name].dtype}; bytes are counted, so it must be Int64")
-    for name, dtype in (dict.fromkeys(COUNT_PARAMETERS, pl.Int64) | dict.fromkeys([*CATEGORICAL_PARAMETERS, VERDICT], pl.String)).items():
+    for name, dtype in (
+        dict.fromkeys(COUNT_PARAMETERS, pl.Int64) | dict.fromkeys([*CATEGORICAL_PARAMETERS, VERDICT], pl.String)
+    ).items():
         found = records[name].dtype if name in records.columns else dtype
         if found != dtype and (name == VERDICT or records[name].null_count() < records.height):
             raise ProfileError(f"column '{name}' is {found} and must be {dtype.__name__}")

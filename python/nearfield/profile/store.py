@@ -33,7 +33,9 @@ from nearfield.profile.schema import Machine, Run
 MACHINE, TOPOLOGY, RECORDS, RUN = "machine.toml", "topology.xml", "records.parquet", "run.toml"
 FILES = (MACHINE, TOPOLOGY, RECORDS, RUN)
 DEFAULT_NAME = "nearfield-profile"
-_OUTPUT_OPTIONS = r" (--resume|--overwrite|(--out|-o)[ =]('[^']*'|\S)+)"  # options of a command line, quoted as by shlex
+_OUTPUT_OPTIONS = (
+    r" (--resume|--overwrite|(--out|-o)[ =]('[^']*'|\S)+)"  # options of a command line, quoted as by shlex
+)
 _METADATA_KEY = "nearfield_schema_version"
 
 
@@ -163,7 +165,9 @@ def _require_profile(folder: Path) -> None:
     if len(missing) == len(FILES):
         raise ProfileError(f"'{folder}' is not a profile: it has no {', '.join(FILES)}", "Give a profile's folder.")
     if missing:
-        raise ProfileError(f"the profile '{folder}' is not whole: {', '.join(missing)} is missing", _MEASURE_ANEW_REMEDY)
+        raise ProfileError(
+            f"the profile '{folder}' is not whole: {', '.join(missing)} is missing", _MEASURE_ANEW_REMEDY
+        )
 
 
 def _read(path: Path) -> bytes:
@@ -179,7 +183,9 @@ def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame
         cause = "is empty" if not table else "is cut off" if table.startswith(b"PAR1") else "is not a Parquet file"
         raise ProfileError(f"{path} {cause}", _MEASURE_ANEW_REMEDY)
     if sha256 is not None and hashlib.sha256(table).hexdigest() != sha256:
-        raise ProfileError(f"{path} is damaged or from another run: its checksum is not the one in {RUN}", _MEASURE_ANEW_REMEDY)
+        raise ProfileError(
+            f"{path} is damaged or from another run: its checksum is not the one in {RUN}", _MEASURE_ANEW_REMEDY
+        )
     try:
         return check_records(pl.read_parquet(io.BytesIO(table)))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -24,11 +24,11 @@ from nearfield.profile.compare import (
 from nearfield.profile.differences import (
     agreement_line,
     axis_line,
+    record_location_text,
     setup_differences,
     variable_differences,
     verdict_line,
     verdict_sentence,
-    record_location_text,
 )
 from nearfield.report import provenance
 from nearfield.report.findings import findings

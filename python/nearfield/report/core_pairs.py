@@ -7,7 +7,15 @@ import re
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.curves import MAX_DRAWN_PLACES, Place, Point, first_per_distance, pick, places_of_scenario, point_of
+from nearfield.profile.curves import (
+    MAX_DRAWN_PLACES,
+    Place,
+    Point,
+    first_per_distance,
+    pick,
+    places_of_scenario,
+    point_of,
+)
 from nearfield.report.derived_metrics import floor_failure
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import cell
@@ -109,7 +117,9 @@ def _labels(pus: list[tuple[str, int]]) -> list[str]:
 
 
 def _all_places(profile: Profile) -> list[Place]:
-    return list(dict.fromkeys([*places_of_scenario(profile.records, "pingpong"), *places_of_scenario(profile.records, "floor")]))
+    return list(
+        dict.fromkeys([*places_of_scenario(profile.records, "pingpong"), *places_of_scenario(profile.records, "floor")])
+    )
 
 
 def _pus(place: Place) -> list[tuple[str, int]]:

@@ -8,10 +8,17 @@ from collections.abc import Iterable, Sequence
 
 from nearfield.base import own_command
 from nearfield.base.units import counted
-from nearfield.reproduce.outcome import Card, CardVerdict, JudgedStatement, JudgedClaim, JudgedPaper
+from nearfield.reproduce.outcome import Card, CardVerdict, JudgedClaim, JudgedPaper, JudgedStatement
 
 MIN_WEIGHT = 2
-_VERDICT_ORDER: Sequence[CardVerdict] = ("artefact", "does not", "holds in part", "holds", "cannot tell", "not measured")
+_VERDICT_ORDER: Sequence[CardVerdict] = (
+    "artefact",
+    "does not",
+    "holds in part",
+    "holds",
+    "cannot tell",
+    "not measured",
+)
 _VERBS = {
     "holds": ("holds", "hold"), "does not": ("does not", "do not"), "artefact": ("is an artefact", "are artefacts"),
     "cannot tell": ("cannot be told", "cannot be told"),
@@ -27,7 +34,9 @@ def cards_of(papers: Iterable[JudgedPaper]) -> list[Card]:
 def _make_card(paper: JudgedPaper, claim: JudgedClaim) -> Card:
     measured = [one for one in claim.statements if one.is_question and one.here and one.here.answer]
     words = [one.here.answer for one in measured if one.here]
-    shown = min(measured, key=lambda one: _VERDICT_ORDER.index((one.here and one.here.answer) or "not measured"), default=None)
+    shown = min(
+        measured, key=lambda one: _VERDICT_ORDER.index((one.here and one.here.answer) or "not measured"), default=None
+    )
     reasons = [one.here.ours for one in claim.statements if one.here and not one.here.answer and one.here.ours]
     own = [shown.here.control] if shown and shown.here and shown.here.control else []
     return Card(
@@ -37,7 +46,9 @@ def _make_card(paper: JudgedPaper, claim: JudgedClaim) -> Card:
         says=claim.says,
         where=claim.where,
         verdict=_card_verdict(words),
-        line=_answer_counts(words) if measured else f"Not measured here: {reasons[0] if reasons else 'nothing asks it'}.",
+        line=_answer_counts(words)
+        if measured
+        else f"Not measured here: {reasons[0] if reasons else 'nothing asks it'}.",
         statement=shown.says if shown else "",
         paper=(shown or claim.statements[0]).paper,
         here=f"{shown.here.answer}: {shown.here.ours}" if shown and shown.here else "",

@@ -83,8 +83,8 @@ def _unmeasured_table(cards: Sequence[Card]) -> str:
 
 def _answer_table(papers: Sequence[JudgedPaper]) -> str:
     rows = [
-        [raw(claim.id), text(one.here.ours and one.says), text(one.paper), _verdict_html(one.here.answer), text(one.here.ours),
-         text(one.here.control)]
+        [raw(claim.id), text(one.here.ours and one.says), text(one.paper), _verdict_html(one.here.answer),
+         text(one.here.ours), text(one.here.control)]
         for paper in papers for claim in paper.claims for one in claim.statements if one.here and one.here.answer
     ]  # fmt: skip
     return table(("claim", "statement", "the paper", "here", "this machine", "control"), rows) if rows else ""

@@ -34,7 +34,9 @@ def _derive_from_base(curve: Curve, where: dict[str, Any], records: Records, lin
     own = _points_of_profile(curve, curve.profile, where, records, line_bytes)
     if curve.how is None:
         return own
-    base = _points_of_profile(curve, curve.base or curve.profile, {**where, **(curve.versus or {})}, records, line_bytes)
+    base = _points_of_profile(
+        curve, curve.base or curve.profile, {**where, **(curve.versus or {})}, records, line_bytes
+    )
     if curve.by in (curve.versus or {}):  # all points have the same base
         base = dict.fromkeys(own, next(iter(base.values()))) if base else {}
     return {x: _compare_with_base(curve.how, y, base[x]) for x, y in own.items() if x in base}
@@ -47,7 +49,9 @@ def _compare_with_base(how: str, own: float, base: float) -> float:
     return ratio if how == "ratio" else 1 - ratio
 
 
-def _points_of_profile(curve: Curve, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]) -> Points:
+def _points_of_profile(
+    curve: Curve, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]
+) -> Points:
     found = _metric_values(curve, curve.metric, profile, where, records, lines)
     if curve.plus is not None:
         added = _metric_values(curve, curve.plus, profile, where, records, lines)

@@ -134,7 +134,10 @@ def _max_equal_difference(data: JudgeInput, *gains: float) -> float:
 def _is_same_everywhere(data: JudgeInput) -> JudgeResult:
     """Holds if the curve equals the other one everywhere."""
     than = data.than or {}
-    found = {x: abs(by) <= _max_equal_difference(data, data.curve[x], than.get(x, 0.0)) for x, by in _excess_over_other(data).items()}
+    found = {
+        x: abs(by) <= _max_equal_difference(data, data.curve[x], than.get(x, 0.0))
+        for x, by in _excess_over_other(data).items()
+    }
     return _format_comparison(data, list(found.values()))
 
 

@@ -240,7 +240,9 @@ _PROFILE_LISTS = ("simulated", "missing")
 
 def save_reproduction(folder: Path, reproduction: Reproduction) -> None:
     """Writes the reproduction into its folder, atomically."""
-    atomic_write(folder / REPRODUCTION_FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
+    atomic_write(
+        folder / REPRODUCTION_FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out."
+    )
 
 
 def load_reproduction(folder: Path) -> Reproduction:

@@ -13,9 +13,9 @@ from nearfield.reproduce.cards_page import cards_html
 from nearfield.reproduce.outcome import (
     Answer,
     FreeParameter,
-    JudgedStatement,
     JudgedClaim,
     JudgedPaper,
+    JudgedStatement,
     Reproduction,
     TracedFrom,
     count_holding,
@@ -40,7 +40,8 @@ def render_page(found: Reproduction, folder: Path) -> str:
     return framed(
         title="nearfield: claims reproduced",
         verb="reproduce",
-        headline=tag("h1", "What the papers claim: does it still hold?") + tag("p", _facts_html(found), class_="facts-line"),
+        headline=tag("h1", "What the papers claim: does it still hold?")
+        + tag("p", _facts_html(found), class_="facts-line"),
         links=[("here", "This machine"), *(_simulated_links(found) if simulated else [])],
         main=main,
         version=found.nearfield,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from nearfield.reproduce.outcome import JudgedStatement, JudgedPaper, Score
+from nearfield.reproduce.outcome import JudgedPaper, JudgedStatement, Score
 
 HALF_SCORE = 0.5
 

@@ -61,8 +61,8 @@ class Traces:
 
 
 def reproduce(
-    wanted: WantedClaims, settings: Settings, runner: Runner, report: Report = ignore, here: LiveMeasurements | None = None,
-    traced: Traces | None = None, at_once: int | None = None,
+    wanted: WantedClaims, settings: Settings, runner: Runner, report: Report = ignore,
+    here: LiveMeasurements | None = None, traced: Traces | None = None, at_once: int | None = None,
 ) -> outcome.Reproduction:  # fmt: skip
     """Simulates, judges and saves; returns the result. After Ctrl-C, claims with incomplete profiles are not judged.
     `here` holds the measurements on this machine; `at_once` is that of simulate(). Raises the errors of errors.py."""
@@ -71,7 +71,7 @@ def reproduce(
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
     with open_store(settings.out) as store:
         simulate([case for some in cases.values() for case in some], store, runner, report, at_once)
-        done = {name: some for name, some in cases.items() if not any(map(store.missing, some))}
+        done = {name: some for name, some in cases.items() if not any(map(store.missing_part_of, some))}
         profiles = {name: _save_simulated(settings, name, needed[name], some, store) for name, some in done.items()}
     papers = _judge_papers(wanted, Evidence.of(profiles), here, traced.answer if traced else None)
     found = outcome.Reproduction(
@@ -103,7 +103,10 @@ def profiles_needed(wanted: WantedClaims) -> dict[str, ProfileRun]:
 
 
 def _judge_papers(
-    wanted: WantedClaims, evidence: Evidence, here: LiveMeasurements | None, traced: Callable[[Statement], outcome.Answer] | None
+    wanted: WantedClaims,
+    evidence: Evidence,
+    here: LiveMeasurements | None,
+    traced: Callable[[Statement], outcome.Answer] | None,
 ) -> list[outcome.JudgedPaper]:
     answers = {paper.name: partial(answer_statement, paper, live=here.live) for paper, _ in wanted} if here else {}
     return [_judge_paper(paper, claims, evidence, answers.get(paper.name), traced) for paper, claims in wanted]
@@ -165,12 +168,14 @@ def open_store(out: Path) -> Iterator[RecordStore]:
         yield RecordStore(journal)
 
 
-def _save_simulated(settings: Settings, name: str, run: ProfileRun, cases: list[Case], store: RecordStore) -> profile.Profile:
+def _save_simulated(
+    settings: Settings, name: str, run: ProfileRun, cases: list[Case], store: RecordStore
+) -> profile.Profile:
     return save_profile(
         settings.out / name,
         machine_of(run),
         Request(command=settings.command, on=run.on),
-        store.rows(cases),
+        store.records_of(cases),
         complete=True,
         seconds=0.0,
     )

@@ -19,7 +19,9 @@ def supporting_records_html(judged: JudgedStatement, folder: Path) -> str:
     xs = sorted({x for series in records for x, _ in series.points})
     header = ["profile", "metric", "of", *(text(parameter_writer(judged.shown.by)(x)) for x in xs)]
     commands = dict.fromkeys(_show_command(series, folder) for series in records)
-    inner = table(header, [_series_row(series, xs) for series in records]) + tag("pre", tag("code", raw("\n".join(commands))))
+    inner = table(header, [_series_row(series, xs) for series in records]) + tag(
+        "pre", tag("code", raw("\n".join(commands)))
+    )
     count = sum(len(series.points) for series in records)
     return folded(f"{counted(count, 'record')}", inner, class_="behind")
 

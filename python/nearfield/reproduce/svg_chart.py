@@ -17,7 +17,10 @@ WIDTH, HEIGHT = 300, 112
 LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # margins for texts around the curves
 LINE_CLASSES = ("ours", "than")  # classes of style.css
 LOG_RATIO_X, LOG_RATIO_Y = 4.0, 20.0  # ratios of values from which an axis is logarithmic
-NEUTRAL_VALUES = {"gain": 0.0, "factor": 1.0}  # values that mean no difference; equal values lie within SAME around them
+NEUTRAL_VALUES = {
+    "gain": 0.0,
+    "factor": 1.0,
+}  # values that mean no difference; equal values lie within SAME around them
 
 
 @dataclass(frozen=True)
@@ -48,14 +51,16 @@ def draw_chart(judged: JudgedStatement) -> str:
     if judged.shown is None or not judged.shown.lines[0].points:
         return ""
     parts = _ChartParts(judged, judged.shown)
-    drawing = tag("svg", parts.all(), viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=parts.described())
+    drawing = tag("svg", parts.all_html(), viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=parts.description())
     return tag("figure", drawing + tag("figcaption", _legend_html(judged)), class_="sketch")
 
 
 def _legend_html(judged: JudgedStatement) -> str:
     """Returns the legend of the lines."""
     assert judged.shown
-    keys = [tag("span", text(line.name), class_=look) for look, line in zip(LINE_CLASSES, judged.shown.lines, strict=False)]
+    keys = [
+        tag("span", text(line.name), class_=look) for look, line in zip(LINE_CLASSES, judged.shown.lines, strict=False)
+    ]
     if judged.number:
         keys.append(tag("span", "the paper", class_="paper"))
     return " ".join(keys)
@@ -82,36 +87,42 @@ class _ChartParts:
         wide = math.inf if shown.kind == "gain" else LOG_RATIO_Y
         self.y = make_axis(ys, HEIGHT - BOTTOM - 4, TOP + 4, wide, also)
 
-    def all(self) -> str:
-        return self._base() + self._paper() + "".join(map(self._line, range(len(self.shown.lines)))) + self._labels()
+    def all_html(self) -> str:
+        return (
+            self._neutral_line_html()
+            + self._paper_number_html()
+            + "".join(map(self._line_html, range(len(self.shown.lines))))
+            + self._labels_html()
+        )
 
-    def described(self) -> str:
+    def description(self) -> str:
         xs = [x for x, _ in self.shown.lines[0].points]
         return f"{self.write(self.low)} to {self.write(self.high)} from {self.write_x(xs[0])} to {self.write_x(xs[-1])}"
 
-    def _at(self, x: float) -> float:
+    def _x_pixel(self, x: float) -> float:
         return self.x(float(list(self.places).index(x))) if self.places else self.x(x)
 
-    def _base(self) -> str:
+    def _neutral_line_html(self) -> str:
         """Returns a rule at the value that means no difference."""
         base = NEUTRAL_VALUES.get(self.shown.kind)
         if base is None or (self.y.is_log and base <= 0):
             return ""
-        return self._rule(base, "base")
+        return self._horizontal_line(base, "base")
 
-    def _paper(self) -> str:
+    def _paper_number_html(self) -> str:
         """Returns the paper's number as a line, with its tolerance, at the paper's position."""
         if not self.judged.number or (self.y.is_log and min(self.judged.number) <= 0):
             return ""
         low, high = self.judged.number
         begin, end = self._span()
         top, bottom = (
-            min(max(self.y(v), TOP), HEIGHT - BOTTOM) for v in (high + NUMBER_TOLERANCE * abs(high), low - NUMBER_TOLERANCE * abs(low))
+            min(max(self.y(v), TOP), HEIGHT - BOTTOM)
+            for v in (high + NUMBER_TOLERANCE * abs(high), low - NUMBER_TOLERANCE * abs(low))
         )
         band = tag(
             "rect", x=begin, y=top, width=round(end - begin, 1), height=round(max(bottom - top, 1), 1), class_="near"
         )
-        return band + "".join(self._rule(number, "paper") for number in dict.fromkeys(self.judged.number))
+        return band + "".join(self._horizontal_line(number, "paper") for number in dict.fromkeys(self.judged.number))
 
     def _span(self) -> tuple[float, float]:
         if not self.judged.at or self.places:
@@ -119,22 +130,22 @@ class _ChartParts:
         low, high = (min(max(v, self.x.low), self.x.high) for v in self.judged.at)
         return max(self.x(low) - 4, LEFT), min(self.x(high) + 4, WIDTH - RIGHT)
 
-    def _rule(self, value: float, look: str) -> str:
+    def _horizontal_line(self, value: float, look: str) -> str:
         y = self.y(value)
         return tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_=look)
 
-    def _line(self, index: int) -> str:
+    def _line_html(self, index: int) -> str:
         line = self.shown.lines[index]
         known = [(x, y) for x, y in line.points if not self.places or x in self.places]
-        path = " ".join(f"{self._at(x)},{self.y(y)}" for x, y in known)
+        path = " ".join(f"{self._x_pixel(x)},{self.y(y)}" for x, y in known)
         dots = "".join(
-            tag("circle", tag("title", text(f"{line.name}, {self.write_x(x)}: {self.write(y)}")), cx=self._at(x),
+            tag("circle", tag("title", text(f"{line.name}, {self.write_x(x)}: {self.write(y)}")), cx=self._x_pixel(x),
                 cy=self.y(y), r=2.6)
             for x, y in known
         )  # fmt: skip
         return tag("g", tag("polyline", points=path) + dots, class_=LINE_CLASSES[index])
 
-    def _labels(self) -> str:
+    def _labels_html(self) -> str:
         xs = list(self.places) if self.places else sorted({x for line in self.shown.lines for x, _ in line.points})
         ends = tag("text", text(self.write_x(xs[0])), x=LEFT, y=HEIGHT - 4)
         if len(xs) > 1:

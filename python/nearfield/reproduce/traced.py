@@ -37,7 +37,7 @@ class ApplicationTrace:
     size_bytes: int | None  # problem size in the claims; None: they have only one
     trace: Trace
 
-    def is_of(self, part: ClusterRun) -> bool:
+    def is_simulated_by(self, part: ClusterRun) -> bool:
         """Returns whether a part of the claims' runs simulates this application."""
         return self.application in part.name and (not part.bytes or self.size_bytes in part.bytes)
 
@@ -55,24 +55,29 @@ def parse_traces(texts: Iterable[str]) -> list[ApplicationTrace]:
     return found
 
 
-def simulate_traces(wanted: WantedClaims, traces: Sequence[ApplicationTrace], settings: Settings, progress: ReportLine) -> Traces:
+def simulate_traces(
+    wanted: WantedClaims, traces: Sequence[ApplicationTrace], settings: Settings, progress: ReportLine
+) -> Traces:
     """Simulates the traces, and returns a function that answers statements by them. Raises the errors of
     evidence_of."""
     with open_store(settings.out):
         pass
     evidence = evidence_of_traces(wanted, traces, settings, progress)
     sources = [
-        TracedFrom(name=_application_name(one), command=one.trace.about.command, ranks=one.trace.about.ranks) for one in traces
+        TracedFrom(name=_application_name(one), command=one.trace.about.command, ranks=one.trace.about.ranks)
+        for one in traces
     ]
     return Traces(sources, partial(answer_from_trace, evidence=evidence))
 
 
-def evidence_of_traces(wanted: WantedClaims, traces: Sequence[ApplicationTrace], settings: Settings, progress: ReportLine) -> Evidence:
+def evidence_of_traces(
+    wanted: WantedClaims, traces: Sequence[ApplicationTrace], settings: Settings, progress: ReportLine
+) -> Evidence:
     """Simulates each trace for every profile of the wanted claims that has its application, and saves these profiles.
     Raises UsageError for an application without claims, ReplayError, and BrokenTraceError."""
     needed = profiles_needed(wanted)
     for one in traces:
-        if not any(one.is_of(part) for profile_run in needed.values() for part in profile_run.application):
+        if not any(one.is_simulated_by(part) for profile_run in needed.values() for part in profile_run.application):
             raise UsageError(f"no claim is about '{_application_name(one)}'", _known_applications_text(needed.values()))
     profiles = {}
     for name, profile_run in needed.items():
@@ -118,7 +123,7 @@ def _known_applications_text(profiles: Iterable[ProfileRun]) -> str:
 
 
 def _simulate_trace(name: str, profile_run: ProfileRun, one: ApplicationTrace, progress: ReportLine) -> Iterator[Row]:
-    parts = [part for part in profile_run.application if one.is_of(part)]
+    parts = [part for part in profile_run.application if one.is_simulated_by(part)]
     if not parts:
         return
     streams, machine = one.trace.streams(), machine_of(profile_run)
@@ -158,7 +163,9 @@ def _replay_rows(found: Replay, one: ApplicationTrace) -> Iterator[Row]:
 
 
 def _replay_row(metric: str, unit: str, number: float, parameters: Parameters) -> Row:
-    identity = identity_columns("program", metric, unit, "sim", distance=None, pair=None, side=None, parameters=parameters)
+    identity = identity_columns(
+        "program", metric, unit, "sim", distance=None, pair=None, side=None, parameters=parameters
+    )
     return identity | value_columns(float(number), float(number), float(number), 1)
 
 

@@ -16,7 +16,14 @@ from nearfield.reproduce.checks import other_curve, profiles_of
 from nearfield.reproduce.curves import Points, Row, alternatives_of, points_of
 from nearfield.reproduce.evidence_data import collect_evidence, number_kind_of
 from nearfield.reproduce.judges import JUDGES, JudgeInput
-from nearfield.reproduce.outcome import Answer, FreeParameter, JudgedStatement, JudgedClaim, ShownEvidence, verdict_of_claim
+from nearfield.reproduce.outcome import (
+    Answer,
+    FreeParameter,
+    JudgedClaim,
+    JudgedStatement,
+    ShownEvidence,
+    verdict_of_claim,
+)
 from nearfield.reproduce.schema import Claim, Curve, Paper, Statement
 from nearfield.reproduce.score import score_claim
 from nearfield.reproduce.writers import WRITERS, parameter_writer
@@ -31,7 +38,9 @@ class Evidence:
 
     @classmethod
     def of(cls, profiles: Mapping[str, Profile]) -> Evidence:
-        return cls(profiles, {name: [_with_whole_bytes(row) for row in p.records.to_dicts()] for name, p in profiles.items()})
+        return cls(
+            profiles, {name: [_with_whole_bytes(row) for row in p.records.to_dicts()] for name, p in profiles.items()}
+        )
 
     def points(self, curve: Curve) -> Points:
         return points_of(curve, self.rows, self._line_bytes())

@@ -17,7 +17,9 @@ from nearfield.profile.compare import declared_metrics
 from nearfield.profile.records import CORE_COLUMNS, VERDICT, estimate_of
 from nearfield.profile.schema import Run
 
-IMPLIED_PARAMETERS: dict[str, dict[str, Any]] = {"stride": {"mode": "standard"}}  # parameters that only simulations have
+IMPLIED_PARAMETERS: dict[str, dict[str, Any]] = {
+    "stride": {"mode": "standard"}
+}  # parameters that only simulations have
 RecordKey = tuple[Any, ...]
 
 
@@ -55,7 +57,9 @@ def record_key(row: dict[str, Any]) -> RecordKey:
     return row["scenario"], row["metric"], row.get("side"), more
 
 
-def simulate_records(machine: DescribedMachine, records: pl.DataFrame, run: Run | None, report: Report = ignore) -> SimulatedCases:
+def simulate_records(
+    machine: DescribedMachine, records: pl.DataFrame, run: Run | None, report: Report = ignore
+) -> SimulatedCases:
     """Simulates the case of every measured time. Records to which a value of the description was fitted are counted,
     and not compared."""
     found, made = SimulatedCases(), to_native(machine)
@@ -150,7 +154,9 @@ def _parse_selector(name: str) -> tuple[str, str, list[tuple[str, str]]]:
     return scenario, metric, [(key, wanted) for key, _, wanted in (part.partition("=") for part in rest.split(","))]
 
 
-def iterate_curves(pairs: list[TimePair], scenario: str, metric: str) -> Iterator[tuple[RecordKey, dict[int, TimePair]]]:
+def iterate_curves(
+    pairs: list[TimePair], scenario: str, metric: str
+) -> Iterator[tuple[RecordKey, dict[int, TimePair]]]:
     """Yields, for each set of parameters other than the size, size -> pair, ascending."""
     curves: dict[RecordKey, dict[int, TimePair]] = {}
     for pair in pairs:

@@ -24,7 +24,11 @@ LEGEND = (
 
 def render_page(found: Validation) -> str:
     """Returns the HTML of the page. Without a profile there are no curves."""
-    parts = overlay_profiles({MEASURED: _measured_profile(found), SIMULATED: _simulated_profile(found)}) if found.profile else []
+    parts = (
+        overlay_profiles({MEASURED: _measured_profile(found), SIMULATED: _simulated_profile(found)})
+        if found.profile
+        else []
+    )
     doubts = "".join(tag("p", text(f"Cannot tell: {doubt}."), class_="banner", role="alert") for doubt in found.doubts)
     rows = [[text(cell) for cell in row] for row in tables.table_rows(found)]
     notes = tag("ul", "".join(tag("li", text(capitalize(note) + ".")) for note in tables.table_notes(found)))

@@ -42,7 +42,7 @@ class Score:
 class StateOrder:
     """How many pairs of buffer states that differ have their measured order in the simulation, too."""
 
-    right: int
+    right_count: int
     all: int
 
 
@@ -58,11 +58,11 @@ class StepScore:
     described_bytes: int | None
 
     @property
-    def in_place(self) -> bool:
+    def is_in_place(self) -> bool:
         return self.described_bytes == self.bytes
 
     @property
-    def right_sign(self) -> bool:
+    def has_right_sign(self) -> bool:
         """Returns whether both go up, both go down, or neither goes anywhere (within 10 %)."""
         return _direction(self.measured) == _direction(self.simulated)
 
@@ -79,7 +79,9 @@ def scores_by_metric(pairs: Iterable[TimePair], repeats: Mapping[RecordKey, floa
     return [score_pairs(*names, group, repeats) for names, group in groups.items()]
 
 
-def score_pairs(scenario: str, metric: str, group: list[TimePair], repeats: Mapping[RecordKey, float] | None = None) -> Score:
+def score_pairs(
+    scenario: str, metric: str, group: list[TimePair], repeats: Mapping[RecordKey, float] | None = None
+) -> Score:
     """Returns the score of some pairs, of which there is at least one."""
     logs = [math.log(pair.ratio) for pair in group]
     stable = [math.log(pair.ratio) for pair in group if pair.stable]

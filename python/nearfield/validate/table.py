@@ -41,10 +41,12 @@ def table_notes(found: Validation) -> list[str]:
     """Returns what the table does not say: order of states, steps, and what was not compared."""
     lines = []
     if found.order.all:
-        lines.append(f"order of buffer states that differ by 10 %: {found.order.right} of {found.order.all} right")
+        lines.append(
+            f"order of buffer states that differ by 10 %: {found.order.right_count} of {found.order.all} right"
+        )
     for step in found.steps:
-        place = "in place" if step.in_place else f"described at {format_bytes(step.described_bytes or 0)}"
-        sign = "right sign" if step.right_sign else "WRONG sign"
+        place = "in place" if step.is_in_place else f"described at {format_bytes(step.described_bytes or 0)}"
+        sign = "right sign" if step.has_right_sign else "WRONG sign"
         lines.append(
             f"step at {step.bytes} B ({step.kind}), {step.curve}: measured x{step.measured:.2f}, simulated "
             f"x{step.simulated:.2f}: {place}, {sign}, x{step.error:.2f} apart"

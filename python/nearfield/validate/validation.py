@@ -15,7 +15,15 @@ from nearfield.machine import DescribedMachine
 from nearfield.profile import Profile, load
 from nearfield.profile.records import CORE_COLUMNS, from_rows
 from nearfield.validate import cases, trust
-from nearfield.validate.scores import StateOrder, Score, StepScore, order_of_states, score_pairs, scores_by_metric, score_steps
+from nearfield.validate.scores import (
+    Score,
+    StateOrder,
+    StepScore,
+    order_of_states,
+    score_pairs,
+    score_steps,
+    scores_by_metric,
+)
 
 MAX_BYTES = 4 << 20  # longer messages take long to simulate, and are those of memory alone
 MAX_PARAMETER = 1 << 31
@@ -42,7 +50,7 @@ class Validation:
         pairs = self.simulated.pairs
         return score_pairs("all", "", pairs, self.repeats) if pairs else None
 
-    def beyond(self, bar: float) -> list[Score]:
+    def scores_beyond(self, bar: float) -> list[Score]:
         """Returns the scores whose error is larger than this factor."""
         return [one for one in self.scores if one.error > bar]
 
@@ -54,10 +62,10 @@ class Validation:
             "doubts": self.doubts,
             "scores": [one.as_dict() for one in self.scores],
             "all": self.total.as_dict() if self.total else None,
-            "order_of_states": {"right": self.order.right, "of": self.order.all},
+            "order_of_states": {"right": self.order.right_count, "of": self.order.all},
             "steps": [
                 {"kind": s.kind, "bytes": s.bytes, "curve": s.curve, "measured": s.measured, "simulated": s.simulated,
-                 "in_place": s.in_place, "right_sign": s.right_sign}
+                 "in_place": s.is_in_place, "right_sign": s.has_right_sign}
                 for s in self.steps
             ],
             "fitted": self.simulated.fitted,

@@ -99,7 +99,7 @@ def _print(found: Measurements, made: list[Description], notes: list[str], distu
         interval = f"{_ns(time.low)} to {_ns(time.high)}"
         table.add_row(name, _ns(time.value), interval, f"{_ns(simulated)}{mark}")
     Terminal().print(table)
-    Terminal().print(f"{first.within} of {len(first.compared)} micro-benchmarks are simulated within 10 %")
+    Terminal().print(f"{first.repeated_count} of {len(first.compared)} micro-benchmarks are simulated within 10 %")
     with suppress(ValueError):
         far, near = max(found.strided.items()), min(found.strided.items())
         Terminal().print(

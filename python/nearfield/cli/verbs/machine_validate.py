@@ -120,7 +120,7 @@ def _exit_code(found: Validation, bar: float | None) -> int:
         return NOT_DECIDED
     if bar is None:
         return 0
-    beyond = found.beyond(bar)
+    beyond = found.scores_beyond(bar)
     for one in beyond:
         err.print(f"{one.scenario} {one.metric}: x{one.error:.2f} is beyond the bar of x{bar:g}")
     return BEYOND_BAR if beyond else 0

@@ -37,7 +37,7 @@ def command(
     Times are those of the observed run, in which accesses take longer than in an unobserved one; MPI calls do not.
     """
     from nearfield.cli.trace_argument import find_trace
-    from nearfield.observe.summary import summarize, how_to_name_functions
+    from nearfield.observe.summary import how_to_name_functions, summarize
 
     trace = find_trace(folder)
     summaries = summarize(trace)

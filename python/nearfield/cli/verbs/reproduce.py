@@ -161,7 +161,9 @@ def command(
         raise typer.Exit(NOT_DECIDED)
 
 
-def _measure(wanted: WantedClaims, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> LiveMeasurements:
+def _measure(
+    wanted: WantedClaims, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool
+) -> LiveMeasurements:
     from nearfield import mpi
     from nearfield.reproduce.live.measure import MeasurementSetup, measure_profiles
     from nearfield.reproduce.session import open_store
@@ -170,7 +172,9 @@ def _measure(wanted: WantedClaims, out: Path, mpi_name: str | None, hostfile: Pa
     with open_store(out):
         pass
     inst = mpi.choose(mpi_name)
-    setup = MeasurementSetup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
+    setup = MeasurementSetup(
+        out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick
+    )
     with ProgressDisplay() as display:
         return measure_profiles(wanted, setup, display)
 

@@ -47,7 +47,9 @@ def _names(incomplete: str) -> list[str]:
 _Collective = Annotated[
     list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list.", autocompletion=_names)
 ]
-_Nodes = Annotated[str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {MIN_RANKS} ranks or more).")]
+_Nodes = Annotated[
+    str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {MIN_RANKS} ranks or more).")
+]
 _RanksPerNode = Annotated[
     int | None, typer.Option(min=1, help="Ranks on each node, one per core (default: as many as it has cores).")
 ]

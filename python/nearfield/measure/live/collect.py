@@ -62,12 +62,16 @@ class Series:
     oversubscribed: bool = False
     pair: str | None = None  # of the launches
 
-    def usable(self, place: tuple[float, float] | None) -> tuple[Launches, str]:
+    def usable_samples(self, place: tuple[float, float] | None) -> tuple[Launches, str]:
         """Returns the undisturbed samples at the place, lowest to highest latency, and an empty reason. If these are
         too few, returns all undisturbed ones, or if these are too few all samples, with the reason."""
         undisturbed = [[visit.samples for visit in visits] for visits in self.launches]
         chosen = [[visit.samples for visit in visits if _is_at_place(visit, place)] for visits in self.launches]
-        if _count_samples(chosen) >= MIN_SAMPLES or _count_samples(chosen) == _count_samples(undisturbed) and not any(self.disturbed):
+        if (
+            _count_samples(chosen) >= MIN_SAMPLES
+            or _count_samples(chosen) == _count_samples(undisturbed)
+            and not any(self.disturbed)
+        ):
             return chosen, ""
         if _count_samples(undisturbed) >= MIN_SAMPLES or not any(self.disturbed):
             return undisturbed, "the cores were at another place than during most of the measurements"
@@ -77,7 +81,7 @@ class Series:
     def undisturbed(self) -> list[float]:
         return [sample for visits in self.launches for visit in visits for sample in visit.samples]
 
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.undisturbed() and not any(self.disturbed)
 
 
@@ -158,7 +162,9 @@ def _known_latencies(latencies: list[float | None]) -> list[float]:
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
     """Returns the scenarios that earlier attempts at this launch have finished."""
-    return {name for path in job.attempts(folder) for name in _find_finished_scenarios(read_lines(path, job.budgets))}
+    return {
+        name for path in job.attempt_files(folder) for name in _find_finished_scenarios(read_lines(path, job.budgets))
+    }
 
 
 def _find_finished_scenarios(lines: Iterable[Line]) -> set[str]:
@@ -171,7 +177,7 @@ def collect_launches(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str])
     found = CollectedOutput()
     for job in jobs:
         whole = finished_scenarios(job, folder)
-        for path in job.attempts(folder):
+        for path in job.attempt_files(folder):
             _collect_file(job, path, whole, kind_of, found)
     return found
 
@@ -225,13 +231,14 @@ def to_rows(found: CollectedOutput, tier: Tier, resolution_ns: float) -> list[Ro
     """Returns one record for each series and each missing value, in a stable order."""
     series = _merge_start_skews(found.series)
     rows = [
-        _series_row(key, one, found.usual_place(one.pair), tier, resolution_ns) | {"verdict": _worst_verdict(found, key)}
+        _series_row(key, one, found.usual_place(one.pair), tier, resolution_ns)
+        | {"verdict": _worst_verdict(found, key)}
         for key, one in series.items()
-        if not one.empty()
+        if not one.is_empty()
     ]
     rows += _verdict_rows(found)
-    measured = {key.place for key, one in series.items() if not one.empty()}
-    cases = {(key.place, key.parameters) for key, one in series.items() if not one.empty()}  # of any side
+    measured = {key.place for key, one in series.items() if not one.is_empty()}
+    cases = {(key.place, key.parameters) for key, one in series.items() if not one.is_empty()}  # of any side
     for key, (unit, reason) in found.missing.items():
         is_measured = (key.place, key.parameters) in cases if key.parameters else key.place in measured
         if not is_measured:
@@ -246,9 +253,11 @@ def _identity_columns(key: SeriesKey, unit: str) -> Row:
     )  # fmt: skip
 
 
-def _series_row(key: SeriesKey, series: Series, place: tuple[float, float] | None, tier: Tier, resolution_ns: float) -> Row:
+def _series_row(
+    key: SeriesKey, series: Series, place: tuple[float, float] | None, tier: Tier, resolution_ns: float
+) -> Row:
     exact = series.unit in EXACT_UNITS
-    launches, reason = series.usable(place)
+    launches, reason = series.usable_samples(place)
     estimate = _native.pooled_estimate(launches, 0.0 if exact else resolution_ns)
     stable, note = True, None
     if not exact and series.oversubscribed:

@@ -41,12 +41,12 @@ class Job:
     number: int  # number of this launch within its group
     budgets: dict[str, float]  # scenario -> seconds
 
-    def file(self, folder: Path, attempt: int, suffix: str) -> Path:
+    def attempt_file(self, folder: Path, attempt: int, suffix: str) -> Path:
         return folder / f"{self.group.name}.{self.number}.{attempt}{suffix}"
 
-    def attempts(self, folder: Path) -> list[Path]:
+    def attempt_files(self, folder: Path) -> list[Path]:
         """Returns the files that all sessions wrote for this launch, oldest first."""
-        files = (self.file(folder, attempt, ".jsonl") for attempt in count())
+        files = (self.attempt_file(folder, attempt, ".jsonl") for attempt in count())
         return list(takewhile(Path.exists, files))
 
 
@@ -115,8 +115,8 @@ def run_job(
     Raises MeasurementError if any other launch would fail in the same way: a failed sanity check, a wrong binding, an
     output that cannot be written, hosts on which no rank starts. If a rank died, or the launch showed no progress for a
     long time, the returned Ending has the reason."""
-    attempt = len(job.attempts(folder))
-    output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
+    attempt = len(job.attempt_files(folder))
+    output, plan_file = job.attempt_file(folder, attempt, ".jsonl"), job.attempt_file(folder, attempt, ".plan")
     with os_errors_as_profile_errors(plan_file, _REMEDIES["output"]):
         plan_file.unlink(missing_ok=True)  # an earlier failed start may have left it
         for file, text in ((plan_file, plan(output)), (output, "")):

@@ -15,7 +15,7 @@ class TimeLimit:
         self.seconds = self._left_s = seconds
         self._launching_s = 0.0
 
-    def share(self, launches: int) -> float | None:
+    def seconds_for_next(self, launches: int) -> float | None:
         """Returns the seconds for which the next launch may measure if `launches` are still to come; None without a
         limit, and 0 if too little is left to start a launch."""
         if self._left_s is None:
@@ -23,7 +23,7 @@ class TimeLimit:
         seconds = (self._left_s - self._launching_s) / launches
         return seconds if seconds >= MIN_MEASURING_S or not self._launching_s else 0.0
 
-    def spend(self, ending: LaunchResult) -> None:
+    def subtract(self, ending: LaunchResult) -> None:
         """Subtracts the time that a launch took."""
         if self._left_s is None:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from nearfield.base.progress import Progress, Report
-from nearfield.measure.live.launch import LaunchResult, Job
+from nearfield.measure.live.launch import Job, LaunchResult
 
 
 class ProbeProgress:
@@ -17,25 +17,25 @@ class ProbeProgress:
         self._total_s, self._done_s = sum(map(_planned_s, jobs)), 0.0
         self._first: float | None = None  # when measuring began, on the monotonic clock
 
-    def begin(self, job: Job) -> None:
+    def report_start(self, job: Job) -> None:
         """Reports that the ranks of a launch start."""
-        self._show(job, f"starting {len(job.group.places)} ranks for {', '.join(job.budgets)}", 0.0)
+        self._report_progress(job, f"starting {len(job.group.places)} ranks for {', '.join(job.budgets)}", 0.0)
 
-    def progress(self, job: Job, scenario: str, share: float) -> None:
+    def report_share(self, job: Job, scenario: str, share: float) -> None:
         """Reports the share of a scenario that is measured."""
         self._first = self._first or time.monotonic()
         names = list(job.budgets)
         before_s = sum(job.budgets[name] for name in names[: names.index(scenario)])
-        self._show(job, scenario, before_s + share * job.budgets[scenario])
+        self._report_progress(job, scenario, before_s + share * job.budgets[scenario])
 
-    def end(self, job: Job, ending: LaunchResult) -> None:
+    def report_end(self, job: Job, ending: LaunchResult) -> None:
         """Reports the end of a launch, and why it failed."""
         self._done_s += _planned_s(job)
-        self._show(job, "ending", 0.0)
+        self._report_progress(job, "ending", 0.0)
         if ending.state == "failed":
             self._report(f"launch failed ({_launch_name(job)}): {ending.reason or ''}")
 
-    def _show(self, job: Job, text: str, measured_s: float) -> None:
+    def _report_progress(self, job: Job, text: str, measured_s: float) -> None:
         elapsed_s = time.monotonic() - self._first if self._first else 0.0
         max_left_s = None if self._limit_s is None else max(0.0, self._limit_s - elapsed_s)
         share = (self._done_s + measured_s) / self._total_s

@@ -24,7 +24,7 @@ from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.live.collect import collect_launches, finished_scenarios, to_rows
 from nearfield.measure.live.describe import RunContext, run_metadata
 from nearfield.measure.live.facts import capture_machine
-from nearfield.measure.live.launch import LaunchResult, Job, describe_scenarios, plan_text, run_job
+from nearfield.measure.live.launch import Job, LaunchResult, describe_scenarios, plan_text, run_job
 from nearfield.measure.live.layout import Group, plan_groups, read_hostfile
 from nearfield.measure.live.limit import TimeLimit
 from nearfield.measure.live.lines import damaged_line
@@ -49,11 +49,11 @@ def probe(
     if resume:
         request = checkpoint.read_request()
     else:
-        checkpoint.require_free(overwrite=overwrite)
+        checkpoint.require_unused(overwrite=overwrite)
     profile.ensure_writable(out, overwrite=overwrite or resume)
     session = Session(out, checkpoint, request, report, limit)
     session.prepare()
-    with checkpoint.locked(session.request, fresh=not resume):
+    with checkpoint.lock_for(session.request, fresh=not resume):
         return session.run(keep_samples)
 
 
@@ -106,7 +106,7 @@ class Session:
             ranks=self.request.ranks,
         )
         unit = self._seconds_per_weight(groups)
-        jobs = [self._job(group, number, unit) for number in range(self.tier.launches) for group in groups]
+        jobs = [self._make_job(group, number, unit) for number in range(self.tier.launches) for group in groups]
         skipped = {name: missing[self.kind_of[name]] for name in self.wanted if self.kind_of[name] in missing}
         return [job for job in jobs if job.budgets], skipped
 
@@ -120,7 +120,7 @@ class Session:
         left = self.tier.budget_s - LAUNCH_OVERHEAD_S * len(groups) * self.tier.launches
         return max(left, self.tier.budget_s / 4) / self.tier.launches / max(sum(weights), 1e-9)
 
-    def _job(self, group: Group, number: int, unit: float) -> Job:
+    def _make_job(self, group: Group, number: int, unit: float) -> Job:
         """Returns a launch with scenarios by descending weight, so that an early stop keeps the most important ones."""
         mine = [s for s in self.scenarios if s.ranks in group.kinds and s.name in self.wanted]
         mine.sort(key=lambda s: -s.weight)
@@ -134,10 +134,10 @@ class Session:
         failure = self._measure()
         complete = all(launch.state == "complete" for launch in self.launches)
         self.spent["total"] = earlier + time.monotonic() - started
-        saved = self._save(complete)
+        saved = self._save_profile(complete)
         self.checkpoint.write_spent(self.spent)
         if complete or not saved:
-            self.checkpoint.end(self.out / "samples" if keep_samples and saved else None)
+            self.checkpoint.remove_or_keep_samples(self.out / "samples" if keep_samples and saved else None)
         if failure:
             raise failure
         self._raise_failed_launch(saved)
@@ -155,15 +155,17 @@ class Session:
                 if not rest.budgets:
                     ending = LaunchResult("complete")
                 elif not failure and not stop.signal_number:
-                    time_s = self.limit.share(sum(bool(o.budgets) and o.number == job.number for o in left[index:]))
+                    time_s = self.limit.seconds_for_next(
+                        sum(bool(o.budgets) and o.number == job.number for o in left[index:])
+                    )
                     try:
-                        ending = stop.run(lambda: self._run(rest, time_s))  # noqa: B023
+                        ending = stop.run(lambda: self._run_launch(rest, time_s))  # noqa: B023
                     except KeyboardInterrupt:
                         ending = LaunchResult("stopped")
                     except NearfieldError as error:
                         failure = error
                         ending = LaunchResult("failed", error.message)
-                self._note(job, ending)
+                self._record_launch(job, ending)
             self.stopped_by = stop.signal_number
         return failure
 
@@ -180,18 +182,18 @@ class Session:
 
     def _remove_finished(self, job: Job) -> Job:
         """Returns the job without the scenarios that earlier sessions finished."""
-        for path in job.attempts(self.checkpoint.folder):
+        for path in job.attempt_files(self.checkpoint.folder):
             if number := damaged_line(path, job.budgets):
                 self.report(f"{path}: line {number} is damaged; it and the lines after it are measured again")
         done = finished_scenarios(job, self.checkpoint.folder)
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
-    def _run(self, job: Job, time_s: float | None) -> LaunchResult:
+    def _run_launch(self, job: Job, time_s: float | None) -> LaunchResult:
         """Runs a launch, which measures for at most `time_s` seconds; None means that there is no limit."""
         if time_s == 0.0:
             self.not_begun += 1
             return LaunchResult("pending", "the time was over")
-        self.progress.begin(job)
+        self.progress.report_start(job)
         extra = {"sizes": " ".join(map(str, self.request.sizes))} if self.request.sizes else {}
         extra |= {"time_limit_s": f"{time_s:.3f}"} if time_s else {}
         ending = run_job(
@@ -201,14 +203,14 @@ class Session:
             self.checkpoint.folder,
             lambda output: plan_text(job, self.request, self.topology, output, self.checkpoint.stop_file, extra),
             launcher=self.request.launcher,
-            on_progress=partial(self.progress.progress, job),
+            on_progress=partial(self.progress.report_share, job),
         )
-        self.limit.spend(ending)
+        self.limit.subtract(ending)
         self.missed += ending.missed
-        self.progress.end(job, ending)
+        self.progress.report_end(job, ending)
         return ending
 
-    def _note(self, job: Job, ending: LaunchResult) -> None:
+    def _record_launch(self, job: Job, ending: LaunchResult) -> None:
         places = job.group.places
         name = f"{job.group.name}.{job.number}"
         self.spent[name] = self.spent.get(name, 0.0) + ending.seconds
@@ -239,7 +241,7 @@ class Session:
             f"complete it with: {own_command.line('probe', '--resume', '--out', self.out)}",
         )
 
-    def _save(self, complete: bool) -> bool:
+    def _save_profile(self, complete: bool) -> bool:
         """Saves the profile. Returns False if there is nothing to save."""
         found = collect_launches(self.jobs, self.checkpoint.folder, self.kind_of)
         if not found.headers:

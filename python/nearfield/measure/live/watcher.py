@@ -34,12 +34,12 @@ class LaunchProgress:
         self._measures: float | None = None  # when the first line of progress came
         self._pace = 1.0  # ratio of the time taken to the planned time
 
-    def see(self) -> None:
+    def record_output(self) -> None:
         """Records that the launch has written something."""
         self._latest = self._clock()
         self._crowd.forget()
 
-    def progress(self, scenario: str, share: float) -> None:
+    def record_progress(self, scenario: str, share: float) -> None:
         """Records the progress of the launch."""
         names, now = list(self._budgets), self._clock()
         if scenario not in names:
@@ -62,12 +62,12 @@ class LaunchProgress:
         self._crowd.look()
         return self.silent_s() > MAX_SILENCE_S * self.slowdown()
 
-    def silence(self) -> str:
+    def silence_text(self) -> str:
         """Returns the duration of the silence and its limit in words."""
         silent_s = self.silent_s()
         return (
-            f"no sign of life for {silent_s:.0f} s, {silent_s / MAX_SILENCE_S:.1f} times as long as a launch on a quiet "
-            f"machine may be silent; this machine is {self.slowdown():.1f} times as slow as a quiet one"
+            f"no sign of life for {silent_s:.0f} s, {silent_s / MAX_SILENCE_S:.1f} times as long as a launch on a "
+            f"quiet machine may be silent; this machine is {self.slowdown():.1f} times as slow as a quiet one"
         )
 
 
@@ -77,9 +77,9 @@ class Watcher:
     def __init__(self, path: Path, budgets: Mapping[str, float], on_progress: OnProgress) -> None:
         self._path, self._on_progress = path, on_progress
         self._signs = LaunchProgress(budgets)
-        self.is_dead, self.silence = self._signs.is_dead, self._signs.silence
+        self.is_dead, self.silence = self._signs.is_dead, self._signs.silence_text
         self._done = Event()
-        self._thread = Thread(target=self._follow, daemon=True)
+        self._thread = Thread(target=self._follow_output, daemon=True)
 
     def __enter__(self) -> Watcher:
         self._thread.start()
@@ -89,21 +89,21 @@ class Watcher:
         self._done.set()
         self._thread.join()
 
-    def _follow(self) -> None:
+    def _follow_output(self) -> None:
         with suppress(OSError), self._path.open(encoding="utf-8", errors="replace") as file:
             rest = ""
             while not self._done.is_set():
                 if new := file.read():
-                    self._signs.see()
+                    self._signs.record_output()
                 *whole, rest = (rest + new).split("\n")
                 for text in whole:
                     if text.startswith(_PROGRESS_LINE_STARTS):
-                        self._pass_on(text)
+                        self._report_line(text)
                 time.sleep(0.1)  # seldom, since the measuring cores may be the only ones
 
-    def _pass_on(self, text: str) -> None:
+    def _report_line(self, text: str) -> None:
         line = parse_line(text)
         if isinstance(line, (ProgressLine, ScenarioEndLine)):
             share = line.share if isinstance(line, ProgressLine) else 1.0
-            self._signs.progress(line.scenario, share)
+            self._signs.record_progress(line.scenario, share)
             self._on_progress(line.scenario, share)

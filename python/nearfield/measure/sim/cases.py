@@ -92,7 +92,7 @@ class Case:
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
 
     @property
-    def _columns(self) -> dict[str, int | float | str]:
+    def _swept_columns(self) -> dict[str, int | float | str]:
         return {column_of(key): value for key, value in self.swept}
 
     def config_keys(self) -> list[ConfigKey]:
@@ -103,7 +103,9 @@ class Case:
             for slowdown in (*self.axes.slowdowns, None):
                 more = {POLICY_COLUMN: policy, SLOWDOWN_COLUMN: slowdown}
                 made.append(
-                    _config_key(self.scenario, self.place.distance or None, {**self.values, **self._columns, **more})
+                    _config_key(
+                        self.scenario, self.place.distance or None, {**self.values, **self._swept_columns, **more}
+                    )
                 )
         return made
 
@@ -123,9 +125,9 @@ class Case:
             )
         except (ValueError, RuntimeError) as error:
             raise MeasurementError(f"{self} on {self.machine.name} cannot be simulated: {error}") from error
-        return [self._row(result) for result in results]
+        return [self._row_of(result) for result in results]
 
-    def _row(self, result: simulation.Result) -> Row:
+    def _row_of(self, result: simulation.Result) -> Row:
         more: dict[str, int | float | str] = {}
         if self.axes.policies:
             more[POLICY_COLUMN] = self.axes.policies[result.variant]
@@ -139,14 +141,16 @@ class Case:
             distance=self.place.distance or None,
             pair=self.place.pair if self.place.distance else None,
             side=result.side or None,
-            parameters=self.values | self._columns | more,
+            parameters=self.values | self._swept_columns | more,
         )
         return of | (
-            missing_value_columns(result.reason) if result.value is None else value_columns(result.value, result.low, result.high, result.n)
+            missing_value_columns(result.reason)
+            if result.value is None
+            else value_columns(result.value, result.low, result.high, result.n)
         )
 
     @property
-    def work(self) -> float:
+    def estimated_work(self) -> float:
         """Returns an estimate of the simulation time, in units of a cache line's path through one cache hierarchy."""
         policies = max(1, len(self.axes.policies))
         if self.scenario in OPERATION_SCENARIOS:

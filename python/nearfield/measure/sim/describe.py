@@ -21,7 +21,8 @@ Skipped = tuple[str, str | None, str]  # scenario, distance, reason
 AXIS_SUMMARIES = {
     "nodes": "on how many nodes",
     POLICY_COLUMN: "where the NIC puts incoming bytes; absent: as the machine's file says",
-    SLOWDOWN_COLUMN: "how many times as slow memory is as the machine describes; absent: the number does not depend on it",
+    SLOWDOWN_COLUMN: "how many times as slow memory is as the machine describes; absent: the number does not depend "
+    "on it",
 }
 SWEPT_KEY_SUMMARY = "a key of the machine's file, over which a sweep went; absent: as the file says"
 # Protocols between nodes with an eager limit, beyond which a send waits for its receive.
@@ -93,7 +94,10 @@ def _eager_limit_switches(machine: DescribedMachine, place: Place) -> list[schem
     if messaging is None:
         return []
     key = "eager_bytes" if place.between_nodes else "node_eager_bytes"
-    limit, protocol = getattr(messaging, key), messaging.network.value if messaging.network else _PROTOCOLS_WITH_EAGER_LIMIT[0]
+    limit, protocol = (
+        getattr(messaging, key),
+        messaging.network.value if messaging.network else _PROTOCOLS_WITH_EAGER_LIMIT[0],
+    )
     if not limit or not limit.value or (place.between_nodes and protocol not in _PROTOCOLS_WITH_EAGER_LIMIT):
         return []
     single = not place.between_nodes and messaging.node is not None and messaging.node.value == "single-copy"

@@ -23,12 +23,12 @@ class CaseEstimate:
         self._work_done: dict[str, float] = defaultdict(float)
         self._seconds: dict[str, float] = defaultdict(float)
         for case in cases:
-            self._work[case.kind] += case.work
+            self._work[case.kind] += case.estimated_work
 
     def add(self, case: Case, seconds: float) -> Progress:
         """Counts a finished case, and returns the progress."""
         self._finished += 1
-        self._work_done[case.kind] += case.work
+        self._work_done[case.kind] += case.estimated_work
         self._seconds[case.kind] += seconds
         spent, left = sum(self._seconds.values()), self._seconds_left()
         share = spent / (spent + left) if spent + left else 0.0
@@ -45,7 +45,10 @@ class CaseEstimate:
         case is expected to be as fast as the others."""
         done = sum(self._work_done.values())
         mean = sum(self._seconds.values()) / done if done else 1.0
-        return sum(max(0.0, self._work[kind] - self._work_done[kind]) * self._rate(kind, mean) for kind in self._work)
+        return sum(
+            max(0.0, self._work[kind] - self._work_done[kind]) * self._seconds_per_work(kind, mean)
+            for kind in self._work
+        )
 
-    def _rate(self, kind: str, mean: float) -> float:
+    def _seconds_per_work(self, kind: str, mean: float) -> float:
         return self._seconds[kind] / self._work_done[kind] if self._work_done[kind] else mean

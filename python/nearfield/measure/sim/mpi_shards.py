@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from nearfield._native import replay
 from nearfield.base.errors import NearfieldError, UsageError
-from nearfield.measure.sim.pool import usable_cores, missing_mpi_error
+from nearfield.measure.sim.pool import missing_mpi_error, usable_cores
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -26,13 +26,19 @@ Result = TypeVar("Result")
 _BLOCK_HEAD = struct.Struct("<QQ")  # bytes of a shard's data, and the number of accesses that it has read
 _BLOCK_BYTES = 2048  # bytes of a shard's first message: the head and the data that fits
 _BLOCK_DATA_BYTES = _BLOCK_BYTES - _BLOCK_HEAD.size
-_TESTS_BEFORE_SLEEP = {True: 500, False: 50}  # calls of MPI_Test before a shard sleeps, by whether it has a core of its own
+_TESTS_BEFORE_SLEEP = {
+    True: 500,
+    False: 50,
+}  # calls of MPI_Test before a shard sleeps, by whether it has a core of its own
 _SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # pauses between later tests
 _REMOTE_FAILURE = "another shard failed"
 _AT_BARRIER = (
     struct.pack("<d", -math.inf) + b"here"
 )  # Shards::exchange in src/sim/engine/shards.cpp reads it as a failure before all others
-_WORLD_SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # variables with the number of processes that the launcher started
+_WORLD_SIZE_VARIABLES = (
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+)  # variables with the number of processes that the launcher started
 
 
 class SingleProcess:
@@ -181,7 +187,9 @@ class Shards(SingleProcess):
         heads = [_BLOCK_HEAD.unpack_from(self._all, shard * _BLOCK_BYTES) for shard in range(self.count)]
         self.total_accesses = sum(passed for _, passed in heads)
         begins = [shard * _BLOCK_BYTES + _BLOCK_HEAD.size for shard in range(self.count)]
-        given = [bytes(self._all[at : at + min(n, _BLOCK_DATA_BYTES)]) for at, (n, _) in zip(begins, heads, strict=True)]
+        given = [
+            bytes(self._all[at : at + min(n, _BLOCK_DATA_BYTES)]) for at, (n, _) in zip(begins, heads, strict=True)
+        ]
         lengths = [max(0, length - _BLOCK_DATA_BYTES) for length, _ in heads]
         if any(lengths):
             rests = self._exchange_remainders(mine[_BLOCK_DATA_BYTES:], lengths)
@@ -221,7 +229,9 @@ def _byte_datatype() -> MPI.Datatype:
 
 def _check_launcher(count: int, library: str) -> None:
     """Raises UsageError if the launcher started several processes that are unaware of one another."""
-    started = max((int(os.environ[name]) for name in _WORLD_SIZE_VARIABLES if os.environ.get(name, "").isdigit()), default=1)
+    started = max(
+        (int(os.environ[name]) for name in _WORLD_SIZE_VARIABLES if os.environ.get(name, "").isdigit()), default=1
+    )
     if count == 1 and started > 1:
         raise UsageError(
             f"the launcher started {started} processes, but mpi4py's MPI is another one, which sees only this: "

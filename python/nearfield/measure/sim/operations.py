@@ -19,9 +19,9 @@ from nearfield.measure.row import Row
 from nearfield.measure.sim.axes import (
     ALL_POLICIES,
     check_axes,
-    split_into_chunks,
     policy_order,
     select_policies,
+    split_into_chunks,
     usage_error_from,
     with_axes,
 )
@@ -63,7 +63,7 @@ class Operations:
     def cases(self) -> list[Case]:
         """Returns every combination. A case has as many policies and memory speeds as one run supports, or a single
         policy with `independent_runs`."""
-        cases = list(with_axes(self._plain(), Axes(self.policies, self.slowdowns, self.repetitions)))
+        cases = list(with_axes(self._cases_without_axes(), Axes(self.policies, self.slowdowns, self.repetitions)))
         if not self.independent_runs:
             return cases
         return [
@@ -72,12 +72,12 @@ class Operations:
             for some in split_into_chunks(list(case.axes.policies), 1) or [()]
         ]
 
-    def _plain(self) -> Iterator[Case]:
+    def _cases_without_axes(self) -> Iterator[Case]:
         for name, nodes in product(self.names, self.nodes):
             for size in self._sizes_of(name, nodes):
-                yield self._case(name, size, nodes)
+                yield self._make_case(name, size, nodes)
 
-    def _case(self, name: str, size: int, nodes: int) -> Case:
+    def _make_case(self, name: str, size: int, nodes: int) -> Case:
         scenario = "application" if name in applications() else "collective"
         ranks = nodes * self.ranks_per_node
         parameters = (("operation", name), ("size_bytes", size), ("ranks", ranks), ("nodes", nodes))
@@ -120,7 +120,7 @@ class Operations:
         """Raises UsageError if the simulator rejects the number of nodes or an application's decomposition. Only sets
         up the cluster, without caches."""
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
-            case = self._case(name, size, nodes)
+            case = self._make_case(name, size, nodes)
             try:
                 simulation.run(case.scenario, to_native(self.machine), NO_PAIR.native(), list(case.parameters),
                                repetitions=0, memory_effects=False)  # fmt: skip

@@ -84,8 +84,11 @@ def missing_mpi_error(error: Exception, command: str) -> UsageError:
 def sort_for_scheduling(cases: list[Case]) -> list[Case]:
     """Returns the cases in scheduling order. Very short ones come first, so that results and an estimate of the
     remaining time are available soon. The others follow, longest first, for load balance."""
-    little = sum(case.work for case in cases) / 1000
-    return sorted(cases, key=lambda case: (case.work > little, -case.work if case.work > little else 0.0))
+    little = sum(case.estimated_work for case in cases) / 1000
+    return sorted(
+        cases,
+        key=lambda case: (case.estimated_work > little, -case.estimated_work if case.estimated_work > little else 0.0),
+    )
 
 
 def _run_on_executor(executor: Executor, cases: list[Case], guard: InterruptGuard) -> Iterator[Finished]:

@@ -31,10 +31,10 @@ def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs
     if resume:
         request = checkpoint.read_request()
     else:
-        checkpoint.require_free(overwrite=overwrite)
+        checkpoint.require_unused(overwrite=overwrite)
     session = _Session(out, checkpoint, request)
     profile.ensure_writable(out, overwrite=overwrite or resume)
-    with checkpoint.locked(request, fresh=not resume):
+    with checkpoint.lock_for(request, fresh=not resume):
         return session.run(jobs, report)
 
 
@@ -66,7 +66,7 @@ class _Session:
             store = RecordStore(journal)
             complete = simulate(self.cases, store, pool.runner_on_cores(jobs, stop), report, jobs)
         seconds = earlier + time.monotonic() - started
-        rows = store.rows(self.cases)
+        rows = store.records_of(self.cases)
         if rows:
             save_profile(
                 self.out, self.machine, self.request, rows,
@@ -74,7 +74,7 @@ class _Session:
             )  # fmt: skip
         self.checkpoint.write_spent({"total": seconds})
         if complete or not rows:
-            self.checkpoint.end(None)
+            self.checkpoint.remove_or_keep_samples(None)
         return Outcome(complete, bool(rows), stop.signal_number, rows=rows)
 
 
@@ -111,20 +111,20 @@ def add_to_profile(
     store, request = RecordStore(), Request(on=machine.name, command=command)
     skipped = [(one.scenario, one.distance, one.reason) for one in existing.run.skipped] if existing else []
     if existing:
-        store.seed(machine, rows_of(existing))
+        store.add_earlier_rows(machine, rows_of(existing))
         request = replace(request, created=existing.run.created, tier=existing.run.tier)
     started, earlier = time.monotonic(), existing.run.seconds if existing else 0.0
 
     def save(*, complete: bool = False) -> None:
         if out:
             seconds = earlier + time.monotonic() - started
-            rows = store.rows(cases) + store.records_outside(cases)
+            rows = store.records_of(cases) + store.records_outside(cases)
             save_profile(out, machine, request, rows, skipped=skipped, complete=complete, seconds=seconds)
 
     complete = False
     try:
         complete = simulate(cases, store, runner, report, at_once, save)
     finally:
-        if store.grown:
+        if store.has_new_cases:
             save(complete=complete)
-    return Outcome(complete, bool(out) and bool(store.grown or existing), rows=store.rows(cases))
+    return Outcome(complete, bool(out) and bool(store.has_new_cases or existing), rows=store.records_of(cases))

@@ -56,21 +56,21 @@ class RecordStore:
         """Reads the records of the locked journal; damaged lines are skipped, and their cases are simulated again."""
         self._journal = journal
         self._rows: dict[_Key, dict[tuple[Any, ...], Row]] = {}
-        self.grown = False  # whether cases were added
+        self.has_new_cases = False  # whether cases were added
         for line in journal.lines() if journal else ():
             with suppress(ValueError):
                 digest, rows = _LINE.validate_json(line)
                 self._insert(digest, [dict(row) for row in rows])
 
-    def seed(self, machine: DescribedMachine, rows: Iterable[Row]) -> None:
+    def add_earlier_rows(self, machine: DescribedMachine, rows: Iterable[Row]) -> None:
         """Adds the rows of an earlier profile of this machine."""
         self._insert(fingerprint(machine), rows)
 
-    def add(self, case: Case, rows: list[Row]) -> None:
+    def add_case(self, case: Case, rows: list[Row]) -> None:
         """Stores the records of a case. Raises ProfileError if the journal cannot be written."""
         digest = fingerprint(case.machine)
         self._insert(digest, rows)
-        self.grown = True
+        self.has_new_cases = True
         if self._journal:
             self._journal.append(json.dumps([digest, rows]).encode())
 
@@ -82,11 +82,11 @@ class RecordStore:
                 stored[name] = row
 
     @staticmethod
-    def key(case: Case) -> tuple[Any, ...]:
+    def key_of(case: Case) -> tuple[Any, ...]:
         """Returns a key that is equal for equal cases."""
         return fingerprint(case.machine), tuple(case.config_keys()), case.repetitions
 
-    def missing(self, case: Case) -> Case | None:
+    def missing_part_of(self, case: Case) -> Case | None:
         """Returns the case with only the policies and memory speeds that are missing, and always the first policy; None
         if nothing is missing."""
         digest, axes = fingerprint(case.machine), case.axes
@@ -94,7 +94,7 @@ class RecordStore:
             (policy, slowdown)
             for policy in axes.policies or (None,)
             for slowdown in axes.slowdowns or (None,)
-            if not self._has(digest, replace(case, axes=replace(axes, policies=(policy,) if policy else (),
+            if not self._has_records_of(digest, replace(case, axes=replace(axes, policies=(policy,) if policy else (),
                                                               slowdowns=(slowdown,) if slowdown else ())))
         ]  # fmt: skip
         if not lacking:
@@ -107,11 +107,11 @@ class RecordStore:
         )
         return replace(case, axes=axes)
 
-    def _has(self, digest: str, case: Case) -> bool:
+    def _has_records_of(self, digest: str, case: Case) -> bool:
         rows = self._rows.get((digest, case.config_keys()[0]), {}).values()
         return any(row["n"] in (case.repetitions, 0) for row in rows)
 
-    def rows(self, cases: Iterable[Case]) -> list[Row]:
+    def records_of(self, cases: Iterable[Case]) -> list[Row]:
         """Returns the stored records of these cases, in the order of the cases."""
         keys = {(fingerprint(case.machine), point): None for case in cases for point in case.config_keys()}
         return [row for key in keys for row in self._rows.get(key, {}).values()]
@@ -159,8 +159,8 @@ def simulate(
     """Simulates the cases that the store lacks. Returns False if Ctrl-C ended it; unfinished cases are then lost.
     `at_once` is the number of cases that `runner` simulates concurrently, if it is known. `save` is called periodically
     to save the records so far. Raises MeasurementError."""
-    different = list({store.key(case): case for case in cases}.values())
-    left = [case for case in map(store.missing, different) if case]
+    different = list({store.key_of(case): case for case in cases}.values())
+    left = [case for case in map(store.missing_part_of, different) if case]
     concurrent = f", {at_once} at a time" if at_once else ""
     finished = f", {len(different) - len(left)} more are there already" if len(left) < len(different) else ""
     report(f"simulating {counted(len(left), 'case')}{concurrent}{finished}")
@@ -168,7 +168,7 @@ def simulate(
     estimate, saved = CaseEstimate(left, at_once), time.monotonic()
     try:
         for case, rows, seconds in runner(left):
-            store.add(case, rows)
+            store.add_case(case, rows)
             report(estimate.add(case, seconds))
             if time.monotonic() - saved > SAVE_INTERVAL_S:
                 save()
@@ -183,4 +183,4 @@ def simulate_rows(cases: list[Case], runner: Runner, report: Report = ignore, at
     store = RecordStore()
     if not simulate(cases, store, runner, report, at_once):
         raise MeasurementError("the simulation was stopped")
-    return store.rows(cases)
+    return store.records_of(cases)

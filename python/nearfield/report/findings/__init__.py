@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nearfield.profile import Profile
-from nearfield.profile.curves import without_sweeps, restrict_to_one_machine, restrict_to_drawn
+from nearfield.profile.curves import restrict_to_drawn, restrict_to_one_machine, without_sweeps
 from nearfield.report.findings import (
     buffer_state,
     collectives,

@@ -125,8 +125,8 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
         topic="headroom",
         title="As fast as the caches allow",
         statement=capitalize(
-            f"{place_prefix(profile, place)}at every size measured this MPI moves at least {percent(shares[least].value)} of "
-            f"what these caches allow (least at {format_bytes(least)})."
+            f"{place_prefix(profile, place)}at every size measured this MPI moves at least "
+            f"{percent(shares[least].value)} of what these caches allow (least at {format_bytes(least)})."
         ),
         level="good",
         numbers={"share": shares[least].value, "from_bytes": min(shares), "to_bytes": max(shares)},

@@ -80,7 +80,8 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
         topic="steps",
         title=f"Step at {format_bytes(size)}",
         statement=capitalize(
-            f"{place_prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. {_size_of(jump)}"
+            f"{place_prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. "
+            f"{_size_of(jump)}"
         ).strip(),
         level="loss" if factor >= _WORTH_A_WORD else "fact",
         action=_action(profile, switches, factor),

@@ -107,8 +107,8 @@ def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
         topic="strides",
         title=f"Face {slowest} costs {times(factor)} face {fastest}",
         statement=capitalize(
-            f"{place_prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole rows, y: "
-            f"rows far apart, z: single elements apart), each packed the faster way: {join_and(parts)}."
+            f"{place_prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole "
+            f"rows, y: rows far apart, z: single elements apart), each packed the faster way: {join_and(parts)}."
         ),
         action=f"Pack face {join_and(by_hand)} by hand." if by_hand else "",
         numbers={"bytes": size, "factor": factor, "slowest": slowest},

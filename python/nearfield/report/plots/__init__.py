@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from nearfield.profile import Profile
-from nearfield.profile.curves import without_sweeps, restrict_to_one_machine
+from nearfield.profile.curves import restrict_to_one_machine, without_sweeps
 from nearfield.report.derived_metrics import has_values
 from nearfield.report.plots import (
     application,

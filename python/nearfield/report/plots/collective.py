@@ -59,7 +59,9 @@ def _policies(profile: Profile) -> list[Chart]:
     rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
     variants = []
     names = named(profile.records)
-    for operation, ranks, slowdown in sorted(distinct_combinations(rows, "operation", "ranks", "memory_slowdown"), key=_order):
+    for operation, ranks, slowdown in sorted(
+        distinct_combinations(rows, "operation", "ranks", "memory_slowdown"), key=_order
+    ):
         fixed = {"operation": operation, "ranks": ranks, "memory_slowdown": slowdown}
         traces = []
         savings = policy_savings(mean_times(rows, "collective", "size_bytes", **fixed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.profile.curves import curve, drawn_places, distinct_values, pick
+from nearfield.profile.curves import curve, distinct_values, drawn_places, pick
 from nearfield.report.plots.axes import layout, linear_axis, log_axis, number_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import bars, line, style

@@ -141,15 +141,15 @@ def resolve_statement(statement: Statement, check: LiveCheck, sizes: Sizes) -> S
     curve = live_curve(statement, check)
     distances = curve.where.get("distance", [])
     wanted = [str(one) for one in (distances if isinstance(distances, list) else [distances])]
-    places = [place for place in map(sizes.place, wanted) if place]
+    places = [place for place in map(sizes.place_at, wanted) if place]
     if wanted and not places:
         across = all(map(is_network, wanted))
         raise _NotJudgeableError("needs a second node: --hostfile" if across else "needs two cores of one node")
-    place = places[0] if places else sizes.place("inside")
+    place = places[0] if places else sizes.place_at("inside")
     where = curve.where | ({"distance": place.distance, "pair": place.pair} if wanted and place else {})
 
     def in_bytes(some: list[Any] | None) -> list[float] | None:
-        answer_here = None if some is None else [sizes.bytes(one, place) for one in some]
+        answer_here = None if some is None else [sizes.bytes_of(one, place) for one in some]
         if answer_here and None in answer_here:
             raise _NotJudgeableError("no eager limit was seen here")
         return answer_here  # type: ignore[return-value]

@@ -31,7 +31,9 @@ def answer_by_compiler(question: str) -> Answer:
     if loops is None:
         return Answer(answer="cannot tell", ours=f"{words[0]} gives no report of vectorised loops")
     results = ", ".join(f"{name} {'vectorised' if yes else 'not vectorised'}" for name, yes in loops.items())
-    return Answer(answer="holds" if COMPILER_QUESTIONS[question](loops) else "does not", ours=f"{version} -O3: {results}")
+    return Answer(
+        answer="holds" if COMPILER_QUESTIONS[question](loops) else "does not", ours=f"{version} -O3: {results}"
+    )
 
 
 def compiler_words() -> list[str]:

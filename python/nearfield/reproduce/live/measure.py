@@ -64,7 +64,9 @@ class LiveMeasurements:
     stopped_by: int | None = None
 
 
-def measure_profiles(wanted: list[tuple[Paper, list[Claim]]], setup: MeasurementSetup, report: Report = ignore) -> LiveMeasurements:
+def measure_profiles(
+    wanted: list[tuple[Paper, list[Claim]]], setup: MeasurementSetup, report: Report = ignore
+) -> LiveMeasurements:
     """Measures the profiles that the claims need and that the folder lacks, or has only from a busy machine. Ctrl-C
     interrupts; the same call resumes. The failure of a launch becomes a reason, not an error. Raises NearfieldError if
     this MPI does not work at all."""
@@ -106,13 +108,15 @@ def needed_profiles(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, LivePr
     }
 
 
-def _launches_in_rounds(wanted: dict[str, LiveProfile], base: Request, sizes: Sizes, setup: MeasurementSetup) -> Iterator[Launch]:
+def _launches_in_rounds(
+    wanted: dict[str, LiveProfile], base: Request, sizes: Sizes, setup: MeasurementSetup
+) -> Iterator[Launch]:
     """Yields the launches in rounds of one per profile, so that a disturbance during one round is not mistaken for a
     property of one profile."""
     for number in range(1, setup.launches + 1):
         for name, one in wanted.items():
-            own_sizes = sizes.all_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
-            share = len(own_sizes) / max(len(sizes.all_bytes(one.size_bytes)), 1) if own_sizes else 1.0
+            own_sizes = sizes.known_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
+            share = len(own_sizes) / max(len(sizes.known_bytes(one.size_bytes)), 1) if own_sizes else 1.0
             yield _make_launch(setup.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario),
                           sizes=own_sizes, only=tuple(one.only), seconds=one.seconds * share)  # fmt: skip
 
@@ -183,10 +187,10 @@ class _LaunchRunner:
 
     def _measure(self, launch: Launch) -> int | None:
         outcome = probe(launch.folder, launch.request, resume=_is_resumable(launch), overwrite=True, keep_samples=False,
-                        report=partial(self._pass_on, launch))  # fmt: skip
+                        report=partial(self._report_total, launch))  # fmt: skip
         return outcome.stopped_by
 
-    def _pass_on(self, launch: Launch, event: str | Progress) -> None:
+    def _report_total(self, launch: Launch, event: str | Progress) -> None:
         """Reports the progress of a launch as that of all launches, once they are known."""
         if isinstance(event, str):
             self.report(f"{launch.folder.name}: {event}")

@@ -20,13 +20,13 @@ class Sizes:
 
     profile: Profile
 
-    def place(self, distance: str) -> Place | None:
+    def place_at(self, distance: str) -> Place | None:
         """Returns the pair of cores for a paper's distance: between nodes, or the nearest pair inside a node; None if
         this machine has none."""
         between = is_network(distance)
         return next((p for p in self._places() if is_network(p.distance) == between), None)
 
-    def bytes(self, size: Size, place: Place | None) -> int | None:
+    def bytes_of(self, size: Size, place: Place | None) -> int | None:
         """Returns the size in bytes; None if it is unknown on this machine."""
         if isinstance(size, int | float):
             return int(size)
@@ -35,10 +35,10 @@ class Sizes:
         one = self._named_size(found[2], place)
         return None if one is None else one * int(found[1] or 1) // int(found[3] or 1)
 
-    def all_bytes(self, sizes: Iterable[Size]) -> tuple[int, ...]:
+    def known_bytes(self, sizes: Iterable[Size]) -> tuple[int, ...]:
         """Returns the known sizes, at any place, ascending."""
         places: list[Place | None] = [*self._places()] or [None]
-        found = {self.bytes(size, place) for size in sizes for place in places}
+        found = {self.bytes_of(size, place) for size in sizes for place in places}
         return tuple(sorted(size for size in found if size))
 
     def _places(self) -> list[Place]:
