@@ -1,9 +1,8 @@
-"""Follows the output of a command that takes long, so that whoever waits hears of it at least every few seconds.
+"""Follows the output of a long-running command and reports its progress at least every few seconds.
 
-Run as a program, `follow.py LOG COMMAND...` runs a command of set-up: it says in short lines what pip and the compilers
-do, and keeps all that they write in the file LOG. It needs nothing but Python, since the Makefile sets nearfield up
-with it.
-"""
+As a program, `follow.py LOG COMMAND...` runs a set-up command, summarises what pip, CMake and Ninja do in short lines,
+and writes the command's complete output to the file LOG. It uses only the standard library, because the Makefile runs
+it before nearfield is installed."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-MAX_SILENCE_S = 8.0  # after this number of seconds without a line something is said
-REPORT_INTERVAL_S = 5.0  # between two lines about how far set-up is
-POLL_INTERVAL_S = 1.0  # between two looks whether something is to be said
-SHOWN_LOG_LINES = 30  # of a log, shown if set-up fails
+MAX_SILENCE_S = 8.0  # seconds without output after which progress is reported anyway
+REPORT_INTERVAL_S = 5.0  # between two progress reports
+POLL_INTERVAL_S = 1.0  # between two checks whether a progress report is due
+SHOWN_LOG_LINES = 30  # number of the log's last lines that are shown if set-up fails
 
 
 def lines_or_silence(stream: Iterable[str], silent_s: float = MAX_SILENCE_S) -> Iterator[str | None]:
-    """Yields each line of the stream as soon as it is there, and None when none came for `silent_s`. Ends with
-    the stream."""
+    """Yields each line of the stream as soon as a reader thread has read it, and None whenever no line arrived for
+    `silent_s` seconds. Ends at the end of the stream."""
     lines: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:
@@ -44,7 +43,7 @@ def lines_or_silence(stream: Iterable[str], silent_s: float = MAX_SILENCE_S) -> 
         yield line
 
 
-# Patterns of the lines that pip, CMake and Ninja write -> what they are doing.
+# Pattern of an output line of pip, CMake or Ninja -> the activity to report.
 _ACTIVITIES = (
     (r"^\s*\[(\d+)/(\d+)\]", "compiling {} of {}"),
     (r"^\s*Collecting ([\w.-]+)", "looking for {}"),
@@ -57,7 +56,8 @@ _ACTIVITIES = (
 
 
 def activity_of_line(line: str) -> str:
-    """Returns what a line of pip, CMake or Ninja says that is being done; empty if it says nothing of the kind."""
+    """Returns the activity that an output line of pip, CMake or Ninja announces, as text for people; empty if the line
+    announces none."""
     found = ((re.search(pattern, line), text) for pattern, text in _ACTIVITIES)
     return next((text.format(*match.groups()) for match, text in found if match), "")
 
@@ -65,8 +65,8 @@ def activity_of_line(line: str) -> str:
 def run_setup(
     command: list[str], log: Path, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> int:
-    """Runs the command, says every few seconds what it does, and returns its exit code. If that is not 0, it says the
-    last lines that the command wrote."""
+    """Runs the command, writes its output to `log`, and passes a progress report to `say` every few seconds. Returns
+    the command's exit code. If the code is not 0, also reports the last lines of the output."""
     log.parent.mkdir(parents=True, exist_ok=True)
     begun = reported_at = clock()
     now = reported = "starting"

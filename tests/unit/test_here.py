@@ -154,8 +154,8 @@ def test_sizes_are_of_this_machine() -> None:
     across = made.row("protocol", "single_copies", 0, "count", size_bytes=8, distance="network-1", pair="a:0-b:0")
     both = Sizes(made.profile([*facts().records.to_dicts(), across], [made.switch("eager-limit", 4096),
                               made.switch("eager-limit", 8192, distance="network-1", pair="a:0-b:0")]))  # fmt: skip
-    between = both.place("network-3")
-    assert between == Place("network-1", "a:0-b:0") and both.bytes("2*eager", between) == 16384
+    between = both.place_at("network-3")
+    assert between == Place("network-1", "a:0-b:0") and both.bytes_of("2*eager", between) == 16384
     assert both.known_bytes(["eager"]) == (4096, 8192)
     named = {"eager": 4096, "eager/2": 2048, "llc": 8 << 20, "2*llc/3": (16 << 20) // 3, "l2": 1 << 20, 77: 77}
     assert {size: sizes.bytes_of(size, inside) for size in named} == named

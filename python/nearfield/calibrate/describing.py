@@ -1,4 +1,5 @@
-"""Writes the descriptions that a calibration found: one for each place of the two cores, the usual one first."""
+"""Writes the machine descriptions of a calibration: one per place of the two measured cores (a range of core-to-core
+latency), the most frequent place first."""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ from nearfield.profile import Profile
 from nearfield.profile.contradictions import core_to_core_ns_of
 from nearfield.profile.schema import Machine
 
-MAX_DEVIATION = 0.10  # the simulated micro-benchmarks are within this of the measured ones
+MAX_DEVIATION = 0.10  # maximum relative deviation of a simulated micro-benchmark from the measured one
 DISTURBED_SHARE = 0.25
 
 
 @dataclass
 class Description:
-    """A described machine with its file, and the micro-benchmarks: name, measured, simulated in ns."""
+    """A described machine with the path of its file, and its micro-benchmarks as (name, measured time, simulated time
+    in ns)."""
 
     path: Path
     machine: DescribedMachine
@@ -35,11 +37,11 @@ class Description:
 
     @property
     def repeated_count(self) -> int:
-        """Returns how many micro-benchmarks the simulated machine repeats within BAR."""
+        """Returns the number of micro-benchmarks whose simulated time is within MAX_DEVIATION of the measured one."""
         return sum(is_repeated(time, simulated) for _, time, simulated in self.compared)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it for --json."""
+        """Returns the description as a dict for --json."""
         return {
             "file": str(self.path),
             "core_to_core_ns": self.place and self.place.flag_ns.value,
@@ -53,14 +55,16 @@ class Description:
 
 
 def is_repeated(time: Estimate, simulated: float) -> bool:
-    """Returns whether the simulated time is within BAR of the measured one."""
+    """Returns whether the simulated time deviates from the measured one by at most MAX_DEVIATION."""
     return simulated > 0 and abs(math.log(simulated / time.value)) <= math.log1p(MAX_DEVIATION)
 
 
 def describe_places(
     host: Machine, found: Measurements, profile: Profile | None, out: Path
 ) -> tuple[list[Description], list[str]]:
-    """Returns a description for each place, and notes."""
+    """Returns a fitted machine description for each place of the two cores, and notes for the user. With a profile,
+    fits the costs of MPI calls to the profile, and puts the place whose core-to-core latency is nearest to the
+    profile's first."""
     base = machine_from_profile(profile or unmeasured_profile(host), "this machine")
     notes, made = list(found.notes), list[Description]()
     places: list[Place | None] = list(found.places) or [None]
@@ -85,6 +89,7 @@ def describe_places(
 
 
 def _set_names(machine: DescribedMachine, host: Machine, path: Path, profile: Profile | None) -> None:
+    """Sets name, title and study of the machine from the file's path, the host's CPU model and today's date."""
     machine.name, machine.title = path.stem, f"{host.cpu_model}, calibrated"
     day = datetime.now(timezone.utc).date()
     on = f"calibrated on {host.name}, {day}"
@@ -92,7 +97,7 @@ def _set_names(machine: DescribedMachine, host: Machine, path: Path, profile: Pr
 
 
 def file_text(description: Description, notes: list[str], disturbed: str) -> str:
-    """Returns the file's text."""
+    """Returns the text of the description's TOML file: notes as comments, followed by the machine's tables."""
     head = ["This machine, calibrated by micro-benchmarks; nearfield's docs/reference/machine.md lists the keys."]
     if description.place:
         place = description.place

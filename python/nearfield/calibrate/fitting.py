@@ -1,5 +1,6 @@
-"""Makes the description of a machine from its measurements. Most values follow from one measurement; those of the
-prefetcher, of cache ports and of page faults are chosen so that the simulated machine repeats the measurement."""
+"""Derives a machine description from micro-benchmark results. Most values follow from one measurement. The values of
+the prefetcher and of cache ports are searched by simulation, so that the simulated micro-benchmark takes the measured
+time."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ from nearfield.machine.native import to_native
 Values = dict[str, Any]
 KIB = 1 << 10
 PREFETCH_DISTANCES, PREFETCH_OUTSTANDING = (1, 2, 4, 8, 16, 32), (8, 16, 32, 48)
-MEMORY_LATENCY_SHARE = 0.7  # of memory's latency
-MIN_SIZE_SHARE = 0.75  # of the stated size: a last cache that ends before that is described as smaller
+MEMORY_LATENCY_SHARE = 0.7  # of memory's latency, above which a chain in the last cache is as slow as one in memory
+MIN_SIZE_SHARE = 0.75  # of the stated size; if latency rises at a smaller size, the last cache is described as smaller
 MAX_BYTES_PER_CYCLE = 256.0
 
 
 def fitted_value(value: float, estimate: Estimate | None, probe: str, *fitted_to: str, whole: bool = False) -> Values:
-    """Returns a fitted value as a file holds it, with the digits that matter."""
+    """Returns a value of kind "fitted" as the keys of a machine file: the value rounded to 4 digits, its interval, the
+    probe, and the micro-benchmarks to which the value was fitted."""
     low, high = (estimate.low, estimate.high) if estimate else (value, value)
     rounded: float = round(value) if whole else float(f"{value:.4g}")
     interval = [float(f"{min(low, value):.4g}"), float(f"{max(high, value):.4g}")]
@@ -38,8 +40,9 @@ def fitted_value(value: float, estimate: Estimate | None, probe: str, *fitted_to
 def fit_machine(
     base: DescribedMachine, found: Measurements, place: Place | None, other: DescribedMachine | None = None
 ) -> DescribedMachine:
-    """Returns the machine with all that was measured; what was not keeps its value of `base`. `other` is what the same
-    measurements gave for another place of the cores: one core's prefetcher is the same there."""
+    """Returns `base` with every measured value replaced. Values that were not measured are those of `base`. `other` is
+    the machine fitted at another place of the cores: its prefetcher is copied, because a core's prefetcher does not
+    depend on the place of the pair."""
     values = base.model_dump(exclude_none=True)
     fitting = _MachineFit(values, found)
     fitting.fit_core()
@@ -60,7 +63,8 @@ def fit_machine(
 
 
 class _MachineFit:
-    """Fills the values of one machine, in an order in which each fit needs the ones before."""
+    """Replaces the values of one machine by fitted ones. The methods must be called in the order of `fit_machine`,
+    since later fits simulate with the values of earlier ones."""
 
     def __init__(self, values: Values, found: Measurements) -> None:
         self.values, self.found = values, found
@@ -70,14 +74,15 @@ class _MachineFit:
         return DescribedMachine.model_validate(copy.deepcopy(self.values))
 
     def to_native_machine(self, pages: bool = False) -> structs.Machine:
-        """Returns the machine so far for the simulator, with base pages or in huge ones."""
+        """Returns the machine with the values fitted so far as the simulator's struct: with base pages if `pages`,
+        otherwise with huge pages."""
         made = to_native(self.to_machine())
         return made if pages else sim.in_huge_pages(made)
 
     def _fitted_cycles(self, time: Estimate, probe: str, what: str) -> Values:
         return fitted_value(time.value * self.ghz, time * self.ghz, probe, what)
 
-    # ---- the core
+    # ---- values of one core
 
     def fit_core(self) -> None:
         add, core = self.found.addition, self.values["core"]
@@ -113,8 +118,9 @@ class _MachineFit:
             self._fit_last_cache(caches[-1])
 
     def _fit_last_cache(self, cache: Values) -> None:
-        """The last cache's latency is that of the chain over twice the nearer cache or, if that is still in the cache,
-        over four times as much. Of a cache that other machines of the host use, too, only a part is ours."""
+        """Fits latency and size of the last cache. The latency is that of a chain twice as long as the next nearer
+        cache, or four times as long if such a chain is still much faster than memory. If chains become slow below the
+        stated size, sets the smaller size, because other tenants of the host use the rest of the cache."""
         curve = {size: one.value for size, one in self.found.by_bytes.items()}
         sizes = list(curve)
         memory_ns = self.found.memory[1].value
@@ -145,13 +151,13 @@ class _MachineFit:
             probe = "all cores read memory at once; a lower bound where they cannot saturate it"
             self.values["memory"]["gb_per_s"] = fitted_value(traffic.value, traffic, probe, "all cores reading")
 
-    # ---- pages
+    # ---- TLBs and page faults
 
     def fit_tlbs(self) -> None:
         pages = self.values.setdefault("pages", {})
         extra = {count: spread.value - packed.value for count, (spread, packed) in self.found.pages.items()}
         steps = fit_plateaus(extra)
-        if steps:  # the last height is that of many pages: TLBs that are no LRU begin to miss before they are full
+        if steps:  # the last step ends at many pages, since a TLB without LRU replacement misses before it is full
             steps[-1] = steps[-1][0], max(extra[WALKED_PAGES] - sum(height for _, height in steps[:-1]), 0.1)
         counts = list(extra)
         tlbs = []
@@ -202,17 +208,19 @@ class _MachineFit:
 
     @staticmethod
     def _fault_value(time: Estimate, kind: str, rest_ns: float) -> Values:
-        """Returns the time of a first touch without what the simulated store takes anyway."""
+        """Returns the page fault cost: the measured time of a first touch minus `rest_ns`, the simulated time of the
+        same store without a page fault."""
         known = Estimate(rest_ns, rest_ns, rest_ns)
         less = time - known
         probe = "the first write to each page of new memory"
         return fitted_value(max(less.value, 0.0), less, probe, f"first touch of {kind} pages")
 
-    # ---- what the simulator has to repeat
+    # ---- values that are searched by simulation
 
     def fit_prefetcher(self) -> None:
-        """Chooses distance, requests in flight and target cache so that chains through consecutive lines come out as
-        measured. Without a gain by order there is no prefetcher."""
+        """Searches the prefetcher's distance, requests in flight and target cache for which simulated chains through
+        consecutive lines take the measured times. Removes the prefetcher if such a chain is hardly faster than a chain
+        in random order."""
         latencies = dict(self.found.levels) | self.found.by_bytes | {self.found.memory[0]: self.found.memory[1]}
         in_order = {size: time.value for size, time in self.found.in_order.items()}
         at_random = self.found.memory[1].value
@@ -245,12 +253,14 @@ class _MachineFit:
         }  # fmt: skip
 
     def copy_prefetcher(self, other: DescribedMachine) -> None:
+        """Replaces the prefetcher by that of another machine, or removes it."""
         self.values.pop("prefetcher", None)
         if other.prefetcher:
             self.values["prefetcher"] = other.prefetcher.model_dump(exclude_none=True)
 
     def fit_cache_ports(self) -> None:
-        """Limits the bytes per cycle of caches from which the simulated machine copies faster than the real one."""
+        """Limits the bytes per cycle of each cache from which the simulated machine would copy faster than the real one
+        did."""
         caches = self.values["cache"]
         reach = getattr(self, "last_cache_bytes", caches[-1]["size_bytes"]["value"])
         for place, cache in enumerate(caches[1:], 1):
@@ -269,13 +279,14 @@ class _MachineFit:
                 )
 
     def _copy_size_in(self, nearer: Values, cache: Values | None, reach: int) -> int | None:
-        """Returns the shortest measured copy between the nearer cache and this one, of which both buffers fit here."""
+        """Returns the shortest measured copy whose two buffers exceed the nearer cache and fit into `cache` (or into
+        `reach` bytes if `cache` is None); None if no such copy was measured."""
         low, high = nearer["size_bytes"]["value"], cache["size_bytes"]["value"] if cache else reach
         return min((size for size in self.found.copies if 1.5 * low <= 2 * size <= high), default=None)
 
     def _port_bytes_per_cycle(self, place: int, size: int, time_ns: float) -> float | None:
-        """Returns the bytes per cycle with which the simulated copy takes this time; None if it takes longer without
-        any limit."""
+        """Returns the bytes per cycle of a cache at which the simulated copy takes `time_ns`; None if the copy takes at
+        least as long without a limit."""
         cache = self.values["cache"][place]
 
         def copied_ns(rate: float) -> float:
@@ -310,10 +321,11 @@ class _MachineFit:
             max(call.value, 0.0), call, "process_vm_readv, without its pages", *names
         )
 
-    # ---- two cores
+    # ---- transfers between two cores
 
     def fit_cache_sharing(self, place: Place) -> None:
-        """Corrects which caches two cores share, if there are only two. Of more cores one pair says nothing."""
+        """Corrects which caches the cores share on a machine with exactly two cores. With more cores, one measured pair
+        does not determine the sharing of the others."""
         caches, cores = self.values["cache"], self.values["cores"]["value"]
         if cores != 2:
             return
@@ -363,14 +375,16 @@ class _MachineFit:
 
 
 def without_fault_cost(machine: structs.Machine) -> structs.Machine:
-    """Returns the machine with base pages whose first touch costs nothing, since it is not timed."""
+    """Returns a copy of the machine whose page faults cost nothing, because the micro-benchmarks touch their memory
+    before timing starts."""
     made = structs.Machine(machine)
     made.pages.fault_ns = 0.0
     return made
 
 
 def solve_descending(function: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """Returns where a descending function has this value, by bisection on a logarithmic scale."""
+    """Returns the argument in [low, high] at which a descending function has the value `wanted`, by 24 steps of
+    bisection on a logarithmic scale."""
     for _ in range(24):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if function(middle) > wanted else (low, middle)
@@ -385,22 +399,25 @@ def _native_prefetcher(level: int, distance: int, outstanding: int) -> structs.P
 
 
 def _rate_of(time: Estimate, factor: float) -> Estimate:
+    """Returns factor / time, with its interval."""
     return Estimate(factor / time.value, factor / time.high, factor / time.low)
 
 
 def _ratio_of(a: Estimate, b: Estimate) -> Estimate:
-    """Returns a over b, with the widest interval."""
+    """Returns a / b with the widest possible interval."""
     return Estimate(a.value / b.value, a.low / b.high, a.high / b.low)
 
 
 def _exact_estimate(value: float) -> Estimate:
+    """Returns an estimate whose interval is the value itself."""
     return Estimate(value, value, value)
 
 
 def simulate_micro_benchmarks(
     machine: DescribedMachine, found: Measurements, place: Place | None
 ) -> Iterable[tuple[str, Estimate, float]]:
-    """Yields each micro-benchmark: its name, what was measured, and what the simulated machine takes, in ns."""
+    """Simulates each micro-benchmark on the fitted machine. Yields (name, measured time, simulated time), times in
+    ns."""
     pages = to_native(machine)
     made = sim.in_huge_pages(pages)
     for size, time in [*found.levels, *_chains_in_last_cache(machine, found), found.memory]:
@@ -435,12 +452,13 @@ def simulate_micro_benchmarks(
 
 
 def select_kernel_copies(found: Measurements, place: Place | None) -> dict[int, Estimate]:
-    """Returns the copies by the kernel from a process on the other core or, if there are none, from one that sleeps."""
+    """Returns the kernel copy times by bytes: from a process spinning on the other core if they were measured at this
+    place, otherwise from a sleeping process."""
     return place.kernel_copies if place and len(place.kernel_copies) > 1 else found.kernel_copies
 
 
 def _chains_in_last_cache(machine: DescribedMachine, found: Measurements) -> list[tuple[int, Estimate]]:
-    """Returns the chains in the last cache that are described as within it."""
+    """Returns bytes and time of about three chains that fit into half of the described last cache."""
     if not found.by_bytes or len(machine.cache) <= len(found.levels):
         return []
     size = machine.cache[-1].size_bytes.value

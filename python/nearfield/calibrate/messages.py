@@ -1,5 +1,6 @@
-"""Fits the costs of MPI calls to a profile of the same machine: to the shortest messages and to the shortest strided
-ones. What these records say beyond the simulated memory's time is the library's. They are not scored any more
+"""Fits the costs of MPI calls to a profile of the same machine: the costs of send, receive and matching to the shortest
+ping-pong messages, and the cost per piece of a datatype to the shortest strided messages. The MPI library's cost is the
+measured time minus the time of the simulated memory accesses. Records that were fitted are excluded from scores
 (`nearfield.validate`)."""
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from nearfield.profile.contradictions import MAX_SAME_PLACE_RATIO, core_to_core_
 from nearfield.profile.records import estimate_of, where
 
 Parameters = list[tuple[str, Any]]
-SHORTEST_BYTES, LINE_BYTES = 8, 64  # bytes of a message
+SHORTEST_BYTES, LINE_BYTES = 8, 64  # message sizes in bytes
 
 
 @dataclass(frozen=True)
 class FittedMachine:
-    """The machine with the costs of calls, and what has to be said about them."""
+    """The machine with fitted costs of MPI calls, and notes for the user."""
 
     machine: DescribedMachine
     notes: list[str]
 
 
 def fit_message_costs(machine: DescribedMachine, profile: Profile, flag_ns: float) -> FittedMachine:
-    """Returns the machine with `send_ns`, `receive_ns`, `match_ns` and `piece_ns` of the profile's MPI. `flag_ns` is
-    the core-to-core latency of the described place; the costs are fitted at that of the profile."""
+    """Returns the machine with `send_ns`, `receive_ns`, `match_ns`, `piece_ns` and `inline_bytes` of the profile's MPI.
+    `flag_ns` is the core-to-core latency of the described place. The costs are fitted with the core-to-core latency at
+    which the profile was measured."""
     values = machine.model_dump(exclude_none=True)
     notes: list[str] = []
     if not machine.messaging or not machine.cores or machine.cores.value < 2:
@@ -52,7 +54,7 @@ def fit_message_costs(machine: DescribedMachine, profile: Profile, flag_ns: floa
 
 
 def _with_scaled_transfers(values: Values, factor: float) -> Values:
-    """Returns the values of the machine with its cores at another distance."""
+    """Returns a copy of the machine's values whose core-to-core transfer costs are multiplied by `factor`."""
     transfers = {key: dict(one) for key, one in values.get("transfers", {}).items()}
     for key in ("shared_cycles", "remote_cycles"):
         if key in transfers:
@@ -61,8 +63,8 @@ def _with_scaled_transfers(values: Values, factor: float) -> Values:
 
 
 def _fit_inline_bytes(there: Values, messaging: Values, profile: Profile, flag_ns: float) -> None:
-    """Finds the longest message that takes no second line: up to a line's length, a longer one takes about one
-    core-to-core latency more."""
+    """Finds the longest message that travels in the cache line of its header: among messages of up to one cache line, a
+    longer one takes at least half a core-to-core latency more."""
     rows = _records_with_values(profile, "pingpong", "half_round_trip", state="reused")
     times = {row["size_bytes"]: row["value"] for row in sorted(rows, key=lambda row: row["size_bytes"])}
     sizes = [size for size in times if SHORTEST_BYTES <= size <= LINE_BYTES]
@@ -81,6 +83,8 @@ def _fit_inline_bytes(there: Values, messaging: Values, profile: Profile, flag_n
 
 
 def _fit_call_costs(there: Values, messaging: Values, profile: Profile, notes: list[str]) -> None:
+    """Fits send_ns to MPI_Send, and receive_ns and match_ns to the remaining half round trip, of messages of
+    SHORTEST_BYTES. Appends a note if the profile lacks these records or contradicts the simulation."""
     size = SHORTEST_BYTES
     for key in ("send_ns", "receive_ns", "match_ns"):
         there["messaging"][key] = {"value": 0.0, "source": "to be fitted"}
@@ -111,7 +115,7 @@ def _fit_call_costs(there: Values, messaging: Values, profile: Profile, notes: l
 
 
 def _fit_piece_cost(there: Values, messaging: Values, profile: Profile) -> None:
-    """Fits the cost of a datatype's piece to the shortest message of the smallest stride."""
+    """Fits the cost per contiguous piece of a datatype to the shortest message at the smallest stride."""
     found = _records_with_values(profile, "stride", "half_round_trip", method="datatype", mode="standard")
     rows = [row for row in found if (row["stride"] or 1) > 1 and row["value"] > 0]
     if not rows:
@@ -120,12 +124,13 @@ def _fit_piece_cost(there: Values, messaging: Values, profile: Profile) -> None:
     parameters = _scenario_parameters(row, "size_bytes", "stride", "method", mode="standard")
 
     def rest_ns(piece_ns: float, end: str = "value") -> float:
-        """Returns what this end of the measured interval is longer than the simulation with that cost of a piece."""
+        """Returns the measured time at this end of its interval ("value", "low" or "high") minus the simulated time
+        with the given cost per piece, in ns."""
         there["messaging"]["piece_ns"] = {"value": piece_ns, "source": "to be fitted"}
         measured = row | dict.fromkeys(("value", "low", "high"), row[end])
         return _measured_minus_simulated(there, "stride", "half_round_trip", parameters, measured).value
 
-    # A core's work overlaps with its misses, so that the time is no multiple of the cost of a piece.
+    # Work of the core overlaps with cache misses, so the simulated time is not linear in the cost per piece.
     value, low, high = (solve_descending(partial(rest_ns, end=end), 0.0, 1e-3, 1e3) for end in ("value", "low", "high"))
     each = Estimate(value, low, high) if rest_ns(0.0) > 0 else Estimate(0.0, 0.0, 0.0)
     name = f"stride:half_round_trip:size_bytes={row['size_bytes']},stride={row['stride']},method=datatype"
@@ -135,7 +140,8 @@ def _fit_piece_cost(there: Values, messaging: Values, profile: Profile) -> None:
 def _measured_minus_simulated(
     values: Values, scenario: str, metric: str, parameters: Parameters, row: dict[str, Any], side: str = ""
 ) -> Estimate:
-    """Returns what a record is longer than the simulation."""
+    """Simulates the case of a record. Returns the measured time minus the simulated time, with the measured
+    interval."""
     made = to_native(DescribedMachine.model_validate(values))
     results = simulation.run(scenario, made, simulation.Place(False, 0, 1), parameters)
     found = next(one.value for one in results if one.metric == metric and (one.side or "") == side)
@@ -145,11 +151,14 @@ def _measured_minus_simulated(
 
 
 def _scenario_parameters(row: dict[str, Any], *names: str, **more: Any) -> Parameters:
+    """Returns the named parameters of a record that have a value, and the additional ones, as the simulator takes
+    them."""
     return [(name, row[name]) for name in names if row.get(name) is not None] + list(more.items())
 
 
 def _records_with_values(profile: Profile, scenario: str, metric: str, **fixed: Any) -> list[dict[str, Any]]:
-    """Returns the records with values, stable or not: a record that is not stable has a wide interval."""
+    """Returns the records of a scenario and metric that have a value, including unstable ones, whose interval is
+    wide."""
     records = profile.records
     if not {*fixed} <= {*records.columns}:
         return []
