@@ -48,9 +48,8 @@ class Measurements:
     # Bytes -> time per load of a chain that is larger than the last cache but one.
     by_bytes: dict[int, Estimate] = field(default_factory=dict)
     chains: dict[int, Estimate] = field(default_factory=dict)  # number of concurrent chains in memory -> time per load
-    in_order: dict[int, Estimate] = field(
-        default_factory=dict
-    )  # bytes -> time per load of a chain through consecutive lines
+    # Bytes -> time per load of a chain through consecutive lines
+    in_order: dict[int, Estimate] = field(default_factory=dict)
     # Stride in cache lines -> time per load of a chain through memory at that stride.
     strided: dict[int, Estimate] = field(default_factory=dict)
     reads: dict[int, Estimate] = field(default_factory=dict)

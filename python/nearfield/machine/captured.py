@@ -1,9 +1,9 @@
-"""Turns the profile of a live machine into a described machine, so that it can be simulated.
+"""Turns the profile of a live machine into a described machine, so that the machine can be simulated.
 
-Values that the profile measured are computed from its records; those that are not stable come with their interval.
-Every other value is a usual one of kind "chosen". Its reason says why it was not measured: no probe can see it, the
-profile lacks it, or the clock cannot resolve it. `nearfield machine show` lists them, `nearfield machine new --from
-PROFILE` writes a file to correct them, and `nearfield machine calibrate` measures most of them."""
+Values that the profile measured are computed from its records; unstable ones carry their interval. Every other value is
+a usual one of kind "chosen", with the reason why it was not measured: no probe can see it, the profile lacks it, or the
+clock cannot resolve it. `nearfield machine show` lists the values, `nearfield machine new --from PROFILE` writes a file
+in which they can be corrected, and `nearfield machine calibrate` measures most of them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 Fact = TypeVar("Fact", bound=q.ValueFact)
 UNSEEN_REASON = "no probe can see it; usual value"
-UNMEASURED_REASON = "not measured; usual value"  # although a probe could measure it
-MIN_CLOCK_STEPS = 5  # A time of fewer clock steps may be wrong by more than a fifth and is not used.
+UNMEASURED_REASON = "not measured; usual value"  # of values that a probe can measure, but the profile lacks
+MIN_CLOCK_STEPS = 5  # shorter times may be wrong by more than a fifth and are not used
 
 
 class PieceLimit(NamedTuple):
-    """From how many pieces on an MPI does not let the kernel copy, and who says so."""
+    """The number of contiguous pieces of a message from which an MPI no longer uses the kernel's single copy, and the
+    source of that number."""
 
     least: int
     source: str
@@ -43,18 +44,16 @@ PIECE_LIMITS = {
     "openmpi": PieceLimit(2, "Open MPI's pml/ob1 lets the kernel copy only what is contiguous (pml_ob1_sendreq.h)"),
     "mpich": PieceLimit(1025, "MPICH lets the kernel copy at most IOV_MAX pieces (ch4/shm/ipc/cma/cma_post.h)"),
 }
-LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., if calibration did not measure them
-USUAL_WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that divides the size
-SHARED_CACHE_DISTANCES = (
-    "same-core",
-    "shared-l2",
-    "shared-l3",
-)  # distances below one last-level cache; others are remote
+LATENCY_CYCLES = (4, 14, 50, 80)  # usual latencies of L1, L2, ..., if calibration did not measure them
+USUAL_WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # usual associativities; the first one that divides the cache size is taken
+# Distances of pairs that share the last-level cache.
+SHARED_CACHE_DISTANCES = ("same-core", "shared-l2", "shared-l3")
 
 
 def machine_from_profile(profile: Profile, what: str = "") -> s.DescribedMachine:
-    """Returns the described machine. Raises UsageError if the profile has no caches, since nothing can be simulated
-    then, and ProfileError if its values do not form a valid machine. `what` names the profile in messages."""
+    """Returns the described machine. Raises UsageError if the profile lists no caches, without which nothing can be
+    simulated, and ProfileError if its values do not form a valid machine. `what` names the profile in error
+    messages."""
     what = what or f"the profile {profile.path}"
     if not profile.machine.data_caches:
         raise UsageError(
@@ -72,7 +71,7 @@ def machine_from_profile(profile: Profile, what: str = "") -> s.DescribedMachine
 
 
 def unmeasured_profile(host: profile_schema.Machine) -> Profile:
-    """Returns a profile without any measurement of a machine that is described by its topology only."""
+    """Returns a profile without records, for a machine of which only the topology is known."""
     run = profile_schema.Run.model_construct(clock=profile_schema.RunClock(), calibration=None, switch=[])
     return Profile(Path(), host, run, records.from_rows([]), "")
 
@@ -115,13 +114,14 @@ def _chosen_fact(kind: type[Fact], value: Any, reason: str = UNSEEN_REASON) -> F
 
 
 def _derived_or_usual(usual: Any, kind: type[Fact], value: Any, source: str, why: str = UNMEASURED_REASON) -> Fact:
-    """Returns the measured value; without one, the usual value with the reason."""
+    """Returns the value as a derived fact if it is known (not None or 0); otherwise the usual value as a chosen fact
+    with the reason `why`."""
     return _derived_fact(kind, value, source) if value else _chosen_fact(kind, usual, why)
 
 
 def _measured_or_usual(usual: Any, kind: type[Fact], point: Point | None, source: str, selector: str) -> Fact:
-    """Returns the measured value. One that is not stable comes with its interval: it is nearer to the truth than a
-    usual value. Without any measurement, returns the usual value with the reason."""
+    """Returns the point's value: as a derived fact if the point is stable, otherwise as a fitted fact with its
+    interval, which is still better than a usual value. Without a point, returns the usual value as a chosen fact."""
     if point is None or point.stable:
         return _derived_or_usual(usual, kind, point and point.value, source)
     return kind(
@@ -157,7 +157,8 @@ def _build_cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -
 
 
 def _cache_latency_ns(profile: Profile, place: int) -> tuple[float | None, str]:
-    """Returns the latency of a cache and ''; or None and the reason if calibration could not resolve it."""
+    """Returns (latency of a cache in ns, ''), or (None, reason) if calibration is missing or could not resolve the
+    latency."""
     calibration, clock = profile.run.calibration, profile.run.clock
     if calibration is None or place >= len(calibration.level_latency_ns):
         return None, UNMEASURED_REASON
@@ -166,17 +167,20 @@ def _cache_latency_ns(profile: Profile, place: int) -> tuple[float | None, str]:
 
 
 def _is_resolved(profile: Profile, time_ns: float) -> bool:
+    """Returns whether the time exceeds MIN_CLOCK_STEPS steps of the profile's clock."""
     return time_ns > max(0.0, MIN_CLOCK_STEPS * (profile.run.clock.resolution_ns or 0.0))
 
 
 def _unresolved_reason(profile: Profile) -> str:
+    """Returns the reason for a usual value where the clock's resolution is too coarse for the time."""
     clock = profile.run.clock
     steps = f"in steps of {clock.resolution_ns or 0:.3g} ns, {clock.overhead_ns or 0:.3g} ns a reading"
     return f"too short for this profile's clock ({steps}); usual value"
 
 
 def _raise_to_inner_latency(caches: list[s.Cache]) -> None:
-    """Corrects caches that appear faster than an inner level, which single clock readings may cause."""
+    """Sets the latency of each cache to at least that of the next nearer cache. Timing single loads can give a smaller
+    one."""
     for nearer, cache in zip(caches, caches[1:], strict=False):
         if cache.latency_cycles.value < nearer.latency_cycles.value:
             reason = (
@@ -190,7 +194,8 @@ def _raise_to_inner_latency(caches: list[s.Cache]) -> None:
 
 
 def _build_transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Transfers | None:
-    """Returns the costs of transfers between cores; the core-to-core latency is that of one line transfer."""
+    """Returns the costs of cache-to-cache transfers; the core-to-core latency is that of one line transfer. Returns
+    None for a machine with one core."""
     last, cores = caches[-1].shared_by.value, profile.machine.cores
     usual = 2 * caches[-1].latency_cycles.value
     flags = _times_by_parameter(profile, "floor", "time", "distance", kind="flag")
@@ -275,14 +280,14 @@ def _build_messaging(profile: Profile) -> s.Messaging:
     )
 
 
-# ---- records
+# ---- values from records
 
 
 def _times_by_parameter(
     profile: Profile, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any
 ) -> dict[Any, Point]:
-    """Returns x -> value, ascending, of the records above 0 that a decision may use; without any, of those that are not
-    stable."""
+    """Returns x -> point, ascending in x, of the positive records on which a decision may be based. If there are none,
+    returns the unstable ones."""
     from nearfield.profile.curves import curve
     from nearfield.profile.records import VERDICT, select_deciding
 
@@ -292,7 +297,8 @@ def _times_by_parameter(
 
 
 def _memory_rate(profile: Profile) -> Point | None:
-    """Returns the rate in GB/s of reading beyond the caches' size; None if no record reads that much."""
+    """Returns the rate in GB/s at which one core reads a range larger than the last-level cache; None if no record has
+    such a size."""
     times = _times_by_parameter(profile, "floor", "time", kind="read-local")
     size = max(times, default=0)
     if size <= (profile.machine.llc_bytes or 0):
@@ -301,6 +307,7 @@ def _memory_rate(profile: Profile) -> Point | None:
 
 
 def _fault_ns(profile: Profile) -> Point | None:
+    """Returns the time of a first touch per page fault, of the largest measured size; None without records."""
     times, faults = (
         _times_by_parameter(profile, "pages", one, memory="private") for one in ("first_touch", "first_touch_faults")
     )

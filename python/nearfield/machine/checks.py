@@ -1,6 +1,6 @@
-"""Checks the consistency of a described machine's numbers. Each check yields sentences that begin with the key and end
-with the nearest valid choice, or yields smaller checks. The schema has the bounds of single numbers, and the required
-keys."""
+"""Checks the numbers of a described machine against each other. A check yields sentences, each of which begins with the
+key and ends with the nearest valid choice; or it yields smaller checks. The schema covers bounds of single numbers and
+required keys."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from nearfield.machine.schema import (
     requirement_of,
 )
 
-Checks = Iterator["str | Checks"]  # a smaller check ends on its own where an attribute is missing
+Checks = Iterator["str | Checks"]  # a missing attribute ends only the innermost check
 
 
 def find_contradictions(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
     """Returns a sentence for every contradiction, in the order of the file.
 
-    `partial` means that the machine lacks attributes which the schema requires, because they are missing or wrong in
-    the file; these errors are reported elsewhere. A check ends at such an attribute, and the others continue."""
+    With `partial`, the machine lacks attributes that the schema requires, because they are missing or wrong in the
+    file, which the caller reports separately. A check ends at a missing attribute; the other checks continue."""
     found = list(_missing_sections(machine))
     if not any(getattr(machine, name, True) for name in HARDWARE):
         return found
@@ -42,25 +42,22 @@ def find_contradictions(machine: DescribedMachine, *, partial: bool = False) -> 
 
 
 def _append_sentences(check: Checks, found: list[str], partial: bool) -> None:
-    """Appends the sentences of a check and of its smaller checks to `found`."""
+    """Appends the sentences of a check and of its smaller checks to `found`. With `partial`, a missing attribute ends
+    the check without an error."""
     with suppress(*MISSING_ATTRIBUTE_ERRORS) if partial else nullcontext():
         for one in check:
             if isinstance(one, str):
-                found.append(one)  # one by one, to keep those before a missing attribute
+                found.append(one)  # one at a time, so that sentences before a missing attribute remain
             else:
                 _append_sentences(one, found, partial)
 
 
-MISSING_ATTRIBUTE_ERRORS = (
-    AttributeError,
-    AssertionError,
-    IndexError,
-    ValueError,
-)  # raised by a check at a missing attribute
+# Exceptions by which a check fails at a missing attribute.
+MISSING_ATTRIBUTE_ERRORS = (AttributeError, AssertionError, IndexError, ValueError)
 
 
 def _missing_sections(machine: DescribedMachine) -> Iterator[str]:
-    """Yields the missing sections that others need."""
+    """Yields a sentence for each section that is missing although another section requires it."""
     others = ("coherence", "transfers", "links", "pages", "prefetcher", "nic", "network", "messaging")
     given = [name for name in (*HARDWARE, *others) if getattr(machine, name, True)]
     if given:
@@ -70,7 +67,7 @@ def _missing_sections(machine: DescribedMachine) -> Iterator[str]:
 
 
 def _missing_key_sentence(key: str) -> str:
-    """Returns a sentence on a required key; the schema says where it is required."""
+    """Returns the sentence for a missing key, including in which machines the schema requires the key."""
     location = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key))
     info = field_at(DescribedMachine, location)
     return missing_key(DescribedMachine, location, requirement_of(info) if info else "")
@@ -150,6 +147,7 @@ def _check_latency_order(key: str, outer: Cache, inner: Cache) -> Checks:
 
 
 def _check_capacity_for_inclusion(key: str, outer: Cache, place: int, inner: Cache) -> Checks:
+    """Yields an error if an inclusive cache is smaller than the nearer caches whose lines it must include."""
     children = outer.shared_by.value // inner.shared_by.value
     held = children * inner.size_bytes.value
     victim = inner.inclusion is not None and inner.inclusion.value == "exclusive"
@@ -161,8 +159,8 @@ def _check_capacity_for_inclusion(key: str, outer: Cache, place: int, inner: Cac
 
 
 def _shared_by_values(machine: DescribedMachine) -> Iterator[tuple[str, int]]:
-    """Yields each key that says how many cores share a cache or a memory, with its value. Omits a missing or wrong
-    value."""
+    """Yields (key, number of cores) for every key that states how many cores share a cache or a memory. Skips values
+    that are missing or wrong."""
     for place, cache in enumerate(machine.cache):
         with suppress(*MISSING_ATTRIBUTE_ERRORS):
             yield f"cache[{place}].shared_by", cache.shared_by.value
@@ -230,7 +228,7 @@ def _check_banks(memory: Memory) -> Checks:
         )
 
 
-MAX_HUBS = 16  # each memory is 8 GiB, of the 128 GiB of a node
+MAX_HUBS = 16  # the simulator gives each hub's memory 8 GiB of a node's 128 GiB
 
 
 def _check_links(machine: DescribedMachine) -> Checks:
@@ -239,7 +237,7 @@ def _check_links(machine: DescribedMachine) -> Checks:
     assert machine.memory
     if machine.memory.remote_ns is None:
         yield _missing_key_sentence("memory.remote_ns")
-    if machine.memory.shared_by is not None:  # otherwise _memory reports it
+    if machine.memory.shared_by is not None:  # otherwise _check_memory reports the missing key
         yield _check_hubs(machine, machine.links)
 
 
@@ -272,7 +270,7 @@ def _check_tlb(place: int, tlb: Tlb) -> Checks:
         yield f"pages.tlb[{place}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
 
 
-MAX_STREAMS = 63  # StreamFollower keeps two directions of each in a set of at most 126
+MAX_STREAMS = 63  # the simulator's StreamFollower stores two directions per stream in a set of at most 126
 
 
 def _check_prefetcher(machine: DescribedMachine) -> Checks:
@@ -315,11 +313,12 @@ SHAPE_LENGTHS = {
     "torus": (1, 8),
     "fat-tree": (1, 8),
     "dragonfly": (3, 3),
-}  # how many numbers each has; the others take none
+}  # topology -> minimum and maximum length of `shape`; other topologies have no shape
 
 
 def _check_topology(key: str, table: Network | Links, count_key: str, nodes: int) -> Checks:
-    """Yields the errors of the routers in a table, whose key `count_key` is the number of nodes or hubs per router."""
+    """Yields the errors of topology and shape in [network] or [links]. `count_key` is the key with the number of nodes
+    or hubs per router, and `nodes` the total number of nodes or hubs."""
     name, shape = table.topology.value, table.shape.value if table.shape else []
     per_router = given.value if (given := getattr(table, count_key)) else 1
     count = "network.max_nodes" if key == "network" else "hubs"
@@ -351,7 +350,7 @@ KEYS_OF_PROTOCOLS: dict[str, dict[str, tuple[str, ...]]] = {
         "copy-in-copy-out": ("node_eager_bytes", "ring_bytes"),
         "single-copy": ("node_eager_bytes", "system_call_ns"),
     },
-}  # protocol -> keys that simulating it requires
+}  # protocol -> keys that the simulation of the protocol requires
 
 
 def _check_messaging(machine: DescribedMachine) -> Checks:
@@ -383,7 +382,7 @@ CHECKS = (
 )
 
 
-# ---- nearest valid choices
+# ---- nearest valid choices, for the ends of sentences
 
 
 def _nearest_choice(value: int, valid: Iterable[int]) -> str:

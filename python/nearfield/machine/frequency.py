@@ -8,8 +8,9 @@ from nearfield.machine.schema import DescribedMachine
 
 
 def scale_to_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachine:
-    """Returns the machine at another frequency, as S4 varies it (table 3). Memory and the MPI library keep their times
-    in cycles, since memory's frequency is a fraction of the processor's; NICs and network keep their times in ns."""
+    """Returns the machine with another processor frequency, scaled as paper S4 does (table 3): memory and MPI library
+    keep their times in cycles, because the memory frequency is a fraction of the processor's; NIC and network keep
+    their times in ns."""
     made = machine.model_copy(deep=True)
     core, memory, messaging = made.core, made.memory, made.messaging
     if core is None or memory is None:
@@ -29,6 +30,7 @@ def scale_to_frequency(machine: DescribedMachine, clock_ghz: float) -> Described
 
 
 def _scale_fact(fact: ValueFact | None, factor: float) -> None:
+    """Multiplies a value by `factor` and notes the scaling in its source; does nothing for None."""
     if fact is None:
         return
     scaled, source = fact.value * factor, fact.origin + "; scaled with the processor's frequency"

@@ -12,7 +12,7 @@ from nearfield.base.errors import UsageError
 from nearfield.machine.quantity import ValueFact
 from nearfield.machine.schema import DescribedMachine
 
-LARGEST_SLOWDOWN = 1000.0  # of memory
+LARGEST_SLOWDOWN = 1000.0  # maximum factor by which a simulation may slow memory down
 _ENUMS = {
     "inclusion": structs.Inclusion,
     "write": structs.WritePolicy,
@@ -22,7 +22,7 @@ _ENUMS = {
     "polling": structs.Polling,
     "start": structs.StreamStart,
     "carries": structs.SocketTraffic,
-}  # members that are enumerations
+}  # member of a table -> its enumeration
 _STRUCTS = {
     "core": structs.Core,
     "socket": structs.Socket,
@@ -33,7 +33,7 @@ _STRUCTS = {
     "nic": structs.Nic,
     "network": structs.Network,
     "messaging": structs.Messaging,
-}  # members that are tables of the same name
+}  # table of the machine file -> struct of the same name
 
 
 def to_native(machine: DescribedMachine) -> structs.Machine:
@@ -61,7 +61,7 @@ def to_native(machine: DescribedMachine) -> structs.Machine:
 
 
 def _fill_struct(struct: Any, table: BaseModel) -> Any:
-    """Returns the struct with the table's values; an absent value keeps the struct's default."""
+    """Copies the values of a table into the struct and returns the struct. Absent values keep the struct's defaults."""
     for name in type(table).model_fields:
         fact = getattr(table, name)
         if isinstance(fact, ValueFact) and name != "max_nodes":  # max_nodes belongs to the machine, not to the network

@@ -1,4 +1,4 @@
-"""Finds nearfield's machine that is most similar to a file with errors, for comparison."""
+"""Finds the built-in machine that is most similar to a machine file with errors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ ARCHITECTURES = {
     "mips": "mips r10000",
     "alpha": "alpha",
 }
-OTHER_ARCHITECTURE_PENALTY = 4.0  # equivalent to a factor of 16 in one number
+OTHER_ARCHITECTURE_PENALTY = 4.0  # as much as a factor of 16 in one number
 
 
 def nearest_machine_name(content: bytes, machines: Iterable[DescribedMachine]) -> str:
-    """Returns the name of the machine with the most similar cores, caches and architecture. `content` is that of the
-    user's file, in which any value may be wrong or missing. Returns 'here' if it contains none of them."""
+    """Returns the name of the machine whose cores, caches and architecture are most similar to those in a user's
+    machine file. `content` is the file's text, in which any value may be wrong or missing. Returns 'here' if none of
+    these values can be read."""
     try:
         values = read_toml(content.decode())
     except (ValueError, RecursionError):
@@ -48,7 +49,7 @@ def nearest_machine_name(content: bytes, machines: Iterable[DescribedMachine]) -
 
 
 def architecture_of(title: str) -> str:
-    """Returns the architecture named in a title; empty if there is none."""
+    """Returns the architecture that the words of a title identify; empty if none is recognised."""
     words = re.findall(r"[a-z0-9]+", title.lower())
     for name, known in ARCHITECTURES.items():
         if any(word.startswith(one) for word in words for one in known.split()):
@@ -62,11 +63,12 @@ def _cache_bytes(values: dict[str, Any]) -> list[float | None]:
 
 
 def _positive_number(fact: Any) -> float | None:
-    """Returns the value of a fact, with or without its source; None if it is not a positive number."""
+    """Returns the number of a fact, which is a bare number or a table with `value`; None if that is not a positive
+    number."""
     value = fact.get("value") if isinstance(fact, dict) else fact
     return float(value) if isinstance(value, (int, float)) and 0 < value < 1 << 60 else None
 
 
 def _log2_ratio(ours: float | None, theirs: float | None) -> float:
-    """Returns the base-two logarithm of the ratio of two numbers; 0 if one is unknown."""
+    """Returns the absolute base-two logarithm of the ratio of two numbers; 0 if one of them is unknown."""
     return abs(math.log2(ours / theirs)) if ours and theirs else 0.0

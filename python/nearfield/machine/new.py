@@ -1,5 +1,5 @@
-"""Writes a machine.toml as a starting point for the user: a copy of another machine's file, one from a profile, or one
-from this machine's topology, with a comment for each value that must be measured."""
+"""Writes a machine file as a starting point for the user: a copy of another machine's file, a machine from a profile,
+or the host's topology with a comment for each value that must be measured."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _UNMEASURED_NOTE = """\
 
 
 def text_from_machine(name: str, file: Path) -> str:
-    """Returns the text of a described machine with its comments and sources, or of the machine of a profile, under the
-    name of the new file. Raises the errors of `load_machine`."""
+    """Returns the text of a described machine's file, with its comments and sources, or of the machine of a profile.
+    The new file's name replaces the old name. Raises the errors of `load_machine`."""
     machine = load_machine(name)
     found = machine_text(name)
     text = found[1].decode() if found else as_toml(machine)
@@ -40,8 +40,8 @@ def text_from_machine(name: str, file: Path) -> str:
 
 
 def text_for_host(host: profile_schema.Machine, profile: Profile | None, file: Path) -> str:
-    """Returns the text for this machine, which `host` describes. Raises UsageError if `host` has no caches, or if
-    `profile` was measured on another machine."""
+    """Returns the text of a machine file for the host, whose topology `host` is, with values from `profile` if one is
+    given. Raises UsageError if `host` has no caches, or if the profile was measured on another machine."""
     if profile:
         require_same_machine(host, profile)
         return _file_head(f"This machine, as the profile {profile.path} measured it.", file) + _with_file_name(
@@ -59,7 +59,8 @@ def _file_head(what: str, file: Path) -> str:
 
 
 def _with_file_name(text: str, file: Path, title: str = "") -> str:
-    """Returns the text with the name of its file, and with another title if one is given."""
+    """Returns the text with the first `name` replaced by the file's stem, and the first `title` by `title` if one is
+    given."""
     import tomlkit
 
     lines = {"name": file.stem} | ({"title": title} if title else {})
@@ -77,7 +78,7 @@ def _unmeasured_remark(fact: SourcedFact) -> str:
 
 
 def require_same_machine(host: profile_schema.Machine, profile: Profile) -> None:
-    """Raises UsageError if the profile was measured on another machine."""
+    """Raises UsageError if the profile was measured on a machine with another CPU model or number of cores."""
     measured = profile.machine
     if (measured.cpu_model, measured.cores) != (host.cpu_model, host.cores):
         raise UsageError(

@@ -1,5 +1,4 @@
-"""Finds contradictory values in a machine file that has other errors, too, so that the user learns of all errors at
-once."""
+"""Checks the valid values of a machine file that also has errors, so that the user sees all errors at once."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ from nearfield.machine.schema import DescribedMachine
 
 
 def check_valid_parts(values: dict[str, Any], error: ValidationError) -> list[str]:
-    """Returns the findings of multi-key checks in the valid parts of a file. Returns nothing if `error` comes from
-    these checks, which have then reported everything."""
+    """Returns the contradictions between the valid values of a file for which validation raised `error`. Returns [] if
+    `error` itself consists of contradictions, since these are then already complete."""
     causes = [one.get("ctx", {}).get("error") for one in error.errors()]
     if any(isinstance(cause, ValidationErrors) for cause in causes):
         return []
@@ -26,8 +25,8 @@ def check_valid_parts(values: dict[str, Any], error: ValidationError) -> list[st
 
 
 class _PartialMachine:
-    """Builds tables from the valid values of a file. A wrong or missing value is not an attribute of its table, so that
-    a check cannot mistake it for an absent part of the machine."""
+    """Builds pydantic models from the valid values of a file. A wrong or missing value is no attribute of its model, so
+    that a check cannot mistake the value for a part that the machine lacks."""
 
     def __init__(self, wrong: set[Location]) -> None:
         self.missing_sources: list[str] = []
@@ -41,7 +40,8 @@ class _PartialMachine:
         )
         for name in [name for name in made.__dict__ if self._is_wrong(made.__dict__[name], (*at, name))]:
             del made.__dict__[name]
-        if isinstance(made, SourcedFact) and at in self._around:  # the schema then does not ask for its source
+        # Pydantic then has not run the validator that requires a source.
+        if isinstance(made, SourcedFact) and at in self._around:
             self._check_source(made, at)
         return made
 
@@ -55,8 +55,8 @@ class _PartialMachine:
         return _fact_without_source(kind, value) or self.build_table(kind, value, (*at, name))
 
     def _is_wrong(self, made: Any, at: Location) -> bool:
-        """Returns whether this value is not an attribute of its table: it is wrong or missing in the file, or is a list
-        with an error. A bare number that should be a table with a source counts as valid."""
+        """Returns whether the value at this location must not become an attribute: the value is wrong or missing in the
+        file, or is a list with an error. A bare number in place of a table with a source counts as valid."""
         if isinstance(made, ValueFact) and hasattr(made, "value"):
             return False
         plain = not isinstance(made, BaseModel) and not (isinstance(made, list) and made and _is_table(type(made[0])))
@@ -69,8 +69,8 @@ class _PartialMachine:
 
 
 def _fact_without_source(kind: type[BaseModel], value: Any) -> ValueFact | None:
-    """Returns the fact for a bare value, such as 64 for { value = 64, source = "..." }; None if it is not such a
-    value."""
+    """Returns the fact for a bare value, such as 64 in place of { value = 64, source = "..." }; None if the field takes
+    no such value."""
     if not issubclass(kind, ValueFact) or isinstance(value, dict):
         return None
     with suppress(ValidationError):

@@ -21,7 +21,7 @@ Claim = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*\.\d+$")]
 
 
 class SourcedFact(Table):
-    """A fact with a source."""
+    """A value of a machine file together with its origin: a source, a reason, or a fit."""
 
     kind: Kind = Field(
         default="stated",
@@ -44,7 +44,7 @@ class SourcedFact(Table):
     )
 
     def assume(self, value: Any, reason: str) -> None:
-        """Gives the fact another value of kind "chosen", whatever it was before."""
+        """Replaces the fact by a value of kind "chosen" with the given reason."""
         new = type(self)(value=value, kind="chosen", reason=reason, claims=self.claims or [])  # type: ignore[call-arg]
         self.__dict__.update(new.__dict__)
 
@@ -55,7 +55,7 @@ class SourcedFact(Table):
         return self
 
     def origin_problem(self) -> str:
-        """Returns the error in this value's source; empty if it is valid."""
+        """Returns the error in the fact's origin (source, reason, interval or fit); empty if the origin is valid."""
         if self.kind == "fitted":
             return self._fitted_origin_problem()
         if self.interval is not None and self.kind != "chosen":
@@ -90,7 +90,8 @@ class SourcedFact(Table):
 
     @property
     def origin(self) -> str:
-        """Returns the source, the reason of a chosen value, or the probe and interval of a fitted one, as text."""
+        """Returns the origin as text: the source, the reason of a chosen value, or the probe and interval of a fitted
+        value."""
         if self.kind == "fitted" and self.interval:
             low, high = self.interval
             return f"{self.probe}; {low:.4g} to {high:.4g}; fitted to {', '.join(self.fitted_to)}"
@@ -99,11 +100,11 @@ class SourcedFact(Table):
     @property
     @abstractmethod
     def plain(self) -> Any:
-        """Returns the value without its source."""
+        """Returns the value without its origin."""
 
 
 class ValueFact(SourcedFact):
-    """A value with its source. Each kind of value is a class with its bounds."""
+    """A fact whose key is `value`. Each subclass has the type and the bounds of one kind of value."""
 
     if TYPE_CHECKING:
         value: Any
@@ -121,7 +122,7 @@ def _number_field(minimum: float, maximum: float) -> Any:
 
 
 class Count(ValueFact):
-    """A number of things."""
+    """A positive number, for example of cores or ways."""
 
     value: int = Field(ge=1, le=1 << 20)
 
@@ -139,85 +140,86 @@ class Limit(ValueFact):
 
 
 class Ghz(ValueFact):
-    """A frequency."""
+    """A frequency in GHz."""
 
     value: float = _number_field(1e-3, 100)
 
 
 class Cycles(ValueFact):
-    """A time in cycles of the core."""
+    """A time in core cycles."""
 
     value: float = _number_field(1e-3, 1e5)
 
 
 class Ns(ValueFact):
-    """A time in ns, which may be 0."""
+    """A time in ns; may be 0."""
 
     value: float = _number_field(0, 1e7)
 
 
 class Rate(ValueFact):
-    """A rate of bytes, in GB/s (10^9) or per cycle."""
+    """A rate in GB/s (10^9 bytes) or in bytes per cycle."""
 
     value: float = _number_field(1e-4, 5e4)
 
 
 class Level(ValueFact):
-    """The level of a cache, counted from 0 as in cache[0]."""
+    """The index of a cache, counted from 0 as in cache[0]."""
 
     value: int = Field(ge=0, le=15)
 
 
 class Shape(ValueFact):
-    """The numbers that give a topology its shape."""
+    """The numbers that define the shape of a topology."""
 
     value: list[Annotated[int, Field(ge=1, le=1 << 20)]] = Field(min_length=1, max_length=8)
 
 
 class Inclusion(ValueFact):
-    """The lines of nearer caches that a cache also holds: all, none or some."""
+    """Whether a cache holds all lines of nearer caches (inclusive), none of them (exclusive) or some of them
+    (neither)."""
 
     value: Literal["inclusive", "exclusive", "neither"]
 
 
 class Write(ValueFact):
-    """The write policy of a cache: back or through."""
+    """The write policy of a cache: write-back or write-through."""
 
     value: Literal["back", "through"]
 
 
 class Replacement(ValueFact):
-    """The policy by which a line of a set makes room."""
+    """The replacement policy of a cache: which line of a set is evicted."""
 
     value: Literal[tuple(simulation.words("replacement"))]  # type: ignore[valid-type]
 
 
 class Coherence(ValueFact):
-    """The protocol that decides what becomes of a modified line when another core loads it."""
+    """The coherence protocol, which determines the state of a modified line after another core has loaded it."""
 
     value: Literal["mesi", "moesi"]
 
 
 class PagePlacement(ValueFact):
-    """Which frame of physical memory a page gets."""
+    """The mapping of pages to frames of physical memory."""
 
     value: Literal["identity", "random"]
 
 
 class SocketTraffic(ValueFact):
-    """The lines that cross the links or the bus of a socket."""
+    """The traffic that crosses the links or the bus of a socket."""
 
     value: Literal["remote", "everything"]
 
 
 class StreamStart(ValueFact):
-    """Which lines a stream prefetches when it is found."""
+    """The lines that a stream prefetches when it is detected."""
 
     value: Literal["one", "all"]
 
 
 class Polling(ValueFact):
-    """How a core learns of a NIC's events."""
+    """How a core receives the events of a NIC."""
 
     value: Literal["queue", "command"]
 
@@ -229,7 +231,7 @@ class DmaRead(ValueFact):
 
 
 class Policy(ValueFact):
-    """The place where a NIC puts incoming bytes."""
+    """The policy that determines in which cache, or in memory, a NIC places incoming bytes."""
 
     value: Literal[tuple(simulation.words("policy"))]  # type: ignore[valid-type]
 
@@ -253,12 +255,13 @@ class NodeProtocol(ValueFact):
 
 
 def is_byte_size(fact: SourcedFact) -> bool:
-    """Returns whether the value is in bytes."""
+    """Returns whether the fact's value is a number of bytes."""
     return isinstance(fact, (Size, Limit))
 
 
 def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, SourcedFact]]:
-    """Yields the key and the fact of everything with a source, in the order of the schema, without absent ones."""
+    """Yields (key, fact) for every fact of a machine or one of its tables, in the order of the schema. Skips absent
+    facts."""
     for name in type(table).model_fields:
         value, key = getattr(table, name), f"{prefix}{name}"
         for place, one in enumerate(value) if isinstance(value, list) else [(None, value)]:

@@ -1,5 +1,6 @@
-"""Compares the results of lmbench and STREAM on the simulated machine with its file. If they disagree, the simulator
-does not represent that machine. `nearfield machine check` prints the comparison."""
+"""Runs lmbench's pointer chase and STREAM's copy on the simulated machine, and compares the results with the latencies
+and the bandwidth in the machine's file. A difference means that the simulator does not represent that machine.
+`nearfield machine check` prints the comparison."""
 
 from __future__ import annotations
 
@@ -12,20 +13,20 @@ from nearfield.machine.native import to_native
 from nearfield.machine.schema import DescribedMachine
 
 TOLERANCE = 0.03
-# Requests come in bursts, so a bus is only saturated if the cores can request more than it carries.
+# Requests come in bursts, so a memory bus is only saturated if the cores can request 1.2 times its bandwidth.
 MIN_REQUEST_RATIO = 1.2
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number of a machine's file, and its measurement on the simulated machine."""
+    """One latency or bandwidth of a machine's file, compared with its measurement on the simulated machine."""
 
     what: str
     described: float
     simulated: float
     unit: str
-    reachable: bool = True  # False: the cores' misses in flight may limit it to less
-    cause: str = ""  # why the two differ; empty if they agree
+    reachable: bool = True  # False: the cores' outstanding misses may limit bandwidth to less
+    cause: str = ""  # why described and simulated value differ; empty if they agree
     remedy: str = ""
 
     @property
@@ -38,8 +39,8 @@ class Comparison:
 
 
 def compare_with_file(machine: DescribedMachine) -> list[Comparison]:
-    """Returns the comparisons of every cache's latency, L1 first, of memory's latency, local and behind routers, and of
-    its bandwidth; [] if the file does not describe a whole machine."""
+    """Returns the comparisons of the latency of every cache (L1 first), of the latency of local memory and of memories
+    behind routers, and of memory bandwidth. Returns [] if the file does not describe a whole machine."""
     if not machine.simulable:
         return []
     assert machine.core and machine.memory
@@ -59,7 +60,7 @@ def compare_with_file(machine: DescribedMachine) -> list[Comparison]:
 
 
 def _measure_simulated(machine: DescribedMachine) -> list[float]:
-    """Returns the measurements on the simulated machine, in the order and units of `comparisons`."""
+    """Returns the measurements on the simulated machine, in the order and units of `compare_with_file`."""
     made = to_native(machine)
     hubs = _hubs_by_routers(made).values()
     ns = [*memory.chase_latencies_ns(made), *(memory.chase_latency_from_ns(made, hub) for hub in hubs)]
@@ -67,14 +68,15 @@ def _measure_simulated(machine: DescribedMachine) -> list[float]:
 
 
 def _hubs_by_routers(made: structs.Machine) -> dict[int, int]:
-    """Returns, for each number of routers from core 0's hub, the first hub at that distance, nearest first; {} without
+    """Returns number of routers on the path from core 0's hub -> first hub at that distance, nearest first; {} without
     linked hubs."""
     hops = memory.hops_of_hubs(made) if made.links else []
     return {count + 1: hops.index(count, 1) for count in sorted(set(hops[1:]))}
 
 
 def _described_latency_by_routers(machine: DescribedMachine) -> dict[int, float]:
-    """Returns the described latencies in ns of the memories at these hubs."""
+    """Returns number of routers -> described latency in ns of a memory behind this number of routers; {} without linked
+    hubs."""
     if not (machine.links and machine.memory and machine.memory.remote_ns):
         return {}
     nearest, hop_ns = machine.memory.latency_ns.value + machine.memory.remote_ns.value, machine.links.hop_ns.value
@@ -82,7 +84,8 @@ def _described_latency_by_routers(machine: DescribedMachine) -> dict[int, float]
 
 
 def _with_cause(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
-    """Returns the comparison with the cause of its difference: the first key whose change alone makes the two agree."""
+    """Returns the comparison with the cause of its difference: the first limit whose removal alone makes described and
+    simulated value agree."""
     for change in LIMIT_REMOVALS:
         other = machine.model_copy(deep=True)
         if (keys := change.apply(other)) and replace(one, simulated=_measure_simulated(other)[place]).agrees:
@@ -96,7 +99,8 @@ def _with_cause(machine: DescribedMachine, one: Comparison, place: int) -> Compa
 
 @dataclass(frozen=True)
 class LimitRemoval:
-    """Removes one limit of a machine; `apply` returns the keys that set it, empty if the machine has no such limit."""
+    """Removes one limit of a machine. `apply` modifies the machine and returns the keys that set the limit; empty if
+    the machine has no such limit."""
 
     cause: str
     remedy: str
@@ -155,8 +159,8 @@ LIMIT_REMOVALS = (
 
 
 def _max_requested_gb_per_s(machine: DescribedMachine) -> float:
-    """Returns the maximum rate that copying cores can request from one memory. Their misses in flight limit the lines
-    read, and they read two lines for each line written."""
+    """Returns the maximum rate in GB/s that copying cores can request from one memory. Outstanding misses limit the
+    lines read, and a copy reads two lines for each line that it writes."""
     made = to_native(machine)
     line_bytes = made.caches[-1].line_bytes / made.caches[-1].sub_blocks
     cores = made.dram.shared_by or made.cores

@@ -1,4 +1,4 @@
-"""Changes numbers of a described machine, and parses ranges of such numbers: `memory.latency_ns=80..200`."""
+"""Replaces numbers of a described machine, and parses ranges of such numbers: `memory.latency_ns=80..200`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from nearfield.machine.schema import DescribedMachine
 from nearfield.profile.records import SWEPT_PREFIX
 
 Value = int | float | str
-Setting = tuple[tuple[str, Value], ...]  # keys of a machine's file, each with a value
+Setting = tuple[tuple[str, Value], ...]  # (key of a machine's file, value) ...
 USUAL_STEPS = 5  # default number of values of a fractional range
 MAX_VALUES = 1000
 RANGE_SYNTAX = "Write KEY=80..200, KEY=80..200:7 for seven values, or KEY=80,120,200."
-# Suffixes of keys, and the units in which their values may be written, with the factor of each.
+# Suffix of a key -> the units in which values may be written -> factor to the key's own unit.
 UNITS = {
     "_ns": {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9},
     "_ghz": {"ghz": 1.0, "mhz": 1e-3},
@@ -34,14 +34,14 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Sweep:
-    """The values of a swept key."""
+    """A key of a machine's file, with the values that a sweep gives it."""
 
     key: str
     values: tuple[Value, ...]
 
     @property
     def column(self) -> str:
-        """Returns the column of records that holds the key's value."""
+        """Returns the column of the records that holds the value of the swept key."""
         return column_of(self.key)
 
 
@@ -51,8 +51,8 @@ def column_of(key: str) -> str:
 
 
 def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
-    """Returns the sweep of 'KEY=80..200:7', 'KEY=80..200' or 'KEY=80,120,200'. Raises UsageError for a key that the
-    machine's file does not have, and for an invalid value."""
+    """Parses 'KEY=80..200:7', 'KEY=80..200' or 'KEY=80,120,200'. Raises UsageError for a key that the machine's file
+    does not have, and for an invalid value."""
     key, equals, values = (part.strip() for part in text.partition("="))
     known = dict(facts(machine))
     if not equals or not values:
@@ -73,12 +73,13 @@ def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
 
 
 def setting_combinations(sweeps: Iterable[Sweep]) -> list[Setting]:
-    """Returns every combination of the sweeps' values; one empty setting if there is no sweep."""
+    """Returns every combination of the values of the sweeps; one empty setting without sweeps."""
     return list(product(*([(sweep.key, value) for value in sweep.values] for sweep in sweeps)))
 
 
 def with_settings(machine: DescribedMachine, setting: Setting) -> DescribedMachine:
-    """Returns the machine with these values replaced. Raises UsageError if they contradict others."""
+    """Returns a copy of the machine with the values of the setting. Raises UsageError if these contradict other
+    values."""
     if not setting:
         return machine
     values = machine.model_dump(exclude_none=True)
@@ -99,8 +100,8 @@ def with_settings(machine: DescribedMachine, setting: Setting) -> DescribedMachi
 
 
 def _parse_range(key: str, text: str, fact: SourcedFact) -> list[Value]:
-    """Returns the values of a range, including both ends. Without a number of values, integers double, and other values
-    are USUAL_STEPS equidistant ones."""
+    """Returns the values of a range including both ends. Without a count, integers are doubled from value to value, and
+    other numbers are USUAL_STEPS equidistant values."""
     span, colon, count = text.partition(":")
     first, last = (_parse_value(key, end, fact) for end in span.split("..", 1))
     if isinstance(first, str) or isinstance(last, str):
@@ -117,7 +118,7 @@ def _parse_range(key: str, text: str, fact: SourcedFact) -> list[Value]:
 
 
 def _parse_value(key: str, text: str, fact: SourcedFact) -> Value:
-    """Returns one value without its unit."""
+    """Returns the number or word of one value; a number is converted to the key's unit."""
     text = text.strip()
     if isinstance(fact.plain, str):
         return text

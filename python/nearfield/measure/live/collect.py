@@ -1,8 +1,7 @@
-"""Converts the output of launches to records: pools the samples of several launches, and adds verdicts and reasons.
+"""Converts the engine's output files to records: pools the samples of several launches, and adds verdicts and reasons.
 
-A damaged file counts up to its first invalid line; the rest is measured again on --resume. Samples of a scenario that
-an attempt did not finish count until another attempt finishes it.
-"""
+A damaged file counts up to its first invalid line; --resume measures the rest again. If an attempt did not finish a
+scenario, its samples count until another attempt has finished the scenario."""
 
 from __future__ import annotations
 
@@ -33,38 +32,39 @@ from nearfield.measure.request import Tier
 from nearfield.measure.row import Row, identity_columns, missing_value_columns, value_columns
 from nearfield.profile.schema import Place, Skipped
 
-# Metrics in these units describe a repetition and do not time the MPI.
+# Units of metrics that are exact, unlike times.
 EXACT_UNITS = ("count", "bytes", "share")
-MIN_SAMPLES = 6  # samples; fewer give no 95 % interval
+MIN_SAMPLES = 6  # fewer samples give no 95 % interval of the median
 
 
 class Visit(NamedTuple):
-    """Consecutive samples of a case, and the core-to-core latency in ns beside them: 0 if it was not measured, None if
-    the cores moved meanwhile."""
+    """Consecutive samples of a case, and the core-to-core latency in ns that was measured next to them: 0 if it was not
+    measured, None if the cores migrated between the measurements before and after the samples."""
 
     samples: list[float]
     c2c_latency_ns: float | None = 0.0
 
 
-Launches = list[list[list[float]]]  # samples, by launch and visit
+Launches = list[list[list[float]]]  # samples by launch, then by visit
 
 
 @dataclass
 class Series:
-    """The samples of one metric of one case of one group of ranks, by launch and by visit.
+    """The samples of one metric of one case on one group of ranks, by launch and visit.
 
-    `disturbed` holds samples taken while other work used one of the cores. Only the interference check of the
+    `disturbed` holds samples taken while other work used one of the cores. Only the interference check during the
     measurement (src/probe/cpu_interference.hpp) decides this, never the value of a sample."""
 
     unit: str
     launches: list[list[Visit]] = field(default_factory=list)
     disturbed: list[list[float]] = field(default_factory=list)
     oversubscribed: bool = False
-    pair: str | None = None  # of the launches
+    pair: str | None = None  # the pair of ranks that all launches have in common
 
     def usable_samples(self, place: tuple[float, float] | None) -> tuple[Launches, str]:
-        """Returns the undisturbed samples at the place, lowest to highest latency, and an empty reason. If these are
-        too few, returns all undisturbed ones, or if these are too few all samples, with the reason."""
+        """Returns the undisturbed samples that were taken at the place (lowest and highest core-to-core latency in ns),
+        and ''. If these are too few, returns all undisturbed samples with a reason. If these are too few, too, returns
+        all samples with a reason."""
         undisturbed = [[visit.samples for visit in visits] for visits in self.launches]
         chosen = [[visit.samples for visit in visits if _is_at_place(visit, place)] for visits in self.launches]
         if (
@@ -97,7 +97,7 @@ def _count_samples(launches: Launches) -> int:
 
 
 class SeriesKey(NamedTuple):
-    """Identifies a series: one metric of one case of one group of ranks."""
+    """Identifies a series: one metric of one case on one group of ranks."""
 
     scenario: str
     metric: str
@@ -113,7 +113,7 @@ class SeriesKey(NamedTuple):
 
 @dataclass
 class CollectedOutput:
-    """Everything that the launches of a session reported."""
+    """The output of all launches, grouped by series."""
 
     series: dict[SeriesKey, Series] = field(default_factory=dict)
     verdicts: dict[SeriesKey, list[StateLine]] = field(default_factory=lambda: defaultdict(list))
@@ -123,12 +123,12 @@ class CollectedOutput:
     skipped: list[Skipped] = field(default_factory=list)
 
     def usual_place(self, pair: str | None) -> tuple[float, float] | None:
-        """Returns the lowest and the highest core-to-core latency in ns of the pair's most frequent place; None if none
-        was measured."""
+        """Returns the lowest and the highest core-to-core latency in ns of the pair's most frequent place; None if no
+        latency was measured."""
         return next(iter(self._places.get(pair, [])), None)
 
     def places(self) -> list[Place]:
-        """Returns where the cores of each pair were, the most frequent place first."""
+        """Returns the places of each pair of cores, the most frequent place first."""
         return [self._describe(pair, number) for pair, places in self._places.items() for number in range(len(places))]
 
     @cached_property
@@ -150,7 +150,8 @@ class CollectedOutput:
         )
 
     def _latencies(self, pair: str | None) -> list[float | None]:
-        """Returns the core-to-core latency of each visit at which it was measured, for each metric that is a time."""
+        """Returns the core-to-core latency of every visit at which a latency was measured, counting each metric that is
+        a time."""
         timed = [one for one in self.series.values() if one.pair == pair and one.unit == "ns"]
         visits = (visit for one in timed for visits in one.launches for visit in visits)
         return [visit.c2c_latency_ns for visit in visits if visit.c2c_latency_ns != 0]
@@ -161,7 +162,7 @@ def _known_latencies(latencies: list[float | None]) -> list[float]:
 
 
 def finished_scenarios(job: Job, folder: Path) -> set[str]:
-    """Returns the scenarios that earlier attempts at this launch have finished."""
+    """Returns the scenarios that any attempt at this launch has finished."""
     return {
         name for path in job.attempt_files(folder) for name in _find_finished_scenarios(read_lines(path, job.budgets))
     }
@@ -173,7 +174,8 @@ def _find_finished_scenarios(lines: Iterable[Line]) -> set[str]:
 
 
 def collect_launches(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> CollectedOutput:
-    """Reads every line of every job. `kind_of` maps a scenario to its kind of ranks."""
+    """Collects the output of all jobs from the folder. `kind_of` maps a scenario to the kind of ranks on which it
+    runs."""
     found = CollectedOutput()
     for job in jobs:
         whole = finished_scenarios(job, folder)
@@ -217,7 +219,7 @@ def _collect_case(
 
 
 def _group_by_visit(line: SamplesLine) -> list[Visit]:
-    """Returns the samples grouped by the number of their visit, without missing ones (None)."""
+    """Returns the samples grouped by visit, without missing samples (None)."""
     grouped: dict[float, Visit] = {}
     numbers = line.visits or [0] * len(line.samples)
     latencies = line.c2c_latencies or [0.0] * len(line.samples)
@@ -228,7 +230,8 @@ def _group_by_visit(line: SamplesLine) -> list[Visit]:
 
 
 def to_rows(found: CollectedOutput, tier: Tier, resolution_ns: float) -> list[Row]:
-    """Returns one record for each series and each missing value, in a stable order."""
+    """Returns one record for each series, for each sampled buffer state, and for each metric that could not be
+    measured, in a stable order."""
     series = _merge_start_skews(found.series)
     rows = [
         _series_row(key, one, found.usual_place(one.pair), tier, resolution_ns)
@@ -238,7 +241,7 @@ def to_rows(found: CollectedOutput, tier: Tier, resolution_ns: float) -> list[Ro
     ]
     rows += _verdict_rows(found)
     measured = {key.place for key, one in series.items() if not one.is_empty()}
-    cases = {(key.place, key.parameters) for key, one in series.items() if not one.is_empty()}  # of any side
+    cases = {(key.place, key.parameters) for key, one in series.items() if not one.is_empty()}  # measured on any side
     for key, (unit, reason) in found.missing.items():
         is_measured = (key.place, key.parameters) in cases if key.parameters else key.place in measured
         if not is_measured:
@@ -266,12 +269,14 @@ def _series_row(
         stable, note = False, reason
     elif not exact and not _native.is_stable(estimate, tier.stable):
         stable, note = False, _instability_reason(estimate, launches)
-    low = max(0.0, estimate.low)  # a time of a few clock ticks may be 0, but not negative
+    low = max(0.0, estimate.low)  # the interval of a time of a few clock ticks may reach below 0
     measured = value_columns(estimate.value, low, estimate.high, estimate.n, stable=stable, note=note)
     return _identity_columns(key, series.unit) | measured
 
 
 def _instability_reason(estimate: _native.Estimate, launches: Launches) -> str:
+    """Returns why a record is unstable, as text for people: too few repetitions, or the width of the interval and the
+    difference between launches."""
     if estimate.n < 6:
         return f"only {estimate.n} repetitions"
     note = f"the interval is ±{100 * estimate.relative_half_width:.0f} % of the median"
@@ -291,7 +296,8 @@ def disturbed_share(found: CollectedOutput) -> float | None:
 
 
 def _merge_start_skews(series: dict[SeriesKey, Series]) -> dict[SeriesKey, Series]:
-    """Returns the series with one start_skew per scenario and place, since it does not depend on the case."""
+    """Returns the series with those of metric start_skew merged over all cases, because start skew does not depend on
+    the case."""
     merged: dict[SeriesKey, Series] = {}
     for key, one in series.items():
         if key.metric != "start_skew":
@@ -305,7 +311,8 @@ def _merge_start_skews(series: dict[SeriesKey, Series]) -> dict[SeriesKey, Serie
 
 
 def _verdict_rows(found: CollectedOutput) -> Iterable[Row]:
-    """Yields records of the sampled cache lines: the number that was cached, and their latency."""
+    """Yields records on the cache lines that were sampled to verify a buffer state: the share that was cached, and the
+    median latency."""
     for key, lines in found.verdicts.items():
         verdict = _worst_verdict(found, key)
         cached, latencies_ns = [line.cached for line in lines], [line.latency_ns for line in lines]
@@ -317,7 +324,8 @@ def _verdict_rows(found: CollectedOutput) -> Iterable[Row]:
 
 
 def _worst_verdict(found: CollectedOutput, key: SeriesKey) -> str | None:
-    """Returns the worst verdict of the side; for a record of the whole operation, of both sides."""
+    """Returns the worst verdict on the buffer state of the series' side; of both sides for a metric of the whole
+    operation."""
     verdicts = {
         line.verdict
         for side in ([key.side] if key.side else ["sender", "receiver"])

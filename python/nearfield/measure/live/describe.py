@@ -1,4 +1,4 @@
-"""Collects the contents of run.toml for a measured profile."""
+"""Builds the contents of run.toml for a measured profile."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COUNTERS = ("page_faults", "context_switches", "l1d_misses", "llc_accesses", "ll
 
 @dataclass(frozen=True)
 class RunContext:
-    """The context of a run, from other sources than its measurements."""
+    """The facts of a run that do not come from the engine's output."""
 
     request: Request
     inst: Installation
-    transport: tuple[str | None, str]  # None and the reason if it is unknown
+    transport: tuple[str | None, str]  # (name, ''), or (None, reason) if the transport is unknown
     topology: Topology
     scenarios: list[DescribedScenario]
     launches: list[schema.Launch]
@@ -35,7 +35,8 @@ class RunContext:
 def run_metadata(
     context: RunContext, collection: CollectedOutput, rows: list[Row], skipped: dict[str, str]
 ) -> dict[str, Any]:
-    """Returns the keyword arguments of `run_of`. `skipped`: scenarios that could not be launched, with the reasons."""
+    """Returns the keyword arguments of `make_run` that only the live backend knows. `skipped` maps scenarios that could
+    not be launched to the reason."""
     header = collection.headers[0]
     return {
         "mpi": _mpi_table(context, header),
@@ -71,12 +72,13 @@ def _mpi_table(context: RunContext, header: LaunchLine) -> schema.Mpi:
 
 
 def _collect_skipped(collection: CollectedOutput, not_launched: dict[str, str]) -> list[schema.Skipped]:
-    """Returns each reason once, although every launch reports it."""
+    """Returns every skipped scenario once, although each launch reports it."""
     reasons = [schema.Skipped(scenario=name, reason=reason) for name, reason in not_launched.items()]
     return list({(one.scenario, one.reason, one.distance): one for one in reasons + collection.skipped}.values())
 
 
 def _counter_states(rows: list[Row]) -> dict[str, str]:
+    """Returns performance counter -> "available", or the reason why it was not counted."""
     counted = {row["metric"]: "available" for row in rows if row["value"] is not None}
     missing = {row["metric"]: row["note"] for row in rows if row["value"] is None}
     states = missing | counted
@@ -84,5 +86,5 @@ def _counter_states(rows: list[Row]) -> dict[str, str]:
 
 
 def _copy_common_fields(line: Table, kind: type[Kind]) -> Kind:
-    """Returns the fields of the line that this kind of table has."""
+    """Returns a table of the given kind with the fields that the line has in common with it."""
     return kind.model_validate(line.model_dump(include=set(kind.model_fields)))

@@ -1,4 +1,4 @@
-"""Queries this machine for the parts of a profile other than the records."""
+"""Queries the host for the parts of a profile that are not measured: hardware, kernel and settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory,
 
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
-    """Returns this machine as its topology and kernel describe it."""
+    """Returns machine.toml for the host, from hwloc's topology and the kernel."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         schema_version=1,
@@ -30,7 +30,7 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
 
 
 def capture_host(topology: Topology) -> Host:
-    """Returns the host's name, kernel, and settings that may change timings."""
+    """Returns name, kernel, CPUs and load of the host, and its settings that may affect timings."""
     return Host(
         name=socket.gethostname(),
         kernel=f"{platform.system()} {platform.release()}",
@@ -42,6 +42,7 @@ def capture_host(topology: Topology) -> Host:
 
 
 def _cache_tables(topology: Topology) -> list[Cache]:
+    """Returns one table for all caches of equal level, kind and size."""
     tables: dict[tuple[int, CacheKind, int], Cache] = {}
     for cache in topology.caches:
         key = (cache.level, cache.kind, cache.size_bytes)
@@ -74,5 +75,6 @@ def _page_settings() -> Pages:
 
 
 def _hypervisor() -> str | None:
+    """Returns the vendor of the virtual machine; None on bare metal."""
     vendor = read_small_file("/sys/class/dmi/id/sys_vendor")
     return (vendor or "a hypervisor") if " hypervisor" in (read_small_file("/proc/cpuinfo") or "") else None

@@ -1,5 +1,5 @@
-"""Parses and validates the engine's output, because a file may be damaged, or changed by another user, before it is
-read again."""
+"""Parses and validates the lines of the engine's output (JSON Lines). Nothing is trusted, because another user or a
+crash may have changed a file before --resume reads it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from nearfield.profile.schema import Calibration, Scenario
 
 
 def _reject_common_column(name: str) -> str:
+    """Returns the name of a parameter. Raises ValueError if all records have a column of that name."""
     if name in CORE_COLUMNS or name == VERDICT:
         raise ValueError(f"'{name}' is a column of every record, not a parameter")
     return name
@@ -37,7 +38,7 @@ Samples = list[float | None]
 
 
 class DescribedScenario(Scenario):
-    """A scenario as the engine's `--describe` prints it. `weight` is its share of the time; with 0, the scenario is
+    """A scenario as `engine --describe` prints it. `weight` determines its share of the time; a scenario of weight 0 is
     only measured on request."""
 
     ranks: Literal["pair", "all", "pair-and-background"]
@@ -49,7 +50,8 @@ class _Line(BaseModel):
 
 
 class LaunchLine(Calibration):
-    """The facts that a launch determined before it measured."""
+    """The facts that a launch determined before measuring, such as latencies, the clock's properties and the MPI's
+    variables."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
     type: Literal["launch"]
@@ -62,7 +64,7 @@ class LaunchLine(Calibration):
 
 
 class PhaseLine(_Line):
-    """The activity of the launch before it measures. It only shows that the launch is alive."""
+    """The activity of a launch before it measures; a sign of life only."""
 
     type: Literal["phase"]
     what: str
@@ -81,21 +83,22 @@ class _ScenarioLine(_Line):
 
 
 class SkippedLine(_ScenarioLine):
-    """A scenario that cannot run here."""
+    """A scenario that cannot run on this host, with the reason."""
 
     type: Literal["skipped"]
     reason: str
 
 
 class ProgressLine(_ScenarioLine):
-    """The elapsed share of a scenario's time."""
+    """The elapsed share of a scenario's time budget."""
 
     type: Literal["progress"]
     share: float
 
 
 class ScenarioEndLine(_ScenarioLine):
-    """The end of a scenario. `missed` cases were skipped because of the time limit."""
+    """The end of a scenario. `cut` means that the scenario is unfinished; `missed` is the number of cases skipped
+    because of the time limit."""
 
     type: Literal["scenario_end"]
     cut: bool
@@ -108,8 +111,8 @@ class _CaseLine(_ScenarioLine):
 
 
 class SamplesLine(_CaseLine):
-    """The samples of a case. `visits` has the visit number of each sample, and `c2c_latencies` the core-to-core latency
-    in ns beside it; None if the cores moved meanwhile."""
+    """The samples of one case. `visits` has the visit number of each sample. `c2c_latencies` has the core-to-core
+    latency in ns next to each sample; None if the cores migrated."""
 
     type: Literal["samples"]
     unit: Unit
@@ -128,7 +131,7 @@ class SamplesLine(_CaseLine):
 
 
 class StateLine(_CaseLine):
-    """The state of a buffer's cache lines, found by timing some of them."""
+    """The verdict on the cache state of a buffer, from timed loads of sampled cache lines."""
 
     type: Literal["state"]
     side: Side
@@ -138,7 +141,7 @@ class StateLine(_CaseLine):
 
 
 class MissingLine(_CaseLine):
-    """A metric that this machine cannot provide."""
+    """A metric that this host cannot measure, with the reason."""
 
     type: Literal["missing"]
     unit: Unit
@@ -169,7 +172,7 @@ _SCENARIOS = TypeAdapter(list[DescribedScenario])
 
 
 def parse_line(text: str) -> Line | None:
-    """Returns the line; None if it is invalid."""
+    """Returns the parsed line; None if the line is invalid."""
     try:
         return _LINE.validate_json(text)
     except ValidationError:
@@ -177,8 +180,8 @@ def parse_line(text: str) -> Line | None:
 
 
 def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator[Line]:
-    """Yields the engine's lines up to the first invalid one: a crash truncates the last line, and nothing after damage
-    is trusted. A scenario that the launch was not to measure is damage, too."""
+    """Yields the lines of an output file up to the first invalid one: a crash truncates the last line, and nothing
+    after damage is trusted. A line of a scenario that is not in `scenarios` is invalid, too."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in map(parse_line, file):
             if line is None:
@@ -189,12 +192,13 @@ def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator
 
 
 def parse_scenarios(text: str) -> list[DescribedScenario]:
-    """Returns the scenarios that the engine describes. Raises ValueError if the text is not a description."""
+    """Parses the output of `engine --describe`. Raises ValueError if the text is invalid."""
     return _SCENARIOS.validate_json(text)
 
 
 def damaged_line(path: Path, scenarios: Collection[str]) -> int | None:
-    """Returns the number, counted from 1, of the first line that is complete but invalid; None if there is none."""
+    """Returns the number, counted from 1, of the first line that ends with a newline but is invalid; None if there is
+    no such line."""
     number = sum(1 for _ in read_lines(path, scenarios)) + 1
     with path.open("rb") as file:
         return number if sum(text.endswith(b"\n") for text in file) >= number else None

@@ -1,4 +1,4 @@
-"""Reports the progress of a probe: how many seconds of measuring are done."""
+"""Reports the progress of a probe as the share of the planned measuring time."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from nearfield.measure.live.launch import Job, LaunchResult
 
 
 class ProbeProgress:
-    """Reports the progress of the jobs, which run one after the other. `limit_s` is the time limit of the probe, which
-    counts from the first progress."""
+    """Reports the progress of jobs that run one after the other. `limit_s` is the probe's time limit, counted from the
+    first report of a share."""
 
     def __init__(self, report: Report, jobs: list[Job], limit_s: float | None) -> None:
         self._report, self._limit_s = report, limit_s
         self._total_s, self._done_s = sum(map(_planned_s, jobs)), 0.0
-        self._first: float | None = None  # when measuring began, on the monotonic clock
+        self._first: float | None = None  # monotonic time of the first report of a share
 
     def report_start(self, job: Job) -> None:
-        """Reports that the ranks of a launch start."""
+        """Reports that the ranks of a launch are being started."""
         self._report_progress(job, f"starting {len(job.group.places)} ranks for {', '.join(job.budgets)}", 0.0)
 
     def report_share(self, job: Job, scenario: str, share: float) -> None:
-        """Reports the share of a scenario that is measured."""
+        """Reports the elapsed share of a scenario's time."""
         self._first = self._first or time.monotonic()
         names = list(job.budgets)
         before_s = sum(job.budgets[name] for name in names[: names.index(scenario)])
         self._report_progress(job, scenario, before_s + share * job.budgets[scenario])
 
     def report_end(self, job: Job, ending: LaunchResult) -> None:
-        """Reports the end of a launch, and why it failed."""
+        """Reports the end of a launch, with the reason if the launch failed."""
         self._done_s += _planned_s(job)
         self._report_progress(job, "ending", 0.0)
         if ending.state == "failed":

@@ -1,8 +1,8 @@
-"""A probe from request to profile: plans the launches, runs them one by one, and saves the results, however it ends.
+"""Runs a probe from request to profile: plans the launches, runs them one after the other, and saves the results, also
+after an error or Ctrl-C.
 
 The engine's output stays in `<out>.launches` until the profile is complete, so that an interrupted probe can be
-resumed. Scenarios that a launch finished are not measured again.
-"""
+resumed. A scenario that a launch has finished is not measured again."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from nearfield.measure.request import Request
 from nearfield.measure.row import make_run
 from nearfield.profile import records, schema
 
-LAUNCH_OVERHEAD_S = 6.0  # starting ranks, calibration, sanity checks; measured with the Open MPI wheel
+LAUNCH_OVERHEAD_S = 6.0  # start-up of ranks, calibration and sanity checks; measured with the Open MPI wheel
 SHORTEST_BUDGET_S = 0.3
 
 
 def probe(
     out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool, report: Report = ignore
 ) -> Outcome:
-    """Measures and saves a profile at `out`, and returns the outcome. With `resume`, the interrupted probe's request is
-    used, and only the budget of `request`; without a budget there is no time limit. Raises NearfieldError; if a launch
-    failed, the results of the others are saved first."""
+    """Measures a profile, saves it at `out`, and returns the outcome. With `resume`, takes the request of the
+    interrupted probe, except for the budget, which is that of `request`; without a budget there is no time limit.
+    Raises NearfieldError. If a launch fails, the results of the others are saved before the error is raised."""
     out = out.resolve()
     checkpoint = CheckpointFolder(out)
     limit = TimeLimit(request.budget_s)
@@ -58,7 +58,8 @@ def probe(
 
 
 class Session:
-    """One session of a probe. Launches run one after the other because they would disturb each other."""
+    """One session of a probe, which may be one of several that complete a profile. Launches run one after the other,
+    because concurrent ones would disturb each other."""
 
     def __init__(
         self, out: Path, checkpoint: CheckpointFolder, request: Request, report: Report, limit: TimeLimit
@@ -68,14 +69,14 @@ class Session:
         self.topology = Topology.live()
         self.default = None if request.mpi else mpi.default()
         self.inst = self.default.installation if self.default else mpi.choose(request.mpi)
-        self.request = replace(request, mpi=request.mpi or self.inst.name)  # --resume uses the same launcher
+        self.request = replace(request, mpi=request.mpi or self.inst.name)  # saved, so that --resume uses the same MPI
         self.launches: list[schema.Launch] = []
         self.spent: dict[str, float] = {}
         self.stopped_by: int | None = None
         self.missed = self.not_begun = 0
 
     def prepare(self) -> None:
-        """Builds the engine if needed and plans the jobs. Raises MeasurementError if nothing can be measured."""
+        """Builds the engine if needed, and plans the jobs. Raises MeasurementError if no scenario can be measured."""
         if self.default:
             self.report(f"MPI: {self.default.why}")
         self.engine = mpi.program(self.inst, progress=self.report)
@@ -95,7 +96,7 @@ class Session:
         self.transport = mpi.transport_or_reason(self.inst)
 
     def _plan_jobs(self) -> tuple[list[Job], dict[str, str]]:
-        """Returns the launches, and the reason for each wanted scenario that cannot run."""
+        """Returns the jobs, and for each wanted scenario that cannot run the reason."""
         first_pus = tuple(core[0] for core in self.topology.cores)
         nodes = read_hostfile(Path(self.request.hostfile), first_pus) if self.request.hostfile else None
         groups, missing = plan_groups(
@@ -111,8 +112,9 @@ class Session:
         return [job for job in jobs if job.budgets], skipped
 
     def _seconds_per_weight(self, groups: list[Group]) -> float:
-        """Returns the seconds for a weight of 1. The tier's budget covers all its scenarios, so that a single one takes
-        no longer than among the others; a budget that the user gave covers only the wanted scenarios."""
+        """Returns the seconds per launch for a scenario of weight 1. The tier's budget is divided among all its
+        scenarios, so that one scenario measured alone takes no longer. A budget given by the user is divided among the
+        wanted scenarios only."""
         given = self.request.budget_s or self.request.target_s
         counted = self.wanted if given else self.kind_of
         scenarios = [s for s in self.scenarios if s.name in counted]
@@ -121,13 +123,14 @@ class Session:
         return max(left, self.tier.budget_s / 4) / self.tier.launches / max(sum(weights), 1e-9)
 
     def _make_job(self, group: Group, number: int, unit: float) -> Job:
-        """Returns a launch with scenarios by descending weight, so that an early stop keeps the most important ones."""
+        """Returns a job whose scenarios are in order of descending weight, so that an early stop loses the least
+        important ones."""
         mine = [s for s in self.scenarios if s.ranks in group.kinds and s.name in self.wanted]
         mine.sort(key=lambda s: -s.weight)
         return Job(group, number, {s.name: max(SHORTEST_BUDGET_S, unit * s.weight) for s in mine})
 
     def run(self, keep_samples: bool) -> Outcome:
-        """Measures what is left to measure, and saves."""
+        """Runs the remaining launches and saves the profile. Raises the error of a failed launch afterwards."""
         started = time.monotonic()
         self.spent = self.checkpoint.read_spent()
         earlier = self.spent.get("total", 0.0)
@@ -144,8 +147,8 @@ class Session:
         return Outcome(complete, saved, self.stopped_by, self.missed, self.not_begun)
 
     def _measure(self) -> NearfieldError | None:
-        """Runs the jobs until the user stops them or one fails in a way that the others would, too; returns that
-        failure."""
+        """Runs the jobs until Ctrl-C, or until one fails in a way in which the others would fail, too. Returns that
+        error, or None."""
         left = [self._remove_finished(job) for job in self.jobs]
         self.progress = ProbeProgress(self.report, [job for job in left if job.budgets], self.limit.seconds)
         failure: NearfieldError | None = None
@@ -170,9 +173,9 @@ class Session:
         return failure
 
     def _request_engine_end(self) -> bool:
-        """Requests that the engine ends soon and reports its results. Returns False if that is impossible because the
-        disk is full."""
-        with suppress(OSError):  # the reader of a pipe may be gone
+        """Asks the engine, by a stop file, to end soon and to report its results. Returns False if the file cannot be
+        written."""
+        with suppress(OSError):  # stdout may be a pipe that was closed
             self.report("stopping: saving what was measured (again to stop at once)")
         try:
             self.checkpoint.stop_file.touch()
@@ -181,7 +184,7 @@ class Session:
         return True
 
     def _remove_finished(self, job: Job) -> Job:
-        """Returns the job without the scenarios that earlier sessions finished."""
+        """Returns the job without the scenarios that earlier sessions have finished. Reports damaged output files."""
         for path in job.attempt_files(self.checkpoint.folder):
             if number := damaged_line(path, job.budgets):
                 self.report(f"{path}: line {number} is damaged; it and the lines after it are measured again")
@@ -189,7 +192,7 @@ class Session:
         return replace(job, budgets={name: budget for name, budget in job.budgets.items() if name not in done})
 
     def _run_launch(self, job: Job, time_s: float | None) -> LaunchResult:
-        """Runs a launch, which measures for at most `time_s` seconds; None means that there is no limit."""
+        """Runs a launch that measures for at most `time_s` seconds; None: without a limit."""
         if time_s == 0.0:
             self.not_begun += 1
             return LaunchResult("pending", "the time was over")
@@ -211,6 +214,7 @@ class Session:
         return ending
 
     def _record_launch(self, job: Job, ending: LaunchResult) -> None:
+        """Appends the launch and its result to the [[launch]] tables of run.toml."""
         places = job.group.places
         name = f"{job.group.name}.{job.number}"
         self.spent[name] = self.spent.get(name, 0.0) + ending.seconds
@@ -228,6 +232,7 @@ class Session:
         )
 
     def _raise_failed_launch(self, saved: bool) -> None:
+        """Raises MeasurementError if a launch failed."""
         failed = [launch for launch in self.launches if launch.state == "failed"]
         if not failed:
             return
@@ -242,7 +247,7 @@ class Session:
         )
 
     def _save_profile(self, complete: bool) -> bool:
-        """Saves the profile. Returns False if there is nothing to save."""
+        """Saves the profile. Returns False if no launch produced output."""
         found = collect_launches(self.jobs, self.checkpoint.folder, self.kind_of)
         if not found.headers:
             return False
@@ -259,5 +264,5 @@ class Session:
             records=records.from_rows(rows),
             overwrite=True,
         )
-        shutil.rmtree(self.out / "samples", ignore_errors=True)  # an overwritten profile may have one
+        shutil.rmtree(self.out / "samples", ignore_errors=True)  # left over from an overwritten profile
         return True

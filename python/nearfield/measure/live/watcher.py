@@ -1,9 +1,8 @@
-"""Follows a launch by its engine's output: reports its progress, and decides whether it is still alive.
+"""Watches the output file of a launch: reports progress, and decides whether the launch is still alive.
 
-A launch may take as long as it needs while its output grows. One that has written nothing for a long time is dead: it
-waits for an event that will never come. The limit depends on the current slowdown of the machine, since on a busy
-machine the ranks get the cores for only part of the time, and have to wait for each other.
-"""
+A launch may take any time as long as its output grows. If a launch has written nothing for too long, it counts as hung.
+The limit is multiplied by the machine's current slowdown, because the ranks of a busy machine get only part of the
+cores' time and wait for each other."""
 
 from __future__ import annotations
 
@@ -16,31 +15,31 @@ from threading import Event, Thread
 from nearfield.base.cpu_load import Crowd
 from nearfield.measure.live.lines import ProgressLine, ScenarioEndLine, parse_line
 
-OnProgress = Callable[[str, float], None]  # scenario, elapsed share of its time
+OnProgress = Callable[[str, float], None]  # called with a scenario and the elapsed share of its time
 
-MAX_SILENCE_S = 60.0  # maximum silence of a launch on a machine that is not slowed down
-# Progress lines begin like this. Other lines can be long and are not parsed while the engine measures.
+MAX_SILENCE_S = 60.0  # maximum time without output on a quiet machine
+# Beginnings of progress lines. Other lines may be long, and parsing them would disturb the measurement.
 _PROGRESS_LINE_STARTS = ('{"type":"progress"', '{"type":"scenario_end"')
 
 
 class LaunchProgress:
-    """The progress of one launch. `budgets` are the planned seconds of its scenarios, in their order."""
+    """The signs of life of one launch. `budgets` are the planned seconds of its scenarios, in order."""
 
     def __init__(
         self, budgets: Mapping[str, float], crowd: Crowd | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._budgets, self._crowd, self._clock = budgets, crowd or Crowd(), clock
         self._latest = clock()
-        self._measures: float | None = None  # when the first line of progress came
-        self._pace = 1.0  # ratio of the time taken to the planned time
+        self._measures: float | None = None  # time of the first progress line
+        self._pace = 1.0  # ratio of elapsed to planned time
 
     def record_output(self) -> None:
-        """Records that the launch has written something."""
+        """Records that the output has grown."""
         self._latest = self._clock()
         self._crowd.forget()
 
     def record_progress(self, scenario: str, share: float) -> None:
-        """Records the progress of the launch."""
+        """Records the elapsed share of a scenario, and updates the ratio of elapsed to planned time."""
         names, now = list(self._budgets), self._clock()
         if scenario not in names:
             return
@@ -50,20 +49,22 @@ class LaunchProgress:
             self._pace = (now - self._measures) / done_s
 
     def slowdown(self) -> float:
-        """Returns the slowdown relative to a quiet machine; at least 1."""
+        """Returns the machine's slowdown relative to a quiet machine, at least 1: the larger of elapsed over planned
+        time and the oversubscription of the cores."""
         return max(1.0, self._pace, self._crowd.slowdown())
 
     def silent_s(self) -> float:
-        """Returns the seconds since the last output."""
+        """Returns the seconds since the output last grew."""
         return self._clock() - self._latest
 
     def is_dead(self) -> bool:
-        """Returns whether it has been silent for too long. To be called about once per second."""
+        """Returns whether the output has not grown for too long. Must be called about once per second, since each call
+        samples the machine's load."""
         self._crowd.look()
         return self.silent_s() > MAX_SILENCE_S * self.slowdown()
 
     def silence_text(self) -> str:
-        """Returns the duration of the silence and its limit in words."""
+        """Returns how long the output has not grown, and the limit, as text for people."""
         silent_s = self.silent_s()
         return (
             f"no sign of life for {silent_s:.0f} s, {silent_s / MAX_SILENCE_S:.1f} times as long as a launch on a "
@@ -72,7 +73,7 @@ class LaunchProgress:
 
 
 class Watcher:
-    """Follows the growing output in a thread. Used as a context."""
+    """Follows the growing output file in a thread while entered as a context."""
 
     def __init__(self, path: Path, budgets: Mapping[str, float], on_progress: OnProgress) -> None:
         self._path, self._on_progress = path, on_progress
@@ -99,7 +100,7 @@ class Watcher:
                 for text in whole:
                     if text.startswith(_PROGRESS_LINE_STARTS):
                         self._report_line(text)
-                time.sleep(0.1)  # seldom, since the measuring cores may be the only ones
+                time.sleep(0.1)  # infrequent, because this thread may have to share a core with a rank
 
     def _report_line(self, text: str) -> None:
         line = parse_line(text)
