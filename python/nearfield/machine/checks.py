@@ -309,11 +309,8 @@ def _check_policy(nic: Nic, caches: list[Cache]) -> Checks:
         yield f"nic.policy_ways = {nic.policy_ways.value}: no cache has more than {maximum}; nearest: {maximum}"
 
 
-SHAPE_LENGTHS = {
-    "torus": (1, 8),
-    "fat-tree": (1, 8),
-    "dragonfly": (3, 3),
-}  # topology -> minimum and maximum length of `shape`; other topologies have no shape
+# Topology -> minimum and maximum length of `shape`; other topologies have no shape.
+SHAPE_LENGTHS = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}
 
 
 def _check_topology(key: str, table: Network | Links, count_key: str, nodes: int) -> Checks:
@@ -340,6 +337,7 @@ def _check_topology(key: str, table: Network | Links, count_key: str, nodes: int
             yield f"{count} = {nodes}: not a hypercube of {per_router} a router; {_nearest_choice(nodes, valid)}"
 
 
+# Protocol -> keys that the simulation of the protocol requires.
 KEYS_OF_PROTOCOLS: dict[str, dict[str, tuple[str, ...]]] = {
     "network": {
         "eager-rendezvous": ("eager_bytes", "register_ns"),
@@ -350,7 +348,7 @@ KEYS_OF_PROTOCOLS: dict[str, dict[str, tuple[str, ...]]] = {
         "copy-in-copy-out": ("node_eager_bytes", "ring_bytes"),
         "single-copy": ("node_eager_bytes", "system_call_ns"),
     },
-}  # protocol -> keys that the simulation of the protocol requires
+}
 
 
 def _check_messaging(machine: DescribedMachine) -> Checks:

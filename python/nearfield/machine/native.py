@@ -13,6 +13,7 @@ from nearfield.machine.quantity import ValueFact
 from nearfield.machine.schema import DescribedMachine
 
 LARGEST_SLOWDOWN = 1000.0  # maximum factor by which a simulation may slow memory down
+# Member of a table -> its enumeration.
 _ENUMS = {
     "inclusion": structs.Inclusion,
     "write": structs.WritePolicy,
@@ -22,7 +23,8 @@ _ENUMS = {
     "polling": structs.Polling,
     "start": structs.StreamStart,
     "carries": structs.SocketTraffic,
-}  # member of a table -> its enumeration
+}
+# Table of the machine file -> struct of the same name.
 _STRUCTS = {
     "core": structs.Core,
     "socket": structs.Socket,
@@ -33,7 +35,7 @@ _STRUCTS = {
     "nic": structs.Nic,
     "network": structs.Network,
     "messaging": structs.Messaging,
-}  # table of the machine file -> struct of the same name
+}
 
 
 def to_native(machine: DescribedMachine) -> structs.Machine:

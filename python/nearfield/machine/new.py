@@ -68,9 +68,8 @@ def _with_file_name(text: str, file: Path, title: str = "") -> str:
     def line(match: re.Match[str]) -> str:
         return f"{match[1]} = {tomlkit.item(lines.pop(match[1])).as_string()}" if match[1] in lines else match[0]
 
-    return re.sub(
-        r"^(name|title) = .*$", line, text, flags=re.MULTILINE
-    )  # only the first ones, since modes have names, too
+    # Only the first match of each key, since send modes have names, too.
+    return re.sub(r"^(name|title) = .*$", line, text, flags=re.MULTILINE)
 
 
 def _unmeasured_remark(fact: SourcedFact) -> str:

@@ -65,10 +65,8 @@ class InterruptGuard:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._end_now:
             return  # a third Ctrl-C must not interrupt the shutdown
-        again, self.signal_number = (
-            self.signal_number is not None,
-            self.signal_number or number,
-        )  # before the next signal may arrive
+        # Assigned together, before another signal may arrive.
+        again, self.signal_number = (self.signal_number is not None, self.signal_number or number)
         if again or number not in _END_SIGNALS or self._request_end is None:
             self._end_now = True
         else:

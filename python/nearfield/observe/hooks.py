@@ -90,9 +90,8 @@ def _compiler_kind(compiler: str) -> str | None:
 
 
 def _code_options(language: Language) -> list[str]:
-    copies = (
-        [f"-fno-builtin-{name}" for name in _COPY_FUNCTIONS] if language.verb != "fc" else []
-    )  # Fortran has no such options
+    # Fortran has no such options.
+    copies = [f"-fno-builtin-{name}" for name in _COPY_FUNCTIONS] if language.verb != "fc" else []
     return [*copies, "-fno-optimize-sibling-calls", "-fno-plt"]
 
 

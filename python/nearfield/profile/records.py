@@ -55,21 +55,10 @@ FORMERLY_TEXT = ("memory_slowdown",)  # numeric parameters that older versions o
 SWEPT_PREFIX = "machine_"  # prefix of parameters that are keys of the simulated machine's file
 REQUIRED_COLUMNS = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE_COLUMNS = ("distance", "pair", "side")
-COUNT_PARAMETERS = (
-    "stride",
-    "ranks",
-    "nodes",
-)  # parameters that are nonnegative integers, in addition to those in bytes
-CATEGORICAL_PARAMETERS = (
-    "kind",
-    "state",
-    "method",
-    "mode",
-    "operation",
-    "policy",
-    "face",
-    "call",
-)  # categorical parameters
+# Parameters that are nonnegative integers, in addition to those in bytes.
+COUNT_PARAMETERS = ("stride", "ranks", "nodes")
+# Categorical parameters.
+CATEGORICAL_PARAMETERS = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")
 
 
 def select_deciding(records: pl.DataFrame) -> pl.DataFrame:

@@ -17,10 +17,8 @@ WIDTH, HEIGHT = 300, 112
 LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # margins for texts around the curves
 LINE_CLASSES = ("ours", "than")  # classes of style.css
 LOG_RATIO_X, LOG_RATIO_Y = 4.0, 20.0  # ratios of values from which an axis is logarithmic
-NEUTRAL_VALUES = {
-    "gain": 0.0,
-    "factor": 1.0,
-}  # values that mean no difference; equal values lie within SAME around them
+# Values that mean no difference; equal values lie within SAME around them.
+NEUTRAL_VALUES = {"gain": 0.0, "factor": 1.0}
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from nearfield.profile.compare import declared_metrics
 from nearfield.profile.records import CORE_COLUMNS, VERDICT, estimate_of
 from nearfield.profile.schema import Run
 
-IMPLIED_PARAMETERS: dict[str, dict[str, Any]] = {
-    "stride": {"mode": "standard"}
-}  # parameters that only simulations have
+# Parameters that only simulations have.
+IMPLIED_PARAMETERS: dict[str, dict[str, Any]] = {"stride": {"mode": "standard"}}
 RecordKey = tuple[Any, ...]
 
 

@@ -1,4 +1,4 @@
-"""Creates machine.toml and run.toml of a simulated profile. A value that the description lacks is absent."""
+"""Builds machine.toml and run.toml of a simulated profile. A value that the machine's description lacks is absent."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nearfield.measure.sim.places import Place, all_places
 from nearfield.profile import schema
 from nearfield.profile.records import SWEPT_PREFIX
 
-SIMULATOR = "2"  # changes whenever the same input gives other results
+SIMULATOR = "2"  # version of the simulator; must change whenever the same input gives other results
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
-# Parameters that every simulated scenario may have.
+# Parameters that any simulated scenario may have -> their summary.
 AXIS_SUMMARIES = {
     "nodes": "on how many nodes",
     POLICY_COLUMN: "where the NIC puts incoming bytes; absent: as the machine's file says",
@@ -25,12 +25,12 @@ AXIS_SUMMARIES = {
     "on it",
 }
 SWEPT_KEY_SUMMARY = "a key of the machine's file, over which a sweep went; absent: as the file says"
-# Protocols between nodes with an eager limit, beyond which a send waits for its receive.
+# Protocols between nodes that have an eager limit, beyond which a send waits for the posted receive.
 _PROTOCOLS_WITH_EAGER_LIMIT = ("eager-rendezvous", "buffered-synchronous")
 
 
 def describe_machine(machine: DescribedMachine) -> schema.Machine:
-    """Returns the machine in the form of a simulated profile's machine.toml."""
+    """Returns the contents of machine.toml for a simulated machine."""
     assert machine.cores and machine.memory
     cores, memory = machine.cores.value, machine.memory
     pages = machine.pages
@@ -59,7 +59,7 @@ def describe_machine(machine: DescribedMachine) -> schema.Machine:
 
 
 def run_metadata(machine: DescribedMachine, rows: list[Row], skipped: Iterable[Skipped]) -> dict[str, Any]:
-    """Returns the keyword arguments of `run_of`."""
+    """Returns the keyword arguments of `make_run` that only the sim backend knows."""
     distances = {row.get("distance") for row in rows}
     places = [place for place in all_places(machine) if place.distance in distances]
     return {
@@ -89,7 +89,7 @@ def _mpi_table(machine: DescribedMachine) -> schema.Mpi:
 
 
 def _eager_limit_switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
-    """Returns the eager limit in the machine's description as protocol switches of this place."""
+    """Returns the eager limit in the machine's description as protocol switches of the pair at this place."""
     messaging = machine.messaging
     if messaging is None:
         return []
@@ -107,14 +107,15 @@ def _eager_limit_switches(machine: DescribedMachine, place: Place) -> list[schem
 
 
 def _counter_states(rows: list[Row]) -> dict[str, str]:
-    """Returns the state of the counters that measured profiles have, too."""
+    """Returns the simulated counters that measured profiles have, too: counter -> "available", or the reason why it has
+    no value."""
     found = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
     names = ("page_faults", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
     return {name: found[name] for name in names if name in found}
 
 
 def describe_scenario(spec: simulation.Scenario, rows: Iterable[Row] = ()) -> schema.Scenario:
-    """Returns the scenario with the axes and the additional metrics of the rows."""
+    """Returns the [[scenario]] table of run.toml, with the axes and additional metrics that occur in the rows."""
     rows = list(rows)
     present = {name: None for row in rows for name in parameters_of(row)}
     axes = [name for name in AXIS_SUMMARIES if name in present]

@@ -1,5 +1,5 @@
-"""The processes that simulate one cluster, each a shard with part of its nodes (src/sim/engine/shards.hpp): those of an
-MPI job, which communicate through mpi4py, or this process alone."""
+"""The processes that simulate one cluster together. Each process is a shard, which simulates part of the nodes
+(src/sim/engine/shards.hpp). The shards are the ranks of an MPI job, connected by mpi4py, or this process alone."""
 
 from __future__ import annotations
 
@@ -23,29 +23,25 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_BLOCK_HEAD = struct.Struct("<QQ")  # bytes of a shard's data, and the number of accesses that it has read
-_BLOCK_BYTES = 2048  # bytes of a shard's first message: the head and the data that fits
+# Length of a shard's data in bytes, and the number of memory accesses that the shard has read.
+_BLOCK_HEAD = struct.Struct("<QQ")
+_BLOCK_BYTES = 2048  # length of the first message: the head and the beginning of the data
 _BLOCK_DATA_BYTES = _BLOCK_BYTES - _BLOCK_HEAD.size
-_TESTS_BEFORE_SLEEP = {
-    True: 500,
-    False: 50,
-}  # calls of MPI_Test before a shard sleeps, by whether it has a core of its own
-_SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # pauses between later tests
+# Shard has a core of its own -> number of MPI_Test calls before sleeping.
+_TESTS_BEFORE_SLEEP = {True: 500, False: 50}
+_SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # shortest and longest sleep between later MPI_Test calls
 _REMOTE_FAILURE = "another shard failed"
-_AT_BARRIER = (
-    struct.pack("<d", -math.inf) + b"here"
-)  # Shards::exchange in src/sim/engine/shards.cpp reads it as a failure before all others
-_WORLD_SIZE_VARIABLES = (
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_SIZE",
-)  # variables with the number of processes that the launcher started
+# Shards::exchange in src/sim/engine/shards.cpp takes this time for a failure that precedes all others.
+_AT_BARRIER = struct.pack("<d", -math.inf) + b"here"
+# Environment variables in which launchers pass the number of processes.
+_WORLD_SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
 class SingleProcess:
-    """This process, which simulates all nodes. It also defines the interface of Shards."""
+    """A single process that simulates all nodes. Also defines the interface of Shards."""
 
     number, count = 0, 1
-    total_accesses = 0  # accesses that all shards have read
+    total_accesses = 0  # memory accesses that all shards have read
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +51,7 @@ class SingleProcess:
 
     @property
     def cores(self) -> int:
-        """Returns the cores for this shard's threads."""
+        """Returns the number of cores for this shard's threads."""
         return usable_cores()
 
     def native(self) -> replay.Shards | None:
@@ -63,22 +59,23 @@ class SingleProcess:
         return None
 
     def report_progress(self, accesses: int) -> None:
-        """Records the number of accesses that this shard has read."""
+        """Records the number of memory accesses that this shard has read."""
         self.total_accesses = accesses
 
     def run_on_all(self, work: Callable[[], Result]) -> Result:
-        """Runs `work` and returns its result on this shard. The call is collective: all shards make the same calls in
-        the same order. If the work fails on any shard, shard 0 raises that error, so that it is reported once, and
-        the others raise SystemExit."""
+        """Runs `work` on this shard and returns its result. The call is collective: all shards must make the same calls
+        in the same order. If the work fails on any shard, shard 0 raises the error, so that the error is
+        reported once, and the other shards raise SystemExit."""
         return work()
 
 
 class Shards(SingleProcess):
-    """The processes of this process's MPI job. Used as a context: if an error that the others do not know leaves it,
-    the job is aborted, since the others would wait for this shard forever."""
+    """The ranks of this process's MPI job. If an error that the other shards do not know about leaves the context, the
+    job is aborted, because the others would wait for this shard forever."""
 
     def __init__(self) -> None:
-        """Raises UsageError without mpi4py, without an MPI that it can load, or if that MPI is not the launcher's."""
+        """Raises UsageError if mpi4py is missing, if mpi4py cannot load an MPI, or if that MPI is not the one of the
+        launcher."""
         try:
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
@@ -98,32 +95,32 @@ class Shards(SingleProcess):
             self._abort(error)
 
     def _count_host_cores(self, shared: int) -> None:
-        """Determines the number of cores for this shard and for those of its host."""
+        """Determines the number of cores of this shard, and whether the shards of its host have a core each."""
         mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(usable_cores()))
         host = self._comm.Split_type(shared)
-        sharing = sum(
-            1 for item in host.allgather(mine) if item & mine
-        )  # shards of this host that share cores with this one
+        # Number of shards of this host whose affinity overlaps with ours.
+        sharing = sum(1 for item in host.allgather(mine) if item & mine)
         host.Free()
         self._cores = max(1, len(mine) // sharing)
         self._tests = _TESTS_BEFORE_SLEEP[sharing <= len(mine)]
 
     @property
     def cores(self) -> int:
-        """Returns the cores for this shard's threads: its usable cores, shared evenly with the other shards of the
-        host."""
+        """Returns the number of cores for this shard's threads: its usable cores divided by the number of shards that
+        share them."""
         return self._cores
 
     def native(self) -> replay.Shards:
-        """Returns the simulator's communicator."""
+        """Returns the simulator's communicator, which calls `exchange`."""
         return replay.Shards(self.number, self.count, self.exchange)
 
     def report_progress(self, accesses: int) -> None:
-        """Records the number of accesses that this shard has read; the others learn it in the next exchange."""
+        """Records the number of memory accesses that this shard has read. The next exchange sends it to the other
+        shards."""
         self._accesses = accesses
 
     def run_on_all(self, work: Callable[[], Result]) -> Result:
-        """Runs the work and agrees with all shards on whether it failed; see SingleProcess.run_on_all."""
+        """Runs the work, and exchanges with all shards whether it failed; see SingleProcess.run_on_all."""
         problem: BaseException | str | None = None
         try:
             result = work()
@@ -139,21 +136,20 @@ class Shards(SingleProcess):
         self._agreed = True
         if self.number == 0:
             raise first
-        raise SystemExit(
-            0
-        )  # launchers kill a job in which a process fails, and the first shard has to report the error
+        # Code 0, since a launcher kills the job after another code, before shard 0 has reported the error.
+        raise SystemExit(0)
 
     def _gather_at_barrier(self, mine: bytes) -> list[bytes]:
-        """Returns the data of all shards when all have arrived. Shards that still simulate see this as a failure of
-        this shard, and come here next."""
+        """Returns the data of all shards once all have arrived here. To shards that are still simulating, the exchanged
+        bytes look like a failure of this shard, which makes them stop and come here next."""
         while True:
             gathered = self.exchange(_AT_BARRIER + mine)
             if all(item.startswith(_AT_BARRIER) for item in gathered):
                 return [item[len(_AT_BARRIER) :] for item in gathered]
 
     def _picklable(self, error: BaseException) -> BaseException:
-        """Returns the error in a form that can be sent to the other shards. Unexpected exceptions are printed with
-        their traceback on the shard that raised them."""
+        """Returns the error in a form that can be sent to other shards. Prints the traceback of an unexpected exception
+        on the shard that raised it."""
         if not isinstance(error, (NearfieldError, KeyboardInterrupt)):
             traceback.print_exception(error)
         try:
@@ -163,8 +159,8 @@ class Shards(SingleProcess):
         return error
 
     def exchange(self, mine: bytes) -> list[bytes]:
-        """Sends bytes to all shards, and returns the bytes of each, in their order. Aborts the job if MPI fails, or on
-        a second signal during the wait: the others could not learn of it otherwise."""
+        """Sends bytes to all shards and returns the bytes of every shard, in order of their numbers. Aborts the job if
+        MPI fails, or if a second signal interrupts the wait, since the other shards would wait forever."""
         try:
             return self._exchange(mine)
         except BaseException as error:
@@ -197,15 +193,16 @@ class Shards(SingleProcess):
         return given
 
     def _exchange_remainders(self, mine: bytes, lengths: list[int]) -> list[bytes]:
-        """Returns the data that did not fit into the first messages."""
+        """Exchanges by MPI_Iallgatherv the data that did not fit into the first messages, and returns the data of every
+        shard."""
         begins = [sum(lengths[:shard]) for shard in range(self.count)]
         rests = bytearray(sum(lengths))
         self._wait(self._comm.Iallgatherv(mine, [rests, lengths, begins, _byte_datatype()]))
         return [bytes(rests[at : at + length]) for at, length in zip(begins, lengths, strict=True)]
 
     def _wait(self, request: MPI.Request) -> None:
-        """Waits for a message. A busy wait in MPI would occupy a core that late shards may need; this yields the core,
-        and soon sleeps."""
+        """Waits for an MPI request. Calls MPI_Test and yields the core, later sleeps, because a busy wait inside MPI
+        would occupy a core that another shard may need."""
         for _ in range(self._tests):
             if request.Test():
                 return
@@ -228,7 +225,7 @@ def _byte_datatype() -> MPI.Datatype:
 
 
 def _check_launcher(count: int, library: str) -> None:
-    """Raises UsageError if the launcher started several processes that are unaware of one another."""
+    """Raises UsageError if the launcher started several processes, but each of them is alone in its MPI_COMM_WORLD."""
     started = max(
         (int(os.environ[name]) for name in _WORLD_SIZE_VARIABLES if os.environ.get(name, "").isdigit()), default=1
     )

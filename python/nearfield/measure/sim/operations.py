@@ -1,5 +1,6 @@
-"""Expands collectives and applications to cases: every operation at every size on every number of nodes, with several
-policies at several memory speeds; and computes from records what each policy saves against the base."""
+"""Expands requested collectives and applications to cases: every operation at every size on every number of nodes,
+under several policies and memory slowdowns. Computes from the records the share of time that each policy saves over the
+base policy."""
 
 from __future__ import annotations
 
@@ -34,22 +35,21 @@ MAX_REPETITIONS = 10_000
 
 @dataclass(frozen=True)
 class Operations:
-    """The requested collectives and applications. Raises UsageError if one of them cannot be simulated."""
+    """The requested collectives and applications with their axes. Raises UsageError if one of them cannot be
+    simulated."""
 
     machine: DescribedMachine
     names: tuple[str, ...]  # collectives and applications
-    sizes: tuple[
-        int, ...
-    ]  # bytes per rank, or of a collective's whole buffer (total_bytes); empty: the usual ones of each
+    # Bytes per rank, or with total_bytes of a collective's whole buffer; empty: the default sizes of each operation.
+    sizes: tuple[int, ...]
     nodes: tuple[int, ...]
-    policies: tuple[str, ...]  # empty: all that the machine has caches for; the base is added
+    policies: tuple[str, ...]  # empty: all that the machine has cache levels for; the base policy is added
     slowdowns: tuple[float, ...] = (1.0,)
     ranks_per_node: int = 1
-    repetitions: int | None = None  # None: the usual number of each
-    total_bytes: bool = False  # sizes of collectives are those of the whole buffer, of which a rank's block is a part
-    independent_runs: bool = (
-        False  # simulates each policy in a run of its own, so that none determines the message order of another
-    )
+    repetitions: int | None = None  # None: the default of each operation
+    total_bytes: bool = False  # sizes of collectives are those of the whole buffer, not of a rank's block
+    # Simulates each policy in a separate run, so that no policy determines the message order of another.
+    independent_runs: bool = False
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -61,8 +61,8 @@ class Operations:
             self._check_by_simulator(name, nodes)
 
     def cases(self) -> list[Case]:
-        """Returns every combination. A case has as many policies and memory speeds as one run supports, or a single
-        policy with `independent_runs`."""
+        """Returns the cases of every combination. A case contains as many policies and slowdowns as one simulation run
+        supports; with `independent_runs`, a single policy."""
         cases = list(with_axes(self._cases_without_axes(), Axes(self.policies, self.slowdowns, self.repetitions)))
         if not self.independent_runs:
             return cases
@@ -84,11 +84,11 @@ class Operations:
         return Case(self.machine, scenario, NO_PAIR, parameters)
 
     def _sizes_of(self, name: str, nodes: int) -> list[int]:
-        """Returns the sizes to pass to a call; a barrier has none."""
+        """Returns the sizes to pass to a call, in bytes; [0] for a barrier."""
         if name in applications():
             return sorted(set(self.sizes or applications()[name].usual_bytes))
         ranks = nodes * self.ranks_per_node
-        unit = collectives()[name].whole_bytes(1, ranks)  # bytes of the buffer for a size of 1
+        unit = collectives()[name].whole_bytes(1, ranks)  # bytes of the whole buffer per byte of the size argument
         if unit == 0:
             return [0]
         return sorted({max(1, size // unit) if self.total_bytes else size for size in self.sizes or COLLECTIVE_SIZES})
@@ -117,8 +117,8 @@ class Operations:
             raise UsageError("nodes and memory slowdowns: at least one of each")
 
     def _check_by_simulator(self, name: str, nodes: int) -> None:
-        """Raises UsageError if the simulator rejects the number of nodes or an application's decomposition. Only sets
-        up the cluster, without caches."""
+        """Raises UsageError if the simulator rejects the number of nodes or an application's decomposition. Sets up the
+        cluster without caches and with 0 repetitions."""
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
             case = self._make_case(name, size, nodes)
             try:
@@ -129,7 +129,8 @@ class Operations:
 
 
 def swept_cases(operations: Operations, sweeps: Iterable[Sweep]) -> list[Case]:
-    """Returns the cases of every combination of the sweeps' values. Raises UsageError for an impossible one."""
+    """Returns the cases of every combination of the values of the sweeps. Raises UsageError if the machine cannot have
+    a combination."""
     return [
         replace(case, machine=operations.machine, swept=setting)
         for setting in setting_combinations(sweeps)
@@ -138,12 +139,13 @@ def swept_cases(operations: Operations, sweeps: Iterable[Sweep]) -> list[Case]:
 
 
 _Key = tuple[Any, ...]  # operation, nodes, ranks, bytes, slowdown, values of the sweeps
-METRIC = "mean_time"  # S4, section 4.4: the average of the runs
+METRIC = "mean_time"  # paper S4, section 4.4, averages over the runs
 
 
 @dataclass
 class Savings:
-    """The savings of the policies in one collective or application at one size and memory speed."""
+    """The share of time that each policy saves over the base policy, for one operation at one size and memory
+    slowdown."""
 
     operation: str
     nodes: int
@@ -151,13 +153,13 @@ class Savings:
     size_bytes: int
     slowdown: float
     base_ns: float
-    swept: dict[str, Value] = field(default_factory=dict)  # values of the machine's keys
-    by_policy: dict[str, float] = field(default_factory=dict)  # saved share of the base's time
+    swept: dict[str, Value] = field(default_factory=dict)  # swept key of the machine's file -> value
+    by_policy: dict[str, float] = field(default_factory=dict)  # policy -> saved share of the base policy's time
 
 
 def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[Savings]:
-    """Returns the savings for each collective, number of nodes, size, memory speed and sweep value. Omits cases without
-    the base."""
+    """Returns the savings for each operation, number of nodes, size, memory slowdown and swept value. Omits cases
+    without a record of the base policy."""
     columns = {sweep.column: sweep.key for sweep in sweeps}
     times: dict[tuple[_Key, str], float] = {}
     for row in rows:

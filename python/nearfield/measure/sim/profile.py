@@ -1,4 +1,4 @@
-"""Saves simulated records as a profile, with the machine's description and the provenance of the records."""
+"""Saves simulated records as a profile, together with the machine's description and the provenance of the records."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def save_profile(
     complete: bool,
     seconds: float,
 ) -> profile.Profile:
-    """Saves the records in the given order. `scenarios`: those in addition to the simulator's own. Raises ProfileError
-    if `out` cannot be written."""
+    """Saves the records as a profile at `out`, in the given order. `scenarios` are added to the simulator's own. Raises
+    ProfileError if `out` cannot be written."""
     metadata = run_metadata(machine, rows, skipped)
     metadata["scenarios"] += scenarios
     saved = profile.save(
@@ -46,8 +46,8 @@ def save_profile(
 
 
 def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | None:
-    """Returns the profile at `out`, if it exists, to which results for the same machine can be added. Raises
-    ProfileError if it is of another machine, or was measured."""
+    """Returns the profile at `out` to which results for the same machine can be added; None if there is none. Raises
+    ProfileError if the profile is of another machine, or was not simulated."""
     if not (out / RECORDS).exists():
         profile.ensure_writable(out, overwrite=False)
         return None
@@ -64,5 +64,5 @@ def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | N
 
 
 def rows_of(existing: profile.Profile) -> list[Row]:
-    """Returns the records as rows, without null columns."""
+    """Returns the records of a profile as rows, without null columns."""
     return [{name: one for name, one in row.items() if one is not None} for row in existing.records.to_dicts()]

@@ -1,5 +1,5 @@
-"""Computes the error bars of simulated collectives and applications, and which values of a machine's file cause them,
-from simulations in which each uncertain value is changed alone (machine/uncertainty.py)."""
+"""Computes error bars of simulated collectives and applications, and which values of the machine's file cause them,
+from simulations in which one uncertain value at a time is changed (machine/uncertainty.py)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nearfield.measure.sim.operations import Operations, Savings, savings_of
 
 @dataclass(frozen=True)
 class Influence:
-    """What one variation changes: the time by the base policy as a factor, and the share that a policy saves, in
-    points. Both are the largest of all cases."""
+    """The effect of one variation: the factor on the time under the base policy, and the change, in percentage points,
+    of the share that a policy saves. Both are the maximum over all cases."""
 
     variation: Variation
     time_factor: float
@@ -27,7 +27,8 @@ class Influence:
 
 @dataclass(frozen=True)
 class CaseSensitivity:
-    """One case with its error bars."""
+    """The savings of one case, with error bars of the time under the base policy and of the share that each policy
+    saves."""
 
     savings: Savings
     base_ns: Range
@@ -36,14 +37,14 @@ class CaseSensitivity:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """All cases, and the influence of each variation, the largest first."""
+    """The cases with their error bars, and the influence of each variation, the largest first."""
 
     cases: list[CaseSensitivity]
     influences: list[Influence]
 
 
 def varied_cases(operations: Operations, variations: Iterable[Variation]) -> list[Case]:
-    """Returns the cases of the machine as it is described, then those of each variation."""
+    """Returns the cases on the machine as described, followed by the cases under each variation."""
     settings = [(), *(((one.key, one.other),) for one in variations)]
     return [
         replace(case, machine=operations.machine, swept=setting)
@@ -53,8 +54,8 @@ def varied_cases(operations: Operations, variations: Iterable[Variation]) -> lis
 
 
 def sensitivity_of(rows: list[Row], variations: Sequence[Variation]) -> Sensitivity:
-    """Returns the cases with error bars, and the influence of each variation. Cases of which a variation is missing,
-    because the simulation was interrupted, are left out."""
+    """Computes the error bars of each case and the influence of each variation. Leaves out cases for which the record
+    of a variation is missing, because the simulation was interrupted."""
     columns = {column_of(one.key): one.key for one in variations}
     rows_by_setting: dict[tuple[str, object] | None, list[Row]] = defaultdict(list)
     for row in rows:
@@ -87,7 +88,7 @@ def _with_error_bars(one: Savings, others: Mapping[Variation, Savings]) -> CaseS
 
 
 def _farther_from_one(factor: float, other: float) -> float:
-    """Returns the factor that is further from 1."""
+    """Returns the factor that is farther from 1 on a logarithmic scale."""
     return max(factor, other, key=lambda one: abs(math.log(one)))
 
 

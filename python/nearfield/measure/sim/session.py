@@ -1,5 +1,5 @@
-"""Requests to the sim backend: `probe --on`, which creates a profile, and `simulate`, which may add to one. Cases run
-in worker processes, one per usable core."""
+"""Runs requests to the sim backend: `probe --on`, which creates a profile, and `simulate`, which may add records to
+one. Cases are simulated in worker processes, one per usable core."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from nearfield.measure.sim.store import RecordStore, simulate
 
 
 def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int, report: Report) -> Outcome:
-    """Simulates the scenarios of a tier on `request.on` and saves a profile at `out`. Raises NearfieldError."""
+    """Simulates the scenarios of a tier on the machine `request.on`, and saves a profile at `out`. Raises
+    NearfieldError."""
     out = out.resolve()
     checkpoint = CheckpointFolder(out)
     if resume:
@@ -39,13 +40,13 @@ def probe_on(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs
 
 
 class _Session:
-    """One session of a probe."""
+    """One session of `probe --on`, which may be one of several that complete a profile."""
 
     def __init__(self, out: Path, checkpoint: CheckpointFolder, request: Request) -> None:
         self.out, self.checkpoint, self.request = out, checkpoint, request
         assert request.on is not None
         self.machine = load_machine(request.on)
-        to_native(self.machine)  # raises UsageError if it cannot be simulated
+        to_native(self.machine)  # raises UsageError if the machine cannot be simulated
         policies = select_policies(self.machine, request.policies)
         check_axes(self.machine, policies, request.slowdowns)
         self.places = choose_places(self.machine, request.tier, request.distances)
@@ -79,7 +80,8 @@ class _Session:
 
 
 def _check_nodes(machine: DescribedMachine, request: Request) -> None:
-    """Raises UsageError if --nodes exceeds the machine's nodes, or no wanted scenario takes --nodes."""
+    """Raises UsageError if --nodes exceeds the machine's nodes, or if no wanted scenario depends on the number of
+    nodes."""
     if not request.nodes:
         return
     max_nodes = machine.network.max_nodes.value if machine.network else 1
@@ -104,9 +106,9 @@ def add_to_profile(
     command: str = "",
     at_once: int | None = None,
 ) -> Outcome:
-    """Simulates the cases that the profile at `out` lacks and adds them; without `out`, only simulates. After Ctrl-C
-    the finished cases are saved. `at_once` is that of simulate(). Raises ProfileError if `out` is not a profile of this
-    machine, or cannot be written."""
+    """Simulates the cases that the profile at `out` lacks, and adds their records to the profile; without `out`, only
+    simulates. After Ctrl-C, the finished cases are saved. `at_once` is the number of concurrently simulated cases.
+    Raises ProfileError if `out` is not a profile of this machine, or cannot be written."""
     existing = earlier_profile(out, machine) if out else None
     store, request = RecordStore(), Request(on=machine.name, command=command)
     skipped = [(one.scenario, one.distance, one.reason) for one in existing.run.skipped] if existing else []

@@ -1,5 +1,5 @@
-"""Which placement policy is worth it at which sizes, and how many ways of a cache are enough: conclusions from what
-policies save in simulated collectives and applications."""
+"""Draws conclusions from the savings of NIC policies in simulated collectives and applications: which policy is best at
+which message sizes, and how many cache ways are sufficient."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from itertools import groupby
 from nearfield.base.units import format_bytes
 from nearfield.measure.sim.operations import Savings
 
-MIN_SAVED = 0.01  # a smaller share of the time is worth nothing
-_NEAR_BEST = 0.1  # of the best saving: what is nearer to it is as good
+MIN_SAVED = 0.01  # a policy that saves a smaller share of the time counts as saving nothing
+_NEAR_BEST = 0.1  # relative difference to the best saving up to which a saving is as good
 _WAYS = re.compile(r"(.*\bways=)(\d+)(.*)")
 
 
 @dataclass(frozen=True)
 class BestPolicy:
-    """Neighbouring sizes at which one policy saves most; an empty policy: none saves MIN_SAVED."""
+    """A range of consecutive sizes at which the same policy saves most time. An empty policy means that none saves
+    MIN_SAVED."""
 
     policy: str
     from_bytes: int
@@ -36,9 +37,10 @@ class BestPolicy:
 
 @dataclass(frozen=True)
 class SufficientWays:
-    """Neighbouring sizes at which the same number of ways saves nearly as much as the best one of those simulated."""
+    """A range of consecutive sizes at which the same number of ways saves nearly as much as the best simulated
+    number."""
 
-    policy: str  # with the number 0: "ddio:ways=0"
+    policy: str  # the policy, with 0 in place of its number of ways: "ddio:ways=0"
     from_bytes: int
     to_bytes: int
     ways: int
@@ -48,8 +50,8 @@ class SufficientWays:
 
 
 def best_policies(found: Sequence[Savings]) -> list[BestPolicy]:
-    """Returns the best policy of each size, of cases that differ in their size only. Neighbours with one policy are
-    together. Of a policy with several numbers of ways, the smallest that is enough counts."""
+    """Returns the best policy by ranges of sizes, for cases that differ in size only. Of a policy that was simulated
+    with several numbers of ways, the smallest sufficient number counts."""
     best: list[tuple[str, float, int]] = []
     for one in _sort_by_size(found):
         policies = dict(one.by_policy)
@@ -69,8 +71,8 @@ def best_policies(found: Sequence[Savings]) -> list[BestPolicy]:
 
 
 def sufficient_ways(found: Sequence[Savings]) -> dict[str, list[SufficientWays]]:
-    """Returns how many ways are enough at each size, for policies that were simulated with several numbers of ways,
-    where they save MIN_SAVED with some of them. Neighbours with one number are together."""
+    """Returns policy -> sufficient number of ways by ranges of sizes, for policies that were simulated with several
+    numbers of ways and that save MIN_SAVED with one of them."""
     sizes: dict[str, list[tuple[int, int]]] = {}
     for one in _sort_by_size(found):
         for family, by_ways in _savings_by_ways(one).items():
@@ -85,8 +87,8 @@ def sufficient_ways(found: Sequence[Savings]) -> dict[str, list[SufficientWays]]
 
 
 def _savings_by_ways(one: Savings) -> dict[str, dict[int, float]]:
-    """Returns the savings by number of ways of each policy that was simulated with several, by the policy with the
-    number 0."""
+    """Returns policy (with 0 in place of its number of ways) -> number of ways -> saved share, for policies that were
+    simulated with several numbers of ways."""
     families: dict[str, dict[int, float]] = {}
     for policy, saved in one.by_policy.items():
         if match := _WAYS.fullmatch(policy):
@@ -95,7 +97,7 @@ def _savings_by_ways(one: Savings) -> dict[str, dict[int, float]]:
 
 
 def _smallest_sufficient_ways(by_ways: Mapping[int, float]) -> int:
-    """Returns the smallest number of ways that saves as much as the best one, or _NEAR_BEST of that less."""
+    """Returns the smallest number of ways whose saving is at most _NEAR_BEST below the best one."""
     best = max(by_ways.values())
     return min(ways for ways, saved in by_ways.items() if saved >= best - abs(best) * _NEAR_BEST)
 
