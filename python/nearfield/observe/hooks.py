@@ -1,8 +1,8 @@
-"""Compiler options that call hooks at loads and stores, and link the hook library.
+"""Compiler options that insert hooks at loads and stores and link the hook library.
 
-The compiler instruments for the thread sanitizer; the library (src/preload/observe) records accesses instead. Memory
-copies stay calls, so that they are recorded, and calls never become jumps, so that each access has its own location in
-the program."""
+The compiler instruments the code as for ThreadSanitizer; the hook library (src/preload/observe) records accesses
+instead of checking for races. Memory copies stay calls, so that they are recorded. Calls never become tail jumps, so
+that every access has a location of its own."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from nearfield.base.files import atomic_write
 
 LIBRARY = "libnearfield_observe.so"
 _COPY_FUNCTIONS = ("memcpy", "memmove", "memset")
-WRAPPED_FUNCTIONS = (*_COPY_FUNCTIONS, "memcmp")  # functions of C that ranges.cpp replaces at link time
+# Functions of the C library that ranges.cpp replaces at link time (--wrap)
+WRAPPED_FUNCTIONS = (*_COPY_FUNCTIONS, "memcmp")
 
 
 @dataclass(frozen=True)
 class Language:
-    """A language, by the command that compiles it."""
+    """A language, identified by the nearfield verb that compiles it."""
 
     verb: str
     name: str
-    variable: str  # variable that names the real compiler
+    variable: str  # environment variable that names the real compiler
     compiler: str  # the default compiler
 
 
@@ -45,13 +46,13 @@ LANGUAGES = {
 
 
 def hook_library() -> Path:
-    """Returns the hook library, which is built with the package and linked to no MPI."""
+    """Returns the path of the hook library, which is built with the package and is not linked to any MPI."""
     return Path(_native.__file__).with_name(LIBRARY)
 
 
 def compiler_command(language: Language, words: Sequence[str]) -> list[str]:
-    """Returns the command line of the real compiler, with hooks. Raises UsageError if there is no such compiler, and
-    MpiError if it does not support the hooks."""
+    """Returns the command line of the real compiler with hook options. Raises UsageError if the compiler is missing,
+    and MpiError if it does not support hooks."""
     compiler = (os.environ.get(language.variable) or language.compiler).split()
     found = shutil.which(compiler[0])
     if not found:
@@ -61,8 +62,8 @@ def compiler_command(language: Language, words: Sequence[str]) -> list[str]:
 
 
 def hook_options(compiler: str, language: Language, *, links_library: bool = True) -> list[str]:
-    """Returns the options with which this compiler (a path) calls hooks, and links the hook library unless the caller
-    has hooks of its own. Raises MpiError if it does not support hooks."""
+    """Returns the options with which the compiler inserts hooks; with `links_library`, also those that link the hook
+    library. Raises MpiError if the compiler is neither gcc nor clang."""
     kind = disk_cache.get_or_compute(
         "compiler", [compiler, _wrapper_variables()], lambda: _compiler_kind(compiler), [compiler]
     )
@@ -77,7 +78,7 @@ def hook_options(compiler: str, language: Language, *, links_library: bool = Tru
 
 
 def _wrapper_variables() -> list[str | None]:
-    """Returns the variables that change the compiler behind an MPI wrapper."""
+    """Returns the values of the environment variables that change the compiler behind an MPI wrapper."""
     return [os.environ.get(f"{mpi}_{what}") for mpi in ("OMPI", "MPICH", "I_MPI") for what in ("CC", "CXX", "FC")]
 
 
@@ -103,8 +104,8 @@ def _link_options(prefix: str = "") -> list[str]:
 
 
 def _specs_file(language: Language, *, links_library: bool) -> Path:
-    """Returns a gcc spec file. The driver has the same option for compiling and linking, and would link the sanitizer's
-    own library, so only the compiler proper gets the option."""
+    """Returns the path of a gcc spec file that passes the sanitizer option to the compiler proper only. Given to the
+    driver, the option would also link the sanitizer's own library."""
     hooks = "-fsanitize=thread -U__SANITIZE_THREAD__"
     text = f"*cc1_options:\n+ {hooks} {' '.join(_code_options(language))}\n"
     if links_library:
@@ -118,7 +119,8 @@ def _specs_file(language: Language, *, links_library: bool) -> Path:
 
 
 def _clang_options(language: Language) -> list[str]:
-    """Returns options for clang, whose driver would also link the sanitizer's library; -Xclang bypasses it."""
+    """Returns the options for clang. -Xclang passes the sanitizer option to the compiler proper only, since the driver
+    would also link the sanitizer's own library."""
     hooks = ["-Xclang", "-fsanitize=thread"]
     reads = ["-mllvm", "-tsan-instrument-read-before-write=1"]  # otherwise clang omits these loads
     return [

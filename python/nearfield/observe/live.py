@@ -1,5 +1,5 @@
-"""Runs a program that is simulated at the same time: its ranks send their streams to this process instead of into
-files."""
+"""Runs an observed program while it is simulated: its ranks send their streams to this process instead of writing them
+into files."""
 
 from __future__ import annotations
 
@@ -28,25 +28,27 @@ from nearfield.observe.source_lines import CodeLocation, Line, line_of_call, lin
 Result = TypeVar("Result")
 _POLL_INTERVAL_S = 0.02
 _ADDR_NO_RANDOMIZE, _QUERY_PERSONALITY = 0x0040000, 0xFFFFFFFF  # sys/personality.h
-_GRACE_PERIOD_S = 4.0  # for a command to end after the simulation or a signal
+_GRACE_PERIOD_S = 4.0  # time in which the command must end after the simulation or a signal
 
 
 class SimulationCancelled(Exception):
-    """The simulation was cancelled."""
+    """Raised in the simulation when it must end early."""
 
 
 class ObservedCommand:
-    """A command that runs under observation, as a context: when it is left, the command has ended in any case."""
+    """A command that runs under observation while entered as a context. When the context is left, the command has ended
+    in any case."""
 
     def __init__(
         self, prepared: PreparedCommand, keep: Path | None, *, live_queries: bool, clock: bool = False
     ) -> None:
-        """`keep`: a folder that keeps the trace as well. `live_queries`: the simulation decides nondeterministic MPI
-        outcomes, and with `clock` MPI_Wtime as well. Raises UsageError if the folder is not empty."""
+        """`keep` is a folder into which the trace is saved as well, or None. With `live_queries`, the simulation
+        decides nondeterministic MPI outcomes; with `clock`, also the values of MPI_Wtime. Raises UsageError if the
+        folder is not empty."""
         self._prepared, self._keep, self._live_queries, self._clock = prepared, keep, live_queries, clock
         self._stopping = threading.Event()
-        self._ended = 0.0  # time of the command's end
-        self.left_behind = False  # ranks outlived their launcher
+        self._ended = 0.0  # monotonic time of the command's end; 0: still running
+        self.left_behind = False  # True: ranks outlived their launcher
         if keep:
             trace.create_trace_folder(keep, prepared.about, force=False)
         self.streams = stream.Live()
@@ -74,9 +76,9 @@ class ObservedCommand:
             self._end_command()
 
     def wait_for_ranks(self) -> int:
-        """Returns the number of ranks as soon as all are connected. Raises MeasurementError if the command ends
+        """Waits until all ranks are connected and returns their number. Raises MeasurementError if the command ends
         before."""
-        last_looks = 10  # the last data of the program may still be in flight
+        last_looks = 10  # remaining polls after the command's end, while its last data may be in flight
         while not (ranks := self.streams.ranks):
             if self._child.poll() is not None and self.streams.idle:
                 last_looks -= 1
@@ -91,15 +93,15 @@ class ObservedCommand:
         return ranks
 
     def run_in_thread(self, work: Callable[[], Result]) -> Result:
-        """Returns the result of the work, which reads the streams in a thread of its own, so that signals to this
-        thread are handled. Raises what the work raises."""
+        """Runs the work, which reads the streams, in another thread, so that this thread can handle signals. Returns
+        the result of the work, or raises its exception."""
         results: list[Result] = []
         problems: list[BaseException] = []
 
         def do() -> None:
             try:
                 results.append(work())
-            except BaseException as problem:  # noqa: BLE001  # it is raised in the other thread
+            except BaseException as problem:  # noqa: BLE001  # raised again in the calling thread
                 problems.append(problem)
 
         thread = threading.Thread(target=do)
@@ -119,7 +121,8 @@ class ObservedCommand:
         return results[0]
 
     def make_cancellable(self, progress: Callable[[int], None]) -> Callable[[int], None]:
-        """Returns a progress callback for the work, which raises Cancelled once the simulation is to end."""
+        """Returns a progress callback for the simulation. It raises SimulationCancelled once the simulation must end,
+        otherwise calls `progress`."""
 
         def report(accesses: int) -> None:
             if self._stopping.is_set():
@@ -129,8 +132,8 @@ class ObservedCommand:
         return report
 
     def wait_for_end(self, progress: ReportLine) -> str:
-        """Waits for the command's end, after the simulation's. Returns a problem of the command; "" if there is
-        none."""
+        """Waits for the command's end after the simulation has ended, and completes a saved trace. Returns a
+        description of the command's failure; '' if there was none."""
         self.streams.discard_unread()
         while self._child.poll() is None or not self.streams.idle:
             time.sleep(_POLL_INTERVAL_S)
@@ -144,14 +147,14 @@ class ObservedCommand:
         return problem or self.streams.save_error
 
     def failure_reason(self) -> str:
-        """Returns why a stream may have ended before the program did: the exit of the command, for which it waits a
-        moment."""
+        """Returns why a stream may have ended before the program: the command's exit code, if the command ends within
+        _GRACE_PERIOD_S; otherwise ''."""
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(_GRACE_PERIOD_S)
         return "" if self._child.returncode is None else f"the command ended with code {self._exit_code()}"
 
     def _check_exit(self) -> None:
-        """Ends ranks that outlive their launcher, which was killed."""
+        """Closes the streams if ranks outlive their launcher by more than _GRACE_PERIOD_S."""
         if self._child.poll() is None:
             return
         self._ended = self._ended or time.monotonic()
@@ -165,7 +168,7 @@ class ObservedCommand:
         return code if code >= 0 else 128 - code
 
     def _end_command(self) -> None:
-        """Ends the command as a batch system does."""
+        """Ends the command as a batch system does: SIGTERM, then SIGKILL after _GRACE_PERIOD_S."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._child.poll() is not None:
                 return
@@ -175,8 +178,8 @@ class ObservedCommand:
 
 
 def _address_randomization_disabler() -> Callable[[], None]:
-    """Returns a function for the child process that disables address randomisation, where that is permitted, so that
-    results are reproducible to the last digit."""
+    """Returns a function for the child process that disables address space randomisation, where that is permitted, so
+    that results are reproducible to the last digit."""
     act, personality = as_started_instead(()), ctypes.CDLL(None).personality
 
     def do() -> None:
@@ -187,18 +190,18 @@ def _address_randomization_disabler() -> Callable[[], None]:
 
 
 class MachineCode:
-    """Provides the floating-point operations of accesses and the lines of calls from a program's machine code."""
+    """Looks up floating-point operations of accesses and source lines of MPI calls in the program's object files."""
 
     def __init__(self) -> None:
         self._lines: dict[CodeLocation, Line] = {}
         self.flops_of: Callable[[str], Mapping[int, float]] = cache(flops_of_hooks)
 
     def read_lines(self, replayed: Any) -> None:
-        """Finds the lines of all MPI calls of a simulated program (nearfield._native.replay.Replayed)."""
+        """Finds the source lines of all MPI calls of a simulated program (nearfield._native.replay.Replayed)."""
         calls = (call.place for rank in replayed.ranks for call in rank.calls)
         places = {(at.object, at.offset) for place in calls for at in (place, *place.callers)}
         self._lines = lines_of(places)
 
     def line_of(self, called: str, frames: list[CodeLocation]) -> str:
-        """Returns the line of a call, in the form that observe.replay needs."""
+        """Returns the source line of an MPI call as text, in the form of observe.replay.LineOf."""
         return str(line_of_call(self._lines, called, frames))

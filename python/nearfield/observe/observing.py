@@ -1,4 +1,4 @@
-"""Runs a program under observation: its ranks write their streams into a trace."""
+"""Runs a program under observation: its ranks write their streams into a trace folder."""
 
 from __future__ import annotations
 
@@ -31,32 +31,33 @@ from nearfield.observe.source_lines import lines_of, to_utf8
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.observe.valgrind import command_under_valgrind
 
-FOLDER_VARIABLE, REGION_VARIABLE = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"  # read by src/preload/observe
+# Environment variables that src/preload/observe reads.
+FOLDER_VARIABLE, REGION_VARIABLE = "NEARFIELD_OBSERVE", "NEARFIELD_OBSERVE_REGION"
 LIVE_QUERIES_VARIABLE, CLOCK_VARIABLE = "NEARFIELD_OBSERVE_ASK", "NEARFIELD_OBSERVE_CLOCK"
 
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """The trace of a program run."""
+    """The trace of a program run, and how the run ended."""
 
     trace: Trace
     problem: str = ""  # why the trace is incomplete; empty if it is complete
-    ended_by: int = 0  # the signal that ended nearfield and the program; 0: none did
+    ended_by: int = 0  # number of the signal that ended nearfield and the program; 0: none
 
 
 @dataclass(frozen=True)
 class PreparedCommand:
-    """A command that can be started under observation."""
+    """A command that can be started under observation: its words and the libraries to preload."""
 
     about: TraceFile
     words: list[str]
-    libraries: list[Path]  # libraries to preload
+    libraries: list[Path]  # for LD_PRELOAD
     region: str
 
     def environment(self, where: str, *, live_queries: bool = False, clock: bool = False) -> dict[str, str]:
-        """Returns the command's environment. `where`: the destination of its streams, a folder or the address of a
-        simulation. With `live_queries` the simulation decides nondeterministic MPI outcomes, and with `clock` MPI_Wtime
-        as well."""
+        """Returns the environment of the observed command. `where` is the destination of its streams: a folder, or the
+        address of a running simulation. With `live_queries`, the simulation decides nondeterministic MPI outcomes; with
+        `clock`, also the values of MPI_Wtime."""
         added = {
             FOLDER_VARIABLE: where,
             **({REGION_VARIABLE: self.region} if self.region else {}),
@@ -69,8 +70,8 @@ class PreparedCommand:
 def environment_with_preload(
     environment: Mapping[str, str], libraries: Iterable[Path], added: Mapping[str, str], argv: Sequence[str]
 ) -> dict[str, str]:
-    """Returns the environment with the libraries preloaded before its own ones, and additional variables; also on other
-    nodes, unless the command forwards variables itself."""
+    """Returns `environment` with the libraries first in LD_PRELOAD and with the `added` variables. Unless the command
+    line forwards variables itself, the result also forwards them to other nodes."""
     before = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     added = {"LD_PRELOAD": " ".join([*map(str, libraries), *before]), **added}
     made = {**environment, **added}
@@ -81,8 +82,8 @@ def prepare_command(
     argv: Sequence[str], *, region: str = "", valgrind: bool = False, mpi_name: str | None = None,
     progress: ReportLine = ignore,
 ) -> PreparedCommand:  # fmt: skip
-    """Determines the command's MPI and builds the libraries to preload. `valgrind`: the program has no hooks, and
-    Valgrind records its accesses. Raises UsageError or MpiError."""
+    """Determines the command's MPI, and builds the libraries to preload. With `valgrind`, the program needs no hooks,
+    because Valgrind records its accesses. Raises UsageError or MpiError."""
     inst = _mpi_of(argv, mpi_name)
     cut = region_of(argv, region) if region else ""
     preloaded = [hooks.hook_library(), *([mpi.program(inst, mpi.LAYER, progress)] if inst else [])]
@@ -97,10 +98,10 @@ def observe(
     argv: Sequence[str], folder: Path, *, region: str = "", valgrind: bool = False, force: bool = False,
     mpi_name: str | None = None, progress: ReportLine = ignore,
 ) -> ObservedRun:  # fmt: skip
-    """Runs the command and returns its trace; the options are those of prepare(), whose errors it raises. `problem` and
-    the trace's exit code describe the end of the program. If nothing was recorded the folder is removed: raises
-    EndedBySignal after a signal, otherwise MeasurementError with the program's exit code. Raises UsageError before
-    anything is built if the folder cannot be used."""
+    """Runs the command and returns its trace. The options are those of prepare_command, whose errors are raised, too.
+    The trace's exit code and `problem` describe how the program ended. If nothing was recorded, removes the folder and
+    raises EndedBySignal after a signal, otherwise MeasurementError with the program's exit code. Raises UsageError
+    before building anything if the folder cannot be used."""
     trace.require_usable_folder(folder, force)
     with signals_as_errors("before the program was started"):
         ready = prepare_command(argv, region=region, valgrind=valgrind, mpi_name=mpi_name, progress=progress)
@@ -111,7 +112,7 @@ def observe(
     about.exit_code = run_as_child(ready.words, environment, on_signal=ending.record, mark=ending.mark)
     ending.end_remaining()
     about.seconds = time.monotonic() - begun
-    ended_by = ending.signal if about.exit_code else 0  # it may have succeeded in spite of the signal
+    ended_by = ending.signal if about.exit_code else 0  # exit code 0: the program succeeded in spite of the signal
     if ended_by and not _has_records(folder):
         shutil.rmtree(folder)
         raise EndedBySignal(ended_by, "before the program had recorded anything")
@@ -119,27 +120,27 @@ def observe(
         try:
             problem = complete_trace(folder, about, progress, ended_by, ending.signal)
         except MeasurementError as error:
-            shutil.rmtree(folder)  # otherwise it would be the newest trace
+            shutil.rmtree(folder)  # otherwise `show` would find it as the newest trace
             error.exit_code = about.exit_code or error.exit_code
             raise
     return ObservedRun(Trace(folder), problem, ending.signal if about.ended_by else 0)
 
 
 def default_trace_folder(argv: Sequence[str]) -> Path:
-    """Returns the default folder of a trace, named after the program, or after the script that Python runs."""
+    """Returns the default folder of a trace, named after the program, or after the script that an interpreter runs."""
     at = program_at(argv)
     script = next((word for word in argv[at + 1 : at + 2] if word.endswith(".py")), argv[at])
     return Path(f"{Path(script).name.removesuffix('.py')}.trace")
 
 
 def _has_records(folder: Path) -> bool:
-    """Returns whether a stream has more than its header."""
+    """Returns whether any stream in the folder is longer than its header."""
     files = [*trace.stream_files(folder).values(), *trace.unnamed_streams(folder)]
     return any(file.stat().st_size > trace.STREAM_HEADER_BYTES for file in files)
 
 
 def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | None:
-    """Returns the MPI of the command; None if it has neither a launcher nor an MPI library."""
+    """Returns the MPI installation of the command; None if the command has neither a launcher nor an MPI library."""
     if not shutil.which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     try:
@@ -152,7 +153,7 @@ def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | Non
 
 
 def require_buildable(found: Recognised) -> mpi.Installation:
-    """Returns the installation of the detected MPI. Raises MpiError if it has no compiler here."""
+    """Returns the installation of the detected MPI. Raises MpiError if its compiler wrapper is missing on this host."""
     inst = installation_of(found)
     if not inst:
         raise MpiError(
@@ -165,10 +166,10 @@ def require_buildable(found: Recognised) -> mpi.Installation:
 def complete_trace(
     folder: Path, about: TraceFile, progress: ReportLine = ignore, ended_by: int = 0, received: int = 0
 ) -> str:
-    """Completes the trace of a command that has ended, by the signal `ended_by` unless that is 0. `received` is a
-    signal that it received, if any. It ended the program, too, if a stream is cut, whatever the launcher's exit code
-    is: that of Hydra 4.0.2 is 0. Returns why the trace is incomplete; "" if it is complete. Raises MeasurementError if
-    no process recorded anything."""
+    """Completes the trace of a command that has ended: counts accesses, finds source lines, writes trace.toml.
+    `ended_by` is the signal that ended the command; 0: none. `received` is a signal that the command received. If a
+    stream is truncated, this signal ended the program, too, whatever the launcher's exit code; that of Hydra 4.0.2 is
+    0. Returns why the trace is incomplete; '' if complete. Raises MeasurementError if no process recorded anything."""
     streams = _named_streams(folder)
     about.ended_by = signal_name(ended_by) if ended_by else ""
     about.ranks = len(streams)
@@ -197,12 +198,12 @@ def complete_trace(
 
 
 def _named_streams(folder: Path) -> dict[int, Path]:
-    """Returns the streams by rank. Removes those of processes that are not ranks; names those of a program without MPI
-    that was killed."""
+    """Returns rank -> stream file. Removes the streams of processes that are no ranks. Names the streams of a program
+    without MPI that was killed."""
     streams = trace.stream_files(folder)
     for number, file in enumerate(sorted(trace.unnamed_streams(folder))):
         if streams:
-            file.unlink()  # of a helper of the MPI, or of a rank that did not reach MPI_Init
+            file.unlink()  # of a helper process of the MPI, or of a rank that did not reach MPI_Init
         else:
             file.rename(folder / f"rank-{number}.nfs")
     return trace.stream_files(folder)
@@ -223,7 +224,8 @@ def _remedy_without_records(about: TraceFile) -> str:
 
 
 def _read_locations(file: Path, places: set[tuple[str, int]]) -> tuple[int, str]:
-    """Adds the code locations in a stream. Returns its number of accesses, and why it is broken; "" if it is not."""
+    """Adds the code locations of a stream to `places`. Returns the number of its accesses, and why the stream is
+    broken; '' if it is not."""
     broken = ""
     try:
         with trace.broken_streams():
@@ -242,7 +244,8 @@ def _read_locations(file: Path, places: set[tuple[str, int]]) -> tuple[int, str]
 
 
 def _locations_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
-    """Returns the code locations in a truncated stream, as far as it can be read; the list at its end is missing."""
+    """Returns the code locations of a truncated stream, as far as it can be read. The location list at the end of the
+    stream is missing."""
     paths: dict[int, str] = {}
     pairs: list[tuple[int, int]] = []
     with suppress(stream.BrokenStream):
@@ -257,7 +260,8 @@ def _locations_until_the_end(reader: stream.Reader) -> set[tuple[str, int]]:
 
 
 def locations_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
-    """Yields the code locations of accesses and MPI calls in a stream. Raises BrokenStream."""
+    """Yields the code locations of the accesses and MPI calls of a complete stream, from the list at its end. Raises
+    BrokenStream."""
     reader.skip_to_last_chunk()
     for name, fields in iterate_events(reader):
         if name == "sites":
@@ -266,7 +270,7 @@ def locations_of(reader: stream.Reader) -> Iterator[tuple[str, int]]:
 
 
 def iterate_events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the events of a stream, and skips the accesses between them."""
+    """Yields the events of a stream as (name, fields), and skips the accesses between them."""
     reader.pass_accesses()
     while found := reader.event():
         yield found
@@ -274,6 +278,7 @@ def iterate_events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _write_locations(folder: Path, places: set[tuple[str, int]], recorder: str) -> None:
+    """Writes places.parquet: the source line of each code location, and the floating-point operations per access."""
     found = sorted(lines_of(places).items())
     flops = flops_at_locations(places) if recorder == "valgrind" else _flops_at_hooked_places(places)
     columns = {

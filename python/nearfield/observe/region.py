@@ -1,4 +1,5 @@
-"""Selects the part of a program whose accesses are recorded: a function, or a region of MPI_Pcontrol."""
+"""Selects the part of a program whose accesses are recorded: a function, or the region between calls of
+MPI_Pcontrol."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ PCONTROL = "pcontrol"
 
 
 def region_of(argv: Sequence[str], name: str) -> str:
-    """Returns NEARFIELD_OBSERVE_REGION (src/preload/observe/recorder.cpp) for a function of the command's program, by
-    its source or object name. Raises UsageError with the nearest function if there is none."""
+    """Returns the value of NEARFIELD_OBSERVE_REGION (src/preload/observe/recorder.cpp) for a function of the command's
+    program, given by its source or symbol name. Raises UsageError with the most similar function if there is none."""
     if name == PCONTROL:
         return name
     word = argv[program_at(argv)]
@@ -31,7 +32,7 @@ def region_of(argv: Sequence[str], name: str) -> str:
 
 
 def _function_ranges(program: str) -> dict[str, tuple[int, int]]:
-    """Returns offset and size of each function, by all its names."""
+    """Returns name -> (offset, size in bytes) for each function, by its mangled and its demangled name."""
     return {
         symbol.name.partition("(")[0]: (symbol.offset, symbol.size_bytes)
         for demangled in (False, True)

@@ -1,4 +1,4 @@
-"""Runs an observed program on a simulated cluster, and sums up the time of its ranks."""
+"""Replays an observed program on a simulated cluster, and sums up the times of its ranks."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ class ReplayError(NearfieldError):
     """A program cannot be simulated: its streams are unsuitable, or its ranks would deadlock."""
 
 
-# From the name of an MPI function, the location of its call (path and offset), and those of the calls around it.
+# Returns the source line of an MPI call as text, from the name of the MPI function and the call stack: (path, offset) of
+# the call, then of its callers.
 LineOf = Callable[[str, list[tuple[str, int]]], str]
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The simulated cluster, with the policies and memory speeds to compare."""
+    """The simulated cluster, with the NIC policies and memory slowdowns to compare."""
 
     machine: DescribedMachine
     nodes: int
     ranks_per_node: int
-    policies: tuple[str, ...]  # the base first
+    policies: tuple[str, ...]  # the base policy first
     slowdowns: tuple[float, ...]  # one to four
-    independent_runs: bool = False  # simulates each policy at each memory speed in a run of its own
+    independent_runs: bool = False  # simulates each policy at each slowdown in a separate run
 
     @property
     def runs(self) -> int:
@@ -43,7 +44,7 @@ class Cluster:
 
 @dataclass
 class CallSite:
-    """One MPI function, called from one line; sums over all ranks."""
+    """The calls of one MPI function from one source line, summed over all ranks."""
 
     name: str
     line: str
@@ -53,14 +54,14 @@ class CallSite:
 
 @dataclass(frozen=True)
 class Replay:
-    """The result of a program's run on a simulated cluster."""
+    """The result of replaying a program on a simulated cluster."""
 
     cluster: Cluster
     found: replay.Replayed
     line_of: LineOf
 
     def rank_times(self) -> Iterator[Times]:
-        """Yields the time of each rank, in calls and between them, within the requested regions."""
+        """Yields for each rank the time in MPI calls and between them, within the requested regions."""
         for rank in self.found.ranks:
             total = self._within_slowdowns(rank.computing.time_ns)
             for call in rank.calls:
@@ -68,7 +69,7 @@ class Replay:
             yield total
 
     def time_ns(self) -> Times:
-        """Returns the time of the slowest rank."""
+        """Returns the time of the slowest rank in ns, by policy and memory slowdown."""
         ranks = list(self.rank_times())
         return [
             [max(rank[policy][speed] for rank in ranks) for speed in range(len(self.cluster.slowdowns))]
@@ -76,14 +77,14 @@ class Replay:
         ]
 
     def computing_ns(self) -> Times:
-        """Returns the time between calls, summed over ranks."""
+        """Returns the time between MPI calls in ns, summed over ranks, by policy and memory slowdown."""
         total = self._within_slowdowns(self.found.ranks[0].computing.time_ns)
         for rank in self.found.ranks[1:]:
             _add_times(total, rank.computing.time_ns)
         return total
 
     def call_sites(self) -> list[CallSite]:
-        """Returns the lines of MPI calls, by descending time under the base."""
+        """Returns the call sites in descending order of their time under the base policy."""
         sites: dict[tuple[str, str], CallSite] = {}
         for rank in self.found.ranks:
             for call in rank.calls:
@@ -96,12 +97,12 @@ class Replay:
         return sorted(sites.values(), key=lambda site: -site.time_ns[0][0])
 
     def outcomes(self) -> int:
-        """Returns the number of outcomes that depend on timing: of receives from any source, of tests, probes and
+        """Returns the number of MPI outcomes that depend on timing: of receives from any source, tests, probes and
         Waitany."""
         return sum(rank.dependence.outcomes for rank in self.found.ranks)
 
     def divergent_outcomes(self) -> list[list[int]]:
-        """Returns how many of these would have differed, by policy and memory slowdown."""
+        """Returns how many of the timing-dependent outcomes would have differed, by policy and memory slowdown."""
         tallies = [rank.dependence.otherwise for rank in self.found.ranks]
         return [
             [sum(tally[policy][speed] for tally in tallies) for speed in range(len(self.cluster.slowdowns))]
@@ -109,10 +110,11 @@ class Replay:
         ]
 
     def line(self, call: replay.Call) -> str:
-        """Returns the source line of the call."""
+        """Returns the source line of an MPI call as text."""
         return self.line_of(call.name, [(place.object, place.offset) for place in (call.place, *call.place.callers)])
 
     def _within_slowdowns(self, times: Times, factor: float = 1) -> Times:
+        """Returns the times of the simulated slowdowns only, each multiplied by `factor`."""
         return [[factor * time for time in of_policy[: len(self.cluster.slowdowns)]] for of_policy in times]
 
 
@@ -126,12 +128,14 @@ def replay_program(
     threads: int = 1,
     shards: SingleProcess | None = None,
 ) -> Replay:
-    """Simulates a program: rank r wrote streams[r], or the program is running. `flops_of` returns the floating-point
-    operations of an access, by the offset of its location in the object of a path; None: there are none. `line_of`
-    returns the line of an MPI call, as text. `progress` is called periodically with the number of accesses read so far.
-    Results are the same with any number of threads, and with several shards, which must all call this; the first one
+    """Simulates a program. `streams` are the stream files by rank, or the live streams of a running program. `flops_of`
+    maps the path of an object file to (offset of an access's location -> floating-point operations per access); None:
+    no arithmetic. `line_of` returns the source line of an MPI call. `progress` is called periodically with the number
+    of accesses read so far.
+
+    Results do not depend on the number of threads or shards. With several shards, all must make this call, and shard 0
     gets the result of all ranks. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
-    simulated, and BrokenStream of nearfield._native.stream."""
+    simulated, and nearfield._native.stream.BrokenStream."""
     sources = streams if isinstance(streams, stream.Live) else [str(file) for file in streams]
     shards = shards or SingleProcess()
     try:

@@ -1,5 +1,5 @@
-"""Saves the simulated run of an observed program as a profile for `show`, `diff` and `report`. In addition to the
-records it has timeline.parquet: when ranks were in which MPI calls."""
+"""Saves a replayed program as a profile for `show`, `diff` and `report`. In addition to records the profile has
+timeline.parquet: at which times each rank was in which MPI call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearfield.observe.replay import Replay
 from nearfield.profile import Profile, schema
 
 SCENARIO = "program"
-COMPUTING = "(computing)"  # stands for the time outside of calls
+COMPUTING = "(computing)"  # stands for the time outside of MPI calls
 TIMELINE = "timeline.parquet"
 
 _PARAMETERS = {
@@ -33,7 +33,7 @@ _METRICS = {
 
 
 def save_replay(out: Path, found: Replay, command: str, seconds: float) -> Profile:
-    """Saves a profile of the run. Raises ProfileError if `out` cannot be written."""
+    """Saves the replay as a profile at `out`. Raises ProfileError if `out` cannot be written."""
     rows = list(_replay_rows(found))
     saved = save_profile(
         out, found.cluster.machine, Request(on=found.cluster.machine.name, command=command), rows,
@@ -44,8 +44,8 @@ def save_replay(out: Path, found: Replay, command: str, seconds: float) -> Profi
 
 
 def memory_counts(memory: list[Counts]) -> dict[str, list[int]]:
-    """Returns the events in the memory of all nodes, by policy: misses, injected lines and traffic, if there were
-    any."""
+    """Returns name of a count -> values by policy, for the counts of all nodes' memory that are not 0: cache misses,
+    lines injected by the NIC, and DRAM traffic."""
     levels = range(len(memory[0].levels))
     rows = {f"l{n + 1}_misses": [counts.levels[n].misses for counts in memory] for n in levels}
     rows |= {f"l{n + 1}_injected": [counts.levels[n].injections for counts in memory] for n in levels}

@@ -1,5 +1,5 @@
-"""Runs programs without hooks under Valgrind, with nearfield's tool (src/preload/observe/valgrind), which is built for
-each Valgrind on first use from its developer files."""
+"""Runs programs without hooks under Valgrind with nearfield's tool (src/preload/observe/valgrind). The tool is built on
+first use, once per Valgrind installation, from Valgrind's developer files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nearfield.mpi.tied import run_tied
 
 _TOOL, _PLATFORM = "nearfield", "amd64-linux"
 _PRELOADED = f"vgpreload_core-{_PLATFORM}.so"
-_TOOL_SOURCES = {  # of the tool, by language
+_TOOL_SOURCES = {  # compiler -> source files of the tool
     "cc": ("src/preload/observe/valgrind/tool.c",),
     "c++": (
         "src/preload/observe/valgrind/recording.cpp",
@@ -37,22 +37,23 @@ _CPP_FLAGS = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-sta
 _TARGET_MACROS = ["-DVGA_amd64=1", "-DVGO_linux=1", "-DVGP_amd64_linux=1", "-DVGPV_amd64_linux_vanilla=1"]
 _LINK_OPTIONS = [
     "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start", "-Wl,--build-id=none",
-    "-Wl,-Ttext-segment=0x58000000",  # where Valgrind's own tools are, at addresses that programs do not use
+    "-Wl,-Ttext-segment=0x58000000",  # the load address of Valgrind's own tools, which programs do not use
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Valgrind:
-    """An installation, with its developer files."""
+    """A Valgrind installation with its developer files."""
 
     command: Path
     headers: Path
-    libraries: Path  # of its core, to link tools with
-    preloaded: Path  # what it preloads into programs
+    libraries: Path  # folder of libcoregrind, with which tools are linked
+    preloaded: Path  # folder of the library that Valgrind preloads into programs
 
 
 def find_valgrind() -> Valgrind:
-    """Returns the Valgrind on PATH. Raises UsageError if there is none, or if tools cannot be built for it."""
+    """Returns the Valgrind installation on PATH. Raises UsageError if there is none, or if its developer files are
+    missing."""
     hooks = f"or compile the program with {own_command.line('cc')}"
     if os.uname().machine != "x86_64":
         raise UsageError("--valgrind is for x86-64 alone", hooks)
@@ -76,8 +77,8 @@ def find_valgrind() -> Valgrind:
 
 
 def command_under_valgrind(argv: Sequence[str], progress: ReportLine = ignore) -> list[str]:
-    """Returns the command with its program under Valgrind and nearfield's tool. Raises UsageError if Valgrind is
-    missing or the program is a script, MpiError if the tool cannot be built."""
+    """Returns the command line with Valgrind and nearfield's tool before its program. Raises UsageError if Valgrind is
+    missing or the program is a script, and MpiError if the tool cannot be built."""
     at = program_at(argv)
     if path := which(argv[at]):
         with Path(path).open("rb") as file:
@@ -95,7 +96,7 @@ def command_under_valgrind(argv: Sequence[str], progress: ReportLine = ignore) -
 
 
 def tool_folder(valgrind: Valgrind, progress: ReportLine = ignore) -> Path:
-    """Returns the folder of the tool for Valgrind, which the first call builds. Raises MpiError."""
+    """Returns the folder of the tool for this Valgrind; builds the tool on the first call. Raises MpiError."""
     source, folder = mpi.native_source(), _tool_folder_path(valgrind)
     if not is_tool_built(valgrind):
         progress("building the tool for valgrind (once)")
@@ -109,7 +110,7 @@ def tool_folder(valgrind: Valgrind, progress: ReportLine = ignore) -> Path:
 
 
 def is_tool_built(valgrind: Valgrind) -> bool:
-    """Returns whether `tool` would not need to build anything."""
+    """Returns whether `tool_folder` would find the tool already built."""
     return _tool_folder_path(valgrind).is_dir()
 
 
@@ -128,6 +129,7 @@ def _fingerprint(valgrind: Valgrind, source: Path) -> str:
 
 
 def _build_inputs(source: Path) -> Iterator[Path]:
+    """Yields the source files on which the built tool depends."""
     for folder in ("src/preload/observe", "src/preload/observe/valgrind", "src/trace/stream"):
         yield from sorted(file for file in (source / folder).iterdir() if file.suffix in (".h", ".hpp", ".c", ".cpp"))
 
