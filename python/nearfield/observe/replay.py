@@ -20,8 +20,8 @@ class ReplayError(NearfieldError):
     """A program cannot be simulated: its streams are unsuitable, or its ranks would deadlock."""
 
 
-# Returns the source line of an MPI call as text, from the name of the MPI function and the call stack: (path, offset) of
-# the call, then of its callers.
+# Returns the source line of an MPI call as text, from the name of the MPI function and the call stack: (path, offset)
+# of the call, then of its callers.
 LineOf = Callable[[str, list[tuple[str, int]]], str]
 
 

@@ -1,9 +1,8 @@
-"""Compares two profiles: ratios B/A with intervals, verdicts, agreement. Pure functions; no I/O.
+"""Compares two profiles A and B: ratios B/A with intervals, verdicts, and agreement. Pure functions without I/O.
 
-The two were measured at different times, so this is the only unpaired comparison in nearfield. Its intervals do not
-cover differences between the runs as a whole (clock frequency, page placement, other load). Therefore a change below
-the threshold counts as the same, however narrow the intervals are.
-"""
+The profiles were measured at different times, so the samples are unpaired. The intervals do not cover differences
+between whole runs (clock frequency, page placement, other load). Therefore a change below the threshold counts as the
+same, however narrow the intervals are."""
 
 from __future__ import annotations
 
@@ -24,18 +23,18 @@ DEFAULT_THRESHOLD = 0.05
 
 Verdict = Literal["faster", "slower", "changed", "same", "unstable"]
 Overall = Literal["cannot tell", "no sure change", "faster", "slower", "changed"]
-MIN_STABLE_SHARE = 0.5  # share of the times that must be stable in both for a verdict on all of them
+MIN_STABLE_SHARE = 0.5  # minimum share of times that are stable in both profiles, for an overall verdict
 
 
 def is_near(ratio: float, threshold: float) -> bool:
-    """Returns whether the larger value is less than `threshold` (0.05 = 5 %) above the smaller one. A ratio and its
-    inverse give the same result."""
+    """Returns whether the larger of two values is less than `threshold` (0.05 = 5 %) above the smaller one, given their
+    ratio. A ratio and its inverse give the same result."""
     return ratio > 0 and abs(math.log(ratio)) < math.log1p(threshold)
 
 
 def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float) -> Verdict:
-    """Returns the verdict on a ratio; `stable` means that both records are. Only times are faster or slower; a count
-    that is not the same has changed."""
+    """Returns the verdict on a ratio B/A. `stable` means that both records are stable. Only times are faster or slower;
+    another unit has "changed"."""
     if not stable:
         return "unstable"
     if ratio is not None and (ratio.low <= 1 <= ratio.high or is_near(ratio.value, threshold)):
@@ -46,31 +45,32 @@ def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float
 
 
 def values_agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> bool:
-    """Returns whether the intervals overlap or the values are within `threshold` of each other."""
+    """Returns whether the intervals overlap, or the values are within `threshold` of each other."""
     overlap = a.low <= b.high and b.low <= a.high
     return overlap or (a.value > 0 and b.value > 0 and is_near(b.value / a.value, threshold))
 
 
-# ---- records
+# ---- changes of records
 
 
 @dataclass(frozen=True)
 class Change:
-    """One record that both profiles have; a value is None if that profile has null for it."""
+    """A record that both profiles have, with its ratio B/A and verdict. A value is None if the record of that profile
+    is null."""
 
     key: dict[str, Any]
     unit: str
     a: Estimate | None
     b: Estimate | None
     ratio: Estimate | None
-    verdict: Verdict | None  # None: there is no value on one side; `note` says why
-    diagnostic: bool  # not declared by the scenario; excluded from summary and agreement
+    verdict: Verdict | None  # None: one profile has no value; `note` has the reason
+    diagnostic: bool  # the scenario does not declare the metric; excluded from summary and agreement
     note: str | None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The differences between the records of two profiles."""
+    """The changes of the records that both profiles have, and the records that only one has."""
 
     changes: list[Change]
     only_a: pl.DataFrame
@@ -78,8 +78,8 @@ class Comparison:
 
 
 def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: float) -> Comparison:
-    """Joins the records of two profiles on all columns that identify them except the source. If each distance has one
-    pair, the pair is excluded, too, since PU numbers mean nothing on another machine."""
+    """Joins the records of two profiles on all columns that identify a record except the source. If every distance has
+    one pair only, the pair is ignored, too, since PU numbers have no meaning on another machine."""
     a, b = _with_union_of_columns(a, b)
     dropped = ("source", "pair") if _has_one_pair_per_distance(a, b) else ("source",)
     keys = [name for name in [*identity_columns(a), "unit"] if name not in dropped]
@@ -96,8 +96,8 @@ def declared_metrics(*runs: Run) -> set[tuple[str, str]]:
 
 
 def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
-    """Returns scenario -> the number of records by verdict and without a value, and the geometric mean of the ratios of
-    its stable times. Excludes diagnostics."""
+    """Returns scenario -> number of records by verdict and without a value, and the geometric mean of the ratios of
+    stable times. Excludes diagnostic metrics."""
     groups: dict[str, list[Change]] = {}
     for change in changes:
         if not change.diagnostic:
@@ -106,8 +106,8 @@ def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
 
 
 def agreement(changes: Iterable[Change]) -> dict[str, Any]:
-    """Returns the share of the times stable in both that agree. Counts are excluded because they always agree, and
-    diagnostics because they need not repeat."""
+    """Returns the share and number of times, among those stable in both profiles, whose values agree, and the number of
+    unstable times. Excludes counts, which always agree, and diagnostic metrics, which need not repeat."""
     times = [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
     stable = [c for c in times if c.verdict != "unstable"]
     agreeing = sum(values_agree(c.a, c.b) for c in stable if c.a and c.b)
@@ -120,8 +120,8 @@ def agreement(changes: Iterable[Change]) -> dict[str, Any]:
 
 
 def overall_verdict(changes: Iterable[Change]) -> Overall:
-    """Returns the verdict on all changes: "cannot tell" unless at least half of the times are stable in both, "changed"
-    if some are faster and others slower."""
+    """Returns the verdict on all changes: "cannot tell" unless at least half of the times are stable in both profiles,
+    "changed" if some times are faster and others slower."""
     changes = list(changes)
     agreed = agreement(changes)
     times = agreed["stable"] + agreed["unstable"]
@@ -134,8 +134,8 @@ def overall_verdict(changes: Iterable[Change]) -> Overall:
 
 
 def largest_changes(changes: Iterable[Change]) -> list[Change]:
-    """Returns the changes with a verdict of faster, slower or changed, largest first; those without a ratio (from
-    or to 0) come before all others."""
+    """Returns the changes with verdict faster, slower or changed, largest first. Changes without a ratio (from or to 0)
+    come before all others."""
     decided = [c for c in changes if c.verdict in ("faster", "slower", "changed") and not c.diagnostic]
     return sorted(decided, key=lambda c: -abs(math.log(c.ratio.value)) if c.ratio else -math.inf)
 
@@ -151,8 +151,8 @@ def _summarise_scenario(group: list[Change]) -> dict[str, Any]:
 
 
 def _with_union_of_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns both tables with the columns of both. A parameter that is a number in one and a word in the other becomes
-    a word; one that is an integer in only one becomes a floating-point number."""
+    """Returns both tables with the union of their columns. A parameter that is a number in one table and text in the
+    other becomes text; one that is an integer in only one table becomes a floating-point number."""
     types = {**b.schema, **a.schema}
     for name in set(a.columns) & set(b.columns):
         if a[name].dtype != b[name].dtype:
@@ -168,7 +168,7 @@ def _with_union_of_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFra
 
 
 def _has_one_pair_per_distance(*tables: pl.DataFrame) -> bool:
-    """Returns whether no profile has two pairs at one distance in one scenario."""
+    """Returns whether in every table each scenario has at most one pair per distance."""
     per_place = (t.drop_nulls("pair").group_by("scenario", "distance").agg(pl.col("pair").n_unique()) for t in tables)
     return all((pairs["pair"] <= 1).all() for pairs in per_place)
 
@@ -194,12 +194,12 @@ def _join_notes(row: Mapping[str, Any]) -> str | None:
     return "; ".join(notes) or None
 
 
-# ---- axes
+# ---- values of parameters that only one profile has
 
 
 @dataclass(frozen=True)
 class LoneAxis:
-    """Values of a column that only one profile has in a scenario (or a scenario that only one has)."""
+    """The values of a parameter that only one profile has in a scenario; or a scenario that only one profile has."""
 
     profile: Literal["A", "B"]
     scenario: str
@@ -208,7 +208,8 @@ class LoneAxis:
 
 
 def lone_axes(a: pl.DataFrame, b: pl.DataFrame) -> list[LoneAxis]:
-    """Returns the values that only one profile has, per axis. Pairs are not an axis: see `compare`."""
+    """Returns the parameter values that only one of the profiles has, by scenario and column. Pairs do not count as a
+    parameter; see `compare`."""
     scenarios = list(dict.fromkeys([*a["scenario"], *b["scenario"]]))
     return [
         axis

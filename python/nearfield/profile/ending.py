@@ -1,4 +1,4 @@
-"""Describes why a run is incomplete, from the launches in run.toml."""
+"""Describes why a run is incomplete, from the [[launch]] tables in run.toml."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def describe_unfinished(run: Run) -> str:
 
 
 def _count_launches(launches: list[Launch], state: LaunchState) -> str:
-    """Returns for example '1 of 2 launches failed (no end after 196 s)'. A launch that stopped without a reason was
-    interrupted."""
+    """Returns the launches in this state with their reasons, for example '1 of 2 launches failed (no end after 196 s)'.
+    A stopped launch without a reason was interrupted."""
     own = [launch for launch in launches if launch.state == state]
     reasons = dict.fromkeys(launch.reason or ("interrupted" if state == "stopped" else "") for launch in own)
     why = "; ".join(filter(None, reasons))

@@ -1,4 +1,4 @@
-"""Records, one row per measured number: their columns, the validity rules of rows, and functions that select rows."""
+"""Records, one row per measured number: their columns, the rules for valid rows, and functions that select rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nearfield.base.frames import pl
 from nearfield.base.units import UNITS
 from nearfield.base.words import as_sentence, suggest
 
-PolarsType = Literal["String", "Int64", "Float64", "Boolean"]  # of polars
+PolarsType = Literal["String", "Int64", "Float64", "Boolean"]  # names of polars data types
 
-# name -> (type, what it says). Their order is the order in the file.
+# Columns of every record, in the order of the file: name -> (type, description).
 CORE_COLUMNS: dict[str, tuple[PolarsType, str]] = {
     "scenario": ("String", "what was measured"),
     "metric": ("String", "which of the scenario's numbers"),
@@ -30,7 +30,7 @@ CORE_COLUMNS: dict[str, tuple[PolarsType, str]] = {
     "pair": ("String", "PU of sender and receiver, '0-1', with hosts across nodes: 'a:0-b:0'"),
     "side": ("String", "sender or receiver; null: the operation as a whole"),
 }
-# The verdict is a result, so it does not identify a record. It is always the last column.
+# The verdict on the buffer state is a result and does not identify a record. Its column is always the last one.
 VERDICT = "verdict"
 VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was requested"
 
@@ -43,55 +43,56 @@ ALLOWED_WORDS: dict[str, tuple[str, ...]] = {
     "side": get_args(Side),
     VERDICT: get_args(Verdict),
 }
-# Bounds of the values of a unit, with room for future machines; a value beyond them means damage.
+# Unit -> smallest and largest valid value, with room for future machines; other values mean that the file is damaged.
 UNIT_BOUNDS: dict[str, tuple[float, float]] = {
     "ns": (0, 1e12),
     "bytes": (0, 1e15),
     "count": (0, 1e15),
     "share": (0, 1e3),
 }
-MAX_PARAMETER_BYTES = 1 << 50  # length of a parameter
+MAX_PARAMETER_BYTES = 1 << 50  # maximum of a parameter in bytes
 FORMERLY_TEXT = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
 SWEPT_PREFIX = "machine_"  # prefix of parameters that are keys of the simulated machine's file
 REQUIRED_COLUMNS = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE_COLUMNS = ("distance", "pair", "side")
-# Parameters that are nonnegative integers, in addition to those in bytes.
+# Parameters that must be nonnegative integers, in addition to those in bytes.
 COUNT_PARAMETERS = ("stride", "ranks", "nodes")
-# Categorical parameters.
+# Parameters whose values are words.
 CATEGORICAL_PARAMETERS = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")
 
 
 def select_deciding(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records that a decision may use: with a value, stable, and not of buffers in a refuted state."""
+    """Returns the records on which a decision may be based: those with a stable value whose buffer state was not
+    refuted."""
     return records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT).ne_missing("refuted"))
 
 
 def estimate_of(row: Mapping[str, Any], suffix: str = "") -> Estimate | None:
-    """Returns the value of a record with its interval; None without a value. A record without an interval is exact.
-    `suffix` ends the names of the columns."""
+    """Returns the value of a record with its interval; None without a value. Without an interval, the value counts as
+    exact. `suffix` is appended to the names of the columns."""
     value, low, high = (row[name + suffix] for name in ("value", "low", "high"))
     return None if value is None else Estimate(value, value if low is None else low, value if high is None else high)
 
 
 def parameters(records: pl.DataFrame) -> list[str]:
-    """Returns the parameter columns with a value in at least one of these records, in column order."""
+    """Returns the parameter columns in which at least one of these records has a value, in column order."""
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
 
 
 def swept_parameters(records: pl.DataFrame) -> list[str]:
-    """Returns the swept parameters, keys of the simulated machine's file. A record without them is of the machine as
-    its file describes it."""
+    """Returns the parameter columns that are swept keys of the simulated machine's file. A record without values in
+    them is of the machine as its file describes it."""
     return [name for name in parameters(records) if name.startswith(SWEPT_PREFIX)]
 
 
 def identity_columns(records: pl.DataFrame) -> list[str]:
-    """Returns the columns that identify a record: no two records of a profile have the same values in all of them."""
+    """Returns the columns that identify a record: no two records of a profile have equal values in all of them."""
     return ["scenario", "metric", "source", *PLACE_COLUMNS, *_parameter_columns(records)]
 
 
 def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Returns checked records from dicts of column -> value, with null for missing columns. Parameters are int, float
-    or str. Raises ProfileError as `check` does."""
+    """Returns a checked table of records from dicts of column -> value, with null for missing columns. Parameters are
+    int, float or str. Raises ProfileError as `check_records` does."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
     types = {name: _column_type(name, rows) for name in [*CORE_COLUMNS, *(n for n in names if n not in CORE_COLUMNS)]}
@@ -102,8 +103,8 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def check_records(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records with their columns in order, and with a verdict column. Raises ProfileError with the wrong
-    column, or the first wrong record."""
+    """Returns the records with their columns in order, and with a verdict column. Raises ProfileError that names the
+    invalid column or the first invalid record."""
     records = _convert_former_text(records)
     _check_columns(records)
     if VERDICT not in records.columns:
@@ -119,7 +120,7 @@ def check_records(records: pl.DataFrame) -> pl.DataFrame:
 
 def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
     """Returns the records whose columns have these values: where(r, scenario="pingpong", state=["invalid",
-    "modified"]). A list means any of its values, None means null. Raises UsageError for a column that does not
+    "modified"]). A list admits each of its values; None admits null. Raises UsageError for a column that does not
     exist."""
     for name, value in wanted.items():
         if name not in records.columns:
@@ -138,7 +139,7 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
 
 
 def describe_record(record: Mapping[str, Any]) -> str:
-    """Returns a record as 'pingpong send (shared-l3, sender, size_bytes=8, state=invalid)' for error messages."""
+    """Returns a record as text for error messages: 'pingpong send (shared-l3, sender, size_bytes=8, state=invalid)'."""
     place = [str(record[name]) for name in PLACE_COLUMNS if record.get(name) is not None]
     rest = [
         f"{name}={value}"
@@ -158,8 +159,8 @@ def _polars_type(name: PolarsType) -> type[pl.DataType]:
 
 
 def _column_type(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
-    """Returns the type of a core column; for a parameter, that of its first value, or floating point if any value
-    is."""
+    """Returns the polars type of a column. The type of a parameter is that of its first value, or floating point if any
+    value is."""
     if name in CORE_COLUMNS:
         return _polars_type(CORE_COLUMNS[name][0])
     values = [row[name] for row in rows if row.get(name) is not None]
@@ -170,8 +171,8 @@ def _column_type(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
 
 
 def _convert_former_text(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records with numbers in the columns that older versions wrote as text. Other text is unchanged, and
-    rejected by the checks."""
+    """Returns the records with numbers in the columns that older versions of nearfield wrote as text. Other text is
+    left for the checks to reject."""
     for name in FORMERLY_TEXT:
         if name in records.columns and records[name].dtype == pl.String:
             numbers = records[name].cast(pl.Float64, strict=False)
@@ -181,7 +182,7 @@ def _convert_former_text(records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]]) -> None:
-    """Raises ProfileError for a value of another type, since polars would convert 2.5 to 2 and 5 to "5"."""
+    """Raises ProfileError for a value of a wrong type, since polars would silently convert 2.5 to 2 and 5 to "5"."""
     for name, value in row.items():
         expected = _PYTHON_TYPES[types[name].__name__]
         if value is not None and (
@@ -218,7 +219,7 @@ def _check_columns(records: pl.DataFrame) -> None:
 
 
 def _row_rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
-    """Yields each possible error of a row, with the expression that finds such rows."""
+    """Yields (error message, expression that selects the rows with this error)."""
     for name in REQUIRED_COLUMNS:
         yield f"{name} is null", pl.col(name).is_null()
     for name, words in ALLOWED_WORDS.items():

@@ -1,8 +1,7 @@
-"""A profile on disk: a folder that is either complete or absent.
+"""Saves and loads a profile: a folder that is either complete or absent.
 
 `save` writes a new folder and swaps it with the old one by renaming, so that a full disk, a crash or Ctrl-C leaves the
-old profile unchanged. If two programs save to the same place at once, the last one wins.
-"""
+old profile unchanged. If two programs save to the same path at the same time, the last one wins."""
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ MACHINE, TOPOLOGY, RECORDS, RUN = "machine.toml", "topology.xml", "records.parqu
 FILES = (MACHINE, TOPOLOGY, RECORDS, RUN)
 DEFAULT_NAME = "nearfield-profile"
 _OUTPUT_OPTIONS = (
-    r" (--resume|--overwrite|(--out|-o)[ =]('[^']*'|\S)+)"  # options of a command line, quoted as by shlex
+    # Pattern of options that name the output, quoted as by shlex.
+    r" (--resume|--overwrite|(--out|-o)[ =]('[^']*'|\S)+)"
 )
 _METADATA_KEY = "nearfield_schema_version"
 
@@ -59,7 +59,7 @@ class Profile:
 
     @property
     def measured_by(self) -> str:
-        """Returns the command that measures this again from the beginning, and replaces it."""
+        """Returns the command that measures this profile again from the beginning and replaces it."""
         words = re.sub(_OUTPUT_OPTIONS, "", self.run.command).partition(" ")[2]
         return f"{own_command.executable()} {words} {shlex.join(['--overwrite', '--out', str(self.path.resolve())])}"
 
@@ -72,7 +72,7 @@ class Profile:
 
 
 def load(path: str | Path) -> Profile:
-    """Reads and checks a profile. Raises ProfileError with the wrong file, the error and the remedy."""
+    """Reads and checks a profile. Raises ProfileError with the invalid file, the error and a remedy."""
     folder = Path(path)
     try:
         _require_profile(folder)
@@ -96,11 +96,11 @@ def save(
     records: pl.DataFrame,
     overwrite: bool = False,
 ) -> Profile:
-    """Writes a profile atomically, and returns it as `load` would.
+    """Writes a profile atomically, and returns the profile as `load` would.
 
-    `overwrite` replaces the four files of an existing profile; other files in its folder stay. Raises ProfileError if
-    the folder has other contents, a record is wrong (records.check), or the folder cannot be written; the old one is
-    then unchanged."""
+    With `overwrite`, replaces the four files of an existing profile; other files in its folder stay. Raises
+    ProfileError if the folder has other contents, if a record is invalid (records.check_records), or if the folder
+    cannot be written; the existing profile is then unchanged."""
     folder = ensure_writable(path, overwrite=overwrite)
     records = check_records(records)
     table = _format_records(records)
@@ -121,8 +121,8 @@ def save(
 
 
 def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
-    """Returns the folder behind `path` (symbolic links resolved) if `save` could write there now; raises ProfileError
-    otherwise. To be called before long measurements. It only creates missing parent folders."""
+    """Returns the folder behind `path` with symbolic links resolved. Raises ProfileError if `save` could not write
+    there now, so that the user learns of the error before a long measurement. Creates missing parent folders only."""
     folder = Path(path).resolve()
     with _explain_write_errors(folder):
         _require_overwritable(folder, path, overwrite)
@@ -133,8 +133,8 @@ def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
 
 
 def find_profile(path: str | Path | None = None) -> Path:
-    """Returns `path` if given; otherwise ./nearfield-profile, otherwise the only profile in the current folder. Raises
-    UsageError if there is none or there are several."""
+    """Returns `path` if given; otherwise ./nearfield-profile; otherwise the only profile in the current folder. Raises
+    UsageError if there is none, or several."""
     if path is not None:
         return Path(path)
     if Path(DEFAULT_NAME).is_dir():
@@ -149,7 +149,7 @@ def find_profile(path: str | Path | None = None) -> Path:
     return found[0]
 
 
-# ---- reading
+# ---- reading a profile
 
 _MEASURE_ANEW_REMEDY = f"Restore the folder from a copy, or measure it anew with: {own_command.line('probe')}"
 
@@ -178,7 +178,8 @@ def _read(path: Path) -> bytes:
 
 
 def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame:
-    """Returns the records. Checks for damage before decoding: a flipped bit may decode to another number."""
+    """Returns the records of a Parquet file. Verifies the checksum before decoding, because a flipped bit may decode to
+    another number."""
     if not (table.startswith(b"PAR1") and table.endswith(b"PAR1")):
         cause = "is empty" if not table else "is cut off" if table.startswith(b"PAR1") else "is not a Parquet file"
         raise ProfileError(f"{path} {cause}", _MEASURE_ANEW_REMEDY)
@@ -194,7 +195,7 @@ def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame
         raise ProfileError(f"{path}: {error.message}", error.remedy or _MEASURE_ANEW_REMEDY) from error
 
 
-# ---- writing
+# ---- writing a profile
 
 
 def _require_overwritable(folder: Path, path: str | Path, overwrite: bool) -> None:
@@ -211,7 +212,7 @@ def _require_overwritable(folder: Path, path: str | Path, overwrite: bool) -> No
 def _format_records(records: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     options: dict[str, Any] = {}
-    # For programs that read only the table; polars has written metadata since 1.25.
+    # The schema version, for programs that read only this file; polars writes metadata since version 1.25.
     if "metadata" in inspect.signature(records.write_parquet).parameters:
         options["metadata"] = {_METADATA_KEY: str(SCHEMA_VERSION)}
     records.write_parquet(buffer, **options)
@@ -227,7 +228,8 @@ def _write(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _temporary_sibling(folder: Path, role: str) -> Iterator[Path]:
-    """Yields a new folder next to `folder`, on the same file system; removes it at the end if it still exists."""
+    """Yields a new folder next to `folder`, on the same file system. Removes the new folder at the end if it still
+    exists."""
     sibling = folder.parent / f".{folder.name}.{role}-{uuid.uuid4().hex[:8]}"
     sibling.mkdir()
     try:
@@ -237,7 +239,8 @@ def _temporary_sibling(folder: Path, role: str) -> Iterator[Path]:
 
 
 def _link_other_files(old: Path, new: Path) -> None:
-    """Hard-links the other files of the old folder into the new one, so that they exist at all times."""
+    """Hard-links all files of the old folder that are not part of a profile into the new one, so that they exist at all
+    times."""
     for entry in old.iterdir():
         if entry.name in FILES:
             continue
@@ -250,12 +253,13 @@ def _link_other_files(old: Path, new: Path) -> None:
 def _link(source: str | Path, target: str | Path) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:  # a file system without hard links
+    except OSError:  # the file system has no hard links
         shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _swap_in(new: Path, folder: Path) -> None:
-    """Swaps the folders by two renames; if the second one fails (or Ctrl-C comes between), it undoes the first."""
+    """Replaces `folder` by `new` with two renames. If the second rename fails, or Ctrl-C interrupts, undoes the first
+    one."""
     if not folder.exists():
         new.rename(folder)
         return
@@ -271,7 +275,7 @@ def _swap_in(new: Path, folder: Path) -> None:
 
 @contextmanager
 def _explain_write_errors(folder: Path) -> Iterator[None]:
-    """Converts an OSError in the block to a ProfileError with the folder and the remedy."""
+    """Converts an OSError in the block to a ProfileError with the folder and a remedy."""
     try:
         yield
     except OSError as error:
@@ -287,6 +291,6 @@ def _explain_write_errors(folder: Path) -> Iterator[None]:
 
 
 def _free_space_text(folder: Path) -> str:
-    """Returns the free space of the nearest existing folder's file system in words."""
+    """Returns the free space of the file system of `folder` as text for people."""
     place = next(p for p in (folder, *folder.parents) if p.is_dir())
     return f"{format_bytes(shutil.disk_usage(place).free, digits=3)} free in {place}"

@@ -1,6 +1,6 @@
-"""Cards that say whether a claim still holds on the reader's machine: one per claim that is in a paper's abstract or
-the main finding of a section. They are made of measurements only; what is simulated on the papers' machines is not in
-them."""
+"""Cards that say whether a claim holds on the user's machine. There is one card per claim that is in a paper's abstract
+or is the main finding of a section. Cards are based on measurements only, not on simulations of the papers'
+machines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VERBS = {
 
 
 def cards_of(papers: Iterable[JudgedPaper]) -> list[Card]:
-    """Returns the cards, negative results first, then by weight."""
+    """Returns the cards, negative results first, then by descending weight."""
     cards = [_make_card(paper, claim) for paper in papers for claim in paper.claims if claim.weight >= MIN_WEIGHT]
     return sorted(cards, key=lambda card: (_VERDICT_ORDER.index(card.verdict), -card.weight))
 
@@ -58,12 +58,13 @@ def _make_card(paper: JudgedPaper, claim: JudgedClaim) -> Card:
 
 
 def _control_answers(statements: Iterable[JudgedStatement]) -> list[str]:
-    """Returns the controls of the whole claim with their answers. They say nothing of whether the claim holds."""
+    """Returns the answers to the claim's control statements, as text. They do not affect the claim's verdict."""
     return [f"{s.says}: {s.here.answer} ({s.here.ours})" for s in statements if s.is_control and s.here]
 
 
 def _card_verdict(words: Sequence[str]) -> CardVerdict:
-    """Returns the verdict of a claim from its answers. One answer that is missing keeps it from holding whole."""
+    """Returns the verdict on a claim from the answers to its statements. A statement that cannot be decided keeps the
+    claim from holding as a whole."""
     if not words:
         return "not measured"
     if "artefact" in words:

@@ -1,4 +1,4 @@
-"""The part of the page that says whether claims still hold on the reader's machine."""
+"""The section of the HTML page with the cards: whether claims hold on the user's machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERDICT_MEANINGS = (
 
 
 def cards_html(cards: Sequence[Card], here: LiveSummary | None, papers: Sequence[JudgedPaper]) -> str:
-    """Returns the section of cards; if nothing was measured, only how to measure."""
+    """Returns the section of cards as HTML; if nothing was measured, only how to measure."""
     if here is None:
         command = tag("code", text(own_command.line("reproduce", "--live-only")))
         message = text("Nothing was measured on this machine. ") + command
@@ -36,7 +36,7 @@ def cards_html(cards: Sequence[Card], here: LiveSummary | None, papers: Sequence
 
 
 def machine_sentence(here: LiveSummary) -> str:
-    """Returns the machine, MPI, compiler and load in a sentence."""
+    """Returns a sentence on machine, MPI, compiler, launches and load of the measurement."""
     load = f", load average at most {here.load_1m:.1f}" if here.load_1m is not None else ""
     where = f" ({here.virtual})" if here.virtual else ""
     compiler = f"; compiler: {here.compiler}" if here.compiler else ""

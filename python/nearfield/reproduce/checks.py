@@ -1,4 +1,4 @@
-"""Checks of claims that the schema's types cannot express: that names refer to something."""
+"""Checks of a claims file that the schema's types cannot express, for example that every name refers to something."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find_claim_errors(paper: Paper) -> Iterator[str]:
-    """Yields a sentence for each error, for the author of the file."""
+    """Yields a sentence for each error in a claims file, for its author."""
     counted = Counter(claim.id for claim in paper.claim)
     yield from (f"claim {name} is there {count} times" for name, count in counted.items() if count > 1)
     yield from _check_quotes_in(paper, paper.reading)
@@ -40,7 +40,7 @@ def _check_quotes_in(paper: Paper, text: str) -> Iterator[str]:
 
 
 def profiles_of(statement: Statement) -> list[str]:
-    """Returns the profiles whose records judge the statement."""
+    """Returns the names of the profiles whose records judge the statement."""
     if statement.rule:
         return [statement.rule.profile]
     return list(dict.fromkeys(name for curve in curves_of(statement) for name in (curve.profile, curve.base) if name))
@@ -93,9 +93,9 @@ def _check_live(paper: Paper, statement: Statement, here: LiveCheck) -> Iterator
 
 
 def live_curve(statement: Statement, here: LiveCheck) -> Curve:
-    """Returns the statement's curve with the keys that differ on the reader's machine. A key of "" is removed; so is a
-    column, which may then have any value."""
-    from nearfield.reproduce.schema import Curve  # its validators use this module
+    """Returns the statement's curve with the keys of `here.curve`, which differ on the user's machine. A key or column
+    of value "" is removed; without a column, records of any value match."""
+    from nearfield.reproduce.schema import Curve  # imported late, since validators of schema import this module
 
     own = statement.curve.model_dump(exclude_none=True) if statement.curve else {}
     own |= {**here.curve, "where": _apply_changes(own.get("where", {}), here.curve), "profile": here.profile}
@@ -103,14 +103,15 @@ def live_curve(statement: Statement, here: LiveCheck) -> Curve:
 
 
 def curves_of(statement: Statement) -> list[Curve]:
-    """Returns the statement's curve, and the one with which it is compared."""
+    """Returns the statement's curve, followed by the curve with which it is compared, if any."""
     if statement.curve is None:
         return []
     return [statement.curve, *([other_curve(statement)] if statement.than is not None else [])]
 
 
 def other_curve(statement: Statement) -> Curve:
-    """Returns the statement's curve with the changes of `than`; a column of "" may have any value."""
+    """Returns the curve with which the statement's curve is compared: the same curve with the changes of `than`. A
+    column of value "" is removed."""
     assert statement.curve is not None
     changed = dict(statement.than or {})
     where = _apply_changes(statement.curve.where, changed)
@@ -118,5 +119,6 @@ def other_curve(statement: Statement) -> Curve:
 
 
 def _apply_changes(where: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the columns with the changes applied; a column of "" may have any value."""
+    """Returns the columns with the changes applied. A column of value "" is removed; without a column, records of any
+    value match."""
     return {name: value for name, value in {**where, **changes.get("where", {})}.items() if value != ""}

@@ -1,4 +1,4 @@
-"""Collects what `nearfield reproduce --live --json` printed on many machines into one table: machine by claim."""
+"""Collects outputs of `nearfield reproduce --live --json` from many machines into one table: machine by claim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _remedy() -> str:
 
 
 class MachineVerdicts(Table):
-    """One machine's file."""
+    """The verdicts from one machine's JSON file."""
 
     file: str
     here: LiveSummary
@@ -29,8 +29,8 @@ class MachineVerdicts(Table):
 
 
 def collect_machines(folder: Path) -> list[MachineVerdicts]:
-    """Returns the machines of all JSON files in the folder, by file name. Raises UsageError if there are none, and
-    ProfileError for a file that is damaged or that has no measurement."""
+    """Returns the verdicts of all JSON files in the folder, by file name. Raises UsageError if there are no files, and
+    ProfileError for a file that is damaged or has no measurement."""
     files = sorted(folder.glob("*.json"))
     if not files:
         raise UsageError(f"{folder} has no .json files", _remedy())
@@ -55,6 +55,6 @@ def _read_file(path: Path) -> MachineVerdicts:
 
 
 def claims_of(machines: Sequence[MachineVerdicts]) -> list[str]:
-    """Returns the claims that some machine has a card of, in the order of the first one that has them all or most."""
+    """Returns all claims with a verdict: those of the machine with most verdicts, sorted, followed by the others."""
     widest = max(machines, key=lambda one: len(one.verdicts))
     return list(dict.fromkeys([*sorted(widest.verdicts), *(name for one in machines for name in one.verdicts)]))

@@ -1,4 +1,4 @@
-"""Converts records of simulated profiles to curves over one of their parameters, in pure functions that know no
+"""Converts records of simulated profiles to curves over one of their parameters. Pure functions that know nothing of
 claims."""
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from nearfield.reproduce.schema import Curve, Values
 
 Row = Mapping[str, Any]
 Points = dict[float, float]  # parameter -> number
-Records = Mapping[str, list[Row]]  # profile -> rows
-LINE_BYTES = 64  # for profiles without an entry in `line_bytes`
+Records = Mapping[str, list[Row]]  # name of a profile -> rows
+LINE_BYTES = 64  # cache line size of profiles without an entry in `line_bytes`
 
 
 def points_of(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Points:
-    """Returns the points of the curve; of several alternatives, the maximum. Empty without records. Sizes that the base
-    lacks are omitted."""
+    """Returns the points of the curve; at each x the maximum over the curve's alternatives. Returns {} without records.
+    Omits points that the base lacks."""
     found: Points = {}
     for alternative in alternatives_of(curve, records, line_bytes):
         for x, y in alternative.items():
@@ -26,7 +26,7 @@ def points_of(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> 
 
 
 def alternatives_of(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> list[Points]:
-    """Returns the curve for each combination of the lists in `where`."""
+    """Returns the points of the curve for each combination of single values of the lists in `where`."""
     return [_derive_from_base(curve, one, records, line_bytes) for one in single_valued_columns(curve.where)]
 
 
@@ -37,7 +37,7 @@ def _derive_from_base(curve: Curve, where: dict[str, Any], records: Records, lin
     base = _points_of_profile(
         curve, curve.base or curve.profile, {**where, **(curve.versus or {})}, records, line_bytes
     )
-    if curve.by in (curve.versus or {}):  # all points have the same base
+    if curve.by in (curve.versus or {}):  # `versus` fixes the curve's parameter: all points have the same base
         base = dict.fromkeys(own, next(iter(base.values()))) if base else {}
     return {x: _compare_with_base(curve.how, y, base[x]) for x, y in own.items() if x in base}
 
@@ -83,13 +83,13 @@ def _metric_values(
 
 
 def x_of(curve: Curve, row: Row) -> float | None:
-    """Returns the row's value of the curve's parameter."""
+    """Returns the row's value of the curve's parameter; None if the row has none."""
     x = row.get("whole_bytes", row.get("size_bytes")) if curve.by == "whole_bytes" else row.get(curve.by)
     return None if x is None else float(x)
 
 
 def metrics_of(curve: Curve) -> list[str]:
-    """Returns the metrics that the curve is computed from."""
+    """Returns the metrics from which the curve is computed."""
     return [name for name in (curve.metric, curve.plus, curve.per) if name]
 
 
@@ -101,6 +101,6 @@ def _convert_to_unit(unit: str | None, row: Row, line_bytes: int) -> float:
 
 
 def single_valued_columns(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
-    """Yields columns with single values, for every combination of the lists."""
+    """Yields the columns with single values, for every combination of the values of lists."""
     lists = [value if isinstance(value, list) else [value] for value in where.values()]
     return (dict(zip(where, values, strict=True)) for values in product(*lists))

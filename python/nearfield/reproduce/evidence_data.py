@@ -1,5 +1,5 @@
-"""Collects the evidence of a verdict for display: the judged curve with its comparison, and every record that
-contributed to them."""
+"""Collects the evidence for a verdict, for display: the judged curve, the curve with which it is compared, and every
+record that contributed to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearfield.reproduce.writers import BYTE_PARAMETERS
 
 
 def number_kind_of(curve: Curve, records: Records) -> str:
-    """Returns the kind of a curve's numbers, as a name in WRITERS."""
+    """Returns the kind of the curve's numbers, a key of WRITERS."""
     if curve.how == "gain":
         return "gain"
     if curve.how == "ratio":
@@ -34,7 +34,7 @@ def _unit_of(rows: list[Row], metric: str) -> str:
 
 
 def collect_evidence(statement: Statement, curve: Points, than: Points | None, records: Records) -> ShownEvidence:
-    """Returns the finite judged points, and the records behind them."""
+    """Returns the finite points of the judged curve and of the other one, and the records behind them."""
     assert statement.curve
     own, other = _curve_names(statement)
     lines = [Line(name=own, points=_finite_points(curve))]
@@ -53,7 +53,7 @@ def _finite_points(points: Points) -> list[tuple[float, float]]:
 
 
 def _curve_names(statement: Statement) -> tuple[str, str]:
-    """Returns names of the two curves, from their differences."""
+    """Returns names of the statement's curve and of the other one, from the columns in which they differ."""
     if statement.than is None or statement.curve is None:
         return "ours", ""
     one, other = statement.curve, other_curve(statement)
@@ -81,7 +81,8 @@ def _column_text(key: str, value: Any) -> str:
 
 
 def _record_series(curve: Curve, statement: Statement, records: Records) -> Iterator[Series]:
-    """Yields the records of a curve and of its base, each set of fixed columns once."""
+    """Yields the records behind a curve and its base, as series over the curve's parameter; each profile, metric and
+    set of columns once."""
     seen = []
     for where in single_valued_columns(curve.where):
         for profile, columns in ((curve.profile, where), (curve.base or curve.profile, where | (curve.versus or {}))):
@@ -107,8 +108,8 @@ def _make_series(
 
 
 def _is_relevant(statement: Statement, x: float, *, fixed: bool) -> bool:
-    """Returns whether the statement covers the parameter; with `fixed`, the base has the same parameter everywhere and
-    counts."""
+    """Returns whether the statement covers the value `x` of the parameter. With `fixed`, all points have the same base,
+    and the base's record is relevant at any x."""
     if fixed:
         return True
     if statement.over and not statement.over[0] <= x <= statement.over[1]:

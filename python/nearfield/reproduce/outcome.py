@@ -1,4 +1,5 @@
-"""The result, reproduction.json in the output folder, which the page and scripts read."""
+"""The result of a reproduction: the schema of reproduction.json in the output folder, which the page and scripts
+read."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ Verdict = Literal["within", "shape only", "in part", "not", "by construction", "
 
 
 class Line(Table):
-    """A judged curve, or the one with which it is compared: (parameter, number)."""
+    """A judged curve, or the curve with which it is compared, as (parameter, number)."""
 
     name: str
     points: list[tuple[FiniteFloat, FiniteFloat]]
 
 
 class Series(Table):
-    """Records of one profile that differ only in one parameter: (parameter, value)."""
+    """Records of one profile that differ in one parameter only, as (parameter, value)."""
 
     profile: str
     metric: str
@@ -39,7 +40,7 @@ class Series(Table):
 
 
 class ShownEvidence(Table):
-    """The judged curve, the one with which it is compared, if any, and the records of both. `kind` is a name in
+    """The judged curve, the curve with which it is compared, if any, and the records behind both. `kind` is a key of
     WRITERS."""
 
     by: str
@@ -56,8 +57,8 @@ class ShownEvidence(Table):
 
 
 class Answer(Table):
-    """The answer of the reader's machine to a statement. "artefact": the effect is there, and so it is in its control.
-    If there is no answer, `answer` is "", and `ours` has why."""
+    """The answer of the user's machine, or of a trace, to a statement. "artefact": the effect holds, but its control
+    shows that the claimed cause is wrong. Without an answer, `answer` is "", and `ours` is the reason."""
 
     answer: Literal["holds", "does not", "artefact", "cannot tell", ""] = ""
     ours: str = Field(default="", description="our numbers, each with its interval")
@@ -67,9 +68,10 @@ class Answer(Table):
 
 
 class JudgedStatement(Table):
-    """A statement of a paper. `holds` is None if it could not be judged, and `ours` then has the reason. `number` is
-    the paper's, as a range, and `at` its position. `not_counted` is the reason why a verdict is not counted; '' if it
-    is. `why` is a cause of the difference, only for a statement that was judged and does not hold."""
+    """A statement of a paper with its judgement. `holds` is None if the statement could not be judged; `ours` is then
+    the reason. `number` is the paper's number as a range, and `at` its position. `not_counted` is the reason why the
+    judgement does not count; '' if it counts. `why` is a cause of the difference, only if the statement does not
+    hold."""
 
     says: str
     paper: str
@@ -91,7 +93,8 @@ class JudgedStatement(Table):
 
 
 class JudgedClaim(Table):
-    """A claim with its verdict. `note` explains it, if everything that the claim needs was simulated."""
+    """A claim with its verdict. `note` explains the verdict, and is only set if everything that the claim needs was
+    simulated."""
 
     id: str
     says: str
@@ -104,7 +107,7 @@ class JudgedClaim(Table):
 
 
 class FreeParameter(Table):
-    """A free parameter, which no source states."""
+    """A parameter that no source states and that had to be chosen."""
 
     of: str = Field(description="the machine or profile that has the parameter")
     key: str
@@ -114,8 +117,8 @@ class FreeParameter(Table):
 
 
 class JudgedPaper(Table):
-    """A paper with its judged claims and the free parameters that affect them. `reading` sums them up, if all of them
-    were requested and everything that they need was simulated."""
+    """A paper with its judged claims and the free parameters that affect them. `reading` is a summary, only set if all
+    claims were requested and simulated."""
 
     name: str
     title: str
@@ -142,7 +145,7 @@ class LiveSummary(Table):
 
 
 class TracedFrom(Table):
-    """A trace of a real program that `--trace` gave."""
+    """The trace of a real program, as given by `--trace`."""
 
     name: str = Field(description="the application in the claims, and its problem size")
     command: str
@@ -153,8 +156,8 @@ CardVerdict = Literal["artefact", "does not", "holds in part", "holds", "cannot 
 
 
 class Card(Table):
-    """The verdict on a claim on the reader's machine. `statement`, `paper`, `here` and `control` are of one of its
-    statements; `control` ends with the controls of the whole claim."""
+    """The verdict on a claim on the user's machine. `statement`, `paper`, `here` and `control` are those of one of its
+    statements; `control` also has the controls of the whole claim."""
 
     claim: str
     title: str = Field(description="of the paper")
@@ -171,9 +174,9 @@ class Card(Table):
 
 
 class Score(Table):
-    """How much of the papers' claims holds, each with its weight. `simulated` and `all` are shares; claims that were
-    not judged count as 0 in `all`, and not at all in `simulated`. `whole`, `half` and `less` are numbers of claims that
-    hold whole, at least by half, and less. Claims of weight 0 are left out."""
+    """The share of the papers' claims that hold, weighted. Claims that were not judged count as 0 in `all`, and are
+    excluded from `simulated`. `whole`, `half` and `less` are the numbers of claims that hold completely, at least by
+    half, and by less than half. Claims of weight 0 are excluded from the shares."""
 
     simulated: float | None
     all: float | None = Field(description="null if simulations are missing")
@@ -185,7 +188,7 @@ class Score(Table):
 
 
 class Reproduction(Table):
-    """The whole result of a reproduction."""
+    """The complete result of a reproduction."""
 
     nearfield: str
     created: str
@@ -201,9 +204,9 @@ class Reproduction(Table):
 
 
 def verdict_of_claim(statements: list[JudgedStatement]) -> Verdict:
-    """Returns the verdict. "within": all statements hold. "shape only": all shapes hold, but a number does not. "in
-    part": only some hold, or some were not simulated. "not": none holds. "by construction": none could fail. "not
-    simulated": none was simulated."""
+    """Returns the verdict on a claim from its statements. "within": all hold. "shape only": all shapes hold, but a
+    number does not. "in part": only some hold, or some were not simulated. "not": none holds. "by construction": none
+    could fail. "not simulated": none was simulated."""
     simulated = any(one.holds is not None for one in statements)
     statements = [one for one in statements if not one.not_counted]
     known = [one for one in statements if one.holds is not None]
@@ -220,13 +223,13 @@ def verdict_of_claim(statements: list[JudgedStatement]) -> Verdict:
 
 
 def count_holding(statements: Iterable[JudgedStatement]) -> tuple[int, int]:
-    """Returns the numbers of statements that hold, and of those judged and counted."""
+    """Returns the number of statements that hold, and the number that are judged and counted."""
     known = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
     return sum(known), len(known)
 
 
 def standing_text(papers: Sequence[JudgedPaper]) -> str:
-    """Returns '3 of 5 statements hold', and the share of completed simulations if some are missing."""
+    """Returns '3 of 5 statements hold', and the share of complete simulations if some are missing."""
     held, judged = count_holding(one for paper in papers for claim in paper.claims for one in claim.statements)
     simulated, missing = ({name for paper in papers for name in getattr(paper, which)} for which in _PROFILE_LISTS)
     summary = f"{held} of {counted(judged, 'statement')} hold" if judged else "no statement is judged"
@@ -239,14 +242,14 @@ _PROFILE_LISTS = ("simulated", "missing")
 
 
 def save_reproduction(folder: Path, reproduction: Reproduction) -> None:
-    """Writes the reproduction into its folder, atomically."""
+    """Writes reproduction.json into the folder, atomically."""
     atomic_write(
         folder / REPRODUCTION_FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out."
     )
 
 
 def load_reproduction(folder: Path) -> Reproduction:
-    """Reads the results of a reproduction from its folder. Raises ProfileError if the file is missing or damaged."""
+    """Reads reproduction.json from the folder. Raises ProfileError if the file is missing or damaged."""
     path = folder / REPRODUCTION_FILE
     try:
         return Reproduction.model_validate_json(read_file(path))

@@ -1,4 +1,4 @@
-"""Writes all verdicts as one self-contained HTML page; the profiles that it links to are in the same folder."""
+"""Renders all verdicts as one self-contained HTML page. The page links to the profiles in its folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MARKS = {True: "✓", False: "✗", None: "–"}
 
 
 def render_page(found: Reproduction, folder: Path) -> str:
-    """Returns the whole page; reads only the package's own files. The profiles are in `folder`, like the page."""
+    """Returns the HTML page. Reads only files of the package. `folder` is the folder of the page and the profiles."""
     simulated = any(paper.simulated for paper in found.papers) or found.here is None
     main = cards_html(found.cards, found.here, found.papers)
     main = tag("section", tag("h2", "Does it still hold? This machine, measured") + main, id="here")
@@ -54,7 +54,7 @@ def _simulated_links(found: Reproduction) -> list[tuple[str, str]]:
 
 
 def _simulated_html(found: Reproduction, folder: Path) -> str:
-    """Returns the part of the page on the papers' machines. Nothing in it was measured."""
+    """Returns the section on the simulated machines of the papers."""
     return fill(
         asset("main.html", __package__),
         {
@@ -69,8 +69,7 @@ def _simulated_html(found: Reproduction, folder: Path) -> str:
 
 
 def _negative_results_html(papers: Iterable[JudgedPaper]) -> str:
-    """Returns the main claims of which less than NEGATIVE comes out in simulation, with what is known of the
-    reasons."""
+    """Returns the main claims whose score is below NEGATIVE_SCORE in simulation, with the known reasons."""
     claims = [claim for paper in papers for claim in paper.claims]
     poor = [one for one in claims if one.weight >= MIN_WEIGHT and one.score is not None and one.score < NEGATIVE_SCORE]
     items = [
@@ -118,7 +117,7 @@ def _claim_table(found: Reproduction) -> str:
 
 
 def _verdict_strips(papers: Iterable[JudgedPaper]) -> str:
-    """Returns a row of cells for each paper: one per claim, coloured by its verdict."""
+    """Returns a row of cells for each paper, one per claim, coloured by its verdict."""
     return tag("div", "".join(map(_verdict_strip, papers)), class_="strips")
 
 
@@ -152,8 +151,8 @@ def _paper_html(paper: JudgedPaper, folder: Path) -> str:
 
 
 def _summary_html(paper: JudgedPaper) -> str:
-    """Returns how many statements hold and are counted, or the simulated share if it is incomplete; and the summary in
-    the claims' file."""
+    """Returns how many statements of a paper hold, how many are not counted or not judged, and the summary from the
+    claims file."""
     statements = [one for claim in paper.claims for one in claim.statements]
     shown = sum(1 for one in statements if one.not_counted)
     unknown = sum(1 for one in statements if one.holds is None and not one.not_counted)

@@ -1,4 +1,5 @@
-"""Fills the numbers in the texts of claims from records, so that no text tells of a number that nobody simulated."""
+"""Replaces {NAME} in the texts of claims by numbers from records, so that no text states a number that was not
+simulated."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ QUOTE_PATTERN = re.compile(r"\{(\w+)\}")
 
 
 def quote_names_in(text: str) -> list[str]:
-    """Returns the names of the quotes that the text has places for."""
+    """Returns the names NAME of all {NAME} in the text."""
     return QUOTE_PATTERN.findall(text)
 
 
 def fill_in_quotes(
     text: str, quotes: Mapping[str, Quote], points: Callable[[Quote], Points], records: Records
 ) -> str:  # fmt: skip
-    """Returns the text with its numbers; "" if a record of one of them is missing."""
+    """Returns the text with {NAME} replaced by numbers; "" if a record of one number is missing."""
     found = {name: _quoted_text(quotes[name], points(quotes[name]), records) for name in quote_names_in(text)}
     if not all(found.values()):
         return ""

@@ -1,5 +1,5 @@
-"""How much of the papers' claims holds. A sentence of a paper that was written down as many statements counts once: the
-score of a claim is the mean over its passages of the share of a passage's statements that hold."""
+"""Scores the papers' claims. A passage of a paper that was split into several statements counts once: the score of a
+claim is the mean over its passages of the share of statements that hold."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ HALF_SCORE = 0.5
 
 
 def score_claim(statements: Iterable[JudgedStatement]) -> float | None:
-    """Returns the score of a claim with these statements, from 0 to 1; None if none of them is judged and counted. A
-    passage is a quoted text: statements with the same `paper` share it."""
+    """Returns the score of a claim from its statements, from 0 to 1; None if none of them is judged and counted.
+    Statements with the same `paper` text belong to the same passage."""
     passages: dict[str, list[bool]] = defaultdict(list)
     for one in statements:
         if one.holds is not None and not one.not_counted:
@@ -23,7 +23,8 @@ def score_claim(statements: Iterable[JudgedStatement]) -> float | None:
 
 
 def score_papers(papers: Iterable[JudgedPaper]) -> Score:
-    """Returns the weighted scores of all claims together. That of all claims needs every simulation to be complete."""
+    """Returns the weighted scores over all claims of all papers. The score `all` is None unless every simulation is
+    complete."""
     papers = list(papers)
     claims = [claim for paper in papers for claim in paper.claims]
     weighed = [(claim.weight, claim.score) for claim in claims if claim.weight]
@@ -42,7 +43,7 @@ def score_papers(papers: Iterable[JudgedPaper]) -> Score:
 
 
 def score_text(score: Score) -> str:
-    """Returns the three published numbers in words."""
+    """Returns the score as text for people."""
     if score.simulated is None:
         return "no claim is judged"
     of_all = "" if score.all is None else f", {score.all:.0%} of all {score.claims} claims"

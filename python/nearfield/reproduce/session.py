@@ -1,5 +1,5 @@
-"""From claims to verdicts: determines the cases to simulate for the statements, simulates those that the folder lacks,
-saves profiles, and judges."""
+"""Runs a reproduction from claims to verdicts: determines the cases that the statements need, simulates those that the
+folder lacks, saves the profiles, and judges the claims."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WantedClaims = list[tuple[Paper, list[Claim]]]
 
 @dataclass(frozen=True)
 class Settings:
-    """The output folder and thoroughness of a reproduction."""
+    """The output folder, thoroughness and command line of a reproduction."""
 
     out: Path
     quick: bool = False
@@ -54,7 +54,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Traces:
-    """Traces of real programs, and their answers to statements."""
+    """Traces of real programs, and a function that answers statements from them."""
 
     sources: list[outcome.TracedFrom]
     answer: Callable[[Statement], outcome.Answer]
@@ -64,8 +64,9 @@ def reproduce(
     wanted: WantedClaims, settings: Settings, runner: Runner, report: Report = ignore,
     here: LiveMeasurements | None = None, traced: Traces | None = None, at_once: int | None = None,
 ) -> outcome.Reproduction:  # fmt: skip
-    """Simulates, judges and saves; returns the result. After Ctrl-C, claims with incomplete profiles are not judged.
-    `here` holds the measurements on this machine; `at_once` is that of simulate(). Raises the errors of errors.py."""
+    """Simulates the claims' cases, judges the claims, saves the result, and returns it. After Ctrl-C, claims with
+    incomplete profiles are not judged. `here` has the live measurements of this machine. `at_once` is the number of
+    concurrently simulated cases. Raises NearfieldError."""
     started = time.monotonic()
     needed = profiles_needed(wanted)
     cases = {name: cases_of(run, quick=settings.quick) for name, run in needed.items()}
@@ -92,7 +93,7 @@ def reproduce(
 
 
 def profiles_needed(wanted: WantedClaims) -> dict[str, ProfileRun]:
-    """Returns the simulated profiles that the claims' statements need, by name."""
+    """Returns name -> profile to simulate, for all profiles that the claims' statements need."""
     return {
         name: paper.profile[name]
         for paper, claims in wanted
@@ -132,7 +133,7 @@ def _judge_paper(
 
 
 def _with_quotes_filled(claim: outcome.JudgedClaim, fill: Callable[[str], str]) -> outcome.JudgedClaim:
-    """Returns the claim with the numbers in its texts filled in."""
+    """Returns the claim with the quoted numbers in its texts filled in."""
     statements = [one.model_copy(update={"why": fill(one.why)}) for one in claim.statements]
     return claim.model_copy(update={"note": fill(claim.note), "statements": statements})
 
@@ -157,8 +158,8 @@ def _live_summary(here: LiveMeasurements, out: Path) -> outcome.LiveSummary:
 
 @contextmanager
 def open_store(out: Path) -> Iterator[RecordStore]:
-    """Creates the folder and provides its store, which is locked against other processes. Raises ProfileError if the
-    folder cannot be written or has other contents."""
+    """Creates the folder and yields its store of simulated records, locked against other processes. Raises ProfileError
+    if the folder cannot be written or has other contents."""
     journal = Journal(out / JOURNAL, _OTHER_FOLDER)
     if out.exists() and not journal.path.exists() and any(out.iterdir()):
         raise ProfileError(f"{out} is in the way: it is not of a reproduction", _OTHER_FOLDER)
@@ -182,8 +183,8 @@ def _save_simulated(
 
 
 def machine_of(run: ProfileRun) -> DescribedMachine:
-    """Returns the described machine with the run's settings and frequency, and without the parts that the run
-    excludes."""
+    """Returns the described machine of a profile run, with the run's settings and frequency, and without the parts that
+    the run excludes."""
     machine = load_machine(run.on).model_copy(deep=True)
     for part in run.without:
         setattr(machine, part, None)
@@ -198,7 +199,7 @@ def machine_of(run: ProfileRun) -> DescribedMachine:
 
 
 def cases_of(run: ProfileRun, *, quick: bool) -> list[Case]:
-    """Returns the cases of a profile; with `quick`, fewer."""
+    """Returns the cases of a profile run; with `quick`, fewer cases."""
     machine = machine_of(run)
     cases = [case for scenario in run.scenario for case in _scenario_cases(machine, scenario, quick)]
     for on_cluster in run.on_cluster:

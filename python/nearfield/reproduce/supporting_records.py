@@ -1,4 +1,5 @@
-"""The records behind a statement: a folding table, with links to their profiles and commands that show them."""
+"""The records behind a judged statement as HTML: a folding table with links to the profiles and with commands that show
+the records."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from nearfield.ui.html import folded, raw, table, tag, text
 
 
 def supporting_records_html(judged: JudgedStatement, folder: Path) -> str:
-    """Returns every record that judged the statement; '' if there are none. The profiles are in `folder`."""
+    """Returns the table of the records that judged the statement; '' without records. `folder` has the profiles."""
     if judged.shown is None:
         return ""
     records = judged.shown.records

@@ -1,5 +1,5 @@
-"""Draws a judged curve with the paper's number as a small picture (SVG) in the page's colours, light or dark. A page
-has hundreds of them, so they use no script."""
+"""Draws a judged curve and the paper's number as a small SVG chart in the page's colours, light or dark. A page has
+hundreds of charts, so they use no script."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from nearfield.reproduce.writers import WRITERS, parameter_writer
 from nearfield.ui.html import tag, text
 
 WIDTH, HEIGHT = 300, 112
-LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # margins for texts around the curves
-LINE_CLASSES = ("ours", "than")  # classes of style.css
-LOG_RATIO_X, LOG_RATIO_Y = 4.0, 20.0  # ratios of values from which an axis is logarithmic
-# Values that mean no difference; equal values lie within SAME around them.
+LEFT, RIGHT, TOP, BOTTOM = 6, 6, 16, 18  # margins for text
+LINE_CLASSES = ("ours", "than")  # classes in style.css for the judged curve and the other one
+LOG_RATIO_X, LOG_RATIO_Y = 4.0, 20.0  # ratio of maximum to minimum from which an axis is logarithmic
+# Values that mean no difference; equal values lie within SAME_TOLERANCE of them.
 NEUTRAL_VALUES = {"gain": 0.0, "factor": 1.0}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Maps numbers to pixels, logarithmically over a wide range."""
+    """Maps values to pixels, linearly or logarithmically."""
 
     low: float
     high: float
@@ -38,14 +38,15 @@ class Axis:
 
 
 def make_axis(values: Sequence[float], begin: float, end: float, wide: float, also: Sequence[float] = ()) -> Axis:
-    """Returns an axis for the values, and for those of `also`, except values up to 0 on a logarithmic axis."""
+    """Returns an axis that covers `values` and `also`. The axis is logarithmic if the values are positive and span at
+    least the ratio `wide`; then values of `also` up to 0 are omitted."""
     is_log = min(values) > 0 and max(values) / min(values) >= wide
     known = [*values, *(v for v in also if v > 0 or not is_log)]
     return Axis(min(known), max(known), begin, end, is_log)
 
 
 def draw_chart(judged: JudgedStatement) -> str:
-    """Returns the picture with a caption; '' if there is no curve."""
+    """Returns the chart with a legend as HTML; '' if there is no curve."""
     if judged.shown is None or not judged.shown.lines[0].points:
         return ""
     parts = _ChartParts(judged, judged.shown)
@@ -54,7 +55,6 @@ def draw_chart(judged: JudgedStatement) -> str:
 
 
 def _legend_html(judged: JudgedStatement) -> str:
-    """Returns the legend of the lines."""
     assert judged.shown
     keys = [
         tag("span", text(line.name), class_=look) for look, line in zip(LINE_CLASSES, judged.shown.lines, strict=False)
@@ -65,7 +65,7 @@ def _legend_html(judged: JudgedStatement) -> str:
 
 
 class _ChartParts:
-    """The parts of one picture."""
+    """The parts of one chart."""
 
     def __init__(self, judged: JudgedStatement, shown: ShownEvidence) -> None:
         self.judged, self.shown = judged, shown
@@ -74,14 +74,14 @@ class _ChartParts:
         xs = [x for line in shown.lines for x, _ in line.points]
         ys = [y for line in shown.lines for _, y in line.points]
         self.low, self.high = min(ys), max(ys)
-        # Categorical values are placed side by side, in their own order.
+        # Values that are not sorted are categories, drawn at equal distances in their own order.
         first = [x for x, _ in shown.lines[0].points]
         self.places = dict.fromkeys(first) if first != sorted(first) else None
         columns = [float(i) for i in range(len(first))]
         self.x = make_axis(columns if self.places else xs, LEFT + 4, WIDTH - RIGHT - 4, LOG_RATIO_X)
         base = NEUTRAL_VALUES.get(shown.kind)
         also = [*(judged.number or ()), *(() if base is None else (base - SAME_TOLERANCE, base + SAME_TOLERANCE))]
-        # Gains are compared in points, so their axis is linear.
+        # Gains are compared by their difference, so their axis is linear.
         wide = math.inf if shown.kind == "gain" else LOG_RATIO_Y
         self.y = make_axis(ys, HEIGHT - BOTTOM - 4, TOP + 4, wide, also)
 
@@ -101,14 +101,14 @@ class _ChartParts:
         return self.x(float(list(self.places).index(x))) if self.places else self.x(x)
 
     def _neutral_line_html(self) -> str:
-        """Returns a rule at the value that means no difference."""
+        """Returns a horizontal line at the value that means no difference, such as a ratio of 1."""
         base = NEUTRAL_VALUES.get(self.shown.kind)
         if base is None or (self.y.is_log and base <= 0):
             return ""
         return self._horizontal_line(base, "base")
 
     def _paper_number_html(self) -> str:
-        """Returns the paper's number as a line, with its tolerance, at the paper's position."""
+        """Returns the paper's number as a horizontal line, with a band for its tolerance at the paper's position."""
         if not self.judged.number or (self.y.is_log and min(self.judged.number) <= 0):
             return ""
         low, high = self.judged.number

@@ -1,5 +1,5 @@
-"""Answers statements on applications by traces of the real programs, simulated on the machines of the paper's profiles;
-the verdicts are based on imitations of the applications."""
+"""Answers statements on applications from traces of the real programs, simulated on the machines of the paper's
+profiles. The verdicts themselves are based on models of the applications, not on traces."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from nearfield.reproduce.schema import ClusterRun, ProfileRun, Statement
 from nearfield.reproduce.session import Settings, Traces, WantedClaims, machine_of, open_store, profiles_needed
 from nearfield.reproduce.verdicts import Evidence, evaluate_statement, judge_input
 
-PROFILES_FOLDER = "traced"  # for the profiles, in the output folder
-_CURVE_JUDGES = {"grows", "falls", "flat", "between", "steps"}  # judges of a curve, which need more than one point
+PROFILES_FOLDER = "traced"  # subfolder of the output folder for the profiles of traces
+_CURVE_JUDGES = {"grows", "falls", "flat", "between", "steps"}  # judges that need a curve of more than one point
 
 
 @dataclass(frozen=True)
 class ApplicationTrace:
-    """A trace of an application in the papers' claims."""
+    """A trace of an application that occurs in the papers' claims."""
 
     application: str
-    size_bytes: int | None  # problem size in the claims; None: they have only one
+    size_bytes: int | None  # problem size in the claims; None: the claims have one size only
     trace: Trace
 
     def is_simulated_by(self, part: ClusterRun) -> bool:
-        """Returns whether a part of the claims' runs simulates this application."""
+        """Returns whether a part of the claims' runs simulates this application at this size."""
         return self.application in part.name and (not part.bytes or self.size_bytes in part.bytes)
 
 
 def parse_traces(texts: Iterable[str]) -> list[ApplicationTrace]:
-    """Returns the traces of `amg=FOLDER` and `fft:4MiB=FOLDER`. Raises UsageError, and ProfileError if a folder has no
-    trace."""
+    """Parses options `amg=FOLDER` and `fft:4MiB=FOLDER`. Raises UsageError for another form, and ProfileError if a
+    folder has no trace."""
     found = []
     for text in texts:
         name, equals, folder = text.partition("=")
@@ -58,8 +58,8 @@ def parse_traces(texts: Iterable[str]) -> list[ApplicationTrace]:
 def simulate_traces(
     wanted: WantedClaims, traces: Sequence[ApplicationTrace], settings: Settings, progress: ReportLine
 ) -> Traces:
-    """Simulates the traces, and returns a function that answers statements by them. Raises the errors of
-    evidence_of."""
+    """Simulates the traces. Returns them with a function that answers statements from the simulations. Raises the
+    errors of evidence_of_traces."""
     with open_store(settings.out):
         pass
     evidence = evidence_of_traces(wanted, traces, settings, progress)
@@ -73,8 +73,8 @@ def simulate_traces(
 def evidence_of_traces(
     wanted: WantedClaims, traces: Sequence[ApplicationTrace], settings: Settings, progress: ReportLine
 ) -> Evidence:
-    """Simulates each trace for every profile of the wanted claims that has its application, and saves these profiles.
-    Raises UsageError for an application without claims, ReplayError, and BrokenTraceError."""
+    """Simulates each trace on the machine of every needed profile that has its application, and saves the resulting
+    profiles. Raises UsageError for an application without claims, ReplayError, and BrokenTraceError."""
     needed = profiles_needed(wanted)
     for one in traces:
         if not any(one.is_simulated_by(part) for profile_run in needed.values() for part in profile_run.application):
@@ -92,7 +92,8 @@ def evidence_of_traces(
 
 
 def answer_from_trace(statement: Statement, evidence: Evidence) -> Answer:
-    """Returns the traces' answer to the statement; none if they lack what it is about."""
+    """Returns the answer to the statement from the simulated traces; an empty answer if they lack what the statement is
+    about."""
     names = profiles_of(statement)
     if not names or any(name not in evidence.profiles for name in names) or statement.rule or statement.not_simulated:
         return Answer()
@@ -141,7 +142,7 @@ def _simulate_trace(name: str, profile_run: ProfileRun, one: ApplicationTrace, p
 
 
 def _replay_rows(found: Replay, one: ApplicationTrace) -> Iterator[Row]:
-    """Yields records under the names that the imitations' records have."""
+    """Yields the replay's records with the metric names that records of the application models have."""
     cluster, ranks = found.cluster, len(found.found.ranks)
     size: dict[str, int | str] = {} if one.size_bytes is None else {"size_bytes": one.size_bytes}
     times, computing = found.time_ns(), found.computing_ns()

@@ -1,5 +1,5 @@
-"""Judges claims by the records of simulated profiles only; and collects the free parameters that affect them: the
-values that a machine's file and a paper's claims had to choose."""
+"""Judges claims from the records of simulated profiles; and lists the free parameters that affect the claims: the
+values that had to be chosen in machine files and claims files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nearfield.reproduce.writers import WRITERS, parameter_writer
 
 @dataclass(frozen=True)
 class Evidence:
-    """The complete simulated profiles by name."""
+    """The complete simulated profiles, and their records as rows, by name of the profile."""
 
     profiles: Mapping[str, Profile]
     rows: Mapping[str, list[Row]]
@@ -53,8 +53,8 @@ class Evidence:
 
 
 def judge_claim(claim: Claim, evidence: Evidence, **additional: Callable[[Statement], Answer] | None) -> JudgedClaim:
-    """Returns the claim with a verdict from those of its statements. Live (`here`) and trace (`traced`) answers are
-    shown beside the verdicts and never change them."""
+    """Returns the claim with its verdict and judged statements. `additional` are functions that add answers of live
+    measurements (`here`) and traces (`traced`) to each statement; these never change the verdict."""
     answering = {name: answer for name, answer in additional.items() if answer}
     statements = [
         judge_statement(one, evidence).model_copy(update={name: answer(one) for name, answer in answering.items()})
@@ -68,8 +68,7 @@ def judge_claim(claim: Claim, evidence: Evidence, **additional: Callable[[Statem
 
 
 def judge_statement(statement: Statement, evidence: Evidence) -> JudgedStatement:
-    """Returns the statement with whether it holds, our numbers and the paper's, and the evidence; and the cause if it
-    does not hold."""
+    """Returns the judged statement: whether it holds, our numbers and the paper's, and the evidence."""
     holds, ours, behind = evaluate_statement(statement, evidence)
     return JudgedStatement(
         says=statement.says,
@@ -93,8 +92,8 @@ def _live_judge(statement: Statement) -> str | None:
 
 
 def evaluate_statement(statement: Statement, evidence: Evidence) -> tuple[bool | None, str, ShownEvidence | None]:
-    """Returns whether the paper's statement holds (None if no record decides it), the measured numbers in words, and
-    the records behind them."""
+    """Returns whether the statement holds (None if no record decides), our numbers or the reason as text, and the
+    records behind the judgement."""
     if statement.not_simulated:
         return None, statement.not_simulated, None
     missing = [name for name in profiles_of(statement) if name not in evidence.profiles]
@@ -110,7 +109,7 @@ def evaluate_statement(statement: Statement, evidence: Evidence) -> tuple[bool |
 
 
 def judge_input(statement: Statement, evidence: Evidence) -> JudgeInput:
-    """Returns the input of the statement's judge from these records."""
+    """Returns the input of the statement's judge from the records of `evidence`."""
     curve = statement.curve
     assert curve
     other = None if statement.than is None else select_points(statement, evidence.points(other_curve(statement)))
@@ -136,7 +135,8 @@ def _evaluate_rule(profile: Profile, number: int) -> tuple[bool | None, str]:
 
 
 def select_points(statement: Statement, curve: Points) -> Points:
-    """Returns the points within `over`; with `points`, only these, in that order (unless they are its steps)."""
+    """Returns the points of a curve within the statement's `over`; with `points`, only these, in that order, unless
+    they are the positions of steps."""
     if statement.over:
         low, high = statement.over
         curve = {x: y for x, y in curve.items() if low <= x <= high}
@@ -152,7 +152,8 @@ def _as_range(number: float | list[float] | None) -> tuple[float, float] | None:
 
 
 def _with_whole_bytes(row: Row) -> Row:
-    """Returns the row of a collective with the bytes of its whole buffer; other rows unchanged."""
+    """Returns the record of a collective with the size of its whole buffer as `whole_bytes`; other records
+    unchanged."""
     if row["scenario"] != "collective":
         return row
     spec = next(spec for spec in simulation.collectives() if spec.name == row["operation"])
@@ -160,7 +161,7 @@ def _with_whole_bytes(row: Row) -> Row:
 
 
 def free_parameters(paper: Paper, claims: Iterable[Claim]) -> list[FreeParameter]:
-    """Returns the free parameters that affect one of the claims."""
+    """Returns the free parameters that affect any of these claims."""
     used = {claim.id: {name for s in claim.statement for name in profiles_of(s)} for claim in claims}
     names = list(dict.fromkeys(name for profiles in used.values() for name in profiles))
     found = []

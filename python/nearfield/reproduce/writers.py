@@ -1,4 +1,4 @@
-"""Formats the numbers of curves, and their parameters."""
+"""Formats the numbers of curves and the values of their parameters as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearfield.base.units import UNITS, format_bytes
 
 
 def _three_digits(value: float) -> str:
-    """Returns three digits, without an exponent where possible."""
+    """Returns the number with three significant digits, without an exponent where possible."""
     return f"{float(f'{value:.3g}'):g}"
 
 
@@ -23,5 +23,5 @@ WRITERS: Mapping[str, Callable[[float], str]] = {
 
 
 def parameter_writer(by: str) -> Callable[[float], str]:
-    """Returns a formatter for a curve's parameter."""
+    """Returns a formatter for the values of a curve's parameter."""
     return format_bytes if by in BYTE_PARAMETERS else lambda x: f"{by} {x:g}"

@@ -1,4 +1,4 @@
-"""Simulates the cases of measured records, one by one, and pairs each time with the simulated one."""
+"""Simulates the cases of measured records one by one, and pairs each measured time with the simulated one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearfield.profile.compare import declared_metrics
 from nearfield.profile.records import CORE_COLUMNS, VERDICT, estimate_of
 from nearfield.profile.schema import Run
 
-# Parameters that only simulations have.
+# Scenario -> parameters that only the simulation has, with the value that measured records imply.
 IMPLIED_PARAMETERS: dict[str, dict[str, Any]] = {"stride": {"mode": "standard"}}
 RecordKey = tuple[Any, ...]
 
@@ -37,16 +37,17 @@ class TimePair:
 
     @property
     def key(self) -> RecordKey:
-        """Returns what identifies the record in another profile."""
+        """Returns the key of the record, which is equal in another profile."""
         return record_key(self.row)
 
 
 @dataclass
 class SimulatedCases:
-    """All pairs, and what could not be compared: scenario -> reason, with the number of its records."""
+    """The pairs of times, and the records that were not compared, with their number and reason by scenario."""
 
     pairs: list[TimePair] = field(default_factory=list)
-    fitted: dict[str, int] = field(default_factory=dict)  # scenario -> records to which the description was fitted
+    # Scenario -> number of records to which the description was fitted.
+    fitted: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
@@ -59,8 +60,8 @@ def record_key(row: dict[str, Any]) -> RecordKey:
 def simulate_records(
     machine: DescribedMachine, records: pl.DataFrame, run: Run | None, report: Report = ignore
 ) -> SimulatedCases:
-    """Simulates the case of every measured time. Records to which a value of the description was fitted are counted,
-    and not compared."""
+    """Simulates the case of every measured time. Records to which a value of the description was fitted are counted but
+    not compared."""
     found, made = SimulatedCases(), to_native(machine)
     was_fitted = _fitted_record_predicate(machine)
     times = [row for row in records.iter_rows(named=True) if _is_time(row, run)]
@@ -86,7 +87,8 @@ def simulate_records(
 
 
 def simulated_rows(pairs: list[TimePair]) -> list[dict[str, Any]]:
-    """Returns the simulated times as records with the places of the measured ones, to be drawn over these."""
+    """Returns the simulated times as records with distance and pair of the measured ones, for drawing in the same
+    plots."""
     rows = []
     for pair in pairs:
         row = pair.row
@@ -111,7 +113,7 @@ def _case_key(row: dict[str, Any]) -> RecordKey:
 
 
 def _simulated_times(made: Any, row: dict[str, Any], cores: int) -> dict[tuple[str, str], float] | str:
-    """Returns the simulated times by metric and side, or why there are none."""
+    """Returns (metric, side) -> simulated time in ns of a record's case, or the reason why it cannot be simulated."""
     scenario = row["scenario"]
     if scenario not in {spec.name for spec in simulation.scenarios()}:
         return "it is not simulated"
@@ -133,8 +135,8 @@ def _simulated_times(made: Any, row: dict[str, Any], cores: int) -> dict[tuple[s
 
 
 def _fitted_record_predicate(machine: DescribedMachine) -> Callable[[dict[str, Any]], bool]:
-    """Returns whether a value of the machine was fitted to a record. Such values name it as
-    scenario:metric:parameter=value,..."""
+    """Returns a function that says whether a value of the machine was fitted to a record. Fitted values name their
+    records as scenario:metric:parameter=value,..."""
     chosen = [_parse_selector(name) for _, one in facts(machine) for name in one.fitted_to if name.count(":") == 2]
 
     def matches(row: dict[str, Any]) -> bool:
@@ -156,7 +158,7 @@ def _parse_selector(name: str) -> tuple[str, str, list[tuple[str, str]]]:
 def iterate_curves(
     pairs: list[TimePair], scenario: str, metric: str
 ) -> Iterator[tuple[RecordKey, dict[int, TimePair]]]:
-    """Yields, for each set of parameters other than the size, size -> pair, ascending."""
+    """Yields (side and parameters other than the size, size -> pair), with sizes in ascending order."""
     curves: dict[RecordKey, dict[int, TimePair]] = {}
     for pair in pairs:
         row = pair.row

@@ -1,4 +1,4 @@
-"""The page of a validation: the table, and the measured and simulated curves in the same plots."""
+"""The HTML page of a validation: the table of scores, and measured and simulated curves in the same plots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEGEND = (
 
 
 def render_page(found: Validation) -> str:
-    """Returns the HTML of the page. Without a profile there are no curves."""
+    """Returns the HTML page; without a profile, without curves."""
     parts = (
         overlay_profiles({MEASURED: _measured_profile(found), SIMULATED: _simulated_profile(found)})
         if found.profile
@@ -50,7 +50,7 @@ def render_page(found: Validation) -> str:
 
 
 def _measured_profile(found: Validation) -> Profile:
-    """Returns the measured records that have a simulated time."""
+    """Returns the profile reduced to the records that have a simulated time."""
     assert found.profile
     return replace(found.profile, records=from_rows(_without_nulls(pair.row) for pair in found.simulated.pairs))
 

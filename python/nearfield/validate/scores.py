@@ -1,5 +1,5 @@
-"""Sums up pairs of measured and simulated times: by scenario and metric, the order of buffer states, and the steps at
-which the MPI changes its protocol."""
+"""Scores pairs of measured and simulated times: the deviation by scenario and metric, the order of buffer states, and
+the steps at protocol switches."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from nearfield.base.estimates import Estimate
 from nearfield.profile.schema import Switch
 from nearfield.validate.cases import RecordKey, TimePair, iterate_curves
 
-MIN_DIFFERENT_RATIO = 1.10  # ratio of two measured times, from which their order is a question
+MIN_DIFFERENT_RATIO = 1.10  # ratio of two measured times from which they count as different
 STEP_KINDS = ("single-copy", "eager-limit")
-MAX_STEP_SIZE_RATIO = 1.25  # sizes on both sides of a step
+MAX_STEP_SIZE_RATIO = 1.25  # maximum ratio of the sizes just after and before a step
 
 
 @dataclass(frozen=True)
 class Score:
-    """How far simulated times are from measured ones. Factors are at least 1; `mean` is below 1 if the simulation is
-    too fast."""
+    """The deviation of simulated times from measured ones. Factors are at least 1, except `mean`, which is below 1 if
+    simulated times are too short."""
 
     scenario: str
     metric: str
     cases: int
-    mean: float  # geometric, of simulated over measured
-    spread: float  # factor of one standard deviation
-    error: float  # mean of the absolute logarithm, as a factor
-    repeat: float | None  # the same of a second measurement against the first; None without one
+    mean: float  # geometric mean of simulated over measured time
+    spread: float  # one standard deviation, as a factor
+    error: float  # mean absolute logarithm of the ratio, as a factor
+    repeat: float | None  # error of a second measurement against the first; None without one
     stable_cases: int
     stable_error: float | None
 
@@ -40,7 +40,8 @@ class Score:
 
 @dataclass(frozen=True)
 class StateOrder:
-    """How many pairs of buffer states that differ have their measured order in the simulation, too."""
+    """The number of pairs of buffer states with different measured times, and how many of them have the same order in
+    the simulation."""
 
     right_count: int
     all: int
@@ -48,7 +49,7 @@ class StateOrder:
 
 @dataclass(frozen=True)
 class StepScore:
-    """The step of one curve at a protocol's limit: time after it over time before it."""
+    """The step of one curve at a protocol switch, as the ratio of the time after it to the time before it."""
 
     kind: str
     bytes: int
@@ -63,7 +64,7 @@ class StepScore:
 
     @property
     def has_right_sign(self) -> bool:
-        """Returns whether both go up, both go down, or neither goes anywhere (within 10 %)."""
+        """Returns whether measured and simulated times both rise, both fall, or both stay within 10 %."""
         return _direction(self.measured) == _direction(self.simulated)
 
     @property
@@ -72,7 +73,7 @@ class StepScore:
 
 
 def scores_by_metric(pairs: Iterable[TimePair], repeats: Mapping[RecordKey, float] | None = None) -> list[Score]:
-    """Returns a score for each scenario and metric. `repeats` are times of a second measurement."""
+    """Returns a score for each scenario and metric. `repeats` has the times of a second measurement."""
     groups: dict[tuple[str, str], list[TimePair]] = {}
     for pair in pairs:
         groups.setdefault((pair.row["scenario"], pair.row["metric"]), []).append(pair)
@@ -82,7 +83,7 @@ def scores_by_metric(pairs: Iterable[TimePair], repeats: Mapping[RecordKey, floa
 def score_pairs(
     scenario: str, metric: str, group: list[TimePair], repeats: Mapping[RecordKey, float] | None = None
 ) -> Score:
-    """Returns the score of some pairs, of which there is at least one."""
+    """Returns the score of a nonempty list of pairs."""
     logs = [math.log(pair.ratio) for pair in group]
     stable = [math.log(pair.ratio) for pair in group if pair.stable]
     again = [math.log(repeats[pair.key] / pair.measured.value) for pair in group if repeats and pair.key in repeats]
@@ -100,12 +101,12 @@ def score_pairs(
 
 
 def mean_factor(logs: Iterable[float]) -> float:
-    """Returns the mean absolute logarithm as a factor."""
+    """Returns the mean absolute value of the logarithms as a factor."""
     return math.exp(fmean(abs(one) for one in logs))
 
 
 def interval_factor(group: Iterable[TimePair]) -> float:
-    """Returns the mean half width of the measured intervals as a factor. They cover several launches."""
+    """Returns the mean half width of the measured intervals as a factor. The intervals cover several launches."""
     return math.exp(fmean(math.log(_half_width_factor(pair.measured)) for pair in group))
 
 
@@ -114,8 +115,8 @@ def _half_width_factor(one: Estimate) -> float:
 
 
 def order_of_states(pairs: list[TimePair]) -> StateOrder:
-    """Returns how often the simulation has the order of two buffer states of one message right, of the states whose
-    measured half round trips differ by DIFFERENT."""
+    """Returns in how many pairs of buffer states the simulation has the measured order, among pairs of one message size
+    whose measured half round trips differ by MIN_DIFFERENT_RATIO."""
     by_size: dict[int, list[TimePair]] = {}
     for pair in pairs:
         if pair.row["scenario"] == "pingpong" and pair.row["metric"] == "half_round_trip":
@@ -131,7 +132,8 @@ def order_of_states(pairs: list[TimePair]) -> StateOrder:
 
 
 def score_steps(pairs: list[TimePair], switches: Iterable[Switch], described_bytes: int | None) -> list[StepScore]:
-    """Returns the steps of half round trips at the limits that the profile found."""
+    """Returns the steps of the half round trips at the protocol switches that the profile found. `described_bytes` is
+    the switch size of the machine's description."""
     found = {}
     for switch in switches:
         if switch.kind not in STEP_KINDS:

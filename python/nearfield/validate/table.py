@@ -1,4 +1,4 @@
-"""The one table of a validation, as Markdown to paste."""
+"""The table of a validation's scores, for the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HEADER = ("scenario", "cases", "mean", "spread", "error", "stable only", "live r
 
 
 def table_rows(found: Validation) -> list[tuple[str, ...]]:
-    """Returns the cells of the table: factors, of which 1 is agreement."""
+    """Returns the rows of the table as text. Factors of 1 mean agreement."""
     made = [_score_row(f"{one.scenario} {one.metric}", one, _repeat_text(found, one)) for one in found.scores]
     if found.total and len(found.scores) > 1:
         made.append(_score_row("all", found.total, _repeat_text(found, found.total)))
@@ -23,8 +23,7 @@ def _score_row(name: str, one: Score, repeat: str) -> tuple[str, ...]:
 
 
 def _repeat_text(found: Validation, one: Score) -> str:
-    """Returns the error of a second measurement; without one, the half width of the intervals, which cover several
-    launches."""
+    """Returns the error of a second measurement; without one, the half width of the measured intervals."""
     if one.repeat is not None:
         return f"x{one.repeat:.2f}"
     if found.profile is None:
@@ -38,7 +37,7 @@ def _is_scored_by(one: Score, row: dict[str, object]) -> bool:
 
 
 def table_notes(found: Validation) -> list[str]:
-    """Returns what the table does not say: order of states, steps, and what was not compared."""
+    """Returns the notes below the table: order of buffer states, steps, and records that were not compared."""
     lines = []
     if found.order.all:
         lines.append(
@@ -59,7 +58,7 @@ def table_notes(found: Validation) -> list[str]:
 
 
 def as_markdown(found: Validation) -> str:
-    """Returns the table with its notes as Markdown."""
+    """Returns the table and its notes as Markdown."""
     lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
     lines += [f"| {' | '.join(row)} |" for row in table_rows(found)]
     return "\n".join([*lines, "", *(f"- {note}" for note in table_notes(found))]) + "\n"

@@ -1,5 +1,5 @@
-"""Says whether measurements carry a comparison with a simulation: they must not contradict themselves, nothing else
-must have used the cores, and the cores must have been where the description says they are."""
+"""Says whether measurements are fit for a comparison with a simulation: they must not contradict themselves, no other
+work must have used the cores, and the core-to-core latency must be that of the description."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nearfield.profile import Profile
 from nearfield.profile.contradictions import MAX_SAME_PLACE_RATIO, contradictions, core_to_core_ns_of
 from nearfield.profile.stability import unstable_share
 
-MAX_DISTURBED, MAX_UNSTABLE = 0.5, 0.6  # shares of repetitions and of times
+MAX_DISTURBED, MAX_UNSTABLE = 0.5, 0.6  # maximum share of disturbed repetitions, and of unstable times
 
 
 def find_doubts(profile: Profile, machine: DescribedMachine | None = None) -> Iterator[str]:
-    """Yields each reason for which no score of a machine against this profile means anything."""
+    """Yields each reason why scores of the machine against this profile are meaningless."""
     yield from contradictions(profile)
     disturbed = profile.run.disturbed_share
     if disturbed is not None and disturbed > MAX_DISTURBED:

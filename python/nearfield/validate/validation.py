@@ -1,4 +1,4 @@
-"""One validation: a described machine against one or two profiles, or against a table of times."""
+"""Runs a validation: compares a described machine with one or two profiles, or with a table of times."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from nearfield.validate.scores import (
     scores_by_metric,
 )
 
-MAX_BYTES = 4 << 20  # longer messages take long to simulate, and are those of memory alone
+MAX_BYTES = 4 << 20  # longer messages take long to simulate, and their time depends on memory bandwidth alone
 MAX_PARAMETER = 1 << 31
 DEFAULT_METRICS = {"pingpong": "half_round_trip", "stride": "half_round_trip", "pollution": "traverse"}
 
 
 @dataclass
 class Validation:
-    """What was compared, and how far the simulation is from it. `doubts` are reasons for which it means nothing."""
+    """A described machine, the profiles or table with which it was compared, and the scores. `doubts` are reasons why
+    the scores are meaningless."""
 
     machine: DescribedMachine
     against: list[str]
@@ -46,16 +47,16 @@ class Validation:
 
     @property
     def total(self) -> Score | None:
-        """Returns the score of all pairs together; None without any."""
+        """Returns the score of all pairs together; None without pairs."""
         pairs = self.simulated.pairs
         return score_pairs("all", "", pairs, self.repeats) if pairs else None
 
     def scores_beyond(self, bar: float) -> list[Score]:
-        """Returns the scores whose error is larger than this factor."""
+        """Returns the scores whose error exceeds this factor."""
         return [one for one in self.scores if one.error > bar]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it for --json."""
+        """Returns the validation as a dict for --json."""
         return {
             "machine": self.machine.name,
             "against": self.against,
@@ -76,8 +77,8 @@ class Validation:
 def validate(
     machine: DescribedMachine, against: list[Path], report: Report = ignore, max_bytes: int = MAX_BYTES
 ) -> Validation:
-    """Simulates the cases of the first of `against`, up to a size, and compares. A second one says how well times
-    repeat. Raises ProfileError if one of them cannot be read."""
+    """Simulates the cases of the first profile or table in `against`, up to `max_bytes`, and computes the scores. A
+    second profile shows how well measured times repeat. Raises ProfileError if one cannot be read."""
     if against[0].suffix == ".csv":
         return _validate_table(machine, against[0], report, max_bytes)
     profiles = [load(path) for path in against]
@@ -110,15 +111,15 @@ def _validate_table(machine: DescribedMachine, path: Path, report: Report, max_b
 
 
 def _without_longer_messages(records: pl.DataFrame, max_bytes: int) -> pl.DataFrame:
-    """Returns the records without those of longer messages."""
+    """Returns the records without those of messages longer than `max_bytes`."""
     if "size_bytes" not in records.columns or not records["size_bytes"].dtype.is_numeric():
         return records
     return records.filter(pl.col("size_bytes").is_null() | (pl.col("size_bytes") <= max_bytes))
 
 
 def read_times(path: Path) -> pl.DataFrame:
-    """Returns the times of a CSV file as records. Its columns are `scenario`, `ns` and the scenario's parameters, for
-    example size_bytes and state; `metric` and `side` may be left out. Raises ProfileError for anything else."""
+    """Returns the times of a CSV file as records. The columns are `scenario`, `ns` and the scenario's parameters, for
+    example size_bytes and state; `metric` and `side` are optional. Raises ProfileError if the file is invalid."""
     remedy = "Its first line names the columns: scenario,size_bytes,state,ns (docs/how-to/machine.md)."
     try:
         table = pl.read_csv(path)

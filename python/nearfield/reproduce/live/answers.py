@@ -1,5 +1,5 @@
-"""Answers a statement by live profiles, with several launches of each, since launches differ by more than their
-samples."""
+"""Answers a statement from live profiles. Each profile is measured in several launches, because launches differ by more
+than the samples of one."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ ANY_POSITION = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class LiveData:
-    """The measurements on this machine."""
+    """The live profiles of this machine."""
 
     sizes: Sizes
-    profiles: Mapping[str, Sequence[Profile]]  # name -> one per launch
+    profiles: Mapping[str, Sequence[Profile]]  # name -> one profile per launch
     reasons: Mapping[str, str] = field(default_factory=dict)  # name -> reason for a missing launch
-    stopped: bool = False  # before all launches were made
+    stopped: bool = False  # Ctrl-C stopped the measurement before all launches
 
 
 class _NotJudgeableError(Exception):
-    """A statement cannot be judged on this machine; the message has the reason."""
+    """A statement cannot be judged on this machine; the message is the reason."""
 
 
 def answer_statement(paper: Paper, statement: Statement, live: LiveData) -> Answer:
@@ -73,8 +73,8 @@ def _control_changes(check: LiveCheck, control: Control) -> dict[str, Any]:
 
 
 def apply_control(found: Answer, control: Control, controlled: Answer) -> Answer:
-    """Returns the answer in the light of its control. Only an effect that is there can be an artefact; one whose
-    control cannot tell is not known to be one or the other."""
+    """Returns the answer after applying its control measurement. An effect that holds is an artefact if the control
+    contradicts the claimed cause; if the control cannot tell, neither can the answer."""
     text = f"{control.says}: {controlled.answer or 'cannot tell'}, {controlled.ours}"
     answer = found.answer
     if answer == "holds":
@@ -84,7 +84,7 @@ def apply_control(found: Answer, control: Control, controlled: Answer) -> Answer
 
 
 def _check_launches(name: str, every: Sequence[Profile], usable: Sequence[Profile], live: LiveData) -> None:
-    """Raises _NotJudgeable unless there are enough launches of this profile to judge a statement."""
+    """Raises _NotJudgeableError unless there are at least MIN_LAUNCHES usable launches of this profile."""
     if live.stopped and name in live.reasons:
         raise _NotJudgeableError(live.reasons[name])
     if len(usable) >= MIN_LAUNCHES:
@@ -103,7 +103,7 @@ def _answer_by_launches(statement: Statement, check: LiveCheck, launches: Sequen
 
 
 def _answer_by_rule(statement: Statement, launches: Sequence[Profile]) -> Answer:
-    """Returns whether the report of each launch supports the guideline."""
+    """Returns the answer from the report's guideline: in how many launches it is supported."""
     assert statement.rule
     number = statement.rule.number
     answer_here = [next(rule for rule in evaluate_guidelines(one) if rule.number == number) for one in launches]
@@ -137,7 +137,8 @@ def _answer_by_curve(statement: Statement, check: LiveCheck, launches: Sequence[
 
 
 def resolve_statement(statement: Statement, check: LiveCheck, sizes: Sizes) -> Statement:
-    """Returns the statement for this machine, with sizes in bytes. Raises _NotJudgeable if one is unknown."""
+    """Returns the statement for this machine: with the pair of ranks at the distance, and sizes in bytes. Raises
+    _NotJudgeableError if there is no such pair, or a size is unknown."""
     curve = live_curve(statement, check)
     distances = curve.where.get("distance", [])
     wanted = [str(one) for one in (distances if isinstance(distances, list) else [distances])]
@@ -168,7 +169,7 @@ def resolve_statement(statement: Statement, check: LiveCheck, sizes: Sizes) -> S
 
 
 def _combine_launches(questions: Sequence[JudgeInput]) -> JudgeInput:
-    """Returns the judge's input with medians over the launches."""
+    """Returns the judge's input with the medians over the launches."""
     than = [one.than for one in questions if one.than is not None]
     alternatives = zip(*(one.alternatives for one in questions), strict=True)
     return replace(
@@ -180,8 +181,8 @@ def _combine_launches(questions: Sequence[JudgeInput]) -> JudgeInput:
 
 
 def _relative_curve(question: JudgeInput) -> Points:
-    """Returns the curve; if it is compared with another one, their difference or ratio, since both are of one
-    launch."""
+    """Returns the curve of one launch. If it is compared with another curve, returns their difference or ratio, which
+    is paired within the launch."""
     than = question.than
     if than is None:
         return question.curve
@@ -191,7 +192,7 @@ def _relative_curve(question: JudgeInput) -> Points:
 
 
 def _writer_with_intervals(questions: Sequence[JudgeInput]) -> Callable[[float], str]:
-    """Returns a formatter for medians over the launches that appends their intervals."""
+    """Returns a formatter that appends to each median over the launches its interval."""
     write, floor = questions[0].write, -math.inf if questions[0].is_difference else 0.0
     texts: dict[float, str] = {}
     for some in ([one.curve for one in questions], [one.than or {} for one in questions]):
@@ -205,7 +206,7 @@ def _span(write: Callable[[float], str], low: float, high: float) -> str:
 
 
 def _missing_reason(profile: Profile, metric: str) -> str:
-    """Returns why there are no numbers: the profile's note on the metric, or the reason of a skipped scenario."""
+    """Returns why a metric has no values: the notes of its records, and the reasons of skipped scenarios."""
     notes = [row["note"] for row in profile.records.to_dicts() if row["metric"] == metric and row["value"] is None]
     reasons = [*notes, *(one.reason for one in profile.run.skipped)]
     return "; ".join(dict.fromkeys(reasons)) or "no record tells"

@@ -1,5 +1,5 @@
-"""Measures the live profiles of claims: determines the launches, finds those that are already in the folder, and runs
-the others one by one. Each launch is a profile of its own, OUT/here/MPI/NAME-LAUNCH, made as by `nearfield probe`."""
+"""Measures the live profiles of claims: determines the launches, finds those that the folder already has, and runs the
+others one by one. Each launch is a profile of its own, OUT/here/MPI/NAME-LAUNCH, measured as by `nearfield probe`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from nearfield.reproduce.live.quiet import disturbance_reason
 from nearfield.reproduce.live.sizes import FACTS, Sizes
 from nearfield.reproduce.schema import Claim, LiveProfile, Paper
 
-LAUNCHES_BY_QUICK = {False: 5, True: 4}  # by --quick
-FACTS_TARGET_S = 6.0  # to find the protocol switches
+LAUNCHES_BY_QUICK = {False: 5, True: 4}  # --quick -> number of launches
+FACTS_TARGET_S = 6.0  # seconds of the launch that finds the protocol switches
 
 
 @dataclass(frozen=True)
 class MeasurementSetup:
-    """The settings of the measurement."""
+    """Where and by which MPI to measure, and how thoroughly."""
 
     folder: Path  # OUT/here/MPI
     mpi: str
@@ -47,7 +47,7 @@ class MeasurementSetup:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a profile."""
+    """One launch of a live profile: its folder, and the request to measure it."""
 
     folder: Path
     request: Request
@@ -57,7 +57,7 @@ class Launch:
 
 @dataclass
 class LiveMeasurements:
-    """The measurements, including earlier ones."""
+    """The live profiles, including those of earlier calls, and the signal that stopped the measurement, if any."""
 
     live: LiveData
     folder: Path
@@ -68,8 +68,8 @@ def measure_profiles(
     wanted: list[tuple[Paper, list[Claim]]], setup: MeasurementSetup, report: Report = ignore
 ) -> LiveMeasurements:
     """Measures the profiles that the claims need and that the folder lacks, or has only from a busy machine. Ctrl-C
-    interrupts; the same call resumes. The failure of a launch becomes a reason, not an error. Raises NearfieldError if
-    this MPI does not work at all."""
+    interrupts; the same call resumes. If a launch fails, its reason is recorded and no error is raised. Raises
+    NearfieldError if this MPI does not work at all."""
     with os_errors_as_profile_errors(setup.folder, "Give another folder with --out."):
         setup.folder.mkdir(parents=True, exist_ok=True)
     base = Request(tier="quick", launches=1, mpi=setup.mpi, hostfile=setup.hostfile)
@@ -96,7 +96,7 @@ def measure_profiles(
 
 
 def needed_profiles(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, LiveProfile]:
-    """Returns the live profiles that the claims' statements and their controls need."""
+    """Returns name -> live profile, for all that the claims' statements and their controls need."""
     return {
         name: paper.here[name]
         for paper, claims in wanted
@@ -111,8 +111,8 @@ def needed_profiles(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, LivePr
 def _launches_in_rounds(
     wanted: dict[str, LiveProfile], base: Request, sizes: Sizes, setup: MeasurementSetup
 ) -> Iterator[Launch]:
-    """Yields the launches in rounds of one per profile, so that a disturbance during one round is not mistaken for a
-    property of one profile."""
+    """Yields the launches in rounds of one launch per profile, so that a disturbance during one round does not affect a
+    single profile only."""
     for number in range(1, setup.launches + 1):
         for name, one in wanted.items():
             own_sizes = sizes.known_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
@@ -140,7 +140,7 @@ def _make_launch(folder: Path, name: str, base: Request, *, seconds: float, **op
 
 
 def _saved_profile(launch: Launch) -> Profile | None:
-    """Returns the launch's profile if the folder has it complete, for the current request."""
+    """Returns the complete profile that the folder has for the launch's current request; None if there is none."""
     try:
         found = profile.load(launch.folder)
     except ProfileError:
@@ -149,21 +149,21 @@ def _saved_profile(launch: Launch) -> Profile | None:
 
 
 def _usable_profile(launch: Launch) -> Profile | None:
-    """Returns the launch's profile if the folder has it complete and it can judge statements."""
+    """Returns the saved profile of the launch if it is undisturbed, so that it can judge statements; otherwise None."""
     found = _saved_profile(launch)
     return found if found and not disturbance_reason(found) else None
 
 
 def _is_resumable(launch: Launch) -> bool:
-    """Returns whether an interrupted attempt at this launch can be resumed."""
-    with suppress(NearfieldError):  # it does not exist, or is damaged
+    """Returns whether an interrupted attempt at this launch, with the same request, can be resumed."""
+    with suppress(NearfieldError):  # the checkpoint does not exist, or is damaged
         return CheckpointFolder(launch.folder.resolve()).read_request().command == launch.request.command
     return False
 
 
 @dataclass
 class _LaunchRunner:
-    """Makes profiles until Ctrl-C, and records why some could not be made."""
+    """Measures launches until Ctrl-C, and records why some could not be measured."""
 
     report: Report
     total_s: float = 0.0  # the expected duration of all launches; 0 while they are not known
@@ -172,7 +172,8 @@ class _LaunchRunner:
     _done_s: float = 0.0
 
     def profile(self, launch: Launch) -> Profile | None:
-        """Returns the launch's profile, measured now if it is missing; None if it could not be measured completely."""
+        """Returns the launch's profile, after measuring it if it is missing; None if it could not be measured
+        completely."""
         if found := _usable_profile(launch):
             return found
         if self.stopped_by:
@@ -191,7 +192,7 @@ class _LaunchRunner:
         return outcome.stopped_by
 
     def _report_total(self, launch: Launch, event: str | Progress) -> None:
-        """Reports the progress of a launch as that of all launches, once they are known."""
+        """Reports the progress of one launch as progress of all launches, once their total duration is known."""
         if isinstance(event, str):
             self.report(f"{launch.folder.name}: {event}")
             return

@@ -1,5 +1,5 @@
-"""Questions that no record answers: to the rules found by `nearfield tune`, to the compiler, and to loops without
-messages."""
+"""Questions that records cannot answer: to the rules found by `nearfield tune`, to the compiler, and to stencil loops
+without messages."""
 
 from __future__ import annotations
 

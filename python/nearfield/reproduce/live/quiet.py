@@ -7,13 +7,13 @@ from nearfield.base.units import counted
 from nearfield.profile import Profile
 from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 
-MAX_LOAD_PER_CORE = 1.5  # per core; the launches before this one count, too, as much as the cores at most
+MAX_LOAD_PER_CORE = 1.5  # load average per core; the previous launch may contribute up to 1
 
 
 def disturbance_reason(launch: Profile) -> str:
-    """Returns why a launch cannot judge statements; '' if it can. It cannot if a part of it was stopped or failed, if
-    more ran when it began than its cores can run, if other work used its cores during more than BUSY_SHARE of the
-    repetitions, or if more than half of its times are unstable."""
+    """Returns why a launch cannot judge statements; '' if it can. A launch cannot if part of it was stopped or failed,
+    if the load average at its start exceeded MAX_LOAD_PER_CORE, if other work used its cores during more than
+    BUSY_SHARE of the repetitions, or if more than MAX_UNSTABLE of its times are unstable."""
     states = [one for one in launch.run.launch if one.state != "complete"]
     if not launch.run.complete or states:
         reason = next((one.reason for one in states if one.reason), None)
@@ -28,7 +28,7 @@ def disturbance_reason(launch: Profile) -> str:
 
 
 def overload_reason(load_1m: float | None, cores: int) -> str:
-    """Returns that a machine of this load had more to run than its cores can; '' if it had not, or nobody knows."""
+    """Returns that the load average exceeded MAX_LOAD_PER_CORE, as text; '' if it did not, or is unknown."""
     if load_1m is None or not cores or load_1m <= MAX_LOAD_PER_CORE * cores:
         return ""
     return f"the machine is busy: its load was {load_1m:.1f} on {counted(cores, 'core')} at the start"

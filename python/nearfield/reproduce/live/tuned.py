@@ -1,5 +1,6 @@
-"""Answers from the rules that `nearfield tune` has found for this machine and MPI: paired comparisons with the baseline
-at each distance, with an interval for each gain. Tuning takes long, so it is not started here."""
+"""Answers statements from the rules that `nearfield tune` has found for this machine and MPI. The rules are paired
+comparisons with the baseline at each distance, with an interval for each gain. Tuning takes long, so it is not started
+here."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from nearfield.reproduce.outcome import Answer
 from nearfield.rules.criterion import COLLECTIVES
 from nearfield.rules.schema import PointTable, Rules, differences, find_rules, machine_table, rules_of_mpi
 
-SAME_TOLERANCE = 0.05  # the common tolerance for equality (judges.py)
+SAME_TOLERANCE = 0.05  # maximum relative difference of equal times, as in adverbs.py
 
 Word = Literal["holds", "does not", "cannot tell"]
 
 
 def answer_by_rules(question: str, family: str, version: str) -> Answer:
-    """Returns the answer of this machine's rules; "cannot tell" if there are none."""
+    """Returns the answer from this machine's rules; "cannot tell" if there are none."""
     try:
         _, rules = rules_of_mpi(find_rules(None), family, version)
     except NearfieldError as error:
@@ -45,7 +46,8 @@ def _gain_text(distance: str, point: PointTable) -> str:
 
 
 def _is_some_point_faster(found: Sequence[tuple[str, PointTable]]) -> tuple[Word, str]:
-    """Returns whether some point is significantly faster than the baseline; "does not" if none can be."""
+    """Returns "holds" if some point is significantly faster than the baseline, "does not" if no point can be faster,
+    and the best gain as text."""
     if not found:
         return "cannot tell", "the MPI's defaults are in use, or these were not measured"
     best = max(found, key=lambda one: one[1].gain.value)
@@ -60,7 +62,8 @@ def _is_some_message_faster(rules: Rules) -> tuple[Word, str]:
 
 
 def _is_no_message_slower(rules: Rules) -> tuple[Word, str]:
-    """Returns whether no message is slower by more than the tolerance for equality."""
+    """Returns whether no point-to-point message is slower than the baseline by more than the tolerance, and the slowest
+    one as text."""
     found = _points_of_patterns(rules, lambda pattern: pattern not in COLLECTIVES)
     if not found:
         return "cannot tell", "the MPI's defaults are in use: nothing can be slower"
@@ -79,7 +82,8 @@ def _collective_question(name: str) -> Callable[[Rules], tuple[Word, str]]:
 
 
 def _loses_at_another_distance(rules: Rules) -> tuple[Word, str]:
-    """Returns whether parameters that gain at one distance lose at another. Such gains have no interval."""
+    """Returns whether parameters that gain at one distance lose at another. These gains have no interval, so the answer
+    is never "does not"."""
     if len(rules.machine.distances) < 2:
         return "cannot tell", "this machine has one distance"
     at_others = [(rule.distance, *one) for rule in rules.rule for one in rule.other_distances.items()]
