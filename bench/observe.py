@@ -29,7 +29,7 @@ MAX_TIMES, MAX_BYTES = 15.0, 0.5
 
 def cpu_seconds(program: str, folder: str = "") -> float:
     """Runs a program, observed if there is a folder for its stream."""
-    more = {"LD_PRELOAD": str(hooks.library()), "NEARFIELD_OBSERVE": folder} if folder else {}
+    more = {"LD_PRELOAD": str(hooks.hook_library()), "NEARFIELD_OBSERVE": folder} if folder else {}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([program], check=True, stdout=subprocess.DEVNULL, env={**os.environ, **more})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

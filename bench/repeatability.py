@@ -28,7 +28,7 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, agree, agreement, compare
+from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, agreement, compare, values_agree
 
 BAR = 0.90
 LEAST_COMMON = 5  # a group of fewer times says nothing
@@ -77,7 +77,7 @@ def is_stable(change: Change) -> bool:
 
 def agrees(change: Change) -> bool:
     assert change.a and change.b
-    return agree(change.a, change.b)
+    return values_agree(change.a, change.b)
 
 
 def deviation(change: Change) -> float:

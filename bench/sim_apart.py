@@ -20,8 +20,8 @@ from support import console, finish, new_table, parser, verdict
 
 from nearfield._native import simulation
 from nearfield.machine import load_machine
-from nearfield.machine.native import native
-from nearfield.measure.sim.places import NOWHERE
+from nearfield.machine.native import to_native
+from nearfield.measure.sim.places import NO_PAIR
 
 POLICIES = ["memory", "header-l2", "payload-l3", "header-payload"]
 SLOWDOWNS = [1.0, 2.5, 5.0, 7.5]
@@ -37,8 +37,8 @@ Numbers = dict[tuple[str, str, float], float]  # metric, policy, memory speed
 def simulated(operation: str, size: int, policies: list[str], slowdowns: list[float]) -> Numbers:
     """Returns times and counts of every policy at every speed."""
     parameters: list[Any] = [("operation", operation), ("size_bytes", size), ("ranks", NODES), ("nodes", NODES)]
-    machine = native(load_machine("power5-redstorm"))
-    found = simulation.run("application", machine, NOWHERE.native(), parameters, policies, slowdowns, 1)
+    machine = to_native(load_machine("power5-redstorm"))
+    found = simulation.run("application", machine, NO_PAIR.native(), parameters, policies, slowdowns, 1)
     return {
         (one.metric, policies[one.variant], slowdowns[one.speed]): one.value
         for one in found

@@ -24,7 +24,7 @@ from support.simulated import collective
 from nearfield._native import simulation
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.machine import load_machine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.operations import Operations, Savings, savings_of
 from nearfield.measure.sim.store import simulate_rows
@@ -47,7 +47,7 @@ def processor_s(work: Any) -> tuple[float, Any]:
 def call(
     operation: str, size: int, nodes: int, policies: list[str], repetitions: int, **more: Any
 ) -> tuple[float, dict[str, float]]:
-    machine = native(load_machine("power5-redstorm"))
+    machine = to_native(load_machine("power5-redstorm"))
     return processor_s(
         lambda: collective(machine, operation, size, nodes, policies, list(SLOWDOWNS), repetitions, **more)
     )

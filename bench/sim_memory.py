@@ -33,8 +33,8 @@ from nearfield import _native
 from nearfield._native import simulation
 from nearfield.base.errors import UsageError
 from nearfield.machine import load_machine
-from nearfield.machine.native import native
-from nearfield.measure.sim.places import NOWHERE
+from nearfield.machine.native import to_native
+from nearfield.measure.sim.places import NO_PAIR
 
 MIB = 1 << 20
 # Times as fast as the bare loop and as pycachesim, at least.
@@ -98,7 +98,7 @@ def random_addresses(name: str) -> np.ndarray:
 
 
 def memory_of(machine: str, *, whole: bool = False, slowdowns: list[float] | None = None, variants: int = 1) -> Any:
-    described = native(load_machine(machine))
+    described = to_native(load_machine(machine))
     if not whole:
         pages = described.pages
         pages.tlbs = []
@@ -271,11 +271,11 @@ class Diverging:
 
 def simulated_s(operation: str, size: int, nodes: int, policies: list[str], slowdowns: list[float]) -> float:
     """Returns the processor seconds of a simulation."""
-    machine = native(load_machine("power5-redstorm"))
+    machine = to_native(load_machine("power5-redstorm"))
     parameters: list[Any] = [("operation", operation), ("size_bytes", size), ("ranks", nodes), ("nodes", nodes)]
     scenario = "application" if operation in ("amg", "fft") else "collective"
     return 1 / rate_of(
-        1, lambda: simulation.run(scenario, machine, NOWHERE.native(), parameters, policies, slowdowns, 1)
+        1, lambda: simulation.run(scenario, machine, NO_PAIR.native(), parameters, policies, slowdowns, 1)
     )
 
 

@@ -32,7 +32,7 @@ from support.simulated import collective
 from nearfield.base.errors import MeasurementError
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.machine import load_machine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 
 BAR = 0.05
 # operation, ranks, bytes, SMPI's name of the algorithm
@@ -50,7 +50,7 @@ CASES += [("alltoall", 16, 1 << 16, "pair"), ("alltoall", 64, 1 << 16, "pair")]
 
 
 def plain_machine() -> Any:
-    made = native(load_machine("power5-redstorm"))
+    made = to_native(load_machine("power5-redstorm"))
     made.messaging.receive_ns = made.nic.post_ns = made.network.gap_ns = 0
     return made
 

@@ -23,7 +23,7 @@ from support.simulated import collective
 from nearfield._native import simulation
 from nearfield.base.units import format_bytes
 from nearfield.machine import load_machine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 
 LINEAR, MAX_OVER_NODES, MAX_BYTES = (0.97, 1.03), 1.1, 4 << 30
 WORD = 8
@@ -32,7 +32,7 @@ SLOWDOWNS = [1.0, 2.5, 5.0, 7.5]
 
 def cost(operation: str, size: int, nodes: int, repetitions: int) -> tuple[float, int]:
     """Processor seconds of the calls, and how many words cores and NICs access in them."""
-    machine = native(load_machine("power5-redstorm"))
+    machine = to_native(load_machine("power5-redstorm"))
 
     def seconds(calls: int) -> tuple[float, dict[str, float]]:
         started = time.process_time()
@@ -56,7 +56,7 @@ def exponent(points: list[tuple[float, int]]) -> float:
 
 def _peak_bytes(pipe: Any) -> None:
     every = [policy.name for policy in simulation.policies()]
-    machine = native(load_machine("power5-redstorm"))
+    machine = to_native(load_machine("power5-redstorm"))
     collective(machine, "bcast", 32768, 256, every, SLOWDOWNS, 1)
     pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 

@@ -105,7 +105,7 @@ def run_engine(
         )
         if ending.state != "complete":
             raise MeasurementError(f"the engine under {inst.name}: {ending.reason}")
-        return [line for path in job.attempts(folder) for line in read_lines(path)]
+        return [line for path in job.attempt_files(folder) for line in read_lines(path)]
 
 
 def header_of(lines: list[Line]) -> LaunchLine:

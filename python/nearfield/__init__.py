@@ -7,7 +7,7 @@ profile.records, profile.machine.llc_bytes
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing's takes a while to import
+TYPE_CHECKING = False  # typing.TYPE_CHECKING would import typing, which is slow
 if TYPE_CHECKING:
     from typing import Any
 
@@ -19,7 +19,7 @@ __all__ = ["Profile", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name only when it is used: `nearfield run` needs no profile, whose data frames import slowly."""
+    """Imports a public name on first use, since `nearfield run` needs no profile and polars imports slowly."""
     if name == "__version__":
         return _version()
     if name in __all__:

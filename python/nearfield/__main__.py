@@ -4,7 +4,8 @@ import sys
 
 
 def main() -> None:
-    """Runs the command line. Ctrl-C ends it without a traceback from here on, also while modules are imported."""
+    """Runs the command line. Exits with code 130 and without a traceback on Ctrl-C, also while modules are being
+    imported."""
     try:
         from nearfield import cli
 

@@ -1,9 +1,8 @@
-"""Follows the output of a command that takes long, so that whoever waits hears of it at least every few seconds.
+"""Follows the output of a long-running command and reports its progress at least every few seconds.
 
-Run as a program, `follow.py LOG COMMAND...` runs a command of set-up: it says in short lines what pip and the compilers
-do, and keeps all that they write in the file LOG. It needs nothing but Python, since the Makefile sets nearfield up
-with it.
-"""
+As a program, `follow.py LOG COMMAND...` runs a set-up command, summarises what pip, CMake and Ninja do in short lines,
+and writes the command's complete output to the file LOG. It uses only the standard library, because the Makefile runs
+it before nearfield is installed."""
 
 from __future__ import annotations
 
@@ -16,15 +15,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-SILENT_S = 8.0  # after this number of seconds without a line something is said
-NEWS_S = 5.0  # between two lines about how far set-up is
-POLL_S = 1.0  # between two looks whether something is to be said
-LAST_LINES = 30  # of a log, shown if set-up fails
+MAX_SILENCE_S = 8.0  # seconds without output after which progress is reported anyway
+REPORT_INTERVAL_S = 5.0  # between two progress reports
+POLL_INTERVAL_S = 1.0  # between two checks whether a progress report is due
+SHOWN_LOG_LINES = 30  # number of the log's last lines that are shown if set-up fails
 
 
-def lines_or_silence(stream: Iterable[str], silent_s: float = SILENT_S) -> Iterator[str | None]:
-    """Yields each line of the stream as soon as it is there, and None when none came for `silent_s`. Ends with
-    the stream."""
+def lines_or_silence(stream: Iterable[str], silent_s: float = MAX_SILENCE_S) -> Iterator[str | None]:
+    """Yields each line of the stream as soon as a reader thread has read it, and None whenever no line arrived for
+    `silent_s` seconds. Ends at the end of the stream."""
     lines: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:
@@ -44,8 +43,8 @@ def lines_or_silence(stream: Iterable[str], silent_s: float = SILENT_S) -> Itera
         yield line
 
 
-# Patterns of the lines that pip, CMake and Ninja write -> what they are doing.
-_DOING = (
+# Pattern of an output line of pip, CMake or Ninja -> the activity to report.
+_ACTIVITIES = (
     (r"^\s*\[(\d+)/(\d+)\]", "compiling {} of {}"),
     (r"^\s*Collecting ([\w.-]+)", "looking for {}"),
     (r"^\s*Downloading (?:\S*/)?([\w.]+-[\w.]+)\S* \(([^)]*)\)", "downloading {} ({})"),
@@ -56,17 +55,18 @@ _DOING = (
 )
 
 
-def doing(line: str) -> str:
-    """Returns what a line of pip, CMake or Ninja says that is being done; empty if it says nothing of the kind."""
-    found = ((re.search(pattern, line), text) for pattern, text in _DOING)
+def activity_of_line(line: str) -> str:
+    """Returns the activity that an output line of pip, CMake or Ninja announces, as text for people; empty if the line
+    announces none."""
+    found = ((re.search(pattern, line), text) for pattern, text in _ACTIVITIES)
     return next((text.format(*match.groups()) for match, text in found if match), "")
 
 
-def set_up(
+def run_setup(
     command: list[str], log: Path, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> int:
-    """Runs the command, says every few seconds what it does, and returns its exit code. If that is not 0, it says the
-    last lines that the command wrote."""
+    """Runs the command, writes its output to `log`, and passes a progress report to `say` every few seconds. Returns
+    the command's exit code. If the code is not 0, also reports the last lines of the output."""
     log.parent.mkdir(parents=True, exist_ok=True)
     begun = reported_at = clock()
     now = reported = "starting"
@@ -78,15 +78,15 @@ def set_up(
         ) as process,
     ):  # fmt: skip
         assert process.stdout
-        for line in lines_or_silence(process.stdout, POLL_S):
+        for line in lines_or_silence(process.stdout, POLL_INTERVAL_S):
             if line is not None:
                 log_file.write(line + "\n")
-                now = doing(line) or now
-            if clock() - reported_at >= (NEWS_S if now != reported else SILENT_S):
+                now = activity_of_line(line) or now
+            if clock() - reported_at >= (REPORT_INTERVAL_S if now != reported else MAX_SILENCE_S):
                 say(f"  {now} ({clock() - begun:.0f} s)")
                 reported, reported_at = now, clock()
     if process.returncode:
-        last = log.read_text(encoding="utf-8").splitlines()[-LAST_LINES:]
+        last = log.read_text(encoding="utf-8").splitlines()[-SHOWN_LOG_LINES:]
         say(
             "\n".join([*last, f"error: set-up failed with exit code {process.returncode}; all that was written: {log}"])
         )
@@ -95,6 +95,6 @@ def set_up(
 
 if __name__ == "__main__":
     try:
-        sys.exit(set_up(sys.argv[2:], Path(sys.argv[1]), lambda text: print(text, flush=True)))
+        sys.exit(run_setup(sys.argv[2:], Path(sys.argv[1]), lambda text: print(text, flush=True)))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -17,7 +17,15 @@ from nearfield.profile import load
 from nearfield.report import comparison
 from nearfield.report.page import render, render_summary
 from nearfield.reproduce import page as claims_page
-from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, Line, Reproduction, Series, Shown
+from nearfield.reproduce.outcome import (
+    JudgedClaim,
+    JudgedPaper,
+    JudgedStatement,
+    Line,
+    Reproduction,
+    Series,
+    ShownEvidence,
+)
 from nearfield.reproduce.score import score_papers
 from nearfield.rules.schema import load_rules
 from nearfield.ui.html import write_page
@@ -154,8 +162,10 @@ def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_p
     series = Series(
         profile="leo3", metric="time", unit="ns", where={"state": "invalid"}, by="size_bytes", points=points
     )
-    shown = Shown(by="size_bytes", kind="ns", lines=[Line(name="ours", points=points)], records=[series])
-    one = Judged(says="it is so", paper="so", ours="so", holds=True, is_number=True, number=(100, 100), shown=shown)
+    shown = ShownEvidence(by="size_bytes", kind="ns", lines=[Line(name="ours", points=points)], records=[series])
+    one = JudgedStatement(
+        says="it is so", paper="so", ours="so", holds=True, is_number=True, number=(100, 100), shown=shown
+    )
     says = "Messages of exclusive data save most just below the last-level cache, on both sides of a call"
     claim = JudgedClaim(
         id="S0.1",
@@ -171,7 +181,7 @@ def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_p
         papers=(papers := [JudgedPaper(name="S0", title="a paper", reading="all of it", claims=[claim], chosen=[])]),
         score=score_papers(papers),
     )  # fmt: skip
-    path = write_page(tmp_path / "report.html", claims_page.render(found, tmp_path))
+    path = write_page(tmp_path / "report.html", claims_page.render_page(found, tmp_path))
     show(browser, path, scheme="dark", width=380)
     cell = browser.find_element("css selector", ".strip a.cell.within")
     assert cell.get_attribute("href").endswith("#S0.1") and cell.rect["y"] < 700

@@ -21,7 +21,7 @@ from nearfield.base.errors import ProfileError, UsageError
 from nearfield.cli.verbs import machine as cli
 from nearfield.machine import facts, load_machine
 from nearfield.machine import simulated as simulation
-from nearfield.machine.simulated import comparisons
+from nearfield.machine.simulated import compare_with_file
 from nearfield.profile import load
 
 
@@ -79,7 +79,7 @@ def test_what_is_simulated_must_be_what_is_described(
         chase_latencies_ns=chase_latencies_ns, copy_traffic_gb_per_s=lambda made: factor * made.dram.gb_per_s
     )
     monkeypatch.setattr(simulation, "memory", stand_in)
-    compared = comparisons(load_machine("power5-redstorm"))
+    compared = compare_with_file(load_machine("power5-redstorm"))
     assert [one.described for one in compared] == pytest.approx([2, 14, 90, 230, 9.9], rel=1e-3)
     assert all(one.agrees == agrees for one in compared)
 
@@ -111,7 +111,7 @@ def test_no_prefetcher_changes_a_latency(tmp_path: Path) -> None:
     machine = values("leo3")
     for edit in (put("prefetcher.level", 0), put("prefetcher.distance_lines", 32), put("prefetcher.start", "all")):
         edit(machine)
-    latencies = [one for one in comparisons(load_content(machine, tmp_path)) if one.what.startswith("latency")]
+    latencies = [one for one in compare_with_file(load_content(machine, tmp_path)) if one.what.startswith("latency")]
     assert [one.simulated for one in latencies] == pytest.approx([one.described for one in latencies], rel=0.001)
 
 

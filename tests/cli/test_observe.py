@@ -165,8 +165,8 @@ def content(file: Path) -> bytes:
 
 def test_a_trace_that_is_there_is_noticed_before_anything_is_built(tmp_path, monkeypatch):
     """Does nothing start to build for a folder that cannot be used?"""
-    traces.new_folder(tmp_path / "heat.trace", about("heat"), force=False)
-    monkeypatch.setattr(observing, "prepare", lambda *_, **__: pytest.fail("it builds"))
+    traces.create_trace_folder(tmp_path / "heat.trace", about("heat"), force=False)
+    monkeypatch.setattr(observing, "prepare_command", lambda *_, **__: pytest.fail("it builds"))
     with pytest.raises(UsageError, match="holds a trace already"):
         observing.observe(["true"], tmp_path / "heat.trace")
 
@@ -177,15 +177,15 @@ def about(command: str, day: int = 1) -> TraceFile:
 
 def test_traces_are_named_after_their_programs_and_found(tmp_path, monkeypatch, capsys):
     """Is the newest trace of a folder taken if none is named, with a line on the others?"""
-    assert observing.folder_for(["mpirun", "-n", "2", "cat"]) == Path("cat.trace")
-    assert observing.folder_for(["mpirun", "-n", "2", sys.executable, "heat.py", "9"]) == Path("heat.trace")
-    assert observing.folder_for(["./cg.W.2"]) == Path("cg.W.2.trace")
+    assert observing.default_trace_folder(["mpirun", "-n", "2", "cat"]) == Path("cat.trace")
+    assert observing.default_trace_folder(["mpirun", "-n", "2", sys.executable, "heat.py", "9"]) == Path("heat.trace")
+    assert observing.default_trace_folder(["./cg.W.2"]) == Path("cg.W.2.trace")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no trace in this folder"):
         find_trace()
-    traces.new_folder(Path("old.trace"), about("old", day=1), force=False)
+    traces.create_trace_folder(Path("old.trace"), about("old", day=1), force=False)
     assert find_trace().folder == Path("old.trace") and not capsys.readouterr().err
-    traces.new_folder(Path("a.trace"), about("new", day=2), force=False)
+    traces.create_trace_folder(Path("a.trace"), about("new", day=2), force=False)
     assert find_trace().about.command == "new"
     assert "a.trace, the newest trace here; there is also old.trace" in capsys.readouterr().err
     assert find_trace(Path("old.trace")).about.command == "old"

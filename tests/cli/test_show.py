@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs.show import command
 from nearfield.profile import from_rows, load, save, where
-from nearfield.profile.pivot import grids, headline_metric, overview
+from nearfield.profile.pivot import grids_of_places, headline_metric, overview_grid
 
 DATA = Path(__file__).parents[1] / "data"
 QUIET = DATA / "epyc-vm-quiet"
@@ -78,7 +78,9 @@ def test_a_refuted_state_is_marked(tmp_path: Path) -> None:
 def test_one_scenario_is_shown_whole() -> None:
     """Is every size there with --scenario, while the overview thins them but keeps first and last?"""
     sizes = where(RECORDS, scenario="pingpong", metric="half_round_trip")["size_bytes"].n_unique()
-    small, [whole] = (f(where(RECORDS, scenario="pingpong", metric="half_round_trip")) for f in (overview, grids))
+    small, [whole] = (
+        f(where(RECORDS, scenario="pingpong", metric="half_round_trip")) for f in (overview_grid, grids_of_places)
+    )
     assert small is not None and len(small.rows) == 12 < len(whole.rows) == sizes
     assert (small.rows[0], small.rows[-1]) == (whole.rows[0], whole.rows[-1])
     assert small.left_out + len(small.cells) == len(whole.cells) == 4 * sizes
@@ -103,7 +105,7 @@ def test_nothing_is_cut_off_in_a_pipe() -> None:
 def test_both_sides_have_their_own_table() -> None:
     """Are sender and receiver apart, and is no record lost or shown twice?"""
     records = where(RECORDS, scenario="pollution", metric="traverse")
-    tables = grids(records)
+    tables = grids_of_places(records)
     assert [table.fixed["side"] for table in tables] == ["sender", "receiver"]
     assert sum(len(table.cells) for table in tables) == records.height
 
@@ -111,7 +113,7 @@ def test_both_sides_have_their_own_table() -> None:
 def test_every_scenario_is_laid_out_without_loss() -> None:
     """Is every record of every metric in exactly one cell?"""
     for _, records in RECORDS.group_by("scenario", "metric"):
-        assert sum(len(table.cells) for table in grids(records)) == records.height
+        assert sum(len(table.cells) for table in grids_of_places(records)) == records.height
 
 
 def test_the_headline_is_the_time_of_the_whole_operation() -> None:
@@ -135,7 +137,7 @@ def test_many_parameters_are_cut_to_one_plane() -> None:
         for size in (2048, 262144) for stride in (1, 2, 3, 8) for method in ("datatype", "manual-pack")
         for mode in ("standard", "buffered")
     ]  # fmt: skip
-    grid = overview(from_rows(rows))
+    grid = overview_grid(from_rows(rows))
     assert grid is not None
     assert (grid.row_names, grid.rows) == (["stride"], [(1,), (2,), (3,), (8,)])
     assert (grid.column_name, grid.columns) == ("method", ["datatype", "manual-pack"])

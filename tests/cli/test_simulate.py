@@ -17,17 +17,17 @@ from nearfield.base.progress import ignore
 from nearfield.cli import app
 from nearfield.cli.axes import parse_policies, parse_sizes
 from nearfield.machine import load_machine
-from nearfield.machine.frequency import at_frequency
+from nearfield.machine.frequency import scale_to_frequency
 from nearfield.machine.sweep import parse_sweep
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.axes import policy_order
 from nearfield.measure.sim.cases import Axes, Case, collectives
 from nearfield.measure.sim.operations import savings_of, swept_cases
-from nearfield.measure.sim.places import NOWHERE, topology_of
+from nearfield.measure.sim.places import NO_PAIR, topology_of
 from nearfield.measure.sim.session import add_to_profile
 from nearfield.measure.sim.usual import usual_nodes, usual_ranks_per_node
 from nearfield.profile import from_rows, load
-from nearfield.profile.pivot import grids
+from nearfield.profile.pivot import grids_of_places
 from nearfield.report.findings import findings as found_in
 
 
@@ -315,7 +315,7 @@ def test_one_run_is_near_independent_runs(name: str, size: int, max_difference: 
 
     def times(*axes: Axes) -> dict[tuple[str, str], float]:
         given = (("operation", name), ("size_bytes", size), ("ranks", 8), ("nodes", 8))
-        rows = [row for one in axes for row in Case(machine, "application", NOWHERE, given, one).run()]
+        rows = [row for one in axes for row in Case(machine, "application", NO_PAIR, given, one).run()]
         return {(r["policy"], r["memory_slowdown"]): r["value"] for r in rows if r["metric"] == "time"}
 
     together = times(Axes(policies, slowdowns))
@@ -339,7 +339,7 @@ def test_usual_sizes_and_repetitions():
 def test_frequency_keeps_cycles():
     """At half the frequency, do memory and the library take the same cycles, and NIC and network the same time?"""
     machine = load_machine("power5-redstorm")
-    slow = at_frequency(machine, machine.core.clock_ghz.value / 2)
+    slow = scale_to_frequency(machine, machine.core.clock_ghz.value / 2)
     assert slow.memory.latency_ns.value == pytest.approx(2 * machine.memory.latency_ns.value)
     assert slow.memory.gb_per_s.value == pytest.approx(machine.memory.gb_per_s.value / 2)
     assert slow.messaging.send_ns.value == pytest.approx(2 * machine.messaging.send_ns.value)
@@ -370,7 +370,7 @@ def test_policies_stand_in_the_order_of_their_list() -> None:
     ]  # fmt: skip
     assert list(savings_of(rows[::-1])[0].by_policy) == wanted[1:]
     several = [{**row, "memory_slowdown": slowdown} for slowdown in (1.0, 7.5) for row in rows]
-    (grid, *_) = grids(from_rows(several))
+    (grid, *_) = grids_of_places(from_rows(several))
     assert [row[0] for row in grid.rows] == wanted or grid.columns == wanted
 
 

@@ -136,7 +136,7 @@ def test_a_worker_that_dies_is_reported():
 def test_something_is_there_soon_and_nothing_is_left_alone_at_the_end():
     """Are short cases simulated first, as they come, and of the others the longest?"""
     cases = [types.SimpleNamespace(work=work) for work in (5.0, 0.001, 900.0, 0.002, 20.0, 0.001)]
-    assert [case.work for case in pool.in_schedule_order(cases)] == [0.001, 0.002, 0.001, 900.0, 20.0, 5.0]
+    assert [case.estimated_work for case in pool.sort_for_scheduling(cases)] == [0.001, 0.002, 0.001, 900.0, 20.0, 5.0]
 
 
 def test_workers_that_end_with_the_command_are_no_lack_of_memory():

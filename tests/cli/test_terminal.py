@@ -35,10 +35,10 @@ from nearfield.measure.sim.cases import applications, collectives
 from nearfield.measure.sim.operations import Savings
 from nearfield.plan import default_model, splits
 from nearfield.profile import load
-from nearfield.profile.compare import compare, largest
-from nearfield.profile.pivot import grids
-from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper
-from nearfield.reproduce.papers import choose
+from nearfield.profile.compare import compare, largest_changes
+from nearfield.profile.pivot import grids_of_places
+from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement
+from nearfield.reproduce.papers import choose_claims
 from nearfield.rules.schema import load_rules
 from nearfield.ui.terminal import Table, Terminal, err
 from nearfield.ui.topology_view import draw_distances
@@ -53,14 +53,14 @@ def of_show() -> list[Table]:
     records = [one for _, one in profile.records.group_by("scenario", "metric", maintain_order=True)]
     return [
         show_tables.header(profile),
-        *(show_tables.render(grid, notes)[1] for one in records for grid in grids(one)),
+        *(show_tables.render(grid, notes)[1] for one in records for grid in grids_of_places(one)),
     ]
 
 
 def of_diff() -> list[Table]:
     a, b = (load(DATA / name) for name in ("epyc-vm-quiet", "epyc-vm-busy"))
     compared = compare(a.records, b.records, (a.run, b.run), 0.05)
-    changes = diff_tables._changes_table(largest(compared.changes))
+    changes = diff_tables._changes_table(largest_changes(compared.changes))
     return [diff_tables._header(a, b)[0], diff_tables._summary_table(compared), changes[1]]
 
 
@@ -85,11 +85,16 @@ def of_simulate() -> list[Table]:
 
 
 def of_reproduce() -> list[Table]:
-    statement = Judged(says="payload-l3 saves time", paper="40 % at 64 KiB", ours="38.5 %", holds=True, is_number=True)
+    statement = JudgedStatement(
+        says="payload-l3 saves time", paper="40 % at 64 KiB", ours="38.5 %", holds=True, is_number=True
+    )
     claim = JudgedClaim(id="S4.1", says="", where="", weight=1, verdict="shape only",
                         statements=[statement] * 2, note="a note")  # fmt: skip
     paper = JudgedPaper(name="S4", title="", claims=[claim], chosen=[])
-    return [reproduce_tables._claims_table(paper), *(reproduce_tables._list_table(claims) for _, claims in choose([]))]
+    return [
+        reproduce_tables._claims_table(paper),
+        *(reproduce_tables._list_table(claims) for _, claims in choose_claims([])),
+    ]
 
 
 def of_explain() -> list[Table]:
@@ -103,7 +108,7 @@ def of_plan() -> list[Table]:
 
 
 def of_probe() -> list[Table]:
-    described = [probe_on.described(one) for one in probe_on.scenarios().values()]
+    described = [probe_on.describe_scenario(one) for one in probe_on.scenarios().values()]
     ranks = {one.name: "all of several nodes" for one in described}
     return [probe_on.table(described, "what is simulated"), probe_on.table(described, "what it measures", ranks)]
 

@@ -25,7 +25,7 @@ from nearfield.cli import app
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe import trace as traces
-from nearfield.observe.observing import finish
+from nearfield.observe.observing import complete_trace
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.profile import Profile, load
 from nearfield.profile.costs import Costs
@@ -90,11 +90,11 @@ def observations(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     for program, name, where in runs:
         now = datetime.now(timezone.utc)
         abouts[where] = TraceFile(nearfield="0", created=now, command=f"{program} {name}", mpi=inst.name, exit_code=0)
-        traces.new_folder(where, abouts[where], force=False)
+        traces.create_trace_folder(where, abouts[where], force=False)
     with ThreadPoolExecutor(4) as pool:  # launchers sleep more than they work
         list(pool.map(lambda run: observed(inst, *run), runs))
     for where, about in abouts.items():
-        assert finish(where, about) == ""
+        assert complete_trace(where, about) == ""
     return folder
 
 

@@ -22,7 +22,7 @@ from nearfield import _native, mpi
 from nearfield._native import stream
 from nearfield.mpi import Finished, Installation
 from nearfield.mpi.compiler import compiler_environment
-from nearfield.observe.observing import events
+from nearfield.observe.observing import iterate_events
 
 HOOKS = Path(_native.__file__).with_name("libnearfield_observe.so")
 LAYER = "libnearfield_observe_mpi.so"
@@ -113,7 +113,7 @@ def streams(folder: Path) -> list[Rank]:
     ranks = []
     for number, file in enumerate(files):
         assert file.name == f"rank-{number}.nfs"
-        found = [(kind, event) for kind, event in events(stream.Reader(str(file))) if kind != "sites"]
+        found = [(kind, event) for kind, event in iterate_events(stream.Reader(str(file))) if kind != "sites"]
         ranks.append(Rank(number, found))
     return ranks
 

@@ -12,10 +12,10 @@ from nearfield.base.errors import UsageError
 from nearfield.cli import app
 from nearfield.measure.sim.cases import Case
 from nearfield.reproduce.adverbs import degree_of
-from nearfield.reproduce.page import render
-from nearfield.reproduce.papers import choose
+from nearfield.reproduce.page import render_page
+from nearfield.reproduce.papers import choose_claims
 from nearfield.reproduce.session import Settings, reproduce
-from nearfield.reproduce.traced import answering, parse_traces
+from nearfield.reproduce.traced import parse_traces, simulate_traces
 
 
 def nothing(cases: list[Case]):
@@ -32,8 +32,8 @@ def ring(tmp_path_factory, programs: Path) -> Path:
 
 def test_a_trace_answers_without_changing_verdicts(ring, tmp_path):
     """Are the answers those of `simulate run`, what one trace cannot answer left open, and verdicts as they were?"""
-    wanted, settings = choose(["S4.4"]), Settings(tmp_path / "out")
-    traces = answering(wanted, parse_traces([f"fft:4MiB={ring}"]), settings, lambda line: None)
+    wanted, settings = choose_claims(["S4.4"]), Settings(tmp_path / "out")
+    traces = simulate_traces(wanted, parse_traces([f"fft:4MiB={ring}"]), settings, lambda line: None)
     found = reproduce(wanted, settings, nothing, traced=traces)
     plain = reproduce(wanted, settings, nothing)
     ((claim,),) = [paper.claims for paper in found.papers]
@@ -61,18 +61,18 @@ def test_a_trace_answers_without_changing_verdicts(ring, tmp_path):
     assert improves.ours.startswith(f"{100 * gain:.3g} %")
     assert constant.answer == "" and constant.ours == "one trace is no curve"
     assert answers["small: header-l2 on 8 nodes"].answer == ""
-    page = render(found, settings.out)
+    page = render_page(found, settings.out)
     assert "is of real programs (fft:4194304" in page and "<dt>traced</dt>" in page
-    assert "traced" not in render(plain, settings.out)
+    assert "traced" not in render_page(plain, settings.out)
 
 
 def test_mistakes_in_traces_are_reported(ring, tmp_path):
     """Are other applications, sizes and no traces refused, with what there is?"""
-    wanted, settings = choose(["S4.4"]), Settings(tmp_path / "out")
+    wanted, settings = choose_claims(["S4.4"]), Settings(tmp_path / "out")
     for text in ("amg", "=x", "amg="):
         with pytest.raises(UsageError, match="no application and folder"):
             parse_traces([text])
     for text in (f"lammps={ring}", f"fft={ring}", f"fft:5MiB={ring}"):
         with pytest.raises(UsageError, match="no claim is about") as error:
-            answering(wanted, parse_traces([text]), settings, lambda line: None)
+            simulate_traces(wanted, parse_traces([text]), settings, lambda line: None)
         assert "fft:4194304" in error.value.remedy

@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from nearfield.machine.quantity import Sourced
-from nearfield.machine.schema import DescribedMachine, needed_where
-from nearfield.profile.records import CORE, REQUIRED, VERDICT, VERDICT_SUMMARY
+from nearfield.machine.quantity import SourcedFact
+from nearfield.machine.schema import DescribedMachine, requirement_of
+from nearfield.profile.records import CORE_COLUMNS, REQUIRED_COLUMNS, VERDICT, VERDICT_SUMMARY
 from nearfield.profile.schema import Machine, Run
 from nearfield.report.data import FindingsTable
 
@@ -33,7 +33,10 @@ def rewrite(text: str) -> str:
 
 def column_table() -> str:
     """Returns the table of the records' columns."""
-    rows = [(name, kind, "no" if name in REQUIRED else "yes", meaning) for name, (kind, meaning) in CORE.items()]
+    rows = [
+        (name, kind, "no" if name in REQUIRED_COLUMNS else "yes", meaning)
+        for name, (kind, meaning) in CORE_COLUMNS.items()
+    ]
     rows.append(("(parameters)", "Int64, Float64 or String", "yes", "one column each; null where it does not apply"))
     rows.append((VERDICT, "String", "yes", VERDICT_SUMMARY))
     return markdown(("column", "type", "may be null", "what it says"), rows)
@@ -72,10 +75,10 @@ def _machine_keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, st
     """Returns the table of a described machine; what a sourced value consists of is stated once, in the text."""
     for name, info in model.model_fields.items():
         inner, key = inner_table(info), _key(prefix, name, info)
-        required = "yes" if info.is_required() else needed_where(info) or "no"
+        required = "yes" if info.is_required() else requirement_of(info) or "no"
         if inner is None:
             yield key, plain_name(info.annotation), required, info.description or ""
-        elif issubclass(inner, Sourced):
+        elif issubclass(inner, SourcedFact):
             kind = plain_name(inner.model_fields["value"].annotation)
             yield key, _WORDS.get(kind, kind.replace("int", "whole numbers")), required, info.description or ""
         else:

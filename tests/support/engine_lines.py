@@ -43,5 +43,5 @@ def write(folder: Path, *attempts: list[Line], number: int = 0, group: Group = P
     """Yields each attempt as the file that the engine would have left."""
     job = Job(group, number, dict.fromkeys(KIND_OF, 1.0))
     for attempt, lines in enumerate(attempts):
-        job.file(folder, attempt, ".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        job.attempt_file(folder, attempt, ".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return job

@@ -23,7 +23,7 @@ def compile_observed(source: str, program: Path, *flags: str, verb: str = "cc", 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        subprocess.run(hooks.command(hooks.LANGUAGES[verb], words), check=True, timeout=120)
+        subprocess.run(hooks.compiler_command(hooks.LANGUAGES[verb], words), check=True, timeout=120)
     return program
 
 

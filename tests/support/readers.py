@@ -141,14 +141,14 @@ def _launches(folder: Path) -> None:
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.measure.request import Request
 
-    with CheckpointFolder(folder / "p").locked(Request(tier="quick"), fresh=True):
+    with CheckpointFolder(folder / "p").lock_for(Request(tier="quick"), fresh=True):
         pass
 
 
 def _collect(folder: Path) -> None:
     from engine_lines import KIND_OF, PAIR
 
-    from nearfield.measure.live.collect import collect, finished_scenarios, to_rows
+    from nearfield.measure.live.collect import collect_launches, finished_scenarios, to_rows
     from nearfield.measure.live.launch import Job
     from nearfield.measure.live.lines import damaged_line
     from nearfield.measure.request import TIERS
@@ -156,9 +156,9 @@ def _collect(folder: Path) -> None:
 
     job = Job(PAIR, 0, dict.fromkeys(KIND_OF, 1.0))
     finished_scenarios(job, folder)
-    for file in job.attempts(folder):
+    for file in job.attempt_files(folder):
         damaged_line(file, KIND_OF)
-    records.from_rows(to_rows(collect([job], folder, KIND_OF), TIERS["quick"], resolution_ns=10.0))
+    records.from_rows(to_rows(collect_launches([job], folder, KIND_OF), TIERS["quick"], resolution_ns=10.0))
 
 
 def _read_request(folder: Path) -> None:
@@ -302,10 +302,10 @@ def _write_state(folder: Path) -> None:
 def _read_journal(folder: Path) -> None:
     from nearfield.base.errors import UsageError
     from nearfield.base.journal import Journal
-    from nearfield.measure.sim.store import Store
+    from nearfield.measure.sim.store import RecordStore
 
     with Journal(folder / "simulated.jsonl", "").locked(UsageError("busy")) as journal:
-        Store(journal).records_outside([])
+        RecordStore(journal).records_outside([])
 
 
 def _read_costs(folder: Path) -> None:

@@ -27,7 +27,7 @@ from nearfield.notes import Note, Place
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile
 from nearfield.profile import Profile, load
-from nearfield.profile.costs import Costs, at
+from nearfield.profile.costs import Costs, time_at_size
 
 PROFILE = Path(__file__).parents[1] / "data/leo3-simulated"
 
@@ -49,7 +49,7 @@ def test_wrong_arguments(words: list[str], said: str) -> None:
 def test_a_program_without_mpi(tmp_path: Path) -> None:
     """Is a trace of a program without MPI refused with the reason?"""
     about = TraceFile(nearfield=nearfield.__version__, created=datetime.now(timezone.utc), command="x")
-    traces.new_folder(tmp_path / "trace", about, force=False)
+    traces.create_trace_folder(tmp_path / "trace", about, force=False)
     assert "without MPI" in str(invoked(tmp_path / "trace", "--profile", PROFILE).exception)
 
 
@@ -71,10 +71,10 @@ def test_every_rule_says_what_it_rests_on() -> None:
 def test_times_between_records() -> None:
     """Do times lie between those of the neighbouring sizes, and grow as bytes do beyond the last one?"""
     points = {100: Estimate(10, 9, 11), 400: Estimate(40, 36, 44)}
-    assert at(points, 200).value == pytest.approx(20) and at(points, 200).low == pytest.approx(18)
-    assert at(points, 50) == points[100]
-    assert at(points, 4000).value == pytest.approx(400)
-    assert at({}, 10) is None
+    assert time_at_size(points, 200).value == pytest.approx(20) and time_at_size(points, 200).low == pytest.approx(18)
+    assert time_at_size(points, 50) == points[100]
+    assert time_at_size(points, 4000).value == pytest.approx(400)
+    assert time_at_size({}, 10) is None
     assert Estimate(10, 7, 13) - Estimate(5, 1, 9) == Estimate(5, 0, 10)
 
 
@@ -94,9 +94,9 @@ def test_cuts_are_those_that_were_measured() -> None:
     rows = [
         {"scenario": "cut", "size_bytes": size, "piece_bytes": piece, "value": value} for size, piece, value in pieces
     ]
-    whole, cut, piece = Costs(more_records(*rows)).whole_and_cut(20 << 20) or pytest.fail("no answer")
+    whole, cut, piece = Costs(more_records(*rows)).whole_and_chunked(20 << 20) or pytest.fail("no answer")
     assert (whole.value, cut.value, piece) == (18e6, 8e6, 1 << 18)
-    simulated = Costs(load(PROFILE)).whole_and_cut(16 << 20)
+    simulated = Costs(load(PROFILE)).whole_and_chunked(16 << 20)
     assert simulated and simulated[0].value > simulated[1].value
 
 
@@ -224,7 +224,7 @@ def test_grids_from_faces() -> None:
 def test_no_answer_without_records() -> None:
     """Is there no number where the profile has no stable record?"""
     costs = Costs(load(PROFILE))
-    assert costs.copied_once(1024) is None
+    assert costs.remote_copy_time(1024) is None
     assert costs.send(1024, "nonsense") is None
     assert Costs(load(PROFILE), network=True).message(1024) is None
     unstable = replace(load(PROFILE), records=load(PROFILE).records.with_columns(stable=False))

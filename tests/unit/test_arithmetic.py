@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearfield.observe.flops import Instruction, instruction, shares
+from nearfield.observe.flops import Instruction, flops_by_location, parse_instruction
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ from nearfield.observe.flops import Instruction, instruction, shares
 )
 def test_instructions_are_distinguished(written, products, sums, others):
     name, _, operands = written.partition(" ")
-    assert instruction(16, name, operands) == Instruction(16, products, sums, others)
+    assert parse_instruction(16, name, operands) == Instruction(16, products, sums, others)
 
 
 @pytest.mark.parametrize("written", ["jne 10 <main+0x4>", "b.ne 10 <main+0x4>", "cbz x0, 10 <main+0x4>"])
 def test_jumps_end_blocks(written):
     name, _, operands = written.partition(" ")
-    assert instruction(64, name, operands) == Instruction(64, jumps=True, target=0x10)
+    assert parse_instruction(64, name, operands) == Instruction(64, jumps=True, target=0x10)
 
 
 def test_arithmetic_goes_with_an_access_of_the_block():
@@ -44,7 +44,7 @@ def test_arithmetic_goes_with_an_access_of_the_block():
         Instruction(52, **total), Instruction(56),  # nobody jumps here, and no access is in it
     ]  # fmt: skip
     # In the loop the product stands before the first access, at 24, and is fused with the sum behind it.
-    assert shares(code, [24, 44]) == {24: 2, 44: 1}
-    assert shares(code, [24]) == {24: 2}
-    assert shares(code, [24, 32, 44]) == {24: 1, 32: 1, 44: 1}
-    assert shares(code, []) == {}
+    assert flops_by_location(code, [24, 44]) == {24: 2, 44: 1}
+    assert flops_by_location(code, [24]) == {24: 2}
+    assert flops_by_location(code, [24, 32, 44]) == {24: 1, 32: 1, 44: 1}
+    assert flops_by_location(code, []) == {}

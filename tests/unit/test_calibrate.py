@@ -13,11 +13,11 @@ from nearfield._native import machine as structs
 from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.calibrate import simulated as sim
-from nearfield.calibrate.describing import describe, is_within, text_of
-from nearfield.calibrate.fitting import fact, fit, in_base_pages, repeated
-from nearfield.calibrate.measured import KERNEL_BYTES, Measured, Place, undisturbed
-from nearfield.calibrate.places import PairSampler, Sample
-from nearfield.calibrate.probing import PAGE_STRIDE, PAGES, WALK_CHAINS, WALKED_PAGES, Probing
+from nearfield.calibrate.describing import describe_places, file_text, is_repeated
+from nearfield.calibrate.fitting import fit_machine, fitted_value, simulate_micro_benchmarks, without_fault_cost
+from nearfield.calibrate.measured import KERNEL_BYTES, Measurements, Place, estimate_undisturbed
+from nearfield.calibrate.places import PairSampler, StepSample
+from nearfield.calibrate.probing import PAGE_COUNTS, PAGE_STRIDE, WALK_CHAIN_COUNTS, WALKED_PAGES, CalibrationRun
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine, facts, load_machine
 from nearfield.machine.captured import machine_from_profile, unmeasured_profile
@@ -68,7 +68,7 @@ def known_machine() -> structs.Machine:
     return made
 
 
-def measured_on(made: structs.Machine, spread: float = 0.02) -> Measured:
+def measured_on(made: structs.Machine, spread: float = 0.02) -> Measurements:
     """Returns what the micro-benchmarks would measure if this machine were the one at hand."""
 
     def about(ns: float) -> Estimate:
@@ -79,19 +79,19 @@ def measured_on(made: structs.Machine, spread: float = 0.02) -> Measured:
     quiet = structs.Machine(made)
     quiet.pages.fault_ns = 0.0
     cycle = 1 / made.core.clock_ghz
-    found = Measured(
+    found = Measurements(
         about(cycle), about(28.0), [(s, chain(s)) for s in (16 * KIB, 128 * KIB)], (64 * MIB, chain(64 * MIB))
     )
     found.by_bytes = {s: chain(s) for s in (1 * MIB, 1448 * KIB, 2 * MIB, 4 * MIB, 16 * MIB)}
-    found.chains = {1: chain(64 * MIB), 24: about(sim.independent_ns(huge, 64 * MIB))}
-    found.in_order = {s: about(sim.chase_ns(in_base_pages(made), s, in_order=True)) for s in (128 * KIB, 64 * MIB)}
+    found.chains = {1: chain(64 * MIB), 24: about(sim.independent_chains_ns(huge, 64 * MIB))}
+    found.in_order = {s: about(sim.chase_ns(without_fault_cost(made), s, in_order=True)) for s in (128 * KIB, 64 * MIB)}
     found.reads = {16 * KIB: about(sim.read_ns(huge, 16 * KIB))}
     found.copies = {s: about(sim.copy_ns(huge, s)) for s in (4 * KIB, 8 * KIB, 128 * KIB)}
     spread_pages = lambda n: about(sim.chase_ns(quiet, n * PAGE_STRIDE, PAGE_STRIDE))  # noqa: E731
-    found.pages = {n: (spread_pages(n), chain(n * 64)) for n in PAGES}
+    found.pages = {n: (spread_pages(n), chain(n * 64)) for n in PAGE_COUNTS}
     alone, packed = spread_pages(WALKED_PAGES), chain(WALKED_PAGES * 64)
     walk = alone.value - packed.value
-    found.walks = {n: (about(packed.value / n + walk / min(n, 4)), about(packed.value / n)) for n in WALK_CHAINS}
+    found.walks = {n: (about(packed.value / n + walk / min(n, 4)), about(packed.value / n)) for n in WALK_CHAIN_COUNTS}
     found.fault = about(sim.first_touch_ns(made))
     big = structs.Machine(made)
     big.pages.page_bytes, big.pages.fault_ns = sim.HUGE_BYTES, made.pages.huge_fault_ns
@@ -104,13 +104,13 @@ def measured_on(made: structs.Machine, spread: float = 0.02) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[DescribedMachine, Measured]:
+def fitted() -> tuple[DescribedMachine, Measurements]:
     found = measured_on(known_machine())
     base = machine_from_profile(unmeasured_profile(HOST))
-    return fit(base, found, found.places[0]), found
+    return fit_machine(base, found, found.places[0]), found
 
 
-def test_a_fit_finds_the_machine_whose_measurements_it_is_given(fitted: tuple[DescribedMachine, Measured]) -> None:
+def test_a_fit_finds_the_machine_whose_measurements_it_is_given(fitted: tuple[DescribedMachine, Measurements]) -> None:
     """Within 10 %, each in its interval?"""
     machine, _ = fitted
     wanted = {
@@ -143,18 +143,18 @@ def test_a_fit_finds_the_machine_whose_measurements_it_is_given(fitted: tuple[De
         assert low <= known[key].plain <= high, key
 
 
-def test_the_fitted_machine_repeats_the_micro_benchmarks(fitted: tuple[DescribedMachine, Measured]) -> None:
+def test_the_fitted_machine_repeats_the_micro_benchmarks(fitted: tuple[DescribedMachine, Measurements]) -> None:
     """Within 10 %, all of them?"""
     machine, found = fitted
     off = [
         (name, time.value, ns)
-        for name, time, ns in repeated(machine, found, found.places[0])
-        if not is_within(time, ns)
+        for name, time, ns in simulate_micro_benchmarks(machine, found, found.places[0])
+        if not is_repeated(time, ns)
     ]
     assert not off
 
 
-def test_without_a_gain_by_order_there_is_no_prefetcher(fitted: tuple[DescribedMachine, Measured]) -> None:
+def test_without_a_gain_by_order_there_is_no_prefetcher(fitted: tuple[DescribedMachine, Measurements]) -> None:
     """The known machine has none."""
     assert fitted[0].prefetcher is None
 
@@ -166,14 +166,14 @@ def test_a_machine_that_prefetches_gets_a_prefetcher() -> None:
     made.prefetcher.streams, made.prefetcher.distance_lines, made.prefetcher.level = 16, 16, 0
     made.prefetcher.outstanding, made.prefetcher.start = 32, structs.StreamStart.all
     found = measured_on(made)
-    base = in_base_pages(made)
+    base = without_fault_cost(made)
     found.in_order = {
         s: Estimate(ns, ns, ns) for s in (128 * KIB, 64 * MIB) if (ns := sim.chase_ns(base, s, in_order=True))
     }
-    machine = fit(machine_from_profile(unmeasured_profile(HOST)), found, found.places[0])
+    machine = fit_machine(machine_from_profile(unmeasured_profile(HOST)), found, found.places[0])
     assert machine.prefetcher
-    for name, time, ns in repeated(machine, found, None):
-        assert is_within(time, ns) or not name.startswith("lines in order"), name
+    for name, time, ns in simulate_micro_benchmarks(machine, found, None):
+        assert is_repeated(time, ns) or not name.startswith("lines in order"), name
 
 
 def test_a_cache_of_which_others_use_a_part_is_described_as_smaller() -> None:
@@ -184,7 +184,7 @@ def test_a_cache_of_which_others_use_a_part_is_described_as_smaller() -> None:
     small.size_bytes, small.ways, small.line_bytes, small.shared_by, small.latency_cycles = 2 * MIB, 4, 64, 2, 55.0
     made.caches = [caches[0], caches[1], small]
     found = measured_on(made)
-    machine = fit(machine_from_profile(unmeasured_profile(HOST)), found, found.places[0])
+    machine = fit_machine(machine_from_profile(unmeasured_profile(HOST)), found, found.places[0])
     size = machine.cache[2].size_bytes
     assert size.kind == "fitted" and 1 * MIB <= size.value <= 4 * MIB
     assert size.value % (machine.cache[2].ways.value * 64) == 0
@@ -196,14 +196,14 @@ def test_each_place_gets_a_separate_description(tmp_path: Path) -> None:
     far = Place(Estimate(250.0, 240.0, 260.0), 0.3, None, Estimate(9.0, 8.0, 10.0))
     left = Place(Estimate(900.0, 890.0, 910.0), 0.1)
     found.places += [far, left]
-    made, notes = describe(HOST, found, None, tmp_path / "mine.toml")
+    made, notes = describe_places(HOST, found, None, tmp_path / "mine.toml")
     assert [one.path.name for one in made] == ["mine.toml", "mine-250ns.toml"]
     near, other = (one.machine for one in made)
     assert near.cache[2].shared_by.value == 2 and near.transfers and not near.transfers.remote_cycles
     assert other.cache[2].shared_by.value == 1 and other.transfers and other.transfers.remote_cycles
     assert any("900 ns" in note for note in notes)
     for one in made:
-        one.path.write_text(text_of(one, notes, "by nobody"))
+        one.path.write_text(file_text(one, notes, "by nobody"))
         assert load_machine(str(one.path)) == one.machine
 
 
@@ -213,11 +213,11 @@ def test_a_rare_place_is_described_if_it_is_wanted() -> None:
     found = measured_on(known_machine())
     sampler = PairSampler((0, 0), [32 * KIB, 1 * MIB, 16 * MIB])
     steps = ["level 0", "level 1", "level 2", "store_read", "read_written", *(f"kernel {n}" for n in KERNEL_BYTES)]
-    near = [Sample(step, 50.0, 52.0, [5.0]) for step in steps * 100]
-    far = [Sample(step, 240.0, 238.0, [9.0]) for step in steps * 3]
-    sampler.samples = near + far + [Sample("level 0", 50.0, 240.0, [7.0])]
+    near = [StepSample(step, 50.0, 52.0, [5.0]) for step in steps * 100]
+    far = [StepSample(step, 240.0, 238.0, [9.0]) for step in steps * 3]
+    sampler.samples = near + far + [StepSample("level 0", 50.0, 240.0, [7.0])]
     assert [place.flag_ns.value for place in sampler.places(found)] == [pytest.approx(51, abs=1)]
-    assert sampler.is_described(250.0) and not sampler.is_described(120.0)
+    assert sampler.has_enough_visits(250.0) and not sampler.has_enough_visits(120.0)
     usual, wanted = sampler.places(found, 250.0)
     assert (usual.flag_ns.value, wanted.flag_ns.value) == (pytest.approx(51, abs=1), pytest.approx(239, abs=1))
     assert (
@@ -228,14 +228,14 @@ def test_a_rare_place_is_described_if_it_is_wanted() -> None:
 def test_the_undisturbed_time_is_near_the_fastest() -> None:
     """However long a third of the samples is?"""
     samples = [10.0 + 0.01 * i for i in range(20)] + [500.0] * 10
-    found = undisturbed(samples)
+    found = estimate_undisturbed(samples)
     assert found.value == pytest.approx(10, rel=0.02) and found.low == 10 and found.high < 11
 
 
 def test_a_fitted_value_stays_inside_the_interval_when_rounded() -> None:
     """For values whose digits do not end."""
     for value in (1 / 3, 2e5 / 7, math.pi * 1e-3):
-        made = fact(value, Estimate(value, value, value), "a probe", "a chain")
+        made = fitted_value(value, Estimate(value, value, value), "a probe", "a chain")
         low, high = made["interval"]
         assert low <= made["value"] <= high and made["value"] == pytest.approx(value, rel=1e-3)
 
@@ -275,4 +275,4 @@ def test_the_micro_benchmarks_return_as_many_samples_as_requested() -> None:
 def test_a_machine_without_known_caches_is_refused() -> None:
     """With a reason?"""
     with pytest.raises(MeasurementError, match="caches"):
-        Probing(HOST.model_copy(update={"cache": []}), [0], None).run()
+        CalibrationRun(HOST.model_copy(update={"cache": []}), [0], None).run()

@@ -13,8 +13,8 @@ from nearfield.base.errors import ProfileError
 from nearfield.reproduce import page
 from nearfield.reproduce.cards import cards_of
 from nearfield.reproduce.live.measure import needed_profiles
-from nearfield.reproduce.outcome import Answer, Judged, JudgedClaim, JudgedPaper, Measured, Reproduction
-from nearfield.reproduce.papers import choose, load_paper, paper_files
+from nearfield.reproduce.outcome import Answer, JudgedClaim, JudgedPaper, JudgedStatement, LiveSummary, Reproduction
+from nearfield.reproduce.papers import choose_claims, load_paper, paper_files
 from nearfield.reproduce.score import score_papers
 
 NEW_PAPER = """
@@ -54,8 +54,8 @@ def test_a_folder_is_all_that_a_further_paper_takes(tmp_path: Path, monkeypatch:
     with pytest.raises(ProfileError, match="no README"):
         load_paper("Smith2027")
     (file.parent / "README.md").write_text("# made up")
-    assert [claim.id for _, claims in choose(["Smith2027"]) for claim in claims] == ["Smith2027.1"]
-    assert list(needed_profiles(choose(["Smith2027.1"]))) == ["window"]
+    assert [claim.id for _, claims in choose_claims(["Smith2027"]) for claim in claims] == ["Smith2027.1"]
+    assert list(needed_profiles(choose_claims(["Smith2027.1"]))) == ["window"]
     monkeypatch.setattr("nearfield.reproduce.papers.paper_files", lambda: {"Other": file})
     with pytest.raises(ProfileError, match="is called Other"):
         load_paper("Other")
@@ -64,12 +64,12 @@ def test_a_folder_is_all_that_a_further_paper_takes(tmp_path: Path, monkeypatch:
 # ---- cards
 
 
-def answered(answer: str, says: str = "it is so", **more: Any) -> Judged:
+def answered(answer: str, says: str = "it is so", **more: Any) -> JudgedStatement:
     here = Answer(answer=answer, ours="12 %", control=more.pop("control", ""))
-    return Judged(says=says, paper="40 %", ours="", holds=None, is_number=False, here=here, **more)
+    return JudgedStatement(says=says, paper="40 %", ours="", holds=None, is_number=False, here=here, **more)
 
 
-def of_answers(name: str, weight: int, *statements: Judged) -> JudgedClaim:
+def of_answers(name: str, weight: int, *statements: JudgedStatement) -> JudgedClaim:
     return JudgedClaim(id=name, says="", where="", weight=weight, verdict="not simulated", statements=list(statements))
 
 
@@ -83,7 +83,7 @@ def test_cards_say_whether_a_claim_still_holds() -> None:
         of_answers("S0.4", 2, answered("holds"), answered("artefact", control="without messages: holds, 11 %")),
         of_answers("S0.5", 3, answered("does not"), control),
         of_answers("S0.6", 3, answered("cannot tell"), control, answered("holds", is_question=False)),
-        of_answers("S0.7", 2, Judged(says="", paper="", ours="", holds=None, is_number=False,
+        of_answers("S0.7", 2, JudgedStatement(says="", paper="", ours="", holds=None, is_number=False,
                                      here=Answer(ours="needs a second node"))),
         of_answers("S0.1", 1, answered("holds")),
     ]  # fmt: skip
@@ -102,7 +102,7 @@ def test_cards_say_whether_a_claim_still_holds() -> None:
 
 def artifact(folder: Path, name: str, load: float, *claims: JudgedClaim, measured: bool = True) -> Reproduction:
     papers = [JudgedPaper(name="S0", title="caches", claims=list(claims), chosen=[])]
-    here = Measured(machine=f"{name} CPU", cores=8, kernel="Linux", mpi="mpich-5", compiler="gcc 14", launches=5,
+    here = LiveSummary(machine=f"{name} CPU", cores=8, kernel="Linux", mpi="mpich-5", compiler="gcc 14", launches=5,
                     folder="here/mpich-5", load_1m=load, complete=True)  # fmt: skip
     found = Reproduction(
         nearfield="0", created="2026-01-02", command="nearfield reproduce", quick=False, complete=True, seconds=1,
@@ -139,9 +139,9 @@ def test_measured_and_simulated_results_are_never_mixed(tmp_path: Path) -> None:
     simulated?"""
     claim = of_answers("S0.2", 2, answered("does not", "it is so here"))
     found = artifact(tmp_path, "one", 0.1, claim)
-    html = page.render(found, tmp_path)
+    html = page.render_page(found, tmp_path)
     assert "it is so here" in html and "does not: 12" in html and 'id="verdicts"' not in html
     both = found.papers[0].model_copy(update={"simulated": ["leo3"]})
-    html = page.render(found.model_copy(update={"papers": [both]}), tmp_path)
+    html = page.render_page(found.model_copy(update={"papers": [both]}), tmp_path)
     measured, _, simulated = html.partition('id="verdicts"')
     assert "does not" in measured and "12" in measured and 'class="verdict does-not"' not in simulated

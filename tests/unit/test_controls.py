@@ -8,10 +8,16 @@ import report_profiles as made
 
 from nearfield.reproduce.live import measure
 from nearfield.reproduce.live.answers import LiveData, answer_statement, apply_control
-from nearfield.reproduce.live.loops import LOOPS, by_loops, gains_nowhere, gains_somewhere, measure_loops
+from nearfield.reproduce.live.loops import (
+    LOOP_QUESTIONS,
+    answer_by_loops,
+    gains_nowhere,
+    gains_somewhere,
+    measure_loops,
+)
 from nearfield.reproduce.live.sizes import Sizes
 from nearfield.reproduce.outcome import Answer
-from nearfield.reproduce.papers import choose, load_paper
+from nearfield.reproduce.papers import choose_claims, load_paper
 from nearfield.reproduce.schema import Control
 
 FACTS = made.profile([made.row("protocol", "single_copies", 0, "count", size_bytes=8, **made.HERE)],
@@ -63,7 +69,7 @@ def test_controls_decide_between_effect_and_artefact() -> None:
 
     assert answer(0.0).answer == "holds", answer(0.0)
     assert answer(0.3).answer == "artefact" and "the same loops without messages: holds" in answer(0.3).control
-    assert {"cut", "cut-cached"} <= set(measure.needed_profiles(choose(["S0.10"])))
+    assert {"cut", "cut-cached"} <= set(measure.needed_profiles(choose_claims(["S0.10"])))
 
 
 @pytest.mark.slow
@@ -78,6 +84,6 @@ def test_loops_without_messages_are_compiled_and_compared(monkeypatch: pytest.Mo
     assert [gains_somewhere(some) for some in (always, never, once)] == ["holds", "does not", "cannot tell"]
     assert [gains_nowhere(some) for some in (always, never, once)] == ["does not", "holds", "cannot tell"]
     monkeypatch.setattr("os.getloadavg", lambda: (1000.0, 0, 0))
-    for question in LOOPS:
-        found = by_loops(question)
+    for question in LOOP_QUESTIONS:
+        found = answer_by_loops(question)
         assert found.answer == "cannot tell" and "busy" in found.ours and "-O2" in found.ours

@@ -15,7 +15,7 @@ from nearfield.base.errors import NearfieldError, ProfileError
 from nearfield.cli.verbs.export import export_text
 from nearfield.cli.verbs.tune import print_rules
 from nearfield.machine.captured import machine_from_profile
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.plan.cost_source import measured_model
 from nearfield.profile import load
 from nearfield.report.findings.tuned import tuned
@@ -84,7 +84,7 @@ def test_empty_files(tmp_path: Path, text: str, says: str) -> None:
 
 def use_profile(folder: Path) -> None:
     profile = load(folder)
-    refused(lambda: native(machine_from_profile(profile)))
+    refused(lambda: to_native(machine_from_profile(profile)))
     measured_model(profile)
 
 

@@ -21,13 +21,13 @@ from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import (
     Comparison,
-    agree,
     agreement,
     compare,
     is_near,
-    largest,
+    largest_changes,
     lone_axes,
     summarise,
+    values_agree,
     verdict_of,
 )
 from nearfield.profile.schema import Place
@@ -134,11 +134,11 @@ def test_verdicts(ratio: Estimate | None, stable: bool, unit: str, verdict: str)
 
 def test_agreement_of_two_estimates() -> None:
     """Do overlapping intervals agree, and near values without overlap, and nothing else?"""
-    assert agree(Estimate(100, 80, 120), Estimate(130, 115, 140))
-    assert agree(Estimate(100, 100, 100), Estimate(104, 104, 104))
-    assert not agree(Estimate(100, 99, 101), Estimate(110, 109, 111))
-    assert agree(Estimate(0, 0, 0), Estimate(0, 0, 0))
-    assert not agree(Estimate(0, 0, 0), Estimate(1, 1, 1))
+    assert values_agree(Estimate(100, 80, 120), Estimate(130, 115, 140))
+    assert values_agree(Estimate(100, 100, 100), Estimate(104, 104, 104))
+    assert not values_agree(Estimate(100, 99, 101), Estimate(110, 109, 111))
+    assert values_agree(Estimate(0, 0, 0), Estimate(0, 0, 0))
+    assert not values_agree(Estimate(0, 0, 0), Estimate(1, 1, 1))
 
 
 def test_near_is_the_same_in_both_directions() -> None:
@@ -168,7 +168,7 @@ def test_laws_of_ratios() -> None:
         assert verdict_of(back, True, "ns", 0.05) == INVERSE.get(word, word)
         itself = ratio_of(a, a)
         assert itself and itself.value == 1 and verdict_of(itself, True, "ns", 0.0) == "same"
-        assert agree(a, b) == agree(b, a) and agree(a, a)
+        assert values_agree(a, b) == values_agree(b, a) and values_agree(a, a)
         assert is_near(there.value, 0.05) == is_near(back.value, 0.05)
 
 
@@ -181,7 +181,7 @@ def test_a_profile_is_the_same_as_itself() -> None:
     assert all(c.ratio is None or c.ratio.value == 1 for c in comparison.changes)
     assert {c.verdict for c in comparison.changes} == {"same", "unstable", None}
     assert agreement(comparison.changes)["share"] == 1
-    assert largest(comparison.changes) == []
+    assert largest_changes(comparison.changes) == []
 
 
 def test_swapping_two_profiles_inverts_everything() -> None:
@@ -249,7 +249,7 @@ def test_unstable_records_never_decide() -> None:
     a, b = [row(), row(size_bytes=16)], [row(), row(9999.0, size_bytes=16, stable=False)]
     changes = changes_of(a, b).changes
     assert Counter(c.verdict for c in changes) == {"same": 1, "unstable": 1}
-    assert summarise(changes)["pingpong"]["geometric_mean"] == 1 and largest(changes) == []
+    assert summarise(changes)["pingpong"]["geometric_mean"] == 1 and largest_changes(changes) == []
     assert agreement(changes) == {"share": 1, "agreeing": 1, "stable": 1, "unstable": 1}
 
 
@@ -273,7 +273,7 @@ def test_largest_changes_come_first() -> None:
         row(40.0, size_bytes=16),
         row(5.0, metric="f", unit="count", size_bytes=32),
     ]
-    assert [c.key["size_bytes"] for c in largest(changes_of(a, b).changes)] == [32, 16, 8]
+    assert [c.key["size_bytes"] for c in largest_changes(changes_of(a, b).changes)] == [32, 16, 8]
 
 
 # ---- the command

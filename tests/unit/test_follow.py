@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nearfield import follow
-from nearfield.follow import doing, lines_or_silence, set_up
+from nearfield.follow import activity_of_line, lines_or_silence, run_setup
 
 
 def test_silence_is_reported() -> None:
@@ -36,16 +36,16 @@ def test_silence_is_reported() -> None:
     ],
 )
 def test_lines_of_tools_are_understood(line: str, expected: str) -> None:
-    assert expected in doing(line) and bool(doing(line)) == bool(expected)
+    assert expected in activity_of_line(line) and bool(activity_of_line(line)) == bool(expected)
 
 
 def test_set_up_reports_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a step reported while it lasts, also after the program that does it has become silent?"""
-    monkeypatch.setattr(follow, "NEWS_S", 0.05)
-    monkeypatch.setattr(follow, "SILENT_S", 0.05)
-    monkeypatch.setattr(follow, "POLL_S", 0.02)
+    monkeypatch.setattr(follow, "REPORT_INTERVAL_S", 0.05)
+    monkeypatch.setattr(follow, "MAX_SILENCE_S", 0.05)
+    monkeypatch.setattr(follow, "POLL_INTERVAL_S", 0.02)
     said: list[str] = []
-    assert set_up(["sh", "-c", "echo '[3/9] x'; sleep 0.6"], tmp_path / "new/log", said.append) == 0
+    assert run_setup(["sh", "-c", "echo '[3/9] x'; sleep 0.6"], tmp_path / "new/log", said.append) == 0
     assert sum("compiling 3 of 9" in line for line in said) >= 2
     assert (tmp_path / "new/log").read_text() == "[3/9] x\n"
 

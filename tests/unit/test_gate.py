@@ -19,7 +19,7 @@ from nearfield.cli.help import use_own_help
 from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import Change, Comparison, compare
-from nearfield.profile.gate import Gate, Limits, judge
+from nearfield.profile.gate import GateLimits, GateResult, judge_slowdown
 from nearfield.profile.schema import Place
 
 DATA = Path(__file__).parents[1] / "data"
@@ -31,16 +31,18 @@ app = typer.Typer()
 app.command()(command)
 
 
-def gated(a: Profile, b: Profile, limits: Limits) -> Gate:
+def gated(a: Profile, b: Profile, limits: GateLimits) -> GateResult:
     comparison = compare(a.records, b.records, (a.run, b.run), 0.05)
-    return judge(comparison, (a.run, b.run), limits)
+    return judge_slowdown(comparison, (a.run, b.run), limits)
 
 
 def with_records(p: Profile, records: pl.DataFrame, **run: Any) -> Profile:
     return Profile(p.path, p.machine, p.run.model_copy(update=run), records, p.topology_xml)
 
 
-def drawn(rng: random.Random, times: int, ratio: float, scatter: float, slow: dict[int, float] | None = None) -> Gate:
+def drawn(
+    rng: random.Random, times: int, ratio: float, scatter: float, slow: dict[int, float] | None = None
+) -> GateResult:
     """Returns the gate at 10 %, with a look at each time, for two runs of a machine on which all times have this ratio
     and scatter between the runs; intervals are 2 % wide. The times in `slow` are slower by these factors."""
     changes = []
@@ -49,7 +51,7 @@ def drawn(rng: random.Random, times: int, ratio: float, scatter: float, slow: di
         estimate = Estimate(value, value * 0.99, value * 1.01)
         key = {"scenario": "pingpong", "metric": "send", "size_bytes": 1 << number}
         changes.append(Change(key, "ns", estimate, estimate, estimate, "same", False, None))
-    return judge(Comparison(changes, NOTHING, NOTHING), (RUN, RUN), Limits(0.10, each=True))
+    return judge_slowdown(Comparison(changes, NOTHING, NOTHING), (RUN, RUN), GateLimits(0.10, each=True))
 
 
 # ---- fails closed
@@ -58,7 +60,7 @@ def drawn(rng: random.Random, times: int, ratio: float, scatter: float, slow: di
 def test_nothing_passes_without_data() -> None:
     """Is a busy profile, which is slower where it is stable and mostly is not, neither passed nor called slower?"""
     for pair in ((QUIET, BUSY), (BUSY, QUIET), (BUSY, BUSY)):
-        gate = gated(*pair, Limits(0.10))
+        gate = gated(*pair, GateLimits(0.10))
         assert gate.verdict == "not decided"
         assert any("floor: " in reason and "stable in both" in reason for reason in gate.reasons)
 
@@ -66,22 +68,22 @@ def test_nothing_passes_without_data() -> None:
 def test_what_is_missing_is_not_passed() -> None:
     """Is it said that one profile lacks a scenario, is incomplete, or has nothing in common with the other?"""
     stable = with_records(QUIET, QUIET.records.filter("stable"))
-    assert gated(stable, stable, Limits(0.10)).verdict == "not slower"
+    assert gated(stable, stable, GateLimits(0.10)).verdict == "not slower"
     lacks = with_records(stable, stable.records.filter(pl.col("scenario") != "floor"))
     for pair, only in (((stable, lacks), "A"), ((lacks, stable), "B")):
-        gate = gated(*pair, Limits(0.10))
+        gate = gated(*pair, GateLimits(0.10))
         assert (gate.verdict, gate.reasons) == ("not decided", [f"floor: only profile {only} has it"])
     unfinished = with_records(stable, stable.records, complete=False)
-    assert gated(stable, unfinished, Limits(0.10)).reasons == ["profile B is incomplete"]
-    assert gated(with_records(QUIET, NOTHING), with_records(QUIET, NOTHING), Limits(0.10)).verdict == "not decided"
+    assert gated(stable, unfinished, GateLimits(0.10)).reasons == ["profile B is incomplete"]
+    assert gated(with_records(QUIET, NOTHING), with_records(QUIET, NOTHING), GateLimits(0.10)).verdict == "not decided"
 
 
 def test_sizes_that_are_gone_count_as_not_compared() -> None:
     """If B lacks most sizes of A, is the rest no proof? And may B have more sizes than A?"""
     stable = with_records(QUIET, QUIET.records.filter("stable"))
     fewer = with_records(stable, stable.records.filter(pl.col("size_bytes").fill_null(0) <= 64))
-    assert gated(stable, fewer, Limits(0.10)).verdict == "not decided"
-    assert gated(fewer, stable, Limits(0.10)).verdict == "not slower"
+    assert gated(stable, fewer, GateLimits(0.10)).verdict == "not decided"
+    assert gated(fewer, stable, GateLimits(0.10)).verdict == "not slower"
 
 
 def test_slower_decides_before_what_is_missing() -> None:
@@ -90,7 +92,7 @@ def test_slower_decides_before_what_is_missing() -> None:
     names = ("value", "low", "high")
     slow = pl.when(pl.col("scenario") == "floor")
     rows = stable.records.with_columns(slow.then(pl.col(n) * 1.2).otherwise(pl.col(n)).alias(n) for n in names)
-    gate = gated(stable, with_records(stable, rows, complete=False), Limits(0.10))
+    gate = gated(stable, with_records(stable, rows, complete=False), GateLimits(0.10))
     assert gate.verdict == "slower" and gate.reasons == ["profile B is incomplete"]
 
 
@@ -145,7 +147,7 @@ def test_exact_times_do_not_scatter() -> None:
     b = from_rows(
         [{**row, "value": value, "size_bytes": size} for size, value in ((8, 100.0), (16, 111.0), (32, 109.0))]
     )
-    gate = judge(compare(a, b, (RUN, RUN), 0.05), (RUN, RUN), Limits(0.10, each=True))
+    gate = judge_slowdown(compare(a, b, (RUN, RUN), 0.05), (RUN, RUN), GateLimits(0.10, each=True))
     assert [one.ratio for one in gate.scenarios["stride"].slow_times] == [1.11]
 
 
@@ -156,9 +158,9 @@ def test_cores_that_moved_decide_nothing() -> None:
     still = with_records(near, near.records, place=[place.model_copy(update={"c2c_latency_ns": 65.0})])
     slower = near.records.with_columns(pl.col("value", "low", "high") * 2)
     far = with_records(near, slower, place=[place.model_copy(update={"c2c_latency_ns": 240.0})])
-    assert gated(near, still, Limits(0.10)).verdict == "not slower"
-    assert gated(near, with_records(near, slower), Limits(0.10)).verdict == "slower"
-    gate = gated(near, far, Limits(0.10))
+    assert gated(near, still, GateLimits(0.10)).verdict == "not slower"
+    assert gated(near, with_records(near, slower), GateLimits(0.10)).verdict == "slower"
+    gate = gated(near, far, GateLimits(0.10))
     assert gate.verdict == "not decided" and "60 ns apart in A, and 240 ns in B" in gate.reasons[0]
 
 

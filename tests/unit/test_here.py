@@ -24,13 +24,13 @@ from nearfield.profile.curves import Place
 from nearfield.profile.schema import Launch as LaunchTable
 from nearfield.reproduce.judges import JUDGES, JudgeInput
 from nearfield.reproduce.live import measure
-from nearfield.reproduce.live.answers import ANYWHERE, LiveData, answer_statement
-from nearfield.reproduce.live.bootstrap import decide, intervals
-from nearfield.reproduce.live.compiler import vectorised
+from nearfield.reproduce.live.answers import ANY_POSITION, LiveData, answer_statement
+from nearfield.reproduce.live.bootstrap import decide_by_bootstrap, launch_intervals
+from nearfield.reproduce.live.compiler import find_vectorised_loops
 from nearfield.reproduce.live.measure import Launch
 from nearfield.reproduce.live.sizes import Sizes
-from nearfield.reproduce.live.tuned import TUNED
-from nearfield.reproduce.papers import choose, load_paper, paper_files
+from nearfield.reproduce.live.tuned import RULE_QUESTIONS
+from nearfield.reproduce.papers import choose_claims, load_paper, paper_files
 from nearfield.reproduce.schema import LiveCheck, Paper
 from nearfield.reproduce.verdicts import Evidence, judge_claim
 from nearfield.rules.gain_table import GainTable
@@ -79,10 +79,10 @@ def test_there_are_three_answers(judge: str, true: Callable, false: Callable) ->
     """By quiet launches: does what is true hold, and what is false not? By noisy ones: can neither be decided?"""
     chance = random.Random(1)
     holds = judge_named(judge, is_difference=judge == "some")
-    assert decide(launches(true, 0.003, chance), holds, (0.0, 1.0), ANYWHERE) == "holds"
-    assert decide(launches(false, 0.003, chance), holds, (0.0, 1.0), ANYWHERE) == "does not"
-    assert decide(launches(true, 0.003, chance, 2), holds, (0.0, 1.0), ANYWHERE) == "cannot tell"
-    assert decide(launches(true, 1.0, chance), holds, (0.0, 1.0), ANYWHERE) == "cannot tell"
+    assert decide_by_bootstrap(launches(true, 0.003, chance), holds, (0.0, 1.0), ANY_POSITION) == "holds"
+    assert decide_by_bootstrap(launches(false, 0.003, chance), holds, (0.0, 1.0), ANY_POSITION) == "does not"
+    assert decide_by_bootstrap(launches(true, 0.003, chance, 2), holds, (0.0, 1.0), ANY_POSITION) == "cannot tell"
+    assert decide_by_bootstrap(launches(true, 1.0, chance), holds, (0.0, 1.0), ANY_POSITION) == "cannot tell"
 
 
 @pytest.mark.parametrize("judge", ["same", "more", "less", "no-more", "grows", "falls", "flat", "peaks"])
@@ -98,7 +98,7 @@ def test_noise_alone_is_no_answer(judge: str, noise: float) -> None:
         some = launches(truth, noise, chance)
         if judge == "peaks":
             some = [{x: y - 1 for x, y in one.items()} for one in some]
-        said.append(decide(some, holds, (0.0, 1.0), (SIZES[2], SIZES[3])))
+        said.append(decide_by_bootstrap(some, holds, (0.0, 1.0), (SIZES[2], SIZES[3])))
     wrong = "does not" if judge in ("same", "flat", "no-more") else "holds"
     assert said.count(wrong) <= 2
     assert said.count("cannot tell") >= 38 or noise < 1
@@ -110,7 +110,7 @@ def test_an_interval_has_the_truth_in_it(number: int, outside: float) -> None:
     chance = random.Random(3)
     missed = 0
     for _ in range(4000):
-        low, high = intervals([{0: chance.gauss(0, 1)} for _ in range(number)])[0]
+        low, high = launch_intervals([{0: chance.gauss(0, 1)} for _ in range(number)])[0]
         missed += not low <= 0 <= high
     assert missed / 4000 < outside
 
@@ -129,7 +129,8 @@ def test_one_size_of_many_gives_no_false_alarm(judge: str, truth: float, wrong: 
     experiment of ten? (Without a correction for how many sizes there are, three launches say it in most.)"""
     chance, holds = random.Random(8), judge_named(judge, is_difference=True)
     said = [
-        decide(many(truth, 0.3, chance, number), holds, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) for _ in range(40)
+        decide_by_bootstrap(many(truth, 0.3, chance, number), holds, (0.0, 1.0), ANY_POSITION, JUDGES[judge].over)
+        for _ in range(40)
     ]
     assert said.count(wrong) <= 4, said
 
@@ -140,7 +141,7 @@ def test_one_size_of_many_is_still_seen() -> None:
     for judge, value, word in (("some", 0.3, "holds"), ("never", 0.3, "does not"), ("more", -0.3, "does not")):
         some = [one | {5: value + chance.gauss(0, 0.003)} for one in many(0.0 if value > 0 else 0.3, 0.003, chance, 4)]
         holds = judge_named(judge, is_difference=True)
-        assert decide(some, holds, (0.0, 1.0), ANYWHERE, JUDGES[judge].over) == word, judge
+        assert decide_by_bootstrap(some, holds, (0.0, 1.0), ANY_POSITION, JUDGES[judge].over) == word, judge
 
 
 # ---- what a statement means here
@@ -148,17 +149,17 @@ def test_one_size_of_many_is_still_seen() -> None:
 
 def test_sizes_are_of_this_machine() -> None:
     sizes = Sizes(facts())
-    inside = sizes.place("same-node")
-    assert inside == Place("shared-l3", "0-1") and sizes.place("network-1") is None
+    inside = sizes.place_at("same-node")
+    assert inside == Place("shared-l3", "0-1") and sizes.place_at("network-1") is None
     across = made.row("protocol", "single_copies", 0, "count", size_bytes=8, distance="network-1", pair="a:0-b:0")
     both = Sizes(made.profile([*facts().records.to_dicts(), across], [made.switch("eager-limit", 4096),
                               made.switch("eager-limit", 8192, distance="network-1", pair="a:0-b:0")]))  # fmt: skip
-    between = both.place("network-3")
-    assert between == Place("network-1", "a:0-b:0") and both.bytes("2*eager", between) == 16384
-    assert both.all_bytes(["eager"]) == (4096, 8192)
+    between = both.place_at("network-3")
+    assert between == Place("network-1", "a:0-b:0") and both.bytes_of("2*eager", between) == 16384
+    assert both.known_bytes(["eager"]) == (4096, 8192)
     named = {"eager": 4096, "eager/2": 2048, "llc": 8 << 20, "2*llc/3": (16 << 20) // 3, "l2": 1 << 20, 77: 77}
-    assert {size: sizes.bytes(size, inside) for size in named} == named
-    assert sizes.all_bytes([64, "eager", 4096, "2*llc"]) == (64, 4096, 16 << 20)
+    assert {size: sizes.bytes_of(size, inside) for size in named} == named
+    assert sizes.known_bytes([64, "eager", 4096, "2*llc"]) == (64, 4096, 16 << 20)
 
 
 def one_way(side: str, state: str, size: int, time: float, metric: str = "call") -> dict:
@@ -186,7 +187,7 @@ def of_states(saved: float, noise: float, chance: random.Random) -> Profile:
 )
 def test_a_statement_is_answered_with_intervals(saved: float, noise: float, word: str) -> None:
     """S0.6: the gain peaks just below the last-level cache. Is each answer given, with our number and its interval?"""
-    paper, (claim,) = choose(["S0.6"])[0]
+    paper, (claim,) = choose_claims(["S0.6"])[0]
     chance = random.Random(4)
     live = LiveData(Sizes(facts()), {"one-way": [of_states(saved, noise, chance) for _ in range(5)]})
     statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
@@ -198,7 +199,7 @@ def test_a_statement_is_answered_with_intervals(saved: float, noise: float, word
 
 def test_what_cannot_be_decided_says_why() -> None:
     """Without a second node, an eager limit, enough launches, or a profile: is there a reason, and never an answer?"""
-    paper, (claim,) = choose(["S0.2"])[0]
+    paper, (claim,) = choose_claims(["S0.2"])[0]
     some = [of_states(0.25, 0.0, random.Random(5))] * 5
     live = LiveData(Sizes(facts()), {"one-way": some})
     assert answer_statement(paper, claim.statement[0], live).ours == "needs a second node: --hostfile"
@@ -240,7 +241,7 @@ UNUSABLE = {
 def test_launches_without_information_give_no_verdict(kind: str) -> None:
     """By launches that are incomplete, disturbed or unstable: is the answer "cannot tell" with the reason, and is the
     same statement still answered by as many good ones as it takes?"""
-    paper, (claim,) = choose(["S0.6"])[0]
+    paper, (claim,) = choose_claims(["S0.6"])[0]
     statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
     bad = [unusable(kind)] * 3
     good = [of_states(0.25, 0.005, random.Random(seed)) for seed in range(5)]
@@ -252,7 +253,7 @@ def test_launches_without_information_give_no_verdict(kind: str) -> None:
 
 
 def test_no_verdict_depends_on_it() -> None:
-    paper, (claim,) = choose(["S0.6"])[0]
+    paper, (claim,) = choose_claims(["S0.6"])[0]
     live = LiveData(Sizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
     nothing = Evidence({}, {})
     answered = judge_claim(claim, nothing, here=lambda statement: answer_statement(paper, statement, live))
@@ -287,7 +288,7 @@ def test_tuned_rules_answer(question: str, gain: str, word: str) -> None:
     value, low, high = GAINS[gain]
     point = rules.rule[0].point[0].model_copy(update={"gain": GainTable(value=value, low=low, high=high, n=9)})
     one = rules.model_copy(update={"rule": [rules.rule[0].model_copy(update={"point": [point]})]})
-    found, ours = TUNED[question](one)
+    found, ours = RULE_QUESTIONS[question](one)
     assert found == word and (f"{value:.2f}x ({low:.2f}x to {high:.2f}x)" in ours or question != "faster")
 
 
@@ -297,11 +298,11 @@ def test_parameters_that_lose_at_another_distance_are_noticed() -> None:
     near = rules.rule[0].model_copy(update={"other_distances": {"same-node": 0.6}})
     far = rules.rule[0].model_copy(update={"distance": "same-node", "parameters": {}})
     both = rules.model_copy(update={"machine": machine, "rule": [near, far]})
-    assert TUNED["loses-elsewhere"](both) == (
+    assert RULE_QUESTIONS["loses-elsewhere"](both) == (
         "holds",
         "those of shared-l3 run at 0.60x of the baseline's speed at same-node",
     )
-    assert TUNED["by-distance"](both)[0] == "holds"
+    assert RULE_QUESTIONS["by-distance"](both)[0] == "holds"
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
@@ -309,10 +310,14 @@ def test_the_compiler_is_queried() -> None:
     """Is each loop distinguished in its report, and is the paper's result there where a double may overlap a
     pointer?"""
     every = ("plain", "alias", "restricted")
-    assert vectorised(["gcc"], "gcc") == dict.fromkeys(every, True)
-    assert vectorised(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)
-    assert vectorised(["gcc", "-fno-strict-aliasing"], "gcc") == {"plain": False, "alias": True, "restricted": True}
-    assert vectorised(["false"], "gcc") is None
+    assert find_vectorised_loops(["gcc"], "gcc") == dict.fromkeys(every, True)
+    assert find_vectorised_loops(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)
+    assert find_vectorised_loops(["gcc", "-fno-strict-aliasing"], "gcc") == {
+        "plain": False,
+        "alias": True,
+        "restricted": True,
+    }
+    assert find_vectorised_loops(["false"], "gcc") is None
 
 
 # ---- measuring
@@ -409,7 +414,7 @@ def test_building_the_engine_is_not_expected_again(tmp_path: Path, monkeypatch: 
         return Outcome(complete=True)
 
     monkeypatch.setattr(measure, "probe", probe)
-    runner = measure._Runner(report)
+    runner = measure._LaunchRunner(report)
     runner.profile(Launch(tmp_path / "facts", Request(), "protocol", 6.0))
     runner.total_s = 40.0
     for name in ("pages-1", "pages-2"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearfield.reproduce.adverbs import PLAIN, degree_of
+from nearfield.reproduce.adverbs import PLAIN_DEGREE, degree_of
 from nearfield.reproduce.judges import JUDGES, JudgeInput
 
 
@@ -108,9 +108,9 @@ def test_words_of_degree_set_the_thresholds(paper: str, kind: str, more: float, 
     found = degree_of(paper, kind)
     assert (found.more, found.same, found.nothing) == (more, same, nothing)
     other = {"difference": "equality", "equality": ""}[kind]
-    assert degree_of(paper, "") == degree_of("reduced", kind) == PLAIN
-    assert degree_of("clearly" if kind == "difference" else "almost", other) == PLAIN
-    assert degree_of("more important, and visible especially there", kind) == PLAIN, "words that compare"
+    assert degree_of(paper, "") == degree_of("reduced", kind) == PLAIN_DEGREE
+    assert degree_of("clearly" if kind == "difference" else "almost", other) == PLAIN_DEGREE
+    assert degree_of("more important, and visible especially there", kind) == PLAIN_DEGREE, "words that compare"
 
 
 def test_judges_follow_words_of_degree() -> None:

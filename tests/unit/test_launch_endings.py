@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from nearfield.base.errors import MeasurementError
-from nearfield.measure.live.launch import Ending, Job, _ending
+from nearfield.measure.live.launch import Job, LaunchResult, _read_result
 from nearfield.measure.live.layout import Group, Place, read_hostfile
 from nearfield.mpi import Finished
 
 HERE = socket.gethostname()
 
 
-def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", ""), *, timed_out: bool = False) -> Ending:
+def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", ""), *, timed_out: bool = False) -> LaunchResult:
     """Returns the ending of a launch whose ranks wrote nothing to their output."""
     (folder / "out.jsonl").write_text("")
     job = Job(Group(("pair",), tuple(Place(cpu, host) for cpu, host in enumerate(hosts))), 0, {"pingpong": 1.0})
     finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, timed_out, "", stderr)
-    return _ending(job, folder / "out.jsonl", finished)
+    return _read_result(job, folder / "out.jsonl", finished)
 
 
 @pytest.mark.parametrize(

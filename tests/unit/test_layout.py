@@ -7,9 +7,17 @@ import pytest
 from nearfield.base.errors import UsageError
 from nearfield.base.topology import Topology
 from nearfield.base.words import group_by_reason
-from nearfield.measure.live.layout import BACKGROUND, NETWORK, Group, Node, Place, plan_groups, read_hostfile
+from nearfield.measure.live.layout import (
+    BACKGROUND_KIND,
+    NETWORK_DISTANCE,
+    Group,
+    Node,
+    Place,
+    plan_groups,
+    read_hostfile,
+)
 
-KINDS = {"pair", "all", BACKGROUND}
+KINDS = {"pair", "all", BACKGROUND_KIND}
 # 2 packages x 2 NUMA nodes x 2 L3 x 2 cores (with an L2 of their own) x 2 hardware threads: 16 cores, 32 PUs.
 BIG = "package:2 numa:2 l3:2 l2:2 core:1 pu:2"
 TWO_CORES = "package:1 l3:1 l2:2 core:1 pu:1"
@@ -78,7 +86,7 @@ def test_background_is_a_separate_launch() -> None:
     """Does load keep its own launch, although `all` of four cores are the same places?"""
     groups, _ = groups_of(FOUR_CORES)
     alike = [group for group in groups if cpus(group) == [0, 1, 2, 3]]
-    assert [group.kinds for group in alike] == [("all",), (BACKGROUND,)]
+    assert [group.kinds for group in alike] == [("all",), (BACKGROUND_KIND,)]
     assert [group.distance for group in alike] == [None, "shared-l3"], "the timed pair of load has a distance"
     assert len({group.name for group in groups}) == len(groups)
 
@@ -86,9 +94,9 @@ def test_background_is_a_separate_launch() -> None:
 @pytest.mark.parametrize(
     ("description", "ranks", "kind", "reason"),
     [
-        (TWO_CORES, None, BACKGROUND, "needs 4 free cores; there are 2"),
-        ("core:3 pu:2", None, BACKGROUND, "needs 4 free cores; there are 3"),
-        (BIG, 3, BACKGROUND, "needs 4 ranks; --ranks asks for 3"),
+        (TWO_CORES, None, BACKGROUND_KIND, "needs 4 free cores; there are 2"),
+        ("core:3 pu:2", None, BACKGROUND_KIND, "needs 4 free cores; there are 3"),
+        (BIG, 3, BACKGROUND_KIND, "needs 4 ranks; --ranks asks for 3"),
         ("core:1 pu:1", None, "all", "needs 2 free cores; there is 1"),
         ("core:1 pu:1", None, "pair", "needs 2 free cores; there is 1"),
     ],
@@ -104,7 +112,7 @@ def test_hardware_threads_of_one_core_are_a_pair() -> None:
     """Is a single core with two threads still measured, as the one distance it has?"""
     groups, missing = groups_of("core:1 pu:2")
     assert [(group.distance, cpus(group)) for group in groups] == [("same-core", [0, 1])]
-    assert set(missing) == {"all", BACKGROUND}
+    assert set(missing) == {"all", BACKGROUND_KIND}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +131,7 @@ def test_more_ranks_than_one_core() -> None:
     groups, missing = groups_of("core:1 pu:1", ranks=4)
     assert [(group.kinds, cpus(group), group.oversubscribed) for group in groups] == [
         (("all",), [0] * 4, True),
-        ((BACKGROUND,), [0] * 4, True),
+        ((BACKGROUND_KIND,), [0] * 4, True),
     ]
     assert set(missing) == {"pair"}
 
@@ -185,7 +193,7 @@ def test_pairs_inside_the_first_node_and_across() -> None:
     groups, _ = groups_of(TWO_CORES, {"pair"}, nodes=nodes)
     assert [(group.distance, group.pair, group.hosts) for group in groups] == [
         ("shared-l3", "a:0-a:1", [("a", 2)]),
-        (NETWORK, "a:0-b:0", [("a", 1), ("b", 1)]),
+        (NETWORK_DISTANCE, "a:0-b:0", [("a", 1), ("b", 1)]),
     ]
 
 
@@ -193,7 +201,7 @@ def test_all_pairs_of_nodes() -> None:
     """With `--pairs all`, is every pair of nodes measured?"""
     nodes = [Node(host, (0, 1)) for host in "abcd"]
     groups, _ = groups_of(TWO_CORES, {"pair"}, nodes=nodes, all_pairs=True)
-    assert sum(group.distance == NETWORK for group in groups) == 6
+    assert sum(group.distance == NETWORK_DISTANCE for group in groups) == 6
 
 
 def test_cpus_of_a_hostfile_are_the_only_ones_used() -> None:
@@ -204,7 +212,7 @@ def test_cpus_of_a_hostfile_are_the_only_ones_used() -> None:
         ("same-core", "a:0-a:1"),
         ("same-core", "a:4-a:5"),
         ("shared-l3", "a:0-a:4"),
-        (NETWORK, "a:0-b:6"),
+        (NETWORK_DISTANCE, "a:0-b:6"),
     ]
     assert groups[-1].places == (Place(0, "a"), Place(4, "a"), Place(6, "b"))
 
@@ -212,8 +220,10 @@ def test_cpus_of_a_hostfile_are_the_only_ones_used() -> None:
 def test_one_core_on_each_node() -> None:
     """Are two nodes with a core each one launch for the pair and for all, although neither has a pair of its own?"""
     groups, missing = groups_of(TWO_CORES, nodes=[Node("a", (0,)), Node("b", (1,))])
-    assert [(group.kinds, group.pair, group.distance) for group in groups] == [(("pair", "all"), "a:0-b:1", NETWORK)]
-    assert missing == {BACKGROUND: "needs 4 free cores; there are 2"}
+    assert [(group.kinds, group.pair, group.distance) for group in groups] == [
+        (("pair", "all"), "a:0-b:1", NETWORK_DISTANCE)
+    ]
+    assert missing == {BACKGROUND_KIND: "needs 4 free cores; there are 2"}
 
 
 def test_hosts_stay_together_when_oversubscribed() -> None:

@@ -18,9 +18,9 @@ from nearfield._native import machine as structs
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
 from nearfield.machine.files import as_toml
-from nearfield.machine.native import native
-from nearfield.machine.schema import DescribedMachine, needed_where
-from nearfield.machine.simulated import comparisons
+from nearfield.machine.native import to_native
+from nearfield.machine.schema import DescribedMachine, requirement_of
+from nearfield.machine.simulated import compare_with_file
 
 ROOT = Path(__file__).parents[2]
 PAPERS = {"leo3", "vsc2", "fusion", "blues", "mic", "workstation", "tigerton", "nehalem-ep", "t3e-900", "origin-2000",
@@ -40,7 +40,7 @@ def test_the_machines_of_all_studies_are_there() -> None:
 def test_every_file_becomes_a_native_machine(name: str) -> None:
     """Is each value of the file in the member of its name, and what is absent as the struct has it?"""
     machine = load_machine(name)
-    made = native(machine)
+    made = to_native(machine)
     assert (made.name, made.cores, len(made.caches)) == (name, machine.cores.value, len(machine.cache))
     for key, fact in facts(machine):
         if key.startswith("communication") or key in ("cores", "coherence", "network.max_nodes"):
@@ -66,7 +66,7 @@ def test_what_is_chosen_says_why(name: str) -> None:
 
 def test_power5_is_what_the_study_simulated() -> None:
     """Is it S4's table 2: 32 KB 4-way; 1.875 MB 10-way, 14 cycles; 36 MB 12-way, 90; 128-byte blocks; memory 230?"""
-    made = native(load_machine("power5-redstorm"))
+    made = to_native(load_machine("power5-redstorm"))
     sets = [cache.size_bytes // (cache.ways * cache.line_bytes) for cache in made.caches]
     assert sets == [64, 3 * 512, 3 * 4096]
     assert [cache.line_bytes // cache.sub_blocks for cache in made.caches] == [128, 128, 128]
@@ -254,7 +254,7 @@ def needed_keys(model: Any = DescribedMachine, prefix: str = "") -> Iterator[tup
     """Keys that may be absent and must be there somewhere, and where, by the schema."""
     for name, info in model.model_fields.items():
         key, inner = f"{prefix}{name}", inner_table(info)
-        if where := needed_where(info):
+        if where := requirement_of(info):
             yield key, where
         if inner:
             yield from needed_keys(inner, f"{key}.1." if key == "cache" else f"{key}.")
@@ -283,7 +283,7 @@ def test_an_inclusive_cache_may_have_any_number_of_children(tmp_path: Path) -> N
     machine = values("power5-redstorm")
     for edit in (put("cores", 32), put("cache.1.shared_by", 32), put("cache.2.shared_by", 32)):
         edit(machine)
-    assert native(load_content(machine, tmp_path)).caches[1].shared_by == 32
+    assert to_native(load_content(machine, tmp_path)).caches[1].shared_by == 32
 
 
 def test_a_machine_of_messages_only_is_not_simulated(tmp_path: Path) -> None:
@@ -291,9 +291,9 @@ def test_a_machine_of_messages_only_is_not_simulated(tmp_path: Path) -> None:
     every = values("t3e-900")
     names = ("schema_version", "name", "title", "study", "communication")
     machine = load_content({key: every[key] for key in names}, tmp_path)
-    assert not machine.simulable and comparisons(machine) == []
+    assert not machine.simulable and compare_with_file(machine) == []
     with pytest.raises(UsageError) as caught:
-        native(machine)
+        to_native(machine)
     assert "[core]" in caught.value.message
 
 
@@ -404,5 +404,5 @@ def test_whatever_a_file_holds_it_is_fine_or_refused(seed: int, tmp_path: Path) 
             assert all(len(line) < 1000 for line in error.message.splitlines())
             continue
         if machine.simulable:
-            native(machine)
+            to_native(machine)
         assert load_content(as_toml(machine), tmp_path) == machine

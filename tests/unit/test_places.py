@@ -10,7 +10,7 @@ from nearfield.cli.verbs.observe_show import _calls
 from nearfield.notes import Note, Rule, as_dict, as_sarif, note_text
 from nearfield.notes import Place as NotePlace
 from nearfield.observe.source_lines import UNKNOWN, Line, line_of_call, lines_of
-from nearfield.observe.summary import Calls, RankSummary, what_names_lack
+from nearfield.observe.summary import CallSums, RankSummary, how_to_name_functions
 from nearfield.observe.symbols import debugging_package, functions_of, how_to_name
 
 # The one function that others may link to comes first; what comes behind it has no symbol in a stripped library.
@@ -52,7 +52,7 @@ def test_a_function_is_named_only_where_the_symbol_reaches(libraries: dict[str, 
     found = lines_of([(path, behind), (path, small)])
     assert str(found[path, behind]) == f"libwork.so+{behind:#x}" and not found[path, behind].is_named
     assert str(found[path, small]) == f"libwork.so+{small:#x} (small)"
-    assert found[path, behind].of_function() == Line(UNKNOWN, 0, UNKNOWN, path)
+    assert found[path, behind].merge_by_function() == Line(UNKNOWN, 0, UNKNOWN, path)
     whole = str(libraries["whole"])
     assert lines_of([(whole, behind)])[whole, behind].function == "behind"
 
@@ -75,7 +75,7 @@ def test_what_gives_names_is_reported_once(libraries: dict[str, Path]) -> None:
     own = how_to_name([str(libraries["stripped"])] * 3)
     assert own.count("libwork.so") == 1 and "compiled with -g, not stripped" in own
     assert how_to_name([""]) == ""
-    assert what_names_lack([Line("a.c", 3, "f"), Line(UNKNOWN, 0, "f", "lib.so", 3)]) == ""
+    assert how_to_name_functions([Line("a.c", 3, "f"), Line(UNKNOWN, 0, "f", "lib.so", 3)]) == ""
     if shutil.which("dpkg-query"):
         assert debugging_package("/bin/ls") == "coreutils-dbgsym"
         assert "install coreutils-dbgsym from Debian's debug archive" in how_to_name(["/bin/ls"])
@@ -84,7 +84,7 @@ def test_what_gives_names_is_reported_once(libraries: dict[str, Path]) -> None:
 def test_places_without_lines_differ() -> None:
     """Do tables, notes, JSON and SARIF have the offset of a call in a stripped library?"""
     lines = [Line(UNKNOWN, 0, UNKNOWN, "/lib/libsolver.so.3", offset) for offset in (0x7BC163, 0x7BC1A0)]
-    table = _calls([RankSummary(0, calls=[Calls("MPI_Allreduce", line) for line in lines])], every=True)
+    table = _calls([RankSummary(0, calls=[CallSums("MPI_Allreduce", line) for line in lines])], every=True)
     assert [texts[1].plain for texts, _ in table.rows] == ["libsolver.so.3+0x7bc163", "libsolver.so.3+0x7bc1a0"]
     note = Note(Rule("x", "A thing", ""), NotePlace("/lib/libsolver.so.3", 0, function="f", offset=0x7BC163), "it is")
     assert note_text(note).startswith("/lib/libsolver.so.3+0x7bc163 (f): note: it is")

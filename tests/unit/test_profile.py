@@ -17,8 +17,8 @@ from doc_tables import rewrite
 import nearfield
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.profile import ensure_writable, find_profile, from_rows, load, parameters, save, where
-from nearfield.profile.curves import places
-from nearfield.profile.records import check
+from nearfield.profile.curves import places_of_scenario
+from nearfield.profile.records import check_records
 from nearfield.profile.store import _swap_in
 
 ROOT = Path(__file__).parents[2]
@@ -413,12 +413,12 @@ def test_a_number_that_older_versions_wrote_as_text_is_one(copy: Path) -> None:
     assert read["memory_slowdown"].sort().to_list() == [1, 7.5, 10]
     assert where(read, memory_slowdown=7.5).height == where(read, memory_slowdown=1).height == 1
     with pytest.raises(ProfileError, match="no numbers"):
-        check(as_text.with_columns(pl.lit("slow").alias("memory_slowdown")))
+        check_records(as_text.with_columns(pl.lit("slow").alias("memory_slowdown")))
 
 
 def test_more_hops_are_farther() -> None:
     """Is a distance of ten hops behind one of nine, and both behind those inside a node?"""
     distances = ["network-10", "same-numa", "network-9", "network-1", "same-core"]
     records = from_rows([record(distance=distance, pair=f"0-{i}") for i, distance in enumerate(distances, 1)])
-    found = [place.distance for place in places(records, "pingpong")]
+    found = [place.distance for place in places_of_scenario(records, "pingpong")]
     assert found == ["same-core", "same-numa", "network-1", "network-9", "network-10"]

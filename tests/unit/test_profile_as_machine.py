@@ -13,7 +13,7 @@ from nearfield.base.errors import UsageError
 from nearfield.base.frames import pl
 from nearfield.machine import facts, load_machine
 from nearfield.machine.captured import machine_from_profile
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.profile import Profile, load, save
 from nearfield.profile.contradictions import contradictions
 from nearfield.profile.schema import Calibration
@@ -28,7 +28,7 @@ def test_a_profile_is_a_machine() -> None:
     assert machine.transfers.shared_cycles.kind == "derived" and machine.transfers.remote_cycles is None
     assert machine.messaging.node.value == "single-copy" and machine.messaging.node_eager_bytes.value == 4040
     assert {key for key, fact in facts(machine) if fact.kind == "chosen"} >= {"cache[2].inclusion", "memory.latency_ns"}
-    assert native(machine).caches[2].shared_by == 2
+    assert to_native(machine).caches[2].shared_by == 2
 
 
 def test_calibration_gives_latencies() -> None:

@@ -22,8 +22,8 @@ from nearfield.base.errors import NearfieldError, ProfileError
 from nearfield.cli import diff_tables, show_tables
 from nearfield.profile import Profile, load
 from nearfield.profile.compare import compare
-from nearfield.profile.gate import Limits, judge
-from nearfield.profile.records import CORE, check, identity
+from nearfield.profile.gate import GateLimits, judge_slowdown
+from nearfield.profile.records import CORE_COLUMNS, check_records, identity_columns
 from nearfield.report import comparison
 from nearfield.report.findings import findings
 from nearfield.report.page import charts_of
@@ -38,13 +38,13 @@ CASES = [
     pytest.param(base, name, id=f"{source}-{name}")
     for source, base in (("pairs", BASE), ("cluster", POLICIES))
     for name in base.records.columns
-    if name not in (*CORE, "memory_slowdown")
+    if name not in (*CORE_COLUMNS, "memory_slowdown")
 ]
 
 
 def without(records: pl.DataFrame, name: str) -> pl.DataFrame:
     fewer = records.drop(name)
-    return fewer.unique(subset=identity(fewer), maintain_order=True)
+    return fewer.unique(subset=identity_columns(fewer), maintain_order=True)
 
 
 def as_numbers(records: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def use(profile: Profile) -> None:
     findings(profile)
     comparison.describe_differences([BASE, profile])
     runs = (BASE.run, profile.run)
-    judge(compare(BASE.records, profile.records, runs, 0.05), runs, Limits(0.1, each=True))
+    judge_slowdown(compare(BASE.records, profile.records, runs, 0.05), runs, GateLimits(0.1, each=True))
     with redirect_stdout(io.StringIO()):
         Terminal().print(show_tables.overview_of(profile))
         Terminal().print(diff_tables.view(BASE, profile, compare(BASE.records, profile.records, runs, 0.05)))
@@ -76,7 +76,7 @@ def test_a_column_that_is_gone_or_has_another_type(
 ) -> None:
     """Are such records refused in words, or read by all without an exception of another kind?"""
     with suppress(NearfieldError):
-        use(replace(base, records=check(change(base.records, name))))
+        use(replace(base, records=check_records(change(base.records, name))))
 
 
 def test_a_number_that_only_some_records_have_is_no_axis() -> None:
@@ -89,13 +89,13 @@ def test_a_number_that_only_some_records_have_is_no_axis() -> None:
 def test_a_type_that_cannot_be_is_refused(name: str, change: Callable[[pl.DataFrame, str], pl.DataFrame]) -> None:
     """Does the error name the column and the type that it must have?"""
     with pytest.raises(ProfileError, match=f"column '{name}' is .* and must be "):
-        check(change(BASE.records, name))
+        check_records(change(BASE.records, name))
 
 
 def test_a_negative_stride_is_refused() -> None:
     """No stride is negative: is the record named?"""
     with pytest.raises(ProfileError, match=r"stride half_round_trip \(.*stride=-1.*: stride is negative"):
-        check(BASE.records.with_columns(-pl.col("stride")))
+        check_records(BASE.records.with_columns(-pl.col("stride")))
 
 
 @pytest.mark.slow

@@ -14,23 +14,23 @@ from nearfield.base.progress import Progress
 from nearfield.base.toml import parse_toml
 from nearfield.machine import load_machine
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import OPERATIONS, Case
-from nearfield.measure.sim.places import NOWHERE, all_places
-from nearfield.measure.sim.store import Store, fingerprint
+from nearfield.measure.sim.cases import OPERATION_SCENARIOS, Case
+from nearfield.measure.sim.places import NO_PAIR, all_places
+from nearfield.measure.sim.store import RecordStore, fingerprint
 from nearfield.reproduce import outcome, page
 from nearfield.reproduce.checks import curves_of, profiles_of
-from nearfield.reproduce.curves import metrics_of, points
+from nearfield.reproduce.curves import metrics_of, points_of
 from nearfield.reproduce.outcome import (
-    Judged,
+    JudgedStatement,
     Line,
-    Shown,
-    verdict,
+    ShownEvidence,
+    verdict_of_claim,
 )  # fmt: skip
-from nearfield.reproduce.papers import choose, load_paper, paper_files
+from nearfield.reproduce.papers import choose_claims, load_paper, paper_files
 from nearfield.reproduce.schema import Curve, Paper
 from nearfield.reproduce.session import JOURNAL, Settings, cases_of, machine_of, reproduce
 from nearfield.reproduce.svg_chart import draw_chart
-from nearfield.reproduce.verdicts import Evidence, chosen_points, judge_claim, judge_statement
+from nearfield.reproduce.verdicts import Evidence, judge_claim, judge_statement, select_points
 
 CHEAP = "S1.3"
 # Of collectives and applications; the other numbers have a value at each memory speed.
@@ -59,7 +59,7 @@ def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> Non
         assert set(profiles_of(statement)) <= set(paper.profile)
         for curve in curves_of(statement):
             rows = {name: list(_rows(cases[name], curve)) for name in (curve.profile, curve.base) if name}
-            found = chosen_points(statement, points(curve, rows, {}))
+            found = select_points(statement, points_of(curve, rows, {}))
             assert found, f"{claim.id}: {statement.says}"
 
 
@@ -81,7 +81,7 @@ def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
     sides = curve.where.get("side")
     for case in cases:
         row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.values}
-        if case.scenario in OPERATIONS:
+        if case.scenario in OPERATION_SCENARIOS:
             blocks = 1 if row["operation"] in ("bcast", "allreduce") else row["nodes"]
             speeds = list(case.axes.slowdowns) if curve.metric not in OF_NO_SPEED else [None]
             row["whole_bytes"] = row["size_bytes"] * blocks
@@ -106,7 +106,7 @@ def test_readings_of_a_paper_are_parameters(
 
     def time(given: dict) -> float:
         machine = load_machine(on)
-        place = all_places(machine)[-1] if name == "stencil" else NOWHERE
+        place = all_places(machine)[-1] if name == "stencil" else NO_PAIR
         rows = Case(machine, name, place, tuple(given.items())).run()
         return next(row["value"] for row in rows if row["metric"] == metric)
 
@@ -146,7 +146,7 @@ def test_curves_are_what_they_are_called() -> None:
 
     def curve(**more) -> dict:
         description = Curve(**({"profile": "p", "metric": "time", "where": {"state": "b"}} | more))
-        return points(description, {"p": rows}, {"p": 64})
+        return points_of(description, {"p": rows}, {"p": 64})
 
     assert curve() == {64: 80, 128: 300}
     assert curve(versus={"state": "a"}, how="gain") == pytest.approx({64: 0.2, 128: -0.5})
@@ -159,7 +159,7 @@ def test_curves_are_what_they_are_called() -> None:
     assert curve(versus={"size_bytes": 64}, how="ratio") == {64: 1, 128: 3.75}
     slowed = [row | {"memory_slowdown": {64: 1.0, 128: 2.5}[row["size_bytes"]]} for row in rows]
     by_speed = Curve(profile="p", metric="time", where={"state": "b"}, by="memory_slowdown")
-    assert points(by_speed, {"p": slowed}, {}) == {1: 80, 2.5: 300}
+    assert points_of(by_speed, {"p": slowed}, {}) == {1: 80, 2.5: 300}
     with pytest.raises(ValueError, match="say more in where"):
         curve(where={})
 
@@ -167,8 +167,8 @@ def test_curves_are_what_they_are_called() -> None:
 def test_a_verdict_is_no_better_than_the_statements() -> None:
     def judge(*statements: str) -> str:
         holds = {"+": True, "-": False, "?": None}
-        return verdict(
-            [Judged(says="", paper="", ours="", holds=holds[t[1]], is_number=t[0] == "n") for t in statements]
+        return verdict_of_claim(
+            [JudgedStatement(says="", paper="", ours="", holds=holds[t[1]], is_number=t[0] == "n") for t in statements]
         )
 
     assert judge("n+", "s+") == "within"
@@ -192,7 +192,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_claim_is_simulated_judged_and_reported(folder: Path) -> None:
     """Do the files, the page and JSON tell the verdict, free parameters included, and is nothing simulated twice?"""
-    found = outcome.load(folder)
+    found = outcome.load_reproduction(folder)
     claim = found.papers[0].claims[0]
     assert found.complete and claim.verdict == "in part"  # one statement is not simulated
     assert [s.holds for s in claim.statements] == [True, True, True, True, None]
@@ -217,7 +217,7 @@ def test_a_claim_is_simulated_judged_and_reported(folder: Path) -> None:
 
 def test_every_record_behind_a_statement_is_shown(folder: Path) -> None:
     """Are the records on the page those of the profile beside it, and does the command there show the same?"""
-    one = outcome.load(folder).papers[0].claims[0].statements[3]
+    one = outcome.load_reproduction(folder).papers[0].claims[0].statements[3]
     assert one.shown and len(one.shown.records) == 2, "huge pages, and the base"
     for series in one.shown.records:
         where = [word for name, value in series.where.items() for word in ("--where", f"{name}={value}")]
@@ -235,8 +235,10 @@ def test_a_sketch_shows_the_curve_and_the_papers_number() -> None:
     """Are there a point for each number, a line for the paper's, and a place for numbers in an order of their own?"""
 
     def drawn(points: list, number: tuple | None = None, kind: str = "mb_per_s") -> str:
-        shown = Shown(by="stride", kind=kind, lines=[Line(name="ours", points=points)], records=[])
-        return draw_chart(Judged(says="", paper="", ours="", holds=True, is_number=False, number=number, shown=shown))
+        shown = ShownEvidence(by="stride", kind=kind, lines=[Line(name="ours", points=points)], records=[])
+        return draw_chart(
+            JudgedStatement(says="", paper="", ours="", holds=True, is_number=False, number=number, shown=shown)
+        )
 
     plain, numbered = drawn([(1, 100), (2, 50), (4, 25)]), drawn([(1, 100), (2, 50)], (70, 80))
     assert plain.count("<circle") == 3 and "100 MB/s" in plain and 'class="paper"' not in plain
@@ -252,7 +254,7 @@ def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
     """With base and huge pages swapped in the records: does the claim fail?"""
     from nearfield.profile import load
 
-    paper, (claim,) = choose([CHEAP])[0]
+    paper, (claim,) = choose_claims([CHEAP])[0]
     evidence = Evidence.of({"fusion": load(folder / "fusion")})
     assert judge_claim(claim, evidence).verdict == "in part"
     other = {"private": "private-huge", "private-huge": "private"}
@@ -265,7 +267,7 @@ def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
 @pytest.mark.slow
 def test_what_was_simulated_before_a_stop_is_stored(tmp_path: Path) -> None:
     """After Ctrl-C in the middle: is nothing judged by half of its records, and does the next run go on from there?"""
-    wanted, simulated = choose([CHEAP]), []
+    wanted, simulated = choose_claims([CHEAP]), []
 
     def stopped(cases: list[Case]) -> Iterator:
         yield from pool.run_sequentially(cases[:3])
@@ -278,7 +280,7 @@ def test_what_was_simulated_before_a_stop_is_stored(tmp_path: Path) -> None:
     settings = Settings(tmp_path / "out", quick=True)
     found = reproduce(wanted, settings, stopped)
     assert not found.complete and found.papers[0].claims[0].verdict == "not simulated"
-    shown = page.render(found, settings.out)
+    shown = page.render_page(found, settings.out)
     assert "Not all of it is simulated" in shown
     assert "No statement is judged; simulated to the end: 0 of 1 profile." in shown and "0 of 0" not in shown
     with (tmp_path / "out" / JOURNAL).open("a") as file:
@@ -296,17 +298,17 @@ def test_nothing_explains_what_was_not_judged(name: str) -> None:
     tell of numbers that nobody has seen?"""
     from nearfield.reproduce.session import _judge_papers
 
-    (paper,) = _judge_papers(choose([name]), Evidence({}, {}), None, None)
+    (paper,) = _judge_papers(choose_claims([name]), Evidence({}, {}), None, None)
     assert paper.missing and not paper.simulated and not paper.reading
     assert not [one for claim in paper.claims for one in (claim.note, *(s.why for s in claim.statements)) if one]
-    assert outcome.standing([paper]).startswith("no statement is judged; simulated to the end: 0 of ")
+    assert outcome.standing_text([paper]).startswith("no statement is judged; simulated to the end: 0 of ")
 
 
 def test_a_cause_is_given_only_for_what_does_not_hold(folder: Path) -> None:
     """Is a statement's `why` there where it was judged and fails, and nowhere else?"""
     from nearfield.profile import load
 
-    _, (claim,) = choose([CHEAP])[0]
+    _, (claim,) = choose_claims([CHEAP])[0]
     first = claim.statement[0].model_copy(update={"why": "because"})
     evidence = Evidence.of({"fusion": load(folder / "fusion")})
     other = first.model_copy(update={"judge": "falls"})
@@ -361,7 +363,7 @@ def test_an_application_is_simulated_at_the_given_frequency_and_judged(tmp_path:
     assert [case.values["size_bytes"] for case in cases_of(run, quick=False)] == [4096, 8192, 384]
     (usual,) = cases_of(run.model_copy(update={"clock_ghz": None}), quick=True)
     assert usual.machine.prefetcher and not machine_of(run.model_copy(update={"without": ["prefetcher"]})).prefetcher
-    assert Store.key(usual) != Store.key(slow), "another frequency is another simulation"
+    assert RecordStore.key_of(usual) != RecordStore.key_of(slow), "another frequency is another simulation"
     rows = slow.run()
     assert _value(rows, "time") > _value(usual.run(), "time")
     in_calls = [_value(rows, f"{name}_time") for name in ("sending", "receiving", "waiting")]
@@ -387,9 +389,9 @@ def _value(rows: list[dict], metric: str) -> float:
 
 def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no claim 'S9'"):
-        choose(["S9"])
+        choose_claims(["S9"])
     (tmp_path / "mine.txt").write_text("not a reproduction")
     with pytest.raises(NearfieldError, match="in the way"):
-        reproduce(choose([CHEAP]), Settings(tmp_path), pool.runner_on_cores(1))
+        reproduce(choose_claims([CHEAP]), Settings(tmp_path), pool.runner_on_cores(1))
     done = in_process("reproduce", "S3", "--list")
     assert done.code == 0 and "S3.5" in done.out and "S0.1" not in done.out

@@ -4,21 +4,23 @@ import re
 
 import pytest
 
-from nearfield.reproduce.curves import points
-from nearfield.reproduce.outcome import Judged, JudgedClaim, JudgedPaper, verdict
+from nearfield.reproduce.curves import points_of
+from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement, verdict_of_claim
 from nearfield.reproduce.papers import load_paper, paper_files
-from nearfield.reproduce.quotes import fill_in, names_in
+from nearfield.reproduce.quotes import fill_in_quotes, quote_names_in
 from nearfield.reproduce.schema import Curve, Quote
-from nearfield.reproduce.score import score_of, score_papers, score_words
+from nearfield.reproduce.score import score_claim, score_papers, score_text
 
 PAPERS = [load_paper(name) for name in paper_files()]
 STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for s in claim.statement]
 
 
 def made_claim(weight: int, *statements: tuple[str, bool | None]) -> JudgedClaim:
-    judged = [Judged(says="", paper=paper, ours="", holds=holds, is_number=False) for paper, holds in statements]
-    return JudgedClaim(id="S0.1", says="", where="", weight=weight, verdict=verdict(judged), statements=judged,
-                       score=score_of(judged))  # fmt: skip
+    judged = [
+        JudgedStatement(says="", paper=paper, ours="", holds=holds, is_number=False) for paper, holds in statements
+    ]
+    return JudgedClaim(id="S0.1", says="", where="", weight=weight, verdict=verdict_of_claim(judged), statements=judged,
+                       score=score_claim(judged))  # fmt: skip
 
 
 def test_the_score_counts_a_passage_once() -> None:
@@ -29,17 +31,19 @@ def test_the_score_counts_a_passage_once() -> None:
     assert split.score == pytest.approx((1 / 15 + 1) / 2)
     nothing, unknown = made_claim(2, ("a", False)), made_claim(4, ("a", None))
     description = made_claim(0, ("a", True))
-    bracketed = [Judged(says="", paper="a", ours="", holds=True, is_number=False, not_counted="it cannot fail")]
-    assert score_of(bracketed) is None and unknown.score is None
+    bracketed = [
+        JudgedStatement(says="", paper="a", ours="", holds=True, is_number=False, not_counted="it cannot fail")
+    ]
+    assert score_claim(bracketed) is None and unknown.score is None
     claims = [whole, split, nothing, unknown, description]
     found = score_papers([JudgedPaper(name="S0", title="", claims=claims, chosen=[])])
     assert found.simulated == pytest.approx((3 + split.score) / 6) and found.all == pytest.approx(
         (3 + split.score) / 10
     )
     assert (found.judged, found.claims, found.whole, found.half, found.less) == (3, 5, 1, 1, 1)
-    assert score_words(score_papers([])) == "no claim is judged"
+    assert score_text(score_papers([])) == "no claim is judged"
     part = JudgedPaper(name="S0", title="", claims=claims, chosen=[], missing=["leo3"])
-    assert score_papers([part]).all is None and "of all" not in score_words(score_papers([part]))
+    assert score_papers([part]).all is None and "of all" not in score_text(score_papers([part]))
 
 
 def test_a_ratio_to_the_rest_is_not_a_share() -> None:
@@ -47,9 +51,9 @@ def test_a_ratio_to_the_rest_is_not_a_share() -> None:
     that is added in a number of its own?"""
     rows = [{"metric": name, "value": value, "nodes": 8} for name, value in (("time", 40.0), ("mpi_time", 30.0))]
     share = Curve(profile="p", metric="mpi_time", per="time", by="nodes")
-    assert points(share, {"p": rows}, {}) == {8: 0.75}
-    assert points(share.model_copy(update={"per_rest": True}), {"p": rows}, {}) == {8: 3}
-    assert points(share.model_copy(update={"per": None, "plus": "time"}), {"p": rows}, {}) == {8: 70}
+    assert points_of(share, {"p": rows}, {}) == {8: 0.75}
+    assert points_of(share.model_copy(update={"per_rest": True}), {"p": rows}, {}) == {8: 3}
+    assert points_of(share.model_copy(update={"per": None, "plus": "time"}), {"p": rows}, {}) == {8: 70}
 
 
 def test_what_cannot_fail_is_not_counted() -> None:
@@ -73,7 +77,7 @@ def test_texts_have_no_literal_results() -> None:
     }
     assert [text for some in texts.values() for text in some if OF_RESULTS.search(text.replace("512 bytes", ""))] == []
     for paper in PAPERS:
-        assert {name for text in texts[paper.name] for name in names_in(text)} == set(paper.quote)
+        assert {name for text in texts[paper.name] for name in quote_names_in(text)} == set(paper.quote)
 
 
 def test_a_text_with_a_missing_quote_is_dropped() -> None:
@@ -84,7 +88,7 @@ def test_a_text_with_a_missing_quote_is_dropped() -> None:
               "up": Quote(**quote, over=[2, 3]), "none": Quote(**quote, points=[4])}  # fmt: skip
 
     def filled(text: str, records: dict) -> str:
-        return fill_in(text, quotes, lambda quote: points(quote, records, {}), records)
+        return fill_in_quotes(text, quotes, lambda quote: points_of(quote, records, {}), records)
 
     assert (
         filled("{all}, {most}, {two}, {up}", {"p": rows}) == "1.00 us to 3.00 us, 3.00 us, 2.00 us, 2.00 us to 3.00 us"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearfield.base.cpu_load import Crowd
-from nearfield.measure.live.watcher import QUIET_S, Signs, Watcher
+from nearfield.measure.live.watcher import MAX_SILENCE_S, LaunchProgress, Watcher
 
 
 class Clock:
@@ -21,12 +21,12 @@ class Clock:
         return self.now
 
 
-def signs(clock: Clock, threads: int = 2) -> Signs:
+def signs(clock: Clock, threads: int = 2) -> LaunchProgress:
     """Returns the signs of a launch on two cores for which `threads` threads run or wait."""
-    return Signs({"pingpong": 10.0, "stride": 10.0}, Crowd(lambda: threads, cores=2), clock)
+    return LaunchProgress({"pingpong": 10.0, "stride": 10.0}, Crowd(lambda: threads, cores=2), clock)
 
 
-def ends_after(watched: Signs, clock: Clock) -> float:
+def ends_after(watched: LaunchProgress, clock: Clock) -> float:
     """Returns the seconds of silence after which the launch counts as dead."""
     begin = clock.now
     while not watched.is_dead():
@@ -40,29 +40,29 @@ def test_a_launch_that_writes_may_take_as_long_as_it_needs() -> None:
     clock = Clock()
     watched = signs(clock)
     for _ in range(200):
-        clock.now += 0.9 * QUIET_S
+        clock.now += 0.9 * MAX_SILENCE_S
         assert not watched.is_dead()
-        watched.see()
-    assert ends_after(watched, clock) == pytest.approx(QUIET_S, abs=1.5)
+        watched.record_output()
+    assert ends_after(watched, clock) == pytest.approx(MAX_SILENCE_S, abs=1.5)
 
 
 @pytest.mark.parametrize(("threads", "times"), [(1, 1.0), (2, 1.0), (8, 4.0)])
 def test_patience_grows_with_the_threads_that_want_the_cores(threads: int, times: float) -> None:
     """Is a silent launch of two ranks beside six spinning programs waited for four times as long?"""
     clock = Clock()
-    assert ends_after(signs(clock, threads), clock) == pytest.approx(times * QUIET_S, abs=1.5)
+    assert ends_after(signs(clock, threads), clock) == pytest.approx(times * MAX_SILENCE_S, abs=1.5)
 
 
 def test_patience_grows_with_the_measured_pace() -> None:
     """If what is done took five times as long as planned, is silence allowed five times as long?"""
     clock = Clock()
     watched = signs(clock)
-    watched.progress("pingpong", 0.0)
+    watched.record_progress("pingpong", 0.0)
     clock.now = 50.0
-    watched.see()
-    watched.progress("pingpong", 1.0)
+    watched.record_output()
+    watched.record_progress("pingpong", 1.0)
     assert watched.slowdown() == pytest.approx(5.0)
-    assert ends_after(watched, clock) == pytest.approx(5 * QUIET_S, abs=1.5)
+    assert ends_after(watched, clock) == pytest.approx(5 * MAX_SILENCE_S, abs=1.5)
 
 
 def test_silence_is_reported_with_the_reason() -> None:
@@ -70,7 +70,7 @@ def test_silence_is_reported_with_the_reason() -> None:
     clock = Clock()
     watched = signs(clock, 8)
     ends_after(watched, clock)
-    text = watched.silence()
+    text = watched.silence_text()
     assert "no sign of life for 241 s, 4.0 times as long" in text and "4.0 times as slow as a quiet one" in text
 
 

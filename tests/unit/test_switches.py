@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nearfield.measure.live.switches import Kind, Seen, add_steps, name_switches
+from nearfield.measure.live.switches import DetectedSwitch, Kind, add_steps, name_switches
 from nearfield.profile.schema import Switch
 
 # Control variables that MPI_T names on these MPIs (those that matter, and some that must not be mistaken for them).
@@ -26,8 +26,8 @@ MPICH = {
 }
 
 
-def seen(kind: Kind, *sizes: int, pair: str = "0-1") -> list[Seen]:
-    return [Seen(pair, "shared-l3", kind, size) for size in sizes]
+def seen(kind: Kind, *sizes: int, pair: str = "0-1") -> list[DetectedSwitch]:
+    return [DetectedSwitch(pair, "shared-l3", kind, size) for size in sizes]
 
 
 def curve(times: dict[int, float], pair: str = "0-1", **columns: Any) -> list[dict[str, Any]]:

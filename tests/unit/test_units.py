@@ -17,7 +17,7 @@ from nearfield.base.units import (
     parse_bytes,
     parse_share,
 )
-from nearfield.profile.records import WORDS
+from nearfield.profile.records import ALLOWED_WORDS
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_times_have_three_digits(time_ns: float, text: str) -> None:
 
 def test_every_unit_of_records_can_be_shown() -> None:
     """Is there a way to write every unit that a record may have, and no other?"""
-    assert set(UNITS) == set(WORDS["unit"])
+    assert set(UNITS) == set(ALLOWED_WORDS["unit"])
 
 
 def test_values_with_their_interval() -> None:

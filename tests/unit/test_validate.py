@@ -24,9 +24,11 @@ DATA = Path(__file__).parents[1] / "data"
 QUIET = DATA / "epyc-vm-quiet"
 
 
-def pair(measured: float, simulated: float, scenario: str = "pingpong", stable: bool = True, **more: Any) -> cases.Pair:
+def pair(
+    measured: float, simulated: float, scenario: str = "pingpong", stable: bool = True, **more: Any
+) -> cases.TimePair:
     row = {"scenario": scenario, "metric": "half_round_trip", "size_bytes": 8, "state": "reused"} | more
-    return cases.Pair(row, Estimate(measured, measured * 0.95, measured * 1.05), simulated, stable)
+    return cases.TimePair(row, Estimate(measured, measured * 0.95, measured * 1.05), simulated, stable)
 
 
 def machine(**changes: Any) -> DescribedMachine:
@@ -55,7 +57,7 @@ MESSAGE = {"scenario": "pingpong", "metric": "half_round_trip", "size_bytes": 8,
 
 def test_a_score_is_what_the_ratios_say() -> None:
     """Twice as long and half as long: right in the mean, wrong by 2."""
-    (one,) = scores.scores([pair(100, 200), pair(100, 50, stable=False)])
+    (one,) = scores.scores_by_metric([pair(100, 200), pair(100, 50, stable=False)])
     assert one.mean == pytest.approx(1) and one.error == pytest.approx(2) and one.cases == 2
     assert one.spread == pytest.approx(2) and one.stable_cases == 1 and one.stable_error == pytest.approx(2)
 
@@ -63,24 +65,24 @@ def test_a_score_is_what_the_ratios_say() -> None:
 def test_the_live_repeat_error_is_that_of_the_second_measurement() -> None:
     """Of the records that it has."""
     first, other = pair(100, 100), pair(100, 100, size_bytes=16)
-    (one,) = scores.scores([first, other], {first.key: 150.0})
+    (one,) = scores.scores_by_metric([first, other], {first.key: 150.0})
     assert one.repeat == pytest.approx(1.5)
 
 
 def test_the_order_of_states_counts_only_those_that_differ() -> None:
     """By 10 %: of three pairs two differ, and one of these is in order."""
     group = [pair(100, 10, state="reused"), pair(105, 5, state="exclusive"), pair(200, 8, state="modified")]
-    assert scores.order_of_states(group) == scores.Order(1, 2)
+    assert scores.order_of_states(group) == scores.StateOrder(1, 2)
 
 
 def test_a_step_has_place_sign_and_size() -> None:
     """A step up that is simulated as one down is of the wrong sign."""
     curve = [pair(100, 100, size_bytes=4016), pair(200, 50, size_bytes=4017)]
     switch = schema.Switch(bytes=4016, kind="single-copy")
-    (step,) = scores.steps(curve, [switch], 4016)
-    assert step.in_place and not step.right_sign and step.error == pytest.approx(4)
-    (step,) = scores.steps([curve[0], pair(200, 180, size_bytes=4017)], [switch], 4096)
-    assert not step.in_place and step.right_sign and step.error == pytest.approx(2 / 1.8)
+    (step,) = scores.score_steps(curve, [switch], 4016)
+    assert step.is_in_place and not step.has_right_sign and step.error == pytest.approx(4)
+    (step,) = scores.score_steps([curve[0], pair(200, 180, size_bytes=4017)], [switch], 4096)
+    assert not step.is_in_place and step.has_right_sign and step.error == pytest.approx(2 / 1.8)
 
 
 # ---- what is refused
@@ -114,10 +116,10 @@ def test_the_protocols_of_a_profile_are_described() -> None:
 
 def test_a_disturbed_profile_is_refused() -> None:
     """By its share of disturbed repetitions, or of times that are not stable."""
-    assert not list(trust.doubts(profile_of([FLAG, MESSAGE])))
-    assert list(trust.doubts(profile_of([FLAG, MESSAGE], disturbed_share=0.79)))
+    assert not list(trust.find_doubts(profile_of([FLAG, MESSAGE])))
+    assert list(trust.find_doubts(profile_of([FLAG, MESSAGE], disturbed_share=0.79)))
     unstable = [FLAG, *(MESSAGE | {"size_bytes": size, "stable": False} for size in (8, 16, 32))]
-    assert list(trust.doubts(profile_of(unstable)))
+    assert list(trust.find_doubts(profile_of(unstable)))
 
 
 def test_a_description_of_another_place_is_refused() -> None:
@@ -134,7 +136,7 @@ def test_a_description_of_another_place_is_refused() -> None:
             cache["shared_by"] = {"value": 1, "source": "x"}
         one["transfers"] = {"remote_cycles": {"value": ns * clock, "source": "x"}}
         two_cores = replace(known, machine=known.machine.model_copy(update={"cores": 2}))
-        assert bool(list(trust.doubts(two_cores, DescribedMachine.model_validate(one)))) == refused
+        assert bool(list(trust.find_doubts(two_cores, DescribedMachine.model_validate(one)))) == refused
 
 
 def test_records_to_which_a_value_was_fitted_are_not_scored() -> None:
@@ -142,13 +144,13 @@ def test_records_to_which_a_value_was_fitted_are_not_scored() -> None:
     fitted = {"value": 90.0, "kind": "fitted", "interval": [80.0, 100.0], "probe": "a message",
               "fitted_to": ["pingpong:half_round_trip:size_bytes=8"]}  # fmt: skip
     rows = [MESSAGE, MESSAGE | {"size_bytes": 64}, MESSAGE | {"state": "modified"}]
-    found = cases.simulate(machine(messaging__send_ns=fitted), profile_of(rows).records, None)
+    found = cases.simulate_records(machine(messaging__send_ns=fitted), profile_of(rows).records, None)
     assert found.fitted == {"pingpong": 2} and [one.row["size_bytes"] for one in found.pairs] == [64]
 
 
 def test_what_cannot_be_simulated_says_why() -> None:
     """And is not scored."""
-    found = cases.simulate(machine(), profile_of([FLAG, MESSAGE]).records, None)
+    found = cases.simulate_records(machine(), profile_of([FLAG, MESSAGE]).records, None)
     assert found.skipped["floor"] == (1, "it is not simulated") and len(found.pairs) == 1
 
 
@@ -170,7 +172,7 @@ def test_the_table_has_a_row_for_each_metric_and_one_for_all(validation: Any) ->
 
 def test_the_page_draws_both_over_one_another(validation: Any) -> None:
     """With the names of both in the legend of the same plot."""
-    html = page.render(validation)
+    html = page.render_page(validation)
     assert "measured" in html and "simulated" in html and "half_round_trip" in html
     assert html.count("<html") == 1 and "cannot be" not in html.lower().split("<script")[0]
 

@@ -11,7 +11,7 @@ import pytest
 from nearfield import mpi
 from nearfield._native import simulation, trace
 from nearfield.measure.live.launch import describe_scenarios
-from nearfield.measure.sim.describe import described
+from nearfield.measure.sim.describe import describe_scenario
 from nearfield.mpi import Installation
 
 SOURCES = Path(__file__).parents[2] / "src"
@@ -60,4 +60,4 @@ def test_both_backends_describe_a_scenario_alike(installations: list[Installatio
     assert sorted(name.replace("-", "_") for name in live) == variants("probe/scenarios")
     for spec in simulation.scenarios():
         if spec.name in live:
-            assert live[spec.name].model_dump(exclude={"ranks", "weight"}) == described(spec).model_dump()
+            assert live[spec.name].model_dump(exclude={"ranks", "weight"}) == describe_scenario(spec).model_dump()

@@ -89,15 +89,15 @@ def test_a_probe_is_as_slow_as_the_launches(monkeypatch: pytest.MonkeyPatch) -> 
     job = SimpleNamespace(group=group, number=0, budgets={"pingpong": 60.0, "floor": 40.0})
     for limit_s in (None, 118.0):
         probe = progress.ProbeProgress(report, [job], limit_s)
-        probe.begin(job)
-        probe.progress(job, "pingpong", 1e-4)
+        probe.report_start(job)
+        probe.report_share(job, "pingpong", 1e-4)
         now[0] += 2.0
-        probe.progress(job, "pingpong", 1e-3)
+        probe.report_share(job, "pingpong", 1e-3)
         now[0] += 18.0
-        probe.progress(job, "pingpong", 1 / 6)
+        probe.report_share(job, "pingpong", 1 / 6)
         now[0] += 20.0
-        probe.progress(job, "floor", 0.0)
-    probe.end(job, SimpleNamespace(state="failed", reason="a rank died"))
+        probe.report_share(job, "floor", 0.0)
+    probe.report_end(job, SimpleNamespace(state="failed", reason="a rank died"))
     name = "same-core (0-1) launch 1"
     assert lines[:5] == [
         f"{name}: starting 2 ranks for pingpong, floor: 0 % done, time left not known yet",

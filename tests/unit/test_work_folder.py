@@ -13,7 +13,7 @@ from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.journal import Journal
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.request import Request
-from nearfield.measure.sim.store import Store
+from nearfield.measure.sim.store import RecordStore
 from nearfield.reproduce.session import open_store
 
 REQUEST = Request(tier="quick", sizes=(8, 64), scenarios=("floor",), mpi="openmpi", command="nearfield probe")
@@ -21,7 +21,7 @@ REQUEST = Request(tier="quick", sizes=(8, 64), scenarios=("floor",), mpi="openmp
 
 def test_the_request_is_read_again(tmp_path: Path) -> None:
     work = CheckpointFolder(tmp_path / "p")
-    with work.locked(REQUEST, fresh=True):
+    with work.lock_for(REQUEST, fresh=True):
         work.write_spent({"total": 2.5})
     assert (work.read_request(), work.read_spent()) == (REQUEST, {"total": 2.5})
 
@@ -58,7 +58,7 @@ def test_damaged_cases_are_skipped(tmp_path: Path, damage: str, end: str) -> Non
     journal.write_text(f"{good}\n{damage}{end}")
     for expected in ([row], [row, {**row, "size_bytes": 16}]):
         with Journal(journal, "").locked(UsageError("busy")) as opened:
-            assert Store(opened).records_outside([]) == expected
+            assert RecordStore(opened).records_outside([]) == expected
             opened.append(later.encode())
     assert journal.read_text() == f"{good}\n{damage}\n{later}\n{later}\n"
 
@@ -75,11 +75,11 @@ def test_a_journal_is_open_once(tmp_path: Path) -> None:
 def test_a_folder_of_ours_is_for_nobody_else(tmp_path: Path) -> None:
     """While measuring; and may whoever reads the profile read its samples, too?"""
     work = CheckpointFolder(tmp_path / "p")
-    with work.locked(REQUEST, fresh=True):
+    with work.lock_for(REQUEST, fresh=True):
         assert work.folder.stat().st_mode & 0o777 == 0o700
         (work.folder / "a.jsonl").touch()
         (tmp_path / "p").mkdir()
-        work.end(tmp_path / "p" / "samples")
+        work.remove_or_keep_samples(tmp_path / "p" / "samples")
     assert [file.name for file in (tmp_path / "p" / "samples").iterdir()] == ["a.jsonl"]
     assert (tmp_path / "p" / "samples").stat().st_mode == (tmp_path / "p").stat().st_mode
 
@@ -102,14 +102,14 @@ def test_what_somebody_else_has_prepared_is_refused(tmp_path: Path, trap: str) -
         os.chown(work.folder, 12345, 12345)
     with pytest.raises(ProfileError, match="only you may write"):
         work.read_request()
-    with pytest.raises(ProfileError, match="only you may write"), work.locked(REQUEST, fresh=True):
+    with pytest.raises(ProfileError, match="only you may write"), work.lock_for(REQUEST, fresh=True):
         pass
     assert not list(target.iterdir())
 
 
 def test_a_folder_that_goes_while_measuring_is_an_error(tmp_path: Path) -> None:
     work = CheckpointFolder(tmp_path / "p")
-    with pytest.raises(ProfileError, match="was removed while the probe wrote"), work.locked(REQUEST, fresh=True):
+    with pytest.raises(ProfileError, match="was removed while the probe wrote"), work.lock_for(REQUEST, fresh=True):
         shutil.rmtree(work.folder)
         (work.folder / "a.jsonl").read_text()
 
@@ -117,7 +117,7 @@ def test_a_folder_that_goes_while_measuring_is_an_error(tmp_path: Path) -> None:
 def test_a_folder_is_held_once_and_by_no_link(tmp_path: Path) -> None:
     """Is a folder that is held refused to another, and a lock that is a link to elsewhere refused to all?"""
     work = CheckpointFolder(tmp_path / "p")
-    with work.locked(REQUEST, fresh=True):
+    with work.lock_for(REQUEST, fresh=True):
         lock = work.folder / "lock"
         assert lock.stat().st_mode & 0o777 == 0o600
         script = f"from filelock import FileLock; FileLock({str(lock)!r}).acquire(timeout=0)"
@@ -125,6 +125,6 @@ def test_a_folder_is_held_once_and_by_no_link(tmp_path: Path) -> None:
         assert "Timeout" in done.stderr
     lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ProfileError), work.locked(REQUEST, fresh=True):
+    with pytest.raises(ProfileError), work.lock_for(REQUEST, fresh=True):
         pass
     assert not (tmp_path / "elsewhere").exists()

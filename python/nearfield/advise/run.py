@@ -11,7 +11,7 @@ from functools import cached_property
 from nearfield._native import advise as native
 from nearfield.base.errors import UsageError
 from nearfield.notes import Place
-from nearfield.observe.observing import events
+from nearfield.observe.observing import iterate_events
 from nearfield.observe.source_lines import UNKNOWN, Line, line_of, line_of_call, to_utf8
 from nearfield.observe.summary import read_lines
 from nearfield.observe.trace import Trace, broken_streams
@@ -169,7 +169,7 @@ def hosts_of(trace: Trace) -> list[str]:
     hosts = []
     for file in trace.streams():
         with broken_streams():
-            said = (fields["host"] for name, fields in events(trace.reader(file)) if name == "rank_is")
+            said = (fields["host"] for name, fields in iterate_events(trace.reader(file)) if name == "rank_is")
             hosts.append(next(said, ""))
     return hosts
 

@@ -1,5 +1,6 @@
-"""Calibrates the description of the machine at hand: measures it by micro-benchmarks (src/calibrate), fits the values
-of a described machine to them, and simulates the same micro-benchmarks on the result.
+"""Calibrates the description of the host: runs micro-benchmarks on the host (src/calibrate), fits the values of a
+described machine to their results, and runs the same micro-benchmarks on the fitted machine in the simulator.
 
-`probing` measures, `places` sorts by where the cores of a virtual machine are, `fitting` makes the description,
-`messages` fits the costs of MPI calls to a profile, and `simulated` repeats the measurements in the simulator."""
+`probing` measures on one core, `places` measures pairs of cores and groups the samples by core-to-core latency,
+`fitting` derives the machine description, `messages` fits the costs of MPI calls to a profile, and `simulated` runs the
+micro-benchmarks in the simulator."""

@@ -1,4 +1,5 @@
-"""Writes the descriptions that a calibration found: one for each place of the two cores, the usual one first."""
+"""Writes the machine descriptions of a calibration: one per place of the two measured cores (a range of core-to-core
+latency), the most frequent place first."""
 
 from __future__ import annotations
 
@@ -10,23 +11,24 @@ from typing import Any
 
 from nearfield.base import own_command
 from nearfield.base.estimates import Estimate
-from nearfield.calibrate.fitting import fit, repeated
-from nearfield.calibrate.measured import Measured, Place
-from nearfield.calibrate.messages import fit_messages
+from nearfield.calibrate.fitting import fit_machine, simulate_micro_benchmarks
+from nearfield.calibrate.measured import Measurements, Place
+from nearfield.calibrate.messages import fit_message_costs
 from nearfield.machine import DescribedMachine
 from nearfield.machine.captured import machine_from_profile, unmeasured_profile
 from nearfield.machine.files import as_toml
 from nearfield.profile import Profile
-from nearfield.profile.contradictions import flag_of
+from nearfield.profile.contradictions import core_to_core_ns_of
 from nearfield.profile.schema import Machine
 
-BAR = 0.10  # the simulated micro-benchmarks are within this of the measured ones
+MAX_DEVIATION = 0.10  # maximum relative deviation of a simulated micro-benchmark from the measured one
 DISTURBED_SHARE = 0.25
 
 
 @dataclass
 class Description:
-    """A described machine with its file, and the micro-benchmarks: name, measured, simulated in ns."""
+    """A described machine with the path of its file, and its micro-benchmarks as (name, measured time, simulated time
+    in ns)."""
 
     path: Path
     machine: DescribedMachine
@@ -34,12 +36,12 @@ class Description:
     compared: list[tuple[str, Estimate, float]]
 
     @property
-    def within(self) -> int:
-        """Returns how many micro-benchmarks the simulated machine repeats within BAR."""
-        return sum(is_within(time, simulated) for _, time, simulated in self.compared)
+    def repeated_count(self) -> int:
+        """Returns the number of micro-benchmarks whose simulated time is within MAX_DEVIATION of the measured one."""
+        return sum(is_repeated(time, simulated) for _, time, simulated in self.compared)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it for --json."""
+        """Returns the description as a dict for --json."""
         return {
             "file": str(self.path),
             "core_to_core_ns": self.place and self.place.flag_ns.value,
@@ -48,21 +50,25 @@ class Description:
                 {"name": name, "measured_ns": time.value, "low": time.low, "high": time.high, "simulated_ns": simulated}
                 for name, time, simulated in self.compared
             ],
-            "within_10_percent": self.within,
+            "within_10_percent": self.repeated_count,
         }
 
 
-def is_within(time: Estimate, simulated: float) -> bool:
-    """Returns whether the simulated time is within BAR of the measured one."""
-    return simulated > 0 and abs(math.log(simulated / time.value)) <= math.log1p(BAR)
+def is_repeated(time: Estimate, simulated: float) -> bool:
+    """Returns whether the simulated time deviates from the measured one by at most MAX_DEVIATION."""
+    return simulated > 0 and abs(math.log(simulated / time.value)) <= math.log1p(MAX_DEVIATION)
 
 
-def describe(host: Machine, found: Measured, profile: Profile | None, out: Path) -> tuple[list[Description], list[str]]:
-    """Returns a description for each place, and notes."""
+def describe_places(
+    host: Machine, found: Measurements, profile: Profile | None, out: Path
+) -> tuple[list[Description], list[str]]:
+    """Returns a fitted machine description for each place of the two cores, and notes for the user. With a profile,
+    fits the costs of MPI calls to the profile, and puts the place whose core-to-core latency is nearest to the
+    profile's first."""
     base = machine_from_profile(profile or unmeasured_profile(host), "this machine")
     notes, made = list(found.notes), list[Description]()
     places: list[Place | None] = list(found.places) or [None]
-    if profile and found.places and (flag_ns := flag_of(profile)):
+    if profile and found.places and (flag_ns := core_to_core_ns_of(profile)):
         nearest = min(found.places, key=lambda one: abs(math.log(one.flag_ns.value / flag_ns)))
         places = [nearest, *(one for one in places if one is not nearest)]
     for number, place in enumerate(places):
@@ -70,27 +76,28 @@ def describe(host: Machine, found: Measured, profile: Profile | None, out: Path)
             notes.append(f"the place of {place.flag_ns.value:.0f} ns was left too soon to be described")
             continue
         path = out if not number or place is None else out.with_stem(f"{out.stem}-{place.flag_ns.value:.0f}ns")
-        machine = fit(base, found, place, made[0].machine if made else None)
+        machine = fit_machine(base, found, place, made[0].machine if made else None)
         if profile and place:
-            fitted = fit_messages(machine, profile, place.flag_ns.value)
+            fitted = fit_message_costs(machine, profile, place.flag_ns.value)
             machine = fitted.machine
             notes += [note for note in fitted.notes if number == 0]
-        _name(machine, host, path, profile)
-        made.append(Description(path, machine, place, list(repeated(machine, found, place))))
+        _set_names(machine, host, path, profile)
+        made.append(Description(path, machine, place, list(simulate_micro_benchmarks(machine, found, place))))
     if not profile:
         notes.append("costs of MPI calls are usual values: -p PROFILE fits them to a profile of this machine")
     return made, notes
 
 
-def _name(machine: DescribedMachine, host: Machine, path: Path, profile: Profile | None) -> None:
+def _set_names(machine: DescribedMachine, host: Machine, path: Path, profile: Profile | None) -> None:
+    """Sets name, title and study of the machine from the file's path, the host's CPU model and today's date."""
     machine.name, machine.title = path.stem, f"{host.cpu_model}, calibrated"
     day = datetime.now(timezone.utc).date()
     on = f"calibrated on {host.name}, {day}"
     machine.study = f"{on}; {profile.path}" if profile else on
 
 
-def text_of(description: Description, notes: list[str], disturbed: str) -> str:
-    """Returns the file's text."""
+def file_text(description: Description, notes: list[str], disturbed: str) -> str:
+    """Returns the text of the description's TOML file: notes as comments, followed by the machine's tables."""
     head = ["This machine, calibrated by micro-benchmarks; nearfield's docs/reference/machine.md lists the keys."]
     if description.place:
         place = description.place

@@ -1,4 +1,4 @@
-"""The results of the micro-benchmarks: values, each with the interval in which it may be."""
+"""The results of the micro-benchmarks, each a value with an interval."""
 
 from __future__ import annotations
 
@@ -8,59 +8,70 @@ from dataclasses import dataclass, field
 from nearfield._native import quantile
 from nearfield.base.estimates import Estimate
 
-VALUE, HIGH = 0.10, 0.50  # quantiles
-KERNEL_BYTES = (1, 4 << 10, 8 << 10, 16 << 10, 64 << 10)  # of copies by the kernel
-WIDE = 1.25  # high over value, from which a measurement counts as disturbed
+VALUE_QUANTILE, HIGH_QUANTILE = 0.10, 0.50  # quantiles of samples: for the value, and for the upper end of its interval
+KERNEL_BYTES = (1, 4 << 10, 8 << 10, 16 << 10, 64 << 10)  # sizes of the timed copies by process_vm_readv
+DISTURBED_RATIO = 1.25  # ratio of high to value above which a measurement counts as disturbed by other programs
 
 
-def undisturbed(samples: Sequence[float]) -> Estimate:
-    """Returns the time without the disturbances that samples contain: their 10th percentile, and an interval from the
-    fastest to the median. Nothing makes a sample too short, and other programs make some too long."""
-    low, value, high = min(samples), quantile(samples, VALUE), quantile(samples, HIGH)
+def estimate_undisturbed(samples: Sequence[float]) -> Estimate:
+    """Returns the 10th percentile of the samples, with an interval from the minimum to the median. Low quantiles are
+    used because other programs can only lengthen a sample."""
+    low, value, high = min(samples), quantile(samples, VALUE_QUANTILE), quantile(samples, HIGH_QUANTILE)
     return Estimate(value, low, high)
 
 
 @dataclass
 class Place:
-    """Where the two cores of a pair were: their core-to-core latency, and times per line of 64 bytes."""
+    """A place of a pair of cores, that is a range of core-to-core latency, with the times that were measured there per
+    cache line of 64 bytes."""
 
     flag_ns: Estimate
-    share: float  # of all samples of the latency
-    shares_level: int | None = None  # the nearest cache, from 0, that the two share; None: no cache
-    store_read_ns: Estimate | None = None  # a store to a line that the other core has read
-    read_written_ns: Estimate | None = None  # reading in order what the other core has written
-    kernel_copies: dict[int, Estimate] = field(default_factory=dict)  # by the kernel, from a process on the other core
+    share: float  # of all samples of the core-to-core latency
+    # Level, counted from 0, of the nearest cache that the two cores share; None: they share none.
+    shares_level: int | None = None
+    store_read_ns: Estimate | None = None  # time of a store to a line that the other core has read
+    read_written_ns: Estimate | None = None  # time of a load, in order, from a line that the other core has written
+    # Bytes -> time of process_vm_readv from the other core
+    kernel_copies: dict[int, Estimate] = field(default_factory=dict)
 
 
 @dataclass
-class Measured:
-    """All measurements. Times are in ns; of chains per load, of copies and reads for the whole size."""
+class Measurements:
+    """All micro-benchmark results. Times are in ns: per load for chains of dependent loads, for the whole size for
+    copies and reads."""
 
     addition: Estimate
     clock_reading: Estimate
-    levels: list[tuple[int, Estimate]]  # for each cache: bytes and time of the chain that its latency is taken from
+    # For each cache: bytes and time per load of the chain that determines its latency.
+    levels: list[tuple[int, Estimate]]
     memory: tuple[int, Estimate]
-    by_bytes: dict[int, Estimate] = field(default_factory=dict)  # chains from beyond the last but one cache on
-    chains: dict[int, Estimate] = field(default_factory=dict)  # number of chains -> per load, in memory
-    in_order: dict[int, Estimate] = field(default_factory=dict)  # bytes -> chain through consecutive lines
-    strided: dict[int, Estimate] = field(default_factory=dict)  # lines -> chain through every n-th line of memory
+    # Bytes -> time per load of a chain that is larger than the last cache but one.
+    by_bytes: dict[int, Estimate] = field(default_factory=dict)
+    chains: dict[int, Estimate] = field(default_factory=dict)  # number of concurrent chains in memory -> time per load
+    # Bytes -> time per load of a chain through consecutive lines
+    in_order: dict[int, Estimate] = field(default_factory=dict)
+    # Stride in cache lines -> time per load of a chain through memory at that stride.
+    strided: dict[int, Estimate] = field(default_factory=dict)
     reads: dict[int, Estimate] = field(default_factory=dict)
     copies: dict[int, Estimate] = field(default_factory=dict)
-    # Pages -> the chain through one line of each, and the chain through as many lines in a row in huge pages.
+    # Number of pages -> time per load of a chain through one line of each page, and of a chain through the same number
+    # of consecutive lines in huge pages.
     pages: dict[int, tuple[Estimate, Estimate]] = field(default_factory=dict)
-    walks: dict[int, tuple[Estimate, Estimate]] = field(default_factory=dict)  # number of chains -> the same
+    # Number of concurrent chains over WALKED_PAGES pages -> the same two times as in `pages`.
+    walks: dict[int, tuple[Estimate, Estimate]] = field(default_factory=dict)
     fault: Estimate | None = None
     huge_fault: Estimate | None = None
-    kernel_copies: dict[int, Estimate] = field(default_factory=dict)  # from a process that sleeps
-    traffic_gb_per_s: Estimate | None = None  # read by all cores at once
+    # Bytes -> time of process_vm_readv from a sleeping process
+    kernel_copies: dict[int, Estimate] = field(default_factory=dict)
+    traffic_gb_per_s: Estimate | None = None  # total rate at which all cores together read memory
     places: list[Place] = field(default_factory=list)  # the most frequent one first
     pair: tuple[int, int] | None = None
-    notes: list[str] = field(default_factory=list)  # what was not measured, and why
+    notes: list[str] = field(default_factory=list)  # what was not measured, with the reason
 
     def disturbed_share(self) -> float:
-        """Returns the share of the measurements whose samples vary so much that other programs must have disturbed
-        them."""
+        """Returns the share of the measurements whose samples scatter by more than DISTURBED_RATIO, so that other
+        programs must have disturbed them."""
         single = [self.addition, self.clock_reading, self.memory[1], *(one for _, one in self.levels)]
         for group in (self.by_bytes, self.chains, self.in_order, self.reads, self.copies, self.kernel_copies):
             single += group.values()
-        return sum(one.high > WIDE * one.value for one in single) / len(single)
+        return sum(one.high > DISTURBED_RATIO * one.value for one in single) / len(single)

@@ -1,5 +1,6 @@
-"""Fits the costs of MPI calls to a profile of the same machine: to the shortest messages and to the shortest strided
-ones. What these records say beyond the simulated memory's time is the library's. They are not scored any more
+"""Fits the costs of MPI calls to a profile of the same machine: the costs of send, receive and matching to the shortest
+ping-pong messages, and the cost per piece of a datatype to the shortest strided messages. The MPI library's cost is the
+measured time minus the time of the simulated memory accesses. Records that were fitted are excluded from scores
 (`nearfield.validate`)."""
 
 from __future__ import annotations
@@ -12,47 +13,48 @@ from typing import Any
 from nearfield._native import simulation
 from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
-from nearfield.calibrate.fitting import Values, fact, solve
+from nearfield.calibrate.fitting import Values, fitted_value, solve_descending
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.profile import Profile
-from nearfield.profile.contradictions import SAME_PLACE, flag_of
+from nearfield.profile.contradictions import MAX_SAME_PLACE_RATIO, core_to_core_ns_of
 from nearfield.profile.records import estimate_of, where
 
 Parameters = list[tuple[str, Any]]
-SHORTEST, LINE = 8, 64  # bytes of a message
+SHORTEST_BYTES, LINE_BYTES = 8, 64  # message sizes in bytes
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """The machine with the costs of calls, and what has to be said about them."""
+class FittedMachine:
+    """The machine with fitted costs of MPI calls, and notes for the user."""
 
     machine: DescribedMachine
     notes: list[str]
 
 
-def fit_messages(machine: DescribedMachine, profile: Profile, flag_ns: float) -> Fitted:
-    """Returns the machine with `send_ns`, `receive_ns`, `match_ns` and `piece_ns` of the profile's MPI. `flag_ns` is
-    the core-to-core latency of the described place; the costs are fitted at that of the profile."""
+def fit_message_costs(machine: DescribedMachine, profile: Profile, flag_ns: float) -> FittedMachine:
+    """Returns the machine with `send_ns`, `receive_ns`, `match_ns`, `piece_ns` and `inline_bytes` of the profile's MPI.
+    `flag_ns` is the core-to-core latency of the described place. The costs are fitted with the core-to-core latency at
+    which the profile was measured."""
     values = machine.model_dump(exclude_none=True)
     notes: list[str] = []
     if not machine.messaging or not machine.cores or machine.cores.value < 2:
-        return Fitted(machine, ["costs of MPI calls: there is no messaging inside a node"])
-    measured_ns = flag_of(profile) or flag_ns
-    if not 1 / SAME_PLACE <= measured_ns / flag_ns <= SAME_PLACE:
+        return FittedMachine(machine, ["costs of MPI calls: there is no messaging inside a node"])
+    measured_ns = core_to_core_ns_of(profile) or flag_ns
+    if not 1 / MAX_SAME_PLACE_RATIO <= measured_ns / flag_ns <= MAX_SAME_PLACE_RATIO:
         notes.append(
             f"the cores were at another place when the profile was measured: {measured_ns:.0f} ns from core to core, "
             f"and {flag_ns:.0f} ns in this description"
         )
-    there = _at_flag(values, measured_ns / flag_ns)
-    _fit_inline(there, values["messaging"], profile, measured_ns)
-    _fit_calls(there, values["messaging"], profile, notes)
-    _fit_pieces(there, values["messaging"], profile)
-    return Fitted(DescribedMachine.model_validate(values), notes)
+    there = _with_scaled_transfers(values, measured_ns / flag_ns)
+    _fit_inline_bytes(there, values["messaging"], profile, measured_ns)
+    _fit_call_costs(there, values["messaging"], profile, notes)
+    _fit_piece_cost(there, values["messaging"], profile)
+    return FittedMachine(DescribedMachine.model_validate(values), notes)
 
 
-def _at_flag(values: Values, factor: float) -> Values:
-    """Returns the values of the machine with its cores at another distance."""
+def _with_scaled_transfers(values: Values, factor: float) -> Values:
+    """Returns a copy of the machine's values whose core-to-core transfer costs are multiplied by `factor`."""
     transfers = {key: dict(one) for key, one in values.get("transfers", {}).items()}
     for key in ("shared_cycles", "remote_cycles"):
         if key in transfers:
@@ -60,36 +62,46 @@ def _at_flag(values: Values, factor: float) -> Values:
     return {**values, "transfers": transfers, "messaging": dict(values["messaging"])}
 
 
-def _fit_inline(there: Values, messaging: Values, profile: Profile, flag_ns: float) -> None:
-    """Finds the longest message that takes no second line: up to a line's length, a longer one takes about one
-    core-to-core latency more."""
-    rows = _rows(profile, "pingpong", "half_round_trip", state="reused")
+def _fit_inline_bytes(there: Values, messaging: Values, profile: Profile, flag_ns: float) -> None:
+    """Finds the longest message that travels in the cache line of its header: among messages of up to one cache line, a
+    longer one takes at least half a core-to-core latency more."""
+    rows = _records_with_values(profile, "pingpong", "half_round_trip", state="reused")
     times = {row["size_bytes"]: row["value"] for row in sorted(rows, key=lambda row: row["size_bytes"])}
-    sizes = [size for size in times if SHORTEST <= size <= LINE]
-    beyond = [size for size in sizes if times[size] > times[SHORTEST] + flag_ns / 2] if SHORTEST in times else []
+    sizes = [size for size in times if SHORTEST_BYTES <= size <= LINE_BYTES]
+    beyond = (
+        [size for size in sizes if times[size] > times[SHORTEST_BYTES] + flag_ns / 2] if SHORTEST_BYTES in times else []
+    )
     if not beyond:
         return
     longest = max(size for size in sizes if size < beyond[0])
     probe = f"{beyond[0]} B take {times[beyond[0]] - times[longest]:.0f} ns longer than {longest} B"
     names = [f"pingpong:half_round_trip:size_bytes={size},state=reused" for size in (longest, beyond[0])]
     limits = Estimate(longest, longest, beyond[0] - 1)
-    messaging["inline_bytes"] = there["messaging"]["inline_bytes"] = fact(longest, limits, probe, *names, whole=True)
+    messaging["inline_bytes"] = there["messaging"]["inline_bytes"] = fitted_value(
+        longest, limits, probe, *names, whole=True
+    )
 
 
-def _fit_calls(there: Values, messaging: Values, profile: Profile, notes: list[str]) -> None:
-    size = SHORTEST
+def _fit_call_costs(there: Values, messaging: Values, profile: Profile, notes: list[str]) -> None:
+    """Fits send_ns to MPI_Send, and receive_ns and match_ns to the remaining half round trip, of messages of
+    SHORTEST_BYTES. Appends a note if the profile lacks these records or contradicts the simulation."""
+    size = SHORTEST_BYTES
     for key in ("send_ns", "receive_ns", "match_ns"):
         there["messaging"][key] = {"value": 0.0, "source": "to be fitted"}
-    sends = _rows(profile, "pingpong", "send", size_bytes=size, state="exclusive", side="sender")
-    trips = _rows(profile, "pingpong", "half_round_trip", size_bytes=size, state="reused")
+    sends = _records_with_values(profile, "pingpong", "send", size_bytes=size, state="exclusive", side="sender")
+    trips = _records_with_values(profile, "pingpong", "half_round_trip", size_bytes=size, state="reused")
     if not sends or not trips:
         notes.append("costs of MPI calls: the profile has no messages of 8 B in pingpong")
         return
-    send = _rest(there, "pingpong", "send", [("size_bytes", size), ("state", "exclusive")], sends[0], "sender")
+    send = _measured_minus_simulated(
+        there, "pingpong", "send", [("size_bytes", size), ("state", "exclusive")], sends[0], "sender"
+    )
     probe = f"MPI_Send of {size} B less the simulated memory's time"
-    messaging["send_ns"] = fact(max(send.value, 0.0), send, probe, f"pingpong:send:size_bytes={size}")
+    messaging["send_ns"] = fitted_value(max(send.value, 0.0), send, probe, f"pingpong:send:size_bytes={size}")
     there["messaging"]["send_ns"] = messaging["send_ns"]
-    both = _rest(there, "pingpong", "half_round_trip", [("size_bytes", size), ("state", "reused")], trips[0])
+    both = _measured_minus_simulated(
+        there, "pingpong", "half_round_trip", [("size_bytes", size), ("state", "reused")], trips[0]
+    )
     if both.value < 0:
         notes.append(
             f"a message of {size} B took {trips[0]['value']:.0f} ns, less than the simulated way of its flag alone: "
@@ -99,36 +111,38 @@ def _fit_calls(there: Values, messaging: Values, profile: Profile, notes: list[s
     for key, what in (("receive_ns", "the call"), ("match_ns", "matching")):
         probe = f"half a round trip of {size} B less Send and the simulated memory's time; half of the rest is {what}"
         names = f"pingpong:half_round_trip:size_bytes={size}"
-        messaging[key] = there["messaging"][key] = fact(max(half.value, 0.0), half, probe, names)
+        messaging[key] = there["messaging"][key] = fitted_value(max(half.value, 0.0), half, probe, names)
 
 
-def _fit_pieces(there: Values, messaging: Values, profile: Profile) -> None:
-    """Fits the cost of a datatype's piece to the shortest message of the smallest stride."""
-    found = _rows(profile, "stride", "half_round_trip", method="datatype", mode="standard")
+def _fit_piece_cost(there: Values, messaging: Values, profile: Profile) -> None:
+    """Fits the cost per contiguous piece of a datatype to the shortest message at the smallest stride."""
+    found = _records_with_values(profile, "stride", "half_round_trip", method="datatype", mode="standard")
     rows = [row for row in found if (row["stride"] or 1) > 1 and row["value"] > 0]
     if not rows:
         return
     row = min(rows, key=lambda one: (one["size_bytes"], one["stride"]))
-    parameters = _parameters(row, "size_bytes", "stride", "method", mode="standard")
+    parameters = _scenario_parameters(row, "size_bytes", "stride", "method", mode="standard")
 
     def rest_ns(piece_ns: float, end: str = "value") -> float:
-        """Returns what this end of the measured interval is longer than the simulation with that cost of a piece."""
+        """Returns the measured time at this end of its interval ("value", "low" or "high") minus the simulated time
+        with the given cost per piece, in ns."""
         there["messaging"]["piece_ns"] = {"value": piece_ns, "source": "to be fitted"}
         measured = row | dict.fromkeys(("value", "low", "high"), row[end])
-        return _rest(there, "stride", "half_round_trip", parameters, measured).value
+        return _measured_minus_simulated(there, "stride", "half_round_trip", parameters, measured).value
 
-    # A core's work overlaps with its misses, so that the time is no multiple of the cost of a piece.
-    value, low, high = (solve(partial(rest_ns, end=end), 0.0, 1e-3, 1e3) for end in ("value", "low", "high"))
+    # Work of the core overlaps with cache misses, so the simulated time is not linear in the cost per piece.
+    value, low, high = (solve_descending(partial(rest_ns, end=end), 0.0, 1e-3, 1e3) for end in ("value", "low", "high"))
     each = Estimate(value, low, high) if rest_ns(0.0) > 0 else Estimate(0.0, 0.0, 0.0)
     name = f"stride:half_round_trip:size_bytes={row['size_bytes']},stride={row['stride']},method=datatype"
-    messaging["piece_ns"] = fact(each.value, each, "a strided message, repeated by simulation", name)
+    messaging["piece_ns"] = fitted_value(each.value, each, "a strided message, repeated by simulation", name)
 
 
-def _rest(
+def _measured_minus_simulated(
     values: Values, scenario: str, metric: str, parameters: Parameters, row: dict[str, Any], side: str = ""
 ) -> Estimate:
-    """Returns what a record is longer than the simulation."""
-    made = native(DescribedMachine.model_validate(values))
+    """Simulates the case of a record. Returns the measured time minus the simulated time, with the measured
+    interval."""
+    made = to_native(DescribedMachine.model_validate(values))
     results = simulation.run(scenario, made, simulation.Place(False, 0, 1), parameters)
     found = next(one.value for one in results if one.metric == metric and (one.side or "") == side)
     measured = estimate_of(row)
@@ -136,18 +150,21 @@ def _rest(
     return measured - Estimate(found, found, found)
 
 
-def _parameters(row: dict[str, Any], *names: str, **more: Any) -> Parameters:
+def _scenario_parameters(row: dict[str, Any], *names: str, **more: Any) -> Parameters:
+    """Returns the named parameters of a record that have a value, and the additional ones, as the simulator takes
+    them."""
     return [(name, row[name]) for name in names if row.get(name) is not None] + list(more.items())
 
 
-def _rows(profile: Profile, scenario: str, metric: str, **fixed: Any) -> list[dict[str, Any]]:
-    """Returns the records with values, stable or not: a record that is not stable has a wide interval."""
+def _records_with_values(profile: Profile, scenario: str, metric: str, **fixed: Any) -> list[dict[str, Any]]:
+    """Returns the records of a scenario and metric that have a value, including unstable ones, whose interval is
+    wide."""
     records = profile.records
     if not {*fixed} <= {*records.columns}:
         return []
     found = where(records, scenario=scenario, metric=metric, **fixed).filter(pl.col("value").is_not_null())
-    return list(_dicts(found))
+    return list(_as_dicts(found))
 
 
-def _dicts(records: pl.DataFrame) -> Iterator[dict[str, Any]]:
+def _as_dicts(records: pl.DataFrame) -> Iterator[dict[str, Any]]:
     yield from records.iter_rows(named=True)

@@ -1,5 +1,5 @@
-"""Runs the micro-benchmarks on the machine at hand. The thread is pinned to one core meanwhile. Between two calls into
-the extension module, each of which is short, Ctrl-C ends the measurement."""
+"""Runs the micro-benchmarks on the host, with the calling thread pinned to one core. Each call into the extension
+module is short, and Ctrl-C takes effect between two calls."""
 
 from __future__ import annotations
 
@@ -15,71 +15,75 @@ from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.progress import Progress, Report, ignore
-from nearfield.calibrate.measured import KERNEL_BYTES, Measured, undisturbed
+from nearfield.calibrate.measured import KERNEL_BYTES, Measurements, estimate_undisturbed
 from nearfield.calibrate.places import PairSampler
 from nearfield.profile.schema import Machine
 
 KIB, MIB = 1 << 10, 1 << 20
 MAX_BLOCK_BYTES = 512 * MIB
-CHAINS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 40, 48)
-PAGES = (16, 32, 48, 64, 96, 128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144)
-WALKED_PAGES, WALK_CHAINS = 4096, (1, 2, 4, 8, 16)
-PAGE_STRIDE = 4096 + 64  # a line of each page, each time of another cache set
+CHAIN_COUNTS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 40, 48)
+PAGE_COUNTS = (16, 32, 48, 64, 96, 128, 256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144)
+WALKED_PAGES, WALK_CHAIN_COUNTS = 4096, (1, 2, 4, 8, 16)
+PAGE_STRIDE = 4096 + 64  # one line per page; the additional 64 bytes spread the lines over the cache sets
 REQUIRED_BYTES = 2 * MAX_BLOCK_BYTES
-PAIR_ROUNDS = 2  # beside each of the other measurements
-MAX_WAIT_S = 60  # for a place of the cores
+PAIR_ROUNDS = 2  # rounds of the pair sampler before each single-core measurement
+MAX_WAIT_S = 60  # maximum wait until the pair is at the requested place
 
 
 @dataclass
-class Probing:
-    """One calibration's measurements. `machine` is what the machine says of itself (hwloc, kernel)."""
+class CalibrationRun:
+    """Runs all micro-benchmarks of one calibration. `machine` is the topology that hwloc and the kernel report."""
 
     machine: Machine
     pus: list[int]
     pair: tuple[int, int] | None
     report: Report = ignore
-    flag_ns: float | None = None  # the core-to-core latency of the place that has to be described
+    flag_ns: float | None = None  # core-to-core latency of the place that must be measured; None: any place
     _notes: list[str] = field(default_factory=list)
 
-    def run(self) -> Measured:
-        """Measures everything. Raises MeasurementError if the machine has too little memory, or no known caches."""
+    def run(self) -> Measurements:
+        """Runs all micro-benchmarks. Raises MeasurementError if the machine has too little memory, or if its caches are
+        unknown."""
         if not self.machine.data_caches:
             raise MeasurementError("the caches of this machine are not known", f"See: {own_command.line('doctor')}")
-        with _pinned(self.pus[0]):
+        with _pinned_to(self.pus[0]):
             try:
-                return self._all()
+                return self._measure_all()
             except MemoryError as error:
                 need = REQUIRED_BYTES // MIB
                 raise MeasurementError(f"calibration needs {need} MiB of memory, and there is less") from error
 
-    def _all(self) -> Measured:
+    def _measure_all(self) -> Measurements:
         steps = iter(range(11))
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
         sampler = PairSampler(self.pair, sizes) if self.pair else None
 
         def say(what: str) -> None:
             self.report(Progress(what, share=next(steps) / 11, phase="calibrating"))
-            if sampler:  # again and again, since the cores may move
+            if sampler:  # repeatedly, since a virtual machine's CPUs may migrate
                 sampler.run(PAIR_ROUNDS)
 
         say("clock")
-        addition, clock = undisturbed(bench.addition_ns(300)), undisturbed(bench.clock_reading_ns(300))
+        addition, clock = (
+            estimate_undisturbed(bench.addition_ns(300)),
+            estimate_undisturbed(bench.clock_reading_ns(300)),
+        )
         say("latencies of caches and memory")
-        huge = self._block(self._memory_bytes())
-        found = self._latencies(huge, addition, clock)
+        huge = self._allocate_block(self._memory_chain_bytes())
+        found = self._measure_latencies(huge, addition, clock)
         say("loads in flight, prefetching")
-        self._streams(huge, found)
+        self._measure_streams(huge, found)
         say("reading and copying")
-        self._copies(huge, found)
+        self._measure_copies(huge, found)
         say("all cores reading")
-        found.traffic_gb_per_s = self._traffic()
+        found.traffic_gb_per_s = self._measure_memory_rate()
         del huge
         say("pages and TLBs")
-        self._pages(found)
+        self._measure_page_chains(found)
         say("first touch of pages")
-        self._faults(found)
+        self._measure_first_touch(found)
         say("copies by the kernel")
-        self._kernel(found)
+        self._measure_kernel_copies(found)
         say("two cores")
         if sampler:
             self._wait_for_place(sampler)
@@ -92,9 +96,10 @@ class Probing:
         return found
 
     def _wait_for_place(self, sampler: PairSampler) -> None:
-        """Measures the pair until it was at the place that has to be described, but not longer than MAX_WAIT_S."""
+        """Measures the pair repeatedly until the place of `flag_ns` has enough visits. Adds a note and gives up after
+        MAX_WAIT_S."""
         begin = monotonic()
-        while self.flag_ns and not sampler.is_described(self.flag_ns):
+        while self.flag_ns and not sampler.has_enough_visits(self.flag_ns):
             waited_s = monotonic() - begin
             if waited_s > MAX_WAIT_S:
                 self._notes.append(f"two cores: in {MAX_WAIT_S} s they were never {self.flag_ns:.0f} ns apart")
@@ -103,17 +108,19 @@ class Probing:
             self.report(Progress(what, share=10 / 11, max_left_s=MAX_WAIT_S - waited_s, phase="calibrating"))
             sampler.run(1)
 
-    # ---- memory to measure in
+    # ---- memory blocks of the micro-benchmarks
 
-    def _memory_bytes(self) -> int:
-        """Returns the size of a chain through memory: four times the last cache, up to a limit."""
+    def _memory_chain_bytes(self) -> int:
+        """Returns the size of a chain that misses all caches: four times the last cache, from 64 MiB to
+        MAX_BLOCK_BYTES."""
         llc = self.machine.llc_bytes or MIB
         if 2 * llc > MAX_BLOCK_BYTES:
             self._notes.append(f"memory: chains of {MAX_BLOCK_BYTES // MIB} MiB hit a last cache of {llc // MIB} MiB")
         return min(max(4 * llc, 64 * MIB), MAX_BLOCK_BYTES)
 
-    def _block(self, size: int) -> bench.Block:
-        """Returns a block in huge pages, or in base pages, with a note, if the kernel gives no huge ones."""
+    def _allocate_block(self, size: int) -> bench.Block:
+        """Allocates a block in huge pages. If the kernel provides too few huge pages, adds a note, since latencies then
+        contain TLB misses."""
         block = bench.Block(size, bench.PageKind.huge)
         share = block.bytes_in_huge_pages / size
         if share < 0.9:
@@ -122,49 +129,49 @@ class Probing:
             )
         return block
 
-    # ---- one core
+    # ---- measurements on one core
 
-    def _latencies(self, block: bench.Block, addition: Estimate, clock: Estimate) -> Measured:
+    def _measure_latencies(self, block: bench.Block, addition: Estimate, clock: Estimate) -> Measurements:
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
 
         def chain(size: int, samples: int = 80) -> Estimate:
-            return undisturbed(bench.chase_ns(block, size, samples=samples))
+            return estimate_undisturbed(bench.chase_ns(block, size, samples=samples))
 
         levels, nearer = [], 0
         for place, size in enumerate(sizes):
             if place < len(sizes) - 1 or not nearer:
-                levels.append((at := _inside(nearer, size), chain(at)))
+                levels.append((at := _size_between_caches(nearer, size), chain(at)))
                 nearer = size
         by_bytes: dict[int, Estimate] = {}
         if len(sizes) > 1:
-            for size in _geometric(2 * nearer, min(2 * sizes[-1], block.bytes)):
+            for size in _geometric_sizes(2 * nearer, min(2 * sizes[-1], block.bytes)):
                 by_bytes[size] = chain(size)
         memory = block.bytes, chain(block.bytes, 120)
-        return Measured(addition, clock, levels, memory, by_bytes=by_bytes)
+        return Measurements(addition, clock, levels, memory, by_bytes=by_bytes)
 
-    def _streams(self, block: bench.Block, found: Measured) -> None:
-        for chains in CHAINS:
-            found.chains[chains] = undisturbed(bench.chase_ns(block, block.bytes, chains=chains, samples=100))
+    def _measure_streams(self, block: bench.Block, found: Measurements) -> None:
+        for chains in CHAIN_COUNTS:
+            found.chains[chains] = estimate_undisturbed(bench.chase_ns(block, block.bytes, chains=chains, samples=100))
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
-        base = bench.Block(block.bytes // 2, bench.PageKind.base)  # as most memory of programs is
-        for size in (*(_inside(a, b) for a, b in zip(sizes, sizes[1:], strict=False)), base.bytes):
-            found.in_order[size] = undisturbed(bench.chase_ns(base, size, in_order=True, samples=100))
+        base = bench.Block(block.bytes // 2, bench.PageKind.base)  # base pages, as in most programs
+        for size in (*(_size_between_caches(a, b) for a, b in zip(sizes, sizes[1:], strict=False)), base.bytes):
+            found.in_order[size] = estimate_undisturbed(bench.chase_ns(base, size, in_order=True, samples=100))
         for lines in (2, 4, 8):
-            found.strided[lines] = undisturbed(
+            found.strided[lines] = estimate_undisturbed(
                 bench.chase_ns(block, block.bytes, stride_bytes=64 * lines, in_order=True, samples=100)
             )
 
-    def _copies(self, block: bench.Block, found: Measured) -> None:
+    def _measure_copies(self, block: bench.Block, found: Measurements) -> None:
         sizes = [cache.size_bytes for cache in self.machine.data_caches]
-        other = self._block(max(sizes[-1] // 4, 16 * MIB))
-        # Two buffers as long as a cache lie in the next one.
+        other = self._allocate_block(max(sizes[-1] // 4, 16 * MIB))
+        # Two buffers, each as long as a cache, together fit only into the next farther cache.
         for size in sorted({4 * KIB, sizes[0] // 4, *sizes[:-1], sizes[-1] // 4}):
-            found.copies[size] = undisturbed(bench.copy_ns(other, block, size, samples=40))
+            found.copies[size] = estimate_undisturbed(bench.copy_ns(other, block, size, samples=40))
         for size in (sizes[0] // 2, block.bytes // 2):
-            found.reads[size] = undisturbed(bench.read_ns(block, size, samples=100))
+            found.reads[size] = estimate_undisturbed(bench.read_ns(block, size, samples=100))
 
-    def _traffic(self) -> Estimate:
-        """Returns the rate at which all cores together read from memory, in GB/s."""
+    def _measure_memory_rate(self) -> Estimate:
+        """Reads memory on all cores at the same time, at most 64. Returns their total rate in GB/s."""
         pus = self.pus[: min(len(self.pus), 64)]
         size = max(32 * MIB, 2 * (self.machine.llc_bytes or MIB) // len(pus)) // MIB * MIB
         size = min(size, MAX_BLOCK_BYTES // len(pus))
@@ -181,47 +188,49 @@ class Probing:
         for thread in threads:
             thread.join()
         together = [sum(some) for some in zip(*rates, strict=True)]
-        times = undisturbed([1 / rate for rate in together])
+        times = estimate_undisturbed([1 / rate for rate in together])
         return Estimate(1 / times.value, 1 / times.high, 1 / times.low)
 
-    # ---- pages
+    # ---- TLBs and page faults
 
-    def _pages(self, found: Measured) -> None:
-        size = max(PAGES) * PAGE_STRIDE
-        base, huge = bench.Block(size, bench.PageKind.base), self._block(4 * MIB)
+    def _measure_page_chains(self, found: Measurements) -> None:
+        size = max(PAGE_COUNTS) * PAGE_STRIDE
+        base, huge = bench.Block(size, bench.PageKind.base), self._allocate_block(4 * MIB)
 
         def both(pages: int, chains: int) -> tuple[Estimate, Estimate]:
+            """Returns the time per load of chains through one line of each page, and through the same number of
+            consecutive lines in huge pages."""
             spread = bench.chase_ns(base, pages * PAGE_STRIDE, PAGE_STRIDE, chains=chains, samples=40)
             packed = bench.chase_ns(huge, pages * 64, 64, chains=chains, samples=40)
-            return undisturbed(spread), undisturbed(packed)
+            return estimate_undisturbed(spread), estimate_undisturbed(packed)
 
-        for pages in PAGES:
+        for pages in PAGE_COUNTS:
             found.pages[pages] = both(pages, 1)
-        for chains in WALK_CHAINS:
+        for chains in WALK_CHAIN_COUNTS:
             found.walks[chains] = both(WALKED_PAGES, chains)
 
-    def _faults(self, found: Measured) -> None:
-        found.fault = undisturbed(bench.first_touch_ns(256, bench.PageKind.base, 60))
+    def _measure_first_touch(self, found: Measurements) -> None:
+        found.fault = estimate_undisturbed(bench.first_touch_ns(256, bench.PageKind.base, 60))
         if bench.Block(4 * MIB, bench.PageKind.huge).bytes_in_huge_pages:
-            found.huge_fault = undisturbed(bench.first_touch_ns(4, bench.PageKind.huge, 30))
+            found.huge_fault = estimate_undisturbed(bench.first_touch_ns(4, bench.PageKind.huge, 30))
 
-    def _kernel(self, found: Measured) -> None:
+    def _measure_kernel_copies(self, found: Measurements) -> None:
         to, source = (bench.Block(MIB, bench.PageKind.base) for _ in range(2))
         for size in KERNEL_BYTES:
             samples = bench.kernel_copy_ns(to, source, size, self.pus[0], self.pus[0], 150)
             if not samples:
                 self._notes.append("copies by the kernel: it refuses process_vm_readv")
                 return
-            found.kernel_copies[size] = undisturbed(samples)
+            found.kernel_copies[size] = estimate_undisturbed(samples)
 
 
-def _inside(nearer: int, size: int) -> int:
-    """Returns a size between two caches, so that a chain over it misses the nearer one and hits the other."""
+def _size_between_caches(nearer: int, size: int) -> int:
+    """Returns a size at which a chain misses the nearer cache and hits the cache of `size` bytes."""
     return size // 2 if not nearer else min(4 * nearer, (nearer + size) // 2) // (4 * KIB) * (4 * KIB)
 
 
-def _geometric(first: int, last: int) -> Iterator[int]:
-    """Yields sizes, two for each doubling, in whole pages."""
+def _geometric_sizes(first: int, last: int) -> Iterator[int]:
+    """Yields sizes from `first` to `last`, two per doubling, rounded down to pages."""
     size = float(first)
     while size <= last * 1.01:
         yield int(size) // (4 * KIB) * (4 * KIB)
@@ -229,8 +238,8 @@ def _geometric(first: int, last: int) -> Iterator[int]:
 
 
 @contextmanager
-def _pinned(pu: int) -> Iterator[None]:
-    """Pins this thread to a core for a while."""
+def _pinned_to(pu: int) -> Iterator[None]:
+    """Pins the calling thread to a PU within the block, and restores its affinity afterwards."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {pu})
     try:

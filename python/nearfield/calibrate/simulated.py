@@ -1,5 +1,5 @@
-"""The micro-benchmarks on the simulated machine: the same chains, copies and touches as src/calibrate makes, by the
-simulated memory."""
+"""Runs the micro-benchmarks of src/calibrate in the simulated memory of a described machine: the same chains, copies
+and first touches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from nearfield._native import memory
 
 LINE = 64
 HUGE_BYTES = 2 << 20
-MAX_COLD_LINES = 1 << 16  # of a chain through memory that no cache has had
-_AWAY = 1 << 31  # addresses of another block
+MAX_COLD_LINES = 1 << 16  # maximum length of a simulated chain that starts with cold caches
+_TARGET_ADDRESS = 1 << 31  # address of the block that is copied to
 
 
 def in_huge_pages(machine: structs.Machine) -> structs.Machine:
-    """Returns the machine with huge pages everywhere, whose first touch costs nothing, since it is not timed."""
+    """Returns a copy of the machine with huge pages for all memory and without page fault cost, because the
+    micro-benchmarks touch their memory before timing starts."""
     made = structs.Machine(machine)
     made.pages.page_bytes = HUGE_BYTES
     made.pages.fault_ns = 0.0
@@ -26,7 +27,8 @@ def in_huge_pages(machine: structs.Machine) -> structs.Machine:
 
 
 @lru_cache(maxsize=8)
-def _chain(elements: int, stride: int, in_order: bool) -> Any:  # the type checker knows no arrays of C++
+def _chain_addresses(elements: int, stride: int, in_order: bool) -> Any:  # mypy rejects array.array for the bindings
+    """Returns the addresses of a chain's elements in the order of the loads: ascending, or in a fixed random order."""
     addresses = [HUGE_BYTES + i * stride for i in range(elements)]
     if not in_order:
         random.Random(1).shuffle(addresses)
@@ -34,13 +36,14 @@ def _chain(elements: int, stride: int, in_order: bool) -> Any:  # the type check
 
 
 def chase_ns(machine: structs.Machine, size: int, stride: int = LINE, *, in_order: bool = False) -> float:
-    """Returns the time per load of a chain of dependent loads over `size` bytes, in ns. The chain is followed once
-    before; one that is longer than all caches is shortened, and followed once by caches that never had it."""
+    """Returns the time per load, in ns, of a chain of dependent loads over `size` bytes. A chain that may fit into
+    caches is followed once before timing. A chain much longer than all caches is shortened and starts with cold
+    caches."""
     return _per_load_ns(machine, size, stride, memory.Access.chase, in_order=in_order)
 
 
-def independent_ns(machine: structs.Machine, size: int) -> float:
-    """Returns the time per load of as many independent chains as the machine can follow, in ns."""
+def independent_chains_ns(machine: structs.Machine, size: int) -> float:
+    """Returns the time per load, in ns, of independent loads from memory, as many in flight as the machine allows."""
     return _per_load_ns(machine, size, LINE, memory.Access.load, in_order=False)
 
 
@@ -49,7 +52,7 @@ def _per_load_ns(machine: structs.Machine, size: int, stride: int, kind: memory.
     reach = sum(cache.size_bytes for cache in machine.caches)
     cold = elements * LINE > 2 * reach and elements > MAX_COLD_LINES
     max_lines = MAX_COLD_LINES // 4 if in_order else MAX_COLD_LINES
-    addresses = _chain(min(elements, max_lines) if cold else elements, stride, in_order)
+    addresses = _chain_addresses(min(elements, max_lines) if cold else elements, stride, in_order)
     simulated = memory.Memory(machine)
     if not cold:
         simulated.replay(addresses, kind=kind)
@@ -61,7 +64,7 @@ def _per_load_ns(machine: structs.Machine, size: int, stride: int, kind: memory.
 
 
 def read_ns(machine: structs.Machine, size: int) -> float:
-    """Returns the time of reading `size` bytes once more, in order, in words of 8 bytes."""
+    """Returns the time in ns of a second sequential read of `size` bytes in words of 8 bytes."""
     simulated = memory.Memory(machine)
     for _ in range(2):
         start = simulated.now_ns(0)[0]
@@ -71,23 +74,24 @@ def read_ns(machine: structs.Machine, size: int) -> float:
 
 
 def copy_ns(machine: structs.Machine, size: int) -> float:
-    """Returns the time of copying `size` bytes once more."""
+    """Returns the time in ns of a third copy of `size` bytes between the same buffers."""
     simulated = memory.Memory(machine)
     for _ in range(3):
         start = simulated.now_ns(0)[0]
-        simulated.copy(0, _AWAY, HUGE_BYTES, size)
+        simulated.copy(0, _TARGET_ADDRESS, HUGE_BYTES, size)
         simulated.drain(0)
     return simulated.now_ns(0)[0] - start
 
 
 def kernel_copy_ns(machine: structs.Machine, size: int) -> float:
-    """Returns the time of a copy by the kernel, as protocol single-copy simulates it."""
+    """Returns the time in ns of a copy by the kernel, computed as in protocol single-copy: a system call, a cost per
+    page, and the copy itself."""
     costs, pages = machine.messaging, -(-size // machine.pages.page_bytes)
     return costs.system_call_ns + pages * costs.copy_page_ns + copy_ns(in_huge_pages(machine), size)
 
 
 def first_touch_ns(machine: structs.Machine, pages: int = 64) -> float:
-    """Returns the time per page of the first store to each of some pages."""
+    """Returns the time per page, in ns, of the first store to each of `pages` pages."""
     simulated, page = memory.Memory(machine), machine.pages.page_bytes
     simulated.sweep(0, memory.Access.store, page, pages, page, 1)
     simulated.drain(0)
@@ -95,10 +99,11 @@ def first_touch_ns(machine: structs.Machine, pages: int = 64) -> float:
 
 
 def flag_ns(machine: structs.Machine) -> float:
-    """Returns the time of a flag's way between cores 0 and 1: the store, and the load that waits for it."""
+    """Returns the core-to-core latency in ns: a store to a flag by core 0, and the load by core 1 that gets the
+    line."""
     simulated, flag = memory.Memory(machine), HUGE_BYTES
     total = 0.0
-    for _ in range(3):  # at first, nobody has the line
+    for _ in range(3):  # the first round starts with the line in no cache
         before = simulated.now_ns(0)[0]
         simulated.sweep(0, memory.Access.store, flag, 1, 0, 8)
         stored = simulated.now_ns(0)[0] - before
@@ -109,7 +114,7 @@ def flag_ns(machine: structs.Machine) -> float:
 
 
 def store_read_ns(machine: structs.Machine, size: int) -> float:
-    """Returns the time per line of stores to lines that the other core has read."""
+    """Returns the time per line, in ns, of stores by core 0 to lines that core 1 has just read."""
     simulated, lines = memory.Memory(machine), size // LINE
     simulated.sweep(0, memory.Access.store, HUGE_BYTES, lines, LINE, 1)
     simulated.sweep(1, memory.Access.load, HUGE_BYTES, lines, LINE, 8)
@@ -121,7 +126,7 @@ def store_read_ns(machine: structs.Machine, size: int) -> float:
 
 
 def read_written_ns(machine: structs.Machine, size: int) -> float:
-    """Returns the time per line of reading in order what the other core has written."""
+    """Returns the time per line, in ns, in which core 1 reads lines in order that core 0 has just written."""
     simulated, lines = memory.Memory(machine), size // LINE
     simulated.sweep(1, memory.Access.load, HUGE_BYTES, size // 8, 8, 8)
     simulated.sweep(0, memory.Access.store, HUGE_BYTES, lines, LINE, 1)

@@ -1,4 +1,4 @@
-"""Finds the steps of a curve: how many pages the TLBs hold, and where a cache ends."""
+"""Finds steps of latency curves, from which the number of entries of a TLB and the size of a cache follow."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-NOISE_NS = 0.4  # differences below are no step
+NOISE_NS = 0.4  # minimum height of a step
 
 
 def fit_plateaus(curve: Mapping[int, float], max_steps: int = 2) -> list[tuple[int, float]]:
-    """Returns the steps up of a curve that begins at 0: for each the last x before it and its height. The number and
-    places of the steps are those with the smallest squared difference from the plateaus' medians; a step must be higher
-    than NOISE_NS and a fifth of the plateau before it."""
+    """Fits at most `max_steps` + 1 plateaus to a curve that begins at 0. Returns for each step up the last x before the
+    step and the height of the step. Number and positions of the steps minimise the squared logarithmic deviation from
+    the plateaus' medians, with a penalty per step. A step must exceed NOISE_NS and a fifth of the plateau before it."""
     xs, ys = list(curve), [max(0.0, y) for y in curve.values()]
     best, best_error = [(0, len(xs))], math.inf
     for steps in range(max_steps + 1):
@@ -21,7 +21,7 @@ def fit_plateaus(curve: Mapping[int, float], max_steps: int = 2) -> list[tuple[i
             heights = [_median(ys[a:b]) for a, b in parts]
             if any(b < a + max(NOISE_NS, 0.2 * a) for a, b in zip(heights, heights[1:], strict=False)):
                 continue
-            # Relative errors, since later plateaus are higher. A plateau more has to explain something.
+            # Relative errors, since later plateaus are higher. The penalty avoids plateaus that explain little.
             error = sum(
                 math.log((y + 1) / (h + 1)) ** 2 for (a, b), h in zip(parts, heights, strict=True) for y in ys[a:b]
             )
@@ -34,8 +34,8 @@ def fit_plateaus(curve: Mapping[int, float], max_steps: int = 2) -> list[tuple[i
 
 
 def last_below(curve: Mapping[int, float], limit: float) -> tuple[int, int] | None:
-    """Returns the last x of an ascending curve before it exceeds a limit for good, and the next x; None if the curve
-    ends below the limit, or begins above it."""
+    """Returns the last x at which an ascending curve is at most `limit`, and the next x. Returns None if the curve is
+    always below the limit, or always above it."""
     xs = list(curve)
     below = [x for x in xs if curve[x] <= limit]
     if not below or below[-1] == xs[-1]:

@@ -14,9 +14,9 @@ from nearfield.cli.probe_on import was_simulated
 from nearfield.cli.run_simulation import Chosen, simulate_trace
 from nearfield.machine import DescribedMachine
 from nearfield.measure import Request
-from nearfield.measure.sim.cases import BASE
+from nearfield.measure.sim.cases import BASE_POLICY
 from nearfield.measure.sim.mpi_shards import SingleProcess
-from nearfield.measure.sim.pool import cores
+from nearfield.measure.sim.pool import usable_cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.sim.store import fingerprint
 from nearfield.observe.replay import Cluster
@@ -36,7 +36,7 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
         return out
     request = Request(tier="quick", scenarios=SCENARIOS, on=absolute(name), command=own_command.original_line())
     with ProgressDisplay() as display:
-        outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=cores(), report=display)
+        outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=usable_cores(), report=display)
     if not outcome.complete:
         raise typer.Exit(outcome.exit_code)
     return out
@@ -48,7 +48,7 @@ def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> A
     node_count = nodes or len(set(hosts_of(trace)))
 
     def cluster_of(ranks: int) -> Cluster:
-        return Cluster(machine, node_count, ranks_per_node(ranks, node_count), (BASE,), (1.0,))
+        return Cluster(machine, node_count, ranks_per_node(ranks, node_count), (BASE_POLICY,), (1.0,))
 
-    done = simulate_trace(trace, Chosen(cluster_of, (BASE,), (1.0,), (), cores()), SingleProcess())
+    done = simulate_trace(trace, Chosen(cluster_of, (BASE_POLICY,), (1.0,), (), usable_cores()), SingleProcess())
     return AssumedMachine(node_count, done.found.time_ns()[0][0] / 1e9)

@@ -19,9 +19,9 @@ from nearfield.profile.compare import (
     Comparison,
     LoneAxis,
     agreement,
-    largest,
+    largest_changes,
     lone_axes,
-    overall,
+    overall_verdict,
     summarise,
 )
 from nearfield.profile.differences import (
@@ -29,13 +29,13 @@ from nearfield.profile.differences import (
     agreement_line,
     axis_line,
     differences,
-    set_ups,
-    variables,
+    record_location_text,
+    setup_differences,
+    variable_differences,
     verdict_line,
     verdict_sentence,
-    where_words,
 )
-from nearfield.profile.gate import Gate
+from nearfield.profile.gate import GateResult
 from nearfield.ui.terminal import Column, Table
 
 SHOWN_CHANGES = 15
@@ -46,7 +46,7 @@ EXIT_CODES = {"not slower": 0, "slower": 1, "not decided": NOT_DECIDED}
 # ---- the gate
 
 
-def gate_lines(gate: Gate) -> list[str]:
+def gate_lines(gate: GateResult) -> list[str]:
     """Returns the gate's lines for standard error: none if B is not slower."""
     lines = []
     for name, one in gate.scenarios.items():
@@ -56,7 +56,7 @@ def gate_lines(gate: Gate) -> list[str]:
     return lines + [f"cannot tell: {reason}" for reason in gate.reasons]
 
 
-def gate_as_dict(gate: Gate) -> dict[str, Any]:
+def gate_as_dict(gate: GateResult) -> dict[str, Any]:
     """Returns the gate for --json: the verdict, why it is not decided, and the counts of each scenario."""
     return {
         "verdict": gate.verdict,
@@ -75,7 +75,7 @@ def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) ->
         "a": str(a.path),
         "b": str(b.path),
         "threshold": threshold,
-        "verdict": overall(comparison.changes),
+        "verdict": overall_verdict(comparison.changes),
         "counts": Counter(change.verdict or "missing" for change in comparison.changes if not change.diagnostic),
         "differences": [{"what": what, "a": in_a, "b": in_b} for what, in_a, in_b in differences(a, b)],
         "summary": summarise(comparison.changes),
@@ -105,7 +105,7 @@ def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) 
         return Group(*parts, *_variables(a, b, verbose))
     parts += [_summary_table(comparison), Text(agreement_line(agreement(comparison.changes)))]
     parts += [Text(), Text(verdict_sentence(comparison.changes), style="bold")]
-    parts += _changes_table(largest(comparison.changes))
+    parts += _changes_table(largest_changes(comparison.changes))
     return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(_caution(a, b), style="dim"))
 
 
@@ -118,7 +118,7 @@ def _caution(a: Profile, b: Profile) -> str:
 
 def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
     """Returns the control variables that differ, or without `verbose` their number; they come last, being dozens."""
-    different = variables(a, b)
+    different = variable_differences(a, b)
     if not different:
         return []
     if not verbose:
@@ -135,7 +135,7 @@ def _side_by_side(pairs: Iterable[tuple[str, ...]]) -> Table:
 
 def _header(a: Profile, b: Profile) -> list[RenderableType]:
     created = (f"{p.run.created:%Y-%m-%d %H:%M}" for p in (a, b))
-    table = _side_by_side([("profile", str(a.path), str(b.path)), ("created", *created), *set_ups(a, b)])
+    table = _side_by_side([("profile", str(a.path), str(b.path)), ("created", *created), *setup_differences(a, b)])
     return [table, Text(verdict_line(a, b), style="bold")]
 
 
@@ -160,7 +160,7 @@ def _changes_table(changes: list[Change]) -> list[RenderableType]:
         values = [format_value(e.value, change.unit) for e in (change.a, change.b) if e]
         what = Text(f"{change.key['scenario']} {change.key['metric']}")
         verdict = Text(change.verdict or "", style=STYLES.get(change.verdict or "", ""))
-        table.add_row(what, Text(where_words(change.key)), *values, _ratio_text(change), verdict)
+        table.add_row(what, Text(record_location_text(change.key)), *values, _ratio_text(change), verdict)
     return [
         Text(
             f"the largest of {len(changes)} changes" if len(changes) > SHOWN_CHANGES else "changes",

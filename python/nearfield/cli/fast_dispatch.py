@@ -133,7 +133,7 @@ def compile_with_hooks(verb: str, words: Sequence[str]) -> None:
     """Execs the real compiler of the language, with hooks at loads and stores."""
     from nearfield.observe import hooks
 
-    exec_command(hooks.command(hooks.LANGUAGES[verb], words), dict(os.environ))
+    exec_command(hooks.compiler_command(hooks.LANGUAGES[verb], words), dict(os.environ))
 
 
 def exec_command(argv: Sequence[str], environment: dict[str, str]) -> None:

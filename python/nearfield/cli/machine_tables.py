@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from nearfield.base.units import format_bytes
-from nearfield.machine import DescribedMachine, Sourced, facts
-from nearfield.machine.quantity import is_size
+from nearfield.machine import DescribedMachine, SourcedFact, facts
+from nearfield.machine.quantity import is_byte_size
 from nearfield.machine.simulated import Comparison
 from nearfield.ui.terminal import Column, Table, Terminal
 
@@ -95,7 +95,7 @@ def print_machine(machine: DescribedMachine, verbose: bool, console: Terminal) -
     for section in type(machine).model_fields:
         part = getattr(machine, section)
         if isinstance(part, BaseModel) and section != "cache":
-            pairs = [("", part)] if isinstance(part, Sourced) else facts(part)
+            pairs = [("", part)] if isinstance(part, SourcedFact) else facts(part)
             console.print(f"[bold]{section}[/bold] " + escape(", ".join(_phrase(key, fact) for key, fact in pairs)))
     if free := _free(machine):
         console.print("\n[bold]free parameters[/bold]: nobody states them")
@@ -110,11 +110,11 @@ def _caches(machine: DescribedMachine) -> Table:
     return table
 
 
-def _phrase(key: str, fact: Sourced) -> str:
+def _phrase(key: str, fact: SourcedFact) -> str:
     return f"{key} {cell(key, fact)}".strip() + (" (chosen)" if fact.kind == "chosen" else "")
 
 
-def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
+def _sources(pairs: Iterable[tuple[str, SourcedFact]]) -> Table:
     columns = map(Column, ("value", "kind", "claims"))
     table = Table(Column("key", key=True), *columns, Column("source or reason", prose=True))
     for key, fact in pairs:
@@ -122,23 +122,23 @@ def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
     return table
 
 
-def fact_row(key: str, fact: Sourced) -> dict[str, Any]:
+def fact_row(key: str, fact: SourcedFact) -> dict[str, Any]:
     """Returns a key as a row for --csv."""
     claims = " ".join(fact.claims or [])
     return {"key": key, "value": words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
 
 
-def _free(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
+def _free(machine: DescribedMachine) -> list[tuple[str, SourcedFact]]:
     return [(key, fact) for key, fact in facts(machine) if fact.kind == "chosen"]
 
 
-def cell(key: str, fact: Sourced | None) -> str:
+def cell(key: str, fact: SourcedFact | None) -> str:
     """Returns the value of a key as a table shows it."""
     if fact is None:
         return "-"
     value = fact.plain
     if isinstance(value, list):
         return " x ".join(map(str, value))
-    if is_size(fact):
+    if is_byte_size(fact):
         return format_bytes(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)

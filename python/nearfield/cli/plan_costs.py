@@ -7,7 +7,7 @@ from pathlib import Path
 from nearfield.base.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.measure.sim.costs import message_records
-from nearfield.measure.sim.pool import cores
+from nearfield.measure.sim.pool import usable_cores
 from nearfield.plan import CostModel, default_model, described_model, measured_model, simulated_model
 from nearfield.profile import load
 from nearfield.ui.progress import ProgressDisplay
@@ -37,4 +37,4 @@ def costs_on(name: str, mode: str | None) -> CostModel:
     if machine.communication or mode is not None or not machine.simulable:
         return described_model(machine, mode)
     with ProgressDisplay() as display:
-        return simulated_model(machine, message_records(machine, cores(), display))
+        return simulated_model(machine, message_records(machine, usable_cores(), display))

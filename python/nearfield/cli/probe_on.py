@@ -15,8 +15,8 @@ from nearfield.base.errors import UsageError
 from nearfield.measure import Request
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.sim.cases import scenarios
-from nearfield.measure.sim.describe import described
-from nearfield.measure.sim.pool import cores
+from nearfield.measure.sim.describe import describe_scenario
+from nearfield.measure.sim.pool import usable_cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.profile.schema import Scenario
 from nearfield.ui.progress import ProgressDisplay
@@ -54,7 +54,7 @@ def check_options(typed: Iterable[str], *, resume: bool, simulated: bool) -> Non
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int | None) -> None:
     """Runs the simulation, prints its outcome, and ends the process with the exit code. Simulates `jobs` cases
     concurrently, by default one on each core."""
-    jobs = jobs or cores()
+    jobs = jobs or usable_cores()
     with ProgressDisplay() as display:
         outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, report=display)
     folder = escape(str(out))
@@ -70,7 +70,7 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
 
 def list_scenarios(as_json: bool) -> None:
     """Prints the scenarios that can be simulated."""
-    found = [described(spec) for spec in scenarios().values()]
+    found = [describe_scenario(spec) for spec in scenarios().values()]
     if as_json:
         print(json.dumps([one.model_dump() for one in found], indent=2))
         return

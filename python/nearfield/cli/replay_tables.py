@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from nearfield.base.units import counted, format_bytes, format_ns, format_rounded
 from nearfield.observe.replay import CallSite, Replay, Times
-from nearfield.observe.replay_profile import counts_of
+from nearfield.observe.replay_profile import memory_counts
 from nearfield.ui.terminal import Column, Table, Terminal
 
 MAX_SITES = 20  # in the table
@@ -124,7 +124,7 @@ def _traffic(found: Replay) -> Table:
     """Returns the memory counts of all nodes by policy, at the first memory speed; those of other speeds hardly
     differ."""
     table = Table(Column("lines", key=True), *_by_policy(found))
-    for name, of_policy in counts_of(found.found.memory).items():
+    for name, of_policy in memory_counts(found.found.memory).items():
         written = (format_bytes(n, digits=3) if name.endswith("bytes") else format_rounded(n) for n in of_policy)
         where, _, what = name.partition("_")
         table.add_row(_WORDS[what].format(where.upper()), *written)
@@ -156,7 +156,7 @@ def as_dict(found: Replay) -> dict[str, Any]:
         "rank_times_ns": list(found.rank_times()),
         "computing_ns": found.computing_ns(),
         "calls": [_site(site) for site in found.call_sites()],
-        "memory": counts_of(found.found.memory),
+        "memory": memory_counts(found.found.memory),
         "accesses": sum(rank.accesses for rank in found.found.ranks),
         "flops": sum(rank.flops for rank in found.found.ranks),
         "messages": found.found.messages,

@@ -9,10 +9,10 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield.base.units import counted
-from nearfield.reproduce.collect import Collected, claims_of
-from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, standing
-from nearfield.reproduce.score import score_words
-from nearfield.reproduce.session import Wanted
+from nearfield.reproduce.collect import MachineVerdicts, claims_of
+from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, standing_text
+from nearfield.reproduce.score import score_text
+from nearfield.reproduce.session import WantedClaims
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
@@ -84,8 +84,8 @@ def count(found: Reproduction, live_only: bool) -> None:
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     text = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     if not live_only:
-        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {standing(found.papers)}")
-        Terminal().print(f"score: {score_words(found.score)}")
+        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {standing_text(found.papers)}")
+        Terminal().print(f"score: {score_text(found.score)}")
     if found.traced:
         answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
         text = ", ".join(f"{answers.count(word)} {_MANY[word]}" for word in ("holds", "does not"))
@@ -97,7 +97,7 @@ def count(found: Reproduction, live_only: bool) -> None:
         Terminal().print(f"here ({escape(where)}): {text}; {words.count('')} are not asked here")
 
 
-def show_collected(machines: Sequence[Collected], as_json: bool) -> None:
+def show_collected(machines: Sequence[MachineVerdicts], as_json: bool) -> None:
     """Prints the machines' verdicts on the claims that they measured."""
     if as_json:
         print(json.dumps([one.model_dump() for one in machines], indent=1))
@@ -116,7 +116,7 @@ def live_answers(found: Reproduction) -> list[str]:
     return [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
 
 
-def list_claims(wanted: Wanted, as_json: bool) -> None:
+def list_claims(wanted: WantedClaims, as_json: bool) -> None:
     """Prints the claims, and where the papers state them."""
     if as_json:
         found = [{"paper": paper.name, "id": claim.id, "says": claim.says, "where": claim.where}

@@ -17,12 +17,12 @@ from nearfield.base.errors import MeasurementError, NearfieldError
 from nearfield.cli.trace_argument import AccessReporter
 from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.sim.mpi_shards import SingleProcess
-from nearfield.observe.live import Code, Running
-from nearfield.observe.observing import prepare
-from nearfield.observe.replay import Cluster, Replay, run
+from nearfield.observe.live import MachineCode, ObservedCommand
+from nearfield.observe.observing import prepare_command
+from nearfield.observe.replay import Cluster, Replay, replay_program
 from nearfield.observe.source_lines import Line, line_of_call
 from nearfield.observe.summary import flops_of_objects, read_lines
-from nearfield.observe.trace import Trace, broken_streams, check_folder
+from nearfield.observe.trace import Trace, broken_streams, require_usable_folder
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import err
 
@@ -76,7 +76,7 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
 
     def simulated() -> Replay:
         with broken_streams():
-            return run(
+            return replay_program(
                 cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards
             )
 
@@ -104,13 +104,13 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Co
         err.print(f"nearfield: {line}")
 
     if keep:
-        check_folder(keep, force=False)  # before anything is built
-    prepared, begun = prepare(argv, progress=say), time.monotonic()
+        require_usable_folder(keep, force=False)  # before anything is built
+    prepared, begun = prepare_command(argv, progress=say), time.monotonic()
     with InterruptGuard() as stop:
         try:
-            with Running(prepared, keep, live_queries=course.live_outcomes, clock=course.clock) as running:
+            with ObservedCommand(prepared, keep, live_queries=course.live_outcomes, clock=course.clock) as running:
                 found = stop.run(lambda: _while_it_runs(running, chosen))
-                problem = stop.run(lambda: running.finish(say))
+                problem = stop.run(lambda: running.wait_for_end(say))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
     if problem:
@@ -131,14 +131,14 @@ def simulate_independently(argv: list[str], chosen: Chosen, course: Course) -> l
     return [once(policy, slowdown) for policy in chosen.policies for slowdown in chosen.slowdowns]
 
 
-def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
-    code = Code()
+def _while_it_runs(running: ObservedCommand, chosen: Chosen) -> Replay:
+    code = MachineCode()
     cluster = chosen.cluster_of(running.wait_for_ranks())
     with ProgressDisplay() as display:
         progress = running.make_cancellable(AccessReporter(display))
         try:
             found = running.run_in_thread(
-                lambda: run(
+                lambda: replay_program(
                     cluster, running.streams, code.flops_of, code.line_of, chosen.regions, progress, chosen.threads
                 )
             )
@@ -148,7 +148,7 @@ def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
     return found
 
 
-def _explain_failure(running: Running, error: Exception) -> Exception:
+def _explain_failure(running: ObservedCommand, error: Exception) -> Exception:
     """Returns the error to raise if a simulation ended before its program."""
     if not isinstance(error, stream.BrokenStream) and not running.left_behind:
         return error

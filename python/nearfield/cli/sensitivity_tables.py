@@ -12,7 +12,7 @@ from nearfield.base.units import counted, format_bytes, format_ns
 from nearfield.base.words import join_and
 from nearfield.machine import DescribedMachine
 from nearfield.machine.uncertainty import USUAL_FACTOR, Range, Uncertainty, Variation
-from nearfield.measure.sim.sensitivity import Sensitive, Sensitivity
+from nearfield.measure.sim.sensitivity import CaseSensitivity, Sensitivity
 from nearfield.simulate.sensitivity import TraceSensitivity
 from nearfield.ui.terminal import Column, Table, Terminal
 
@@ -80,7 +80,7 @@ def _count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _results(cases: Sequence[Sensitive]) -> Table:
+def _results(cases: Sequence[CaseSensitivity]) -> Table:
     policies = list(dict.fromkeys(name for one in cases for name in one.saved))
     keys = [Column(name, key=True, right=name != "operation") for name in ("operation", "nodes", "bytes", "slowdown")]
     table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
@@ -101,7 +101,7 @@ def _saved(share: Range) -> str:
     return f"[{colour}]{text}[/{colour}]"
 
 
-def rows(cases: Sequence[Sensitive]) -> list[dict[str, Any]]:
+def rows(cases: Sequence[CaseSensitivity]) -> list[dict[str, Any]]:
     """Returns a row for each case and policy: the base's time in ns and the saved share of it, with their limits."""
     return [
         {

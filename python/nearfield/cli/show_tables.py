@@ -15,8 +15,8 @@ from nearfield.base.words import capitalize, suggest
 from nearfield.profile import Profile, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.ending import describe_unfinished
-from nearfield.profile.pivot import Grid, grids, headline_metric, overview
-from nearfield.profile.records import PLACE, VERDICT, WORDS, parameters
+from nearfield.profile.pivot import Grid, grids_of_places, headline_metric, overview_grid
+from nearfield.profile.records import ALLOWED_WORDS, PLACE_COLUMNS, VERDICT, parameters
 from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
 from nearfield.report.findings import Finding, findings
 from nearfield.ui.terminal import Column, Table
@@ -44,7 +44,7 @@ def _parse_condition(condition: str, records: pl.DataFrame) -> tuple[str, list[A
     name = name.strip()
     if not equals:
         raise UsageError(f"--where '{condition}' has no '='", "Write --where size_bytes=4KiB or --where state=invalid.")
-    choices = [*PLACE, "source", *([VERDICT] if records[VERDICT].null_count() < records.height else [])]
+    choices = [*PLACE_COLUMNS, "source", *([VERDICT] if records[VERDICT].null_count() < records.height else [])]
     choices += parameters(records)
     if name not in choices:
         raise UsageError(f"these records have no parameter '{name}'", _remedy(name, choices))
@@ -67,7 +67,7 @@ def _matching(records: pl.DataFrame, column: str, values: list[Any]) -> pl.DataF
     known = records[column].drop_nulls().unique(maintain_order=True).to_list()
     for value in values:
         # A word of the format that no record here has is not a spelling mistake.
-        if value not in known and value not in WORDS.get(column, ()):
+        if value not in known and value not in ALLOWED_WORDS.get(column, ()):
             raise UsageError(f"no record has {column} '{value}'", _remedy(value, known))
     return where(records, **{column: values})
 
@@ -103,7 +103,7 @@ def overview_of(profile: Profile) -> RenderableType:
     for (scenario,), records in profile.records.group_by("scenario", maintain_order=True):
         own = records.filter(pl.col("metric").is_in([m for s, m in declared if s == scenario])) if declared else records
         own = own if own.height else records
-        grid = overview(where(own, metric=headline_metric(own)))
+        grid = overview_grid(where(own, metric=headline_metric(own)))
         if grid:
             parts += [Text(), *render(grid, notes), *_more(str(scenario), grid, own)]
     return Group(*parts, *notes.render())
@@ -115,7 +115,7 @@ def tables_of(records: pl.DataFrame, metric: str | None) -> RenderableType:
     notes = Footnotes()
     for _, of_scenario in records.group_by("scenario", maintain_order=True):
         shown = metric or headline_metric(of_scenario)
-        for grid in grids(where(of_scenario, metric=shown)):
+        for grid in grids_of_places(where(of_scenario, metric=shown)):
             parts += [*render(grid, notes), Text()]
         others = [m for m in of_scenario["metric"].unique(maintain_order=True) if m != shown]
         if others:
@@ -188,9 +188,9 @@ def render(grid: Grid, notes: Footnotes) -> tuple[Text, Table]:
 
 def _title(grid: Grid) -> Text:
     title = Text(f"{grid.scenario} {grid.metric}", style="bold")
-    others = [(name, value) for name, value in grid.fixed.items() if name not in PLACE]
+    others = [(name, value) for name, value in grid.fixed.items() if name not in PLACE_COLUMNS]
     fixed = [f"{name.removesuffix('_bytes')} {_label(name, value)}" for name, value in others]
-    place = [str(grid.fixed[name]) for name in PLACE if name in grid.fixed]
+    place = [str(grid.fixed[name]) for name in PLACE_COLUMNS if name in grid.fixed]
     return title.append("  " + ", ".join(place + fixed), style="dim not bold")
 
 

@@ -12,9 +12,9 @@ from rich.markup import escape
 from nearfield._native import simulation
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.measure.checkpoint import Outcome
-from nearfield.measure.sim.cases import BASE, applications, collectives
+from nearfield.measure.sim.cases import BASE_POLICY, applications, collectives
 from nearfield.measure.sim.operations import Operations, Savings
-from nearfield.measure.sim.worth import best_policies, enough_ways
+from nearfield.measure.sim.worth import best_policies, sufficient_ways
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
@@ -51,7 +51,7 @@ def conclusions(some: list[Savings]) -> list[str]:
         if not cases[0].by_policy or len(cases) == len(cases[0].by_policy) == 1:
             continue
         found = list(map(str, best_policies(cases)))
-        for family, enough in enough_ways(cases).items():
+        for family, enough in sufficient_ways(cases).items():
             name = family.partition(":")[0]
             found.append(f"ways with which {name} saves nine tenths of its most: {', '.join(map(str, enough))}")
         sentences += [f"{sentence}{where}" for sentence in found]
@@ -84,7 +84,7 @@ def rows_of(one: Savings) -> list[dict[str, Any]]:
     """Returns a case as rows for --csv, one for each policy: its time, and the share of the base's that it saves."""
     case = {"operation": one.operation, "nodes": one.nodes, "ranks": one.ranks, "size_bytes": one.size_bytes}
     case |= {**one.swept, "memory_slowdown": one.slowdown}
-    shares = {BASE: 0.0, **one.by_policy}
+    shares = {BASE_POLICY: 0.0, **one.by_policy}
     return [{**case, "policy": name, "mean_time_ns": one.base_ns * (1 - share), "saved": share}
             for name, share in shares.items()]  # fmt: skip
 

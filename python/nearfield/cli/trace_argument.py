@@ -19,7 +19,7 @@ from nearfield.base.units import format_rounded
 from nearfield.base.words import join_and
 from nearfield.observe.ending import EndedBySignal
 from nearfield.observe.observing import observe
-from nearfield.observe.trace import BrokenTraceError, Trace, find_newest
+from nearfield.observe.trace import BrokenTraceError, Trace, find_newest_trace
 from nearfield.ui.terminal import err
 
 
@@ -28,7 +28,7 @@ def find_trace(given: Path | None = None) -> Trace:
     Raises ProfileError or UsageError."""
     if given:
         return Trace(given)
-    found, every = find_newest(Path())
+    found, every = find_newest_trace(Path())
     if others := [str(folder) for folder in every if folder != found.folder]:
         also = "there is also" if len(others) == 1 else "there are also"
         err.print(f"nearfield: this is {escape(f'{found.folder}, the newest trace here; {also} {join_and(others)}')}")

@@ -17,7 +17,7 @@ from nearfield.forecast.ranks import read_ranks
 from nearfield.forecast.run import Run
 from nearfield.mpi.detect_command import recognise
 from nearfield.mpi.launch import in_allocation
-from nearfield.observe.observing import preloading, require_buildable
+from nearfield.observe.observing import environment_with_preload, require_buildable
 
 FOLDER = "NEARFIELD_FORECAST"  # read by src/preload/forecast
 
@@ -48,12 +48,14 @@ def recording(
     library = mpi.program(inst, mpi.FORECAST, progress)
     if out:
         _new_folder(out)
-        yield Recording(inst.name, preloading(environment, [library], {FOLDER: str(out.resolve())}, argv), out)
+        yield Recording(
+            inst.name, environment_with_preload(environment, [library], {FOLDER: str(out.resolve())}, argv), out
+        )
         return
     shared_folder = Path.cwd() if in_allocation() else None  # other nodes see this folder, but not this node's /tmp
     folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if shared_folder else "nearfield-", dir=shared_folder))
     try:
-        environment = preloading(environment, [library], {FOLDER: str(folder)}, argv)
+        environment = environment_with_preload(environment, [library], {FOLDER: str(folder)}, argv)
         yield Recording(inst.name, environment, folder, (folder,))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

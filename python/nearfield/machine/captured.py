@@ -1,9 +1,9 @@
-"""Turns the profile of a live machine into a described machine, so that it can be simulated.
+"""Turns the profile of a live machine into a described machine, so that the machine can be simulated.
 
-Values that the profile measured are computed from its records; those that are not stable come with their interval.
-Every other value is a usual one of kind "chosen". Its reason says why it was not measured: no probe can see it, the
-profile lacks it, or the clock cannot resolve it. `nearfield machine show` lists them, `nearfield machine new --from
-PROFILE` writes a file to correct them, and `nearfield machine calibrate` measures most of them."""
+Values that the profile measured are computed from its records; unstable ones carry their interval. Every other value is
+a usual one of kind "chosen", with the reason why it was not measured: no probe can see it, the profile lacks it, or the
+clock cannot resolve it. `nearfield machine show` lists the values, `nearfield machine new --from PROFILE` writes a file
+in which they can be corrected, and `nearfield machine calibrate` measures most of them."""
 
 from __future__ import annotations
 
@@ -26,31 +26,34 @@ if TYPE_CHECKING:
     from nearfield.profile.curves import Point
     from nearfield.profile.schema import Cache
 
-Fact = TypeVar("Fact", bound=q.Valued)
-UNSEEN = "no probe can see it; usual value"
-UNMEASURED = "not measured; usual value"  # although a probe could measure it
-MIN_CLOCK_STEPS = 5  # A time of fewer clock steps may be wrong by more than a fifth and is not used.
+Fact = TypeVar("Fact", bound=q.ValueFact)
+UNSEEN_REASON = "no probe can see it; usual value"
+UNMEASURED_REASON = "not measured; usual value"  # of values that a probe can measure, but the profile lacks
+MIN_CLOCK_STEPS = 5  # shorter times may be wrong by more than a fifth and are not used
 
 
-class Pieces(NamedTuple):
-    """From how many pieces on an MPI does not let the kernel copy, and who says so."""
+class PieceLimit(NamedTuple):
+    """The number of contiguous pieces of a message from which an MPI no longer uses the kernel's single copy, and the
+    source of that number."""
 
     least: int
     source: str
 
 
-PIECES = {
-    "openmpi": Pieces(2, "Open MPI's pml/ob1 lets the kernel copy only what is contiguous (pml_ob1_sendreq.h)"),
-    "mpich": Pieces(1025, "MPICH lets the kernel copy at most IOV_MAX pieces (ch4/shm/ipc/cma/cma_post.h)"),
+PIECE_LIMITS = {
+    "openmpi": PieceLimit(2, "Open MPI's pml/ob1 lets the kernel copy only what is contiguous (pml_ob1_sendreq.h)"),
+    "mpich": PieceLimit(1025, "MPICH lets the kernel copy at most IOV_MAX pieces (ch4/shm/ipc/cma/cma_post.h)"),
 }
-LATENCY_CYCLES = (4, 14, 50, 80)  # of L1, L2, ..., if calibration did not measure them
-WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # the first that divides the size
-SHARED = ("same-core", "shared-l2", "shared-l3")  # distances below one last-level cache; others are remote
+LATENCY_CYCLES = (4, 14, 50, 80)  # usual latencies of L1, L2, ..., if calibration did not measure them
+USUAL_WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # usual associativities; the first one that divides the cache size is taken
+# Distances of pairs that share the last-level cache.
+SHARED_CACHE_DISTANCES = ("same-core", "shared-l2", "shared-l3")
 
 
 def machine_from_profile(profile: Profile, what: str = "") -> s.DescribedMachine:
-    """Returns the described machine. Raises UsageError if the profile has no caches, since nothing can be simulated
-    then, and ProfileError if its values do not form a valid machine. `what` names the profile in messages."""
+    """Returns the described machine. Raises UsageError if the profile lists no caches, without which nothing can be
+    simulated, and ProfileError if its values do not form a valid machine. `what` names the profile in error
+    messages."""
     what = what or f"the profile {profile.path}"
     if not profile.machine.data_caches:
         raise UsageError(
@@ -58,7 +61,7 @@ def machine_from_profile(profile: Profile, what: str = "") -> s.DescribedMachine
             "Its machine.toml lacks [[cache]]: level, kind, size_bytes, shared_by and count.",
         )
     try:
-        return _machine(profile)
+        return _build_machine(profile)
     except ValidationError as error:
         found = format_errors(error_messages(error, s.DescribedMachine))
         raise ProfileError(
@@ -68,58 +71,59 @@ def machine_from_profile(profile: Profile, what: str = "") -> s.DescribedMachine
 
 
 def unmeasured_profile(host: profile_schema.Machine) -> Profile:
-    """Returns a profile without any measurement of a machine that is described by its topology only."""
+    """Returns a profile without records, for a machine of which only the topology is known."""
     run = profile_schema.Run.model_construct(clock=profile_schema.RunClock(), calibration=None, switch=[])
     return Profile(Path(), host, run, records.from_rows([]), "")
 
 
-def _machine(profile: Profile) -> s.DescribedMachine:
+def _build_machine(profile: Profile) -> s.DescribedMachine:
     machine = profile.machine
     source = "machine.toml: tsc_ghz; the time stamp counter's rate is near the cores'"
-    clock = _derived_or(2.5, q.Ghz, machine.clock.tsc_ghz, source)
-    caches = [_cache(profile, cache, place, clock.value) for place, cache in enumerate(machine.data_caches)]
-    _keep_order(caches)
+    clock = _derived_or_usual(2.5, q.Ghz, machine.clock.tsc_ghz, source)
+    caches = [_build_cache(profile, cache, place, clock.value) for place, cache in enumerate(machine.data_caches)]
+    _raise_to_inner_latency(caches)
     return s.DescribedMachine(
         schema_version=1,
         name=machine.name,
         title=f"{machine.cpu_model}, as measured",
         study=f"the profile {profile.path}",
-        cores=_stated(q.Count, machine.cores, "machine.toml: cores"),
+        cores=_stated_fact(q.Count, machine.cores, "machine.toml: cores"),
         core=s.Core(
             clock_ghz=clock,
             cycles_per_access=_chosen_fact(q.Cycles, 1),
             outstanding_misses=_chosen_fact(q.Count, 12),
         ),
         cache=caches,
-        transfers=_transfers(profile, caches, clock.value),
-        memory=_memory(profile, caches, clock.value),
-        pages=_pages(profile),
-        messaging=_messaging(profile),
+        transfers=_build_transfers(profile, caches, clock.value),
+        memory=_build_memory(profile, caches, clock.value),
+        pages=_build_pages(profile),
+        messaging=_build_messaging(profile),
     )
 
 
-def _stated(kind: type[Fact], value: Any, source: str) -> Fact:
+def _stated_fact(kind: type[Fact], value: Any, source: str) -> Fact:
     return kind(value=value, source=source)
 
 
-def _derived(kind: type[Fact], value: Any, source: str) -> Fact:
+def _derived_fact(kind: type[Fact], value: Any, source: str) -> Fact:
     return kind(value=value, kind="derived", source=source)
 
 
-def _chosen_fact(kind: type[Fact], value: Any, reason: str = UNSEEN) -> Fact:
+def _chosen_fact(kind: type[Fact], value: Any, reason: str = UNSEEN_REASON) -> Fact:
     return kind(value=value, kind="chosen", reason=reason, claims=[])
 
 
-def _derived_or(usual: Any, kind: type[Fact], value: Any, source: str, why: str = UNMEASURED) -> Fact:
-    """Returns the measured value; without one, the usual value with the reason."""
-    return _derived(kind, value, source) if value else _chosen_fact(kind, usual, why)
+def _derived_or_usual(usual: Any, kind: type[Fact], value: Any, source: str, why: str = UNMEASURED_REASON) -> Fact:
+    """Returns the value as a derived fact if it is known (not None or 0); otherwise the usual value as a chosen fact
+    with the reason `why`."""
+    return _derived_fact(kind, value, source) if value else _chosen_fact(kind, usual, why)
 
 
-def _measured_or(usual: Any, kind: type[Fact], point: Point | None, source: str, selector: str) -> Fact:
-    """Returns the measured value. One that is not stable comes with its interval: it is nearer to the truth than a
-    usual value. Without any measurement, returns the usual value with the reason."""
+def _measured_or_usual(usual: Any, kind: type[Fact], point: Point | None, source: str, selector: str) -> Fact:
+    """Returns the point's value: as a derived fact if the point is stable, otherwise as a fitted fact with its
+    interval, which is still better than a usual value. Without a point, returns the usual value as a chosen fact."""
     if point is None or point.stable:
-        return _derived_or(usual, kind, point and point.value, source)
+        return _derived_or_usual(usual, kind, point and point.value, source)
     return kind(
         value=point.value,
         kind="fitted",
@@ -129,20 +133,20 @@ def _measured_or(usual: Any, kind: type[Fact], point: Point | None, source: str,
     )
 
 
-def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Cache:
+def _build_cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Cache:
     machine, where = profile.machine, f"machine.toml: level {cache.level}"
     line = cache.line_bytes or machine.line_bytes
-    fits = next(ways for ways in WAYS if cache.size_bytes % (ways * line) == 0 or ways == 1)
-    latency_ns, why = _level_ns(profile, place)
+    fits = next(ways for ways in USUAL_WAYS if cache.size_bytes % (ways * line) == 0 or ways == 1)
+    latency_ns, why = _cache_latency_ns(profile, place)
     usual = LATENCY_CYCLES[min(place, len(LATENCY_CYCLES) - 1)]
     return s.Cache(
-        size_bytes=_stated(q.Size, cache.size_bytes, where),
-        ways=_stated(q.Count, cache.ways, where) if cache.ways else _chosen_fact(q.Count, fits),
-        line_bytes=_stated(q.Size, line, where),
-        shared_by=_derived(q.Count, max(1, cache.shared_by * machine.cores // machine.pus), f"{where}, in cores"),
+        size_bytes=_stated_fact(q.Size, cache.size_bytes, where),
+        ways=_stated_fact(q.Count, cache.ways, where) if cache.ways else _chosen_fact(q.Count, fits),
+        line_bytes=_stated_fact(q.Size, line, where),
+        shared_by=_derived_fact(q.Count, max(1, cache.shared_by * machine.cores // machine.pus), f"{where}, in cores"),
         inclusion=_chosen_fact(q.Inclusion, "neither") if place else None,
         replacement=_chosen_fact(q.Replacement, "lru"),
-        latency_cycles=_derived_or(
+        latency_cycles=_derived_or_usual(
             usual,
             q.Cycles,
             latency_ns and latency_ns * clock_ghz,
@@ -152,48 +156,61 @@ def _cache(profile: Profile, cache: Cache, place: int, clock_ghz: float) -> s.Ca
     )
 
 
-def _level_ns(profile: Profile, place: int) -> tuple[float | None, str]:
-    """Returns the latency of a cache and ''; or None and the reason if calibration could not resolve it."""
+def _cache_latency_ns(profile: Profile, place: int) -> tuple[float | None, str]:
+    """Returns (latency of a cache in ns, ''), or (None, reason) if calibration is missing or could not resolve the
+    latency."""
     calibration, clock = profile.run.calibration, profile.run.clock
     if calibration is None or place >= len(calibration.level_latency_ns):
-        return None, UNMEASURED
+        return None, UNMEASURED_REASON
     latency_ns = calibration.level_latency_ns[place] - (clock.overhead_ns or 0.0)
-    return (latency_ns, "") if _is_resolved(profile, latency_ns) else (None, _unresolved(profile))
+    return (latency_ns, "") if _is_resolved(profile, latency_ns) else (None, _unresolved_reason(profile))
 
 
 def _is_resolved(profile: Profile, time_ns: float) -> bool:
+    """Returns whether the time exceeds MIN_CLOCK_STEPS steps of the profile's clock."""
     return time_ns > max(0.0, MIN_CLOCK_STEPS * (profile.run.clock.resolution_ns or 0.0))
 
 
-def _unresolved(profile: Profile) -> str:
+def _unresolved_reason(profile: Profile) -> str:
+    """Returns the reason for a usual value where the clock's resolution is too coarse for the time."""
     clock = profile.run.clock
     steps = f"in steps of {clock.resolution_ns or 0:.3g} ns, {clock.overhead_ns or 0:.3g} ns a reading"
     return f"too short for this profile's clock ({steps}); usual value"
 
 
-def _keep_order(caches: list[s.Cache]) -> None:
-    """Corrects caches that appear faster than an inner level, which single clock readings may cause."""
+def _raise_to_inner_latency(caches: list[s.Cache]) -> None:
+    """Sets the latency of each cache to at least that of the next nearer cache. Timing single loads can give a smaller
+    one."""
     for nearer, cache in zip(caches, caches[1:], strict=False):
         if cache.latency_cycles.value < nearer.latency_cycles.value:
-            reason = "measured as less than a nearer cache's" if cache.latency_cycles.kind == "derived" else UNMEASURED
+            reason = (
+                "measured as less than a nearer cache's"
+                if cache.latency_cycles.kind == "derived"
+                else UNMEASURED_REASON
+            )
             cache.latency_cycles = _chosen_fact(
                 q.Cycles, nearer.latency_cycles.value, f"{reason}; at least what that one takes"
             )
 
 
-def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Transfers | None:
-    """Returns the costs of transfers between cores; the core-to-core latency is that of one line transfer."""
+def _build_transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Transfers | None:
+    """Returns the costs of cache-to-cache transfers; the core-to-core latency is that of one line transfer. Returns
+    None for a machine with one core."""
     last, cores = caches[-1].shared_by.value, profile.machine.cores
     usual = 2 * caches[-1].latency_cycles.value
-    flags = _times(profile, "floor", "time", "distance", kind="flag")
-    near = [point for distance, point in flags.items() if distance in SHARED]
-    far = [point for distance, point in flags.items() if not (distance in SHARED or distance.startswith("network"))]
+    flags = _times_by_parameter(profile, "floor", "time", "distance", kind="flag")
+    near = [point for distance, point in flags.items() if distance in SHARED_CACHE_DISTANCES]
+    far = [
+        point
+        for distance, point in flags.items()
+        if not (distance in SHARED_CACHE_DISTANCES or distance.startswith("network"))
+    ]
 
     def cycles(found: list[Point]) -> q.Cycles:
         source = "floor: a flag's way, the farthest such distance"
         slowest = max(found, key=lambda point: point.value, default=None)
         slowest = slowest and slowest.scaled(clock_ghz, "cycles")
-        return _measured_or(usual, q.Cycles, slowest, source, "floor:time:kind=flag")
+        return _measured_or_usual(usual, q.Cycles, slowest, source, "floor:time:kind=flag")
 
     if cores == 1:
         return None
@@ -202,55 +219,59 @@ def _transfers(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.T
     )
 
 
-def _memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Memory:
+def _build_memory(profile: Profile, caches: list[s.Cache], clock_ghz: float) -> s.Memory:
     machine, calibration = profile.machine, profile.run.calibration
     least_ns = caches[-1].latency_cycles.value / clock_ghz
     latency_ns = calibration.memory_latency_ns - (profile.run.clock.overhead_ns or 0.0) if calibration else 0.0
     several = machine.memory.numa_nodes > 1 and machine.cores % machine.memory.numa_nodes == 0
     resolved = _is_resolved(profile, latency_ns)
     return s.Memory(
-        latency_ns=_derived(q.Ns, latency_ns, "run.toml: memory_latency_ns less the clock's overhead")
+        latency_ns=_derived_fact(q.Ns, latency_ns, "run.toml: memory_latency_ns less the clock's overhead")
         if latency_ns > least_ns and resolved
         else _chosen_fact(
-            q.Ns, max(100.0, least_ns), UNMEASURED if resolved or not calibration else _unresolved(profile)
+            q.Ns,
+            max(100.0, least_ns),
+            UNMEASURED_REASON if resolved or not calibration else _unresolved_reason(profile),
         ),
-        gb_per_s=_measured_or(
+        gb_per_s=_measured_or_usual(
             20,
             q.Rate,
             _memory_rate(profile),
             "floor: read-local, the largest size; of one core",
             "floor:time:kind=read-local",
         ),
-        shared_by=_derived(q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes")
+        shared_by=_derived_fact(
+            q.Count, machine.cores // machine.memory.numa_nodes, "machine.toml: cores and numa_nodes"
+        )
         if several
         else None,
         remote_ns=_chosen_fact(q.Ns, 50) if several else None,
     )
 
 
-def _pages(profile: Profile) -> s.Pages:
+def _build_pages(profile: Profile) -> s.Pages:
     source = "pages: first_touch over first_touch_faults, private memory"
     return s.Pages(
-        page_bytes=_stated(q.Size, profile.machine.pages.base_bytes, "machine.toml: base_bytes"),
-        fault_ns=_measured_or(500, q.Ns, _fault_ns(profile), source, "pages:first_touch:memory=private"),
+        page_bytes=_stated_fact(q.Size, profile.machine.pages.base_bytes, "machine.toml: base_bytes"),
+        fault_ns=_measured_or_usual(500, q.Ns, _fault_ns(profile), source, "pages:first_touch:memory=private"),
     )
 
 
-def _messaging(profile: Profile) -> s.Messaging:
+def _build_messaging(profile: Profile) -> s.Messaging:
     switches = {switch.kind: switch.bytes for switch in profile.run.switch}
     single = "single-copy" in switches
-    pieces = PIECES.get(profile.run.mpi.family) if single else None
+    pieces = PIECE_LIMITS.get(profile.run.mpi.family) if single else None
     eager = next((switches[kind] for kind in ("eager-limit", "single-copy") if kind in switches), None)
     return s.Messaging(
-        node=_derived(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]")
+        node=_derived_fact(q.NodeProtocol, "single-copy" if single else "copy-in-copy-out", "run.toml: [[switch]]")
         if switches
-        else _chosen_fact(q.NodeProtocol, "copy-in-copy-out", UNMEASURED),
-        pieces=_derived(q.NodeProtocol, "copy-in-copy-out", pieces.source) if pieces else None,
-        min_pieces=_derived(q.Count, pieces.least, pieces.source) if pieces else None,
-        unattended_bytes=_derived(q.Limit, switches["unattended-limit"], "run.toml: [[switch]]")
+        else _chosen_fact(q.NodeProtocol, "copy-in-copy-out", UNMEASURED_REASON),
+        pieces=_derived_fact(q.NodeProtocol, "copy-in-copy-out", pieces.source) if pieces else None,
+        min_pieces=_derived_fact(q.Count, pieces.least, pieces.source) if pieces else None,
+        unattended_bytes=_derived_fact(q.Limit, switches["unattended-limit"], "run.toml: [[switch]]")
         if "unattended-limit" in switches
         else None,
-        node_eager_bytes=_derived_or(4096, q.Limit, eager, "run.toml: [[switch]]"),
+        node_eager_bytes=_derived_or_usual(4096, q.Limit, eager, "run.toml: [[switch]]"),
         ring_bytes=_chosen_fact(q.Size, 32768),
         send_ns=_chosen_fact(q.Ns, 100),
         receive_ns=_chosen_fact(q.Ns, 100),
@@ -259,12 +280,14 @@ def _messaging(profile: Profile) -> s.Messaging:
     )
 
 
-# ---- records
+# ---- values from records
 
 
-def _times(profile: Profile, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> dict[Any, Point]:
-    """Returns x -> value, ascending, of the records above 0 that a decision may use; without any, of those that are not
-    stable."""
+def _times_by_parameter(
+    profile: Profile, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any
+) -> dict[Any, Point]:
+    """Returns x -> point, ascending in x, of the positive records on which a decision may be based. If there are none,
+    returns the unstable ones."""
     from nearfield.profile.curves import curve
     from nearfield.profile.records import VERDICT, select_deciding
 
@@ -274,19 +297,23 @@ def _times(profile: Profile, scenario: str, metric: str, x: str = "size_bytes", 
 
 
 def _memory_rate(profile: Profile) -> Point | None:
-    """Returns the rate in GB/s of reading beyond the caches' size; None if no record reads that much."""
-    times = _times(profile, "floor", "time", kind="read-local")
+    """Returns the rate in GB/s at which one core reads a range larger than the last-level cache; None if no record has
+    such a size."""
+    times = _times_by_parameter(profile, "floor", "time", kind="read-local")
     size = max(times, default=0)
     if size <= (profile.machine.llc_bytes or 0):
         return None
-    return _between(times[size], size / times[size].value, size / times[size].high, size / times[size].low)
+    return _with_interval(times[size], size / times[size].value, size / times[size].high, size / times[size].low)
 
 
 def _fault_ns(profile: Profile) -> Point | None:
-    times, faults = (_times(profile, "pages", one, memory="private") for one in ("first_touch", "first_touch_faults"))
+    """Returns the time of a first touch per page fault, of the largest measured size; None without records."""
+    times, faults = (
+        _times_by_parameter(profile, "pages", one, memory="private") for one in ("first_touch", "first_touch_faults")
+    )
     size = max(times.keys() & faults.keys(), default=None)
     return None if size is None else times[size].scaled(1 / faults[size].value, "ns")
 
 
-def _between(point: Point, value: float, low: float, high: float) -> Point:
+def _with_interval(point: Point, value: float, low: float, high: float) -> Point:
     return replace(point, value=value, low=low, high=high)

@@ -1,5 +1,5 @@
-"""[communication]: the costs of messages on a machine, as studies of it measured them, for `nearfield plan`. Rates are
-in MB/s of 10^6 bytes and strides in doubles, as in such studies."""
+"""The section [communication] of a machine file: message costs as published measurements state them, for `nearfield
+plan`. Rates are in MB/s (10^6 bytes) and strides in doubles, as in the publications."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from nearfield.base.toml import Table
-from nearfield.machine.quantity import Count, Sourced, Valued
+from nearfield.machine.quantity import Count, SourcedFact, ValueFact
 
 MbPerS = Annotated[float, Field(ge=0.01, le=1e7)]  # 10 kB/s to 10 TB/s
 
 
-class Latency(Valued):
+class Latency(ValueFact):
     """The latency of an empty message, in us."""
 
     value: float = Field(ge=1e-3, le=1e6)
 
 
-class Bandwidth(Valued):
+class Bandwidth(ValueFact):
     """A bandwidth in MB/s."""
 
     value: MbPerS
 
 
-class StridedRate(Sourced):
-    """The rate of messages whose doubles lie this far apart; for a bank, whose stride is a multiple of this."""
+class StridedRate(SourcedFact):
+    """The rate of messages that consist of doubles at a stride; in `bank`, of messages whose stride is a multiple of
+    this one."""
 
     doubles: int = Field(ge=1, le=1 << 24, description="the stride")
     mb_per_s: MbPerS = Field(description="payload per time")
@@ -36,8 +37,9 @@ class StridedRate(Sourced):
         return self.mb_per_s
 
 
-class Load(Sourced):
-    """The factor by which bytes of messages beyond a size take longer when all ranks communicate."""
+class Load(SourcedFact):
+    """The factor by which the bytes of a message beyond a size take longer when all ranks communicate at the same
+    time."""
 
     factor: float = Field(ge=1, le=1e3, description="how many times as long")
     beyond_bytes: int = Field(ge=0, le=1 << 34, description="of messages longer than this")
@@ -48,7 +50,7 @@ class Load(Sourced):
 
 
 class Mode(Table):
-    """One way in which this machine's MPI can send."""
+    """A send mode of this machine's MPI, with its costs."""
 
     name: str = Field(description="for --mode")
     summary: str = Field(description="what it is")
@@ -67,7 +69,7 @@ class Mode(Table):
 
 
 class Communication(Table):
-    """The costs of messages on a machine, as its sources state them."""
+    """The message costs of a machine, as published measurements state them."""
 
     ranks_per_node: Count = Field(description="of the machine's usual jobs")
     mode: list[Mode] = Field(min_length=1, description="ways to send; the first is the default")

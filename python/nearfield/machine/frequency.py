@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from nearfield.base.errors import UsageError
-from nearfield.machine.quantity import Valued
+from nearfield.machine.quantity import ValueFact
 from nearfield.machine.schema import DescribedMachine
 
 
-def at_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachine:
-    """Returns the machine at another frequency, as S4 varies it (table 3). Memory and the MPI library keep their times
-    in cycles, since memory's frequency is a fraction of the processor's; NICs and network keep their times in ns."""
+def scale_to_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachine:
+    """Returns the machine with another processor frequency, scaled as paper S4 does (table 3): memory and MPI library
+    keep their times in cycles, because the memory frequency is a fraction of the processor's; NIC and network keep
+    their times in ns."""
     made = machine.model_copy(deep=True)
     core, memory, messaging = made.core, made.memory, made.messaging
     if core is None or memory is None:
@@ -18,17 +19,18 @@ def at_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachin
         raise UsageError(f"{clock_ghz:g} GHz is no frequency of 0.01 to 100 GHz")
     faster = clock_ghz / core.clock_ghz.value
     for time in (memory.latency_ns, memory.remote_ns, memory.bank_busy_ns):
-        _scale(time, 1 / faster)
+        _scale_fact(time, 1 / faster)
     for rate in (memory.gb_per_s, memory.gb_per_s_bypass):
-        _scale(rate, faster)
+        _scale_fact(rate, faster)
     if messaging:
         for time in (messaging.send_ns, messaging.receive_ns, messaging.match_ns):
-            _scale(time, 1 / faster)
-    _scale(core.clock_ghz, faster)
+            _scale_fact(time, 1 / faster)
+    _scale_fact(core.clock_ghz, faster)
     return made
 
 
-def _scale(fact: Valued | None, factor: float) -> None:
+def _scale_fact(fact: ValueFact | None, factor: float) -> None:
+    """Multiplies a value by `factor` and notes the scaling in its source; does nothing for None."""
     if fact is None:
         return
     scaled, source = fact.value * factor, fact.origin + "; scaled with the processor's frequency"

@@ -9,11 +9,12 @@ from pydantic import BaseModel
 from nearfield._native import machine as structs
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.machine.quantity import Valued
+from nearfield.machine.quantity import ValueFact
 from nearfield.machine.schema import DescribedMachine
 
-LARGEST_SLOWDOWN = 1000.0  # of memory
-_WORDS = {
+LARGEST_SLOWDOWN = 1000.0  # maximum factor by which a simulation may slow memory down
+# Member of a table -> its enumeration.
+_ENUMS = {
     "inclusion": structs.Inclusion,
     "write": structs.WritePolicy,
     "coherence": structs.Coherence,
@@ -22,8 +23,9 @@ _WORDS = {
     "polling": structs.Polling,
     "start": structs.StreamStart,
     "carries": structs.SocketTraffic,
-}  # members that are enumerations
-_TABLES = {
+}
+# Table of the machine file -> struct of the same name.
+_STRUCTS = {
     "core": structs.Core,
     "socket": structs.Socket,
     "links": structs.Links,
@@ -33,10 +35,10 @@ _TABLES = {
     "nic": structs.Nic,
     "network": structs.Network,
     "messaging": structs.Messaging,
-}  # members that are tables of the same name
+}
 
 
-def native(machine: DescribedMachine) -> structs.Machine:
+def to_native(machine: DescribedMachine) -> structs.Machine:
     """Returns the simulator's struct for the machine. Raises UsageError if the file describes only messages."""
     if not (machine.cores and machine.core and machine.memory):
         raise UsageError(
@@ -48,22 +50,22 @@ def native(machine: DescribedMachine) -> structs.Machine:
     made.cores = machine.cores.value
     if machine.coherence:
         made.coherence = structs.Coherence[machine.coherence.value]
-    made.caches = [_fill(structs.Cache(), cache) for cache in machine.cache]
-    made.dram = _fill(structs.Dram(), machine.memory)
-    for name, struct in _TABLES.items():
+    made.caches = [_fill_struct(structs.Cache(), cache) for cache in machine.cache]
+    made.dram = _fill_struct(structs.Dram(), machine.memory)
+    for name, struct in _STRUCTS.items():
         if table := getattr(machine, name):
-            setattr(made, name, _fill(struct(), table))
+            setattr(made, name, _fill_struct(struct(), table))
     if machine.pages:
-        made.pages.tlbs = [_fill(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
+        made.pages.tlbs = [_fill_struct(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
     if machine.network:
         made.max_nodes = machine.network.max_nodes.value
     return made
 
 
-def _fill(struct: Any, table: BaseModel) -> Any:
-    """Returns the struct with the table's values; an absent value keeps the struct's default."""
+def _fill_struct(struct: Any, table: BaseModel) -> Any:
+    """Copies the values of a table into the struct and returns the struct. Absent values keep the struct's defaults."""
     for name in type(table).model_fields:
         fact = getattr(table, name)
-        if isinstance(fact, Valued) and name != "max_nodes":  # max_nodes belongs to the machine, not to the network
-            setattr(struct, name, _WORDS[name][fact.value] if name in _WORDS else fact.value)
+        if isinstance(fact, ValueFact) and name != "max_nodes":  # max_nodes belongs to the machine, not to the network
+            setattr(struct, name, _ENUMS[name][fact.value] if name in _ENUMS else fact.value)
     return struct

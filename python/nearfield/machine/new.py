@@ -1,5 +1,5 @@
-"""Writes a machine.toml as a starting point for the user: a copy of another machine's file, one from a profile, or one
-from this machine's topology, with a comment for each value that must be measured."""
+"""Writes a machine file as a starting point for the user: a copy of another machine's file, a machine from a profile,
+or the host's topology with a comment for each value that must be measured."""
 
 from __future__ import annotations
 
@@ -8,56 +8,59 @@ from pathlib import Path
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.machine.captured import UNMEASURED, machine_from_profile, unmeasured_profile
+from nearfield.machine.captured import UNMEASURED_REASON, machine_from_profile, unmeasured_profile
 from nearfield.machine.files import as_toml, load_machine, machine_text
-from nearfield.machine.quantity import Sourced
+from nearfield.machine.quantity import SourcedFact
 from nearfield.profile import Profile
 from nearfield.profile import schema as profile_schema
 
-_HEAD = """\
+_FILE_HEAD = """\
 # {what}
 # Change the values that differ, and say where each new value is from. nearfield's docs/reference/machine.md lists
 # the keys.
 # This checks the file:
 #   {check}
 """
-_OPEN = """\
+_UNMEASURED_NOTE = """\
 # Lines like '# latency_cycles = ...' stand for values that must be measured; they hold usual values. Measure with
 #   {probe}
 # and write this file anew with --profile {profile}, or fill them in and say where they are from.
 """
 
 
-def of_machine(name: str, file: Path) -> str:
-    """Returns the text of a described machine with its comments and sources, or of the machine of a profile, under the
-    name of the new file. Raises the errors of `load_machine`."""
+def text_from_machine(name: str, file: Path) -> str:
+    """Returns the text of a described machine's file, with its comments and sources, or of the machine of a profile.
+    The new file's name replaces the old name. Raises the errors of `load_machine`."""
     machine = load_machine(name)
     found = machine_text(name)
     text = found[1].decode() if found else as_toml(machine)
-    return _head(f"To start from: {name}.", file) + _rename(text, file, title=f"{file.stem}, changed from {name}")
+    return _file_head(f"To start from: {name}.", file) + _with_file_name(
+        text, file, title=f"{file.stem}, changed from {name}"
+    )
 
 
-def of_here(host: profile_schema.Machine, profile: Profile | None, file: Path) -> str:
-    """Returns the text for this machine, which `host` describes. Raises UsageError if `host` has no caches, or if
-    `profile` was measured on another machine."""
+def text_for_host(host: profile_schema.Machine, profile: Profile | None, file: Path) -> str:
+    """Returns the text of a machine file for the host, whose topology `host` is, with values from `profile` if one is
+    given. Raises UsageError if `host` has no caches, or if the profile was measured on another machine."""
     if profile:
-        require_same(host, profile)
-        return _head(f"This machine, as the profile {profile.path} measured it.", file) + _rename(
+        require_same_machine(host, profile)
+        return _file_head(f"This machine, as the profile {profile.path} measured it.", file) + _with_file_name(
             as_toml(machine_from_profile(profile)), file
         )
     machine = machine_from_profile(unmeasured_profile(host), "this machine")
     machine.title, machine.study = host.cpu_model, "what this machine says of itself (hwloc, kernel)"
-    text = as_toml(machine, _how_to_get).replace('source = "machine.toml: ', 'source = "hwloc: ')
-    measured = _OPEN.format(probe=own_command.line("probe", "--quick"), profile="nearfield-profile")
-    return _head("This machine, as far as it says.", file) + measured + _rename(text, file)
+    text = as_toml(machine, _unmeasured_remark).replace('source = "machine.toml: ', 'source = "hwloc: ')
+    measured = _UNMEASURED_NOTE.format(probe=own_command.line("probe", "--quick"), profile="nearfield-profile")
+    return _file_head("This machine, as far as it says.", file) + measured + _with_file_name(text, file)
 
 
-def _head(what: str, file: Path) -> str:
-    return _HEAD.format(what=what, check=own_command.line("machine", "check", file)) + "\n"
+def _file_head(what: str, file: Path) -> str:
+    return _FILE_HEAD.format(what=what, check=own_command.line("machine", "check", file)) + "\n"
 
 
-def _rename(text: str, file: Path, title: str = "") -> str:
-    """Returns the text with the name of its file, and with another title if one is given."""
+def _with_file_name(text: str, file: Path, title: str = "") -> str:
+    """Returns the text with the first `name` replaced by the file's stem, and the first `title` by `title` if one is
+    given."""
     import tomlkit
 
     lines = {"name": file.stem} | ({"title": title} if title else {})
@@ -65,17 +68,16 @@ def _rename(text: str, file: Path, title: str = "") -> str:
     def line(match: re.Match[str]) -> str:
         return f"{match[1]} = {tomlkit.item(lines.pop(match[1])).as_string()}" if match[1] in lines else match[0]
 
-    return re.sub(
-        r"^(name|title) = .*$", line, text, flags=re.MULTILINE
-    )  # only the first ones, since modes have names, too
+    # Only the first match of each key, since send modes have names, too.
+    return re.sub(r"^(name|title) = .*$", line, text, flags=re.MULTILINE)
 
 
-def _how_to_get(fact: Sourced) -> str:
-    return "only measuring tells" if fact.reason.startswith(UNMEASURED) else ""
+def _unmeasured_remark(fact: SourcedFact) -> str:
+    return "only measuring tells" if fact.reason.startswith(UNMEASURED_REASON) else ""
 
 
-def require_same(host: profile_schema.Machine, profile: Profile) -> None:
-    """Raises UsageError if the profile was measured on another machine."""
+def require_same_machine(host: profile_schema.Machine, profile: Profile) -> None:
+    """Raises UsageError if the profile was measured on a machine with another CPU model or number of cores."""
     measured = profile.machine
     if (measured.cpu_model, measured.cores) != (host.cpu_model, host.cores):
         raise UsageError(

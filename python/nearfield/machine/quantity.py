@@ -20,8 +20,8 @@ Kind = Literal["stated", "derived", "read-off", "chosen", "fitted"]
 Claim = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*\.\d+$")]
 
 
-class Sourced(Table):
-    """A fact with a source."""
+class SourcedFact(Table):
+    """A value of a machine file together with its origin: a source, a reason, or a fit."""
 
     kind: Kind = Field(
         default="stated",
@@ -44,20 +44,20 @@ class Sourced(Table):
     )
 
     def assume(self, value: Any, reason: str) -> None:
-        """Gives the fact another value of kind "chosen", whatever it was before."""
+        """Replaces the fact by a value of kind "chosen" with the given reason."""
         new = type(self)(value=value, kind="chosen", reason=reason, claims=self.claims or [])  # type: ignore[call-arg]
         self.__dict__.update(new.__dict__)
 
     @model_validator(mode="after")
-    def _is_from_somewhere(self) -> Sourced:
+    def _is_from_somewhere(self) -> SourcedFact:
         if problem := self.origin_problem():
             raise ValueError(problem)
         return self
 
     def origin_problem(self) -> str:
-        """Returns the error in this value's source; empty if it is valid."""
+        """Returns the error in the fact's origin (source, reason, interval or fit); empty if the origin is valid."""
         if self.kind == "fitted":
-            return self._fit_problem()
+            return self._fitted_origin_problem()
         if self.interval is not None and self.kind != "chosen":
             return f'interval is of kind = "fitted" or "chosen", and this is {self.kind}'
         if self.probe or self.fitted_to:
@@ -72,7 +72,7 @@ class Sourced(Table):
             return f'reason and claims are of kind = "chosen", and this is {self.kind}'
         return ""
 
-    def _fit_problem(self) -> str:
+    def _fitted_origin_problem(self) -> str:
         if self.interval is None or not self.probe or not self.fitted_to:
             return "a fitted value must have an interval, a probe, and what it was fitted to"
         if self.source or self.reason or self.claims is not None:
@@ -90,7 +90,8 @@ class Sourced(Table):
 
     @property
     def origin(self) -> str:
-        """Returns the source, the reason of a chosen value, or the probe and interval of a fitted one, as text."""
+        """Returns the origin as text: the source, the reason of a chosen value, or the probe and interval of a fitted
+        value."""
         if self.kind == "fitted" and self.interval:
             low, high = self.interval
             return f"{self.probe}; {low:.4g} to {high:.4g}; fitted to {', '.join(self.fitted_to)}"
@@ -99,11 +100,11 @@ class Sourced(Table):
     @property
     @abstractmethod
     def plain(self) -> Any:
-        """Returns the value without its source."""
+        """Returns the value without its origin."""
 
 
-class Valued(Sourced):
-    """A value with its source. Each kind of value is a class with its bounds."""
+class ValueFact(SourcedFact):
+    """A fact whose key is `value`. Each subclass has the type and the bounds of one kind of value."""
 
     if TYPE_CHECKING:
         value: Any
@@ -116,154 +117,156 @@ class Valued(Sourced):
 # These bounds leave room for future machines. A value beyond them is a typing error or damage.
 
 
-def _number(minimum: float, maximum: float) -> Any:
+def _number_field(minimum: float, maximum: float) -> Any:
     return Field(ge=minimum, le=maximum, allow_inf_nan=False)
 
 
-class Count(Valued):
-    """A number of things."""
+class Count(ValueFact):
+    """A positive number, for example of cores or ways."""
 
     value: int = Field(ge=1, le=1 << 20)
 
 
-class Size(Valued):
+class Size(ValueFact):
     """A size in bytes."""
 
     value: int = Field(ge=1, le=1 << 34)
 
 
-class Limit(Valued):
+class Limit(ValueFact):
     """A limit in bytes; 0 excludes every size."""
 
     value: int = Field(ge=0, le=1 << 34)
 
 
-class Ghz(Valued):
-    """A frequency."""
+class Ghz(ValueFact):
+    """A frequency in GHz."""
 
-    value: float = _number(1e-3, 100)
-
-
-class Cycles(Valued):
-    """A time in cycles of the core."""
-
-    value: float = _number(1e-3, 1e5)
+    value: float = _number_field(1e-3, 100)
 
 
-class Ns(Valued):
-    """A time in ns, which may be 0."""
+class Cycles(ValueFact):
+    """A time in core cycles."""
 
-    value: float = _number(0, 1e7)
-
-
-class Rate(Valued):
-    """A rate of bytes, in GB/s (10^9) or per cycle."""
-
-    value: float = _number(1e-4, 5e4)
+    value: float = _number_field(1e-3, 1e5)
 
 
-class Level(Valued):
-    """The level of a cache, counted from 0 as in cache[0]."""
+class Ns(ValueFact):
+    """A time in ns; may be 0."""
+
+    value: float = _number_field(0, 1e7)
+
+
+class Rate(ValueFact):
+    """A rate in GB/s (10^9 bytes) or in bytes per cycle."""
+
+    value: float = _number_field(1e-4, 5e4)
+
+
+class Level(ValueFact):
+    """The index of a cache, counted from 0 as in cache[0]."""
 
     value: int = Field(ge=0, le=15)
 
 
-class Shape(Valued):
-    """The numbers that give a topology its shape."""
+class Shape(ValueFact):
+    """The numbers that define the shape of a topology."""
 
     value: list[Annotated[int, Field(ge=1, le=1 << 20)]] = Field(min_length=1, max_length=8)
 
 
-class Inclusion(Valued):
-    """The lines of nearer caches that a cache also holds: all, none or some."""
+class Inclusion(ValueFact):
+    """Whether a cache holds all lines of nearer caches (inclusive), none of them (exclusive) or some of them
+    (neither)."""
 
     value: Literal["inclusive", "exclusive", "neither"]
 
 
-class Write(Valued):
-    """The write policy of a cache: back or through."""
+class Write(ValueFact):
+    """The write policy of a cache: write-back or write-through."""
 
     value: Literal["back", "through"]
 
 
-class Replacement(Valued):
-    """The policy by which a line of a set makes room."""
+class Replacement(ValueFact):
+    """The replacement policy of a cache: which line of a set is evicted."""
 
     value: Literal[tuple(simulation.words("replacement"))]  # type: ignore[valid-type]
 
 
-class Coherence(Valued):
-    """The protocol that decides what becomes of a modified line when another core loads it."""
+class Coherence(ValueFact):
+    """The coherence protocol, which determines the state of a modified line after another core has loaded it."""
 
     value: Literal["mesi", "moesi"]
 
 
-class PagePlacement(Valued):
-    """Which frame of physical memory a page gets."""
+class PagePlacement(ValueFact):
+    """The mapping of pages to frames of physical memory."""
 
     value: Literal["identity", "random"]
 
 
-class SocketTraffic(Valued):
-    """The lines that cross the links or the bus of a socket."""
+class SocketTraffic(ValueFact):
+    """The traffic that crosses the links or the bus of a socket."""
 
     value: Literal["remote", "everything"]
 
 
-class StreamStart(Valued):
-    """Which lines a stream prefetches when it is found."""
+class StreamStart(ValueFact):
+    """The lines that a stream prefetches when it is detected."""
 
     value: Literal["one", "all"]
 
 
-class Polling(Valued):
-    """How a core learns of a NIC's events."""
+class Polling(ValueFact):
+    """How a core receives the events of a NIC."""
 
     value: Literal["queue", "command"]
 
 
-class DmaRead(Valued):
+class DmaRead(ValueFact):
     """The state of a modified line after a NIC has read it."""
 
     value: Literal["keep", "clean", "invalidate"]
 
 
-class Policy(Valued):
-    """The place where a NIC puts incoming bytes."""
+class Policy(ValueFact):
+    """The policy that determines in which cache, or in memory, a NIC places incoming bytes."""
 
     value: Literal[tuple(simulation.words("policy"))]  # type: ignore[valid-type]
 
 
-class Topology(Valued):
+class Topology(ValueFact):
     """The links between routers."""
 
     value: Literal[tuple(simulation.words("topology"))]  # type: ignore[valid-type]
 
 
-class NetworkProtocol(Valued):
+class NetworkProtocol(ValueFact):
     """The protocol of messages between nodes."""
 
     value: Literal[tuple(simulation.words("network"))]  # type: ignore[valid-type]
 
 
-class NodeProtocol(Valued):
+class NodeProtocol(ValueFact):
     """The protocol of messages within a node."""
 
     value: Literal[tuple(simulation.words("node"))]  # type: ignore[valid-type]
 
 
-def is_size(fact: Sourced) -> bool:
-    """Returns whether the value is in bytes."""
+def is_byte_size(fact: SourcedFact) -> bool:
+    """Returns whether the fact's value is a number of bytes."""
     return isinstance(fact, (Size, Limit))
 
 
-def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, Sourced]]:
-    """Yields the key and the fact of everything with a source, in the order of the schema, without absent ones."""
+def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, SourcedFact]]:
+    """Yields (key, fact) for every fact of a machine or one of its tables, in the order of the schema. Skips absent
+    facts."""
     for name in type(table).model_fields:
         value, key = getattr(table, name), f"{prefix}{name}"
         for place, one in enumerate(value) if isinstance(value, list) else [(None, value)]:
             full_key = key if place is None else f"{key}[{place}]"
-            if isinstance(one, Sourced):
+            if isinstance(one, SourcedFact):
                 yield full_key, one
             elif isinstance(one, BaseModel):
                 yield from facts(one, f"{full_key}.")

@@ -1,6 +1,6 @@
-"""The schema of machines/NAME.toml. A table here is a struct of src/machine/machine.hpp and a key one of its members;
-docs/reference/machine.md's table is made from here. An absent key keeps the struct's default: the machine lacks that
-part."""
+"""The schema of machines/NAME.toml. Each table corresponds to a struct of src/machine/machine.hpp, and each key to one
+of its members. tests/support/doc_tables.py generates the table in docs/reference/machine.md from this schema. An absent
+key leaves the struct's default: the machine lacks that part."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _key(description: str, **constraints: Any) -> Any:
 
 
 def _optional(description: str, needed: str = "") -> Any:
-    """Returns an optional key. `needed` states in which machines it is required; nearfield.machine.checks enforces
-    it."""
+    """Returns the field of an optional key. `needed` states, as text for people, in which machines the key is required;
+    nearfield.machine.checks enforces that."""
     return Field(default=None, description=description, json_schema_extra={"needed": needed} if needed else None)
 
 
-def needed_where(info: FieldInfo) -> str:
-    """Returns in which machines an optional key is required; empty if in none."""
+def requirement_of(info: FieldInfo) -> str:
+    """Returns in which machines an optional key is required, as text for people; empty if in none."""
     extra = info.json_schema_extra
     return str(extra["needed"]) if isinstance(extra, dict) and "needed" in extra else ""
 
@@ -118,8 +118,8 @@ class Socket(Table):
 
 
 class Links(Table):
-    """What connects the hubs of a node. A hub joins the cores of one memory, that memory with its directory of who has
-    its lines, and one link, which leads to a router."""
+    """The links between the hubs of a node. A hub joins the cores of one memory, that memory with its coherence
+    directory, and one link to a router."""
 
     topology: q.Topology = _key("of the routers: full, torus, hypercube, fat-tree or dragonfly")
     shape: q.Shape | None = _optional("as network.shape", needed="with topology torus, fat-tree or dragonfly")
@@ -129,7 +129,7 @@ class Links(Table):
 
 
 class Tlb(Table):
-    """One level of translation buffers."""
+    """One level of TLBs."""
 
     entries: q.Count = _key("pages it knows")
     ways: q.Count = _key("associativity; entries: fully associative")
@@ -152,7 +152,7 @@ class Pages(Table):
 
 
 class Prefetcher(Table):
-    """Streams that fetch lines ahead of their use."""
+    """A stream prefetcher, which fetches lines ahead of their use."""
 
     streams: q.Count = _key("followed at a time, per core")
     distance_lines: q.Count = _key("how far ahead of the access")
@@ -239,7 +239,7 @@ HARDWARE = ("cores", "core", "cache", "memory")  # a machine has all of these or
 
 
 class DescribedMachine(Table):
-    """A machine as a file of machines/ or of the user describes it."""
+    """A machine as described by a file of machines/ or of the user."""
 
     schema_version: Literal[1] = _key("version of this format")
     name: str = _key("the file's name without .toml")
@@ -277,13 +277,13 @@ class DescribedMachine(Table):
         return self.core is not None
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
-        """Returns what is printed of it; `model_dump()` has everything."""
+        """Yields only name and title, since the complete machine would be too long to print."""
         yield from (("name", self.name), ("title", self.title))
 
     @model_validator(mode="after")
     def _holds_together(self) -> DescribedMachine:
-        from nearfield.machine.checks import problems  # it needs the tables above
+        from nearfield.machine.checks import find_contradictions  # checks imports the tables above
 
-        if found := problems(self):
+        if found := find_contradictions(self):
             raise ValidationErrors(found)
         return self

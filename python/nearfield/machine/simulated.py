@@ -1,5 +1,6 @@
-"""Compares the results of lmbench and STREAM on the simulated machine with its file. If they disagree, the simulator
-does not represent that machine. `nearfield machine check` prints the comparison."""
+"""Runs lmbench's pointer chase and STREAM's copy on the simulated machine, and compares the results with the latencies
+and the bandwidth in the machine's file. A difference means that the simulator does not represent that machine.
+`nearfield machine check` prints the comparison."""
 
 from __future__ import annotations
 
@@ -8,24 +9,24 @@ from dataclasses import dataclass, replace
 
 from nearfield._native import machine as structs
 from nearfield._native import memory
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.machine.schema import DescribedMachine
 
 TOLERANCE = 0.03
-# Requests come in bursts, so a bus is only saturated if the cores can request more than it carries.
-ENOUGH = 1.2
+# Requests come in bursts, so a memory bus is only saturated if the cores can request 1.2 times its bandwidth.
+MIN_REQUEST_RATIO = 1.2
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number of a machine's file, and its measurement on the simulated machine."""
+    """One latency or bandwidth of a machine's file, compared with its measurement on the simulated machine."""
 
     what: str
     described: float
     simulated: float
     unit: str
-    reachable: bool = True  # False: the cores' misses in flight may limit it to less
-    cause: str = ""  # why the two differ; empty if they agree
+    reachable: bool = True  # False: the cores' outstanding misses may limit bandwidth to less
+    cause: str = ""  # why described and simulated value differ; empty if they agree
     remedy: str = ""
 
     @property
@@ -37,55 +38,57 @@ class Comparison:
         return self.simulated <= (1 + TOLERANCE) * self.described and (self.reached or not self.reachable)
 
 
-def comparisons(machine: DescribedMachine) -> list[Comparison]:
-    """Returns the comparisons of every cache's latency, L1 first, of memory's latency, local and behind routers, and of
-    its bandwidth; [] if the file does not describe a whole machine."""
+def compare_with_file(machine: DescribedMachine) -> list[Comparison]:
+    """Returns the comparisons of the latency of every cache (L1 first), of the latency of local memory and of memories
+    behind routers, and of memory bandwidth. Returns [] if the file does not describe a whole machine."""
     if not machine.simulable:
         return []
     assert machine.core and machine.memory
     clock_ghz = machine.core.clock_ghz.value
     described = [(f"cache[{n}]", cache.latency_cycles.value) for n, cache in enumerate(machine.cache)]
     described.append(("memory", machine.memory.latency_ns.value * clock_ghz))
-    described += [(f"memory, routers {n}", ns * clock_ghz) for n, ns in _described_by_routers(machine).items()]
-    *found, gb_per_s = _measure(machine)
+    described += [(f"memory, routers {n}", ns * clock_ghz) for n, ns in _described_latency_by_routers(machine).items()]
+    *found, gb_per_s = _measure_simulated(machine)
     compared = [
         Comparison(f"latency of {what}", cycles, simulated, "cycles")
         for (what, cycles), simulated in zip(described, found, strict=True)
     ]
     described_gb_per_s = machine.memory.gb_per_s.value
-    reachable = _under_way_gb_per_s(machine) >= ENOUGH * described_gb_per_s
+    reachable = _max_requested_gb_per_s(machine) >= MIN_REQUEST_RATIO * described_gb_per_s
     compared.append(Comparison("traffic of memory", described_gb_per_s, gb_per_s, "GB/s", reachable))
-    return [one if one.agrees else _explain(machine, one, place) for place, one in enumerate(compared)]
+    return [one if one.agrees else _with_cause(machine, one, place) for place, one in enumerate(compared)]
 
 
-def _measure(machine: DescribedMachine) -> list[float]:
-    """Returns the measurements on the simulated machine, in the order and units of `comparisons`."""
-    made = native(machine)
+def _measure_simulated(machine: DescribedMachine) -> list[float]:
+    """Returns the measurements on the simulated machine, in the order and units of `compare_with_file`."""
+    made = to_native(machine)
     hubs = _hubs_by_routers(made).values()
     ns = [*memory.chase_latencies_ns(made), *(memory.chase_latency_from_ns(made, hub) for hub in hubs)]
     return [*(one * made.core.clock_ghz for one in ns), memory.copy_traffic_gb_per_s(made)]
 
 
 def _hubs_by_routers(made: structs.Machine) -> dict[int, int]:
-    """Returns, for each number of routers from core 0's hub, the first hub at that distance, nearest first; {} without
+    """Returns number of routers on the path from core 0's hub -> first hub at that distance, nearest first; {} without
     linked hubs."""
     hops = memory.hops_of_hubs(made) if made.links else []
     return {count + 1: hops.index(count, 1) for count in sorted(set(hops[1:]))}
 
 
-def _described_by_routers(machine: DescribedMachine) -> dict[int, float]:
-    """Returns the described latencies in ns of the memories at these hubs."""
+def _described_latency_by_routers(machine: DescribedMachine) -> dict[int, float]:
+    """Returns number of routers -> described latency in ns of a memory behind this number of routers; {} without linked
+    hubs."""
     if not (machine.links and machine.memory and machine.memory.remote_ns):
         return {}
     nearest, hop_ns = machine.memory.latency_ns.value + machine.memory.remote_ns.value, machine.links.hop_ns.value
-    return {routers: nearest + (routers - 1) * hop_ns for routers in _hubs_by_routers(native(machine))}
+    return {routers: nearest + (routers - 1) * hop_ns for routers in _hubs_by_routers(to_native(machine))}
 
 
-def _explain(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
-    """Returns the comparison with the cause of its difference: the first key whose change alone makes the two agree."""
-    for change in CHANGES:
+def _with_cause(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
+    """Returns the comparison with the cause of its difference: the first limit whose removal alone makes described and
+    simulated value agree."""
+    for change in LIMIT_REMOVALS:
         other = machine.model_copy(deep=True)
-        if (keys := change.apply(other)) and replace(one, simulated=_measure(other)[place]).agrees:
+        if (keys := change.apply(other)) and replace(one, simulated=_measure_simulated(other)[place]).agrees:
             return replace(one, cause=f"{change.cause} ({keys})", remedy=change.remedy)
     if one.what.startswith("latency"):
         remedy = "Latencies are load-to-use, from the core, and those of farther caches contain those of nearer ones."
@@ -95,63 +98,70 @@ def _explain(machine: DescribedMachine, one: Comparison, place: int) -> Comparis
 
 
 @dataclass(frozen=True)
-class Change:
-    """Removes one limit of a machine; `apply` returns the keys that set it, empty if the machine has no such limit."""
+class LimitRemoval:
+    """Removes one limit of a machine. `apply` modifies the machine and returns the keys that set the limit; empty if
+    the machine has no such limit."""
 
     cause: str
     remedy: str
     apply: Callable[[DescribedMachine], str]
 
 
-def _more_under_way(machine: DescribedMachine) -> str:
+def _raise_outstanding_misses(machine: DescribedMachine) -> str:
     assert machine.core
     more = min(4 * machine.core.outstanding_misses.value, 1 << 20)
     machine.core.outstanding_misses.assume(more, "to see what limits it")
     return "core.outstanding_misses, memory.latency_ns"
 
 
-def _no_bank_conflicts(machine: DescribedMachine) -> str:
+def _remove_bank_conflicts(machine: DescribedMachine) -> str:
     assert machine.memory
     had = machine.memory.banks is not None
     machine.memory.banks = machine.memory.bank_interleave_bytes = machine.memory.bank_busy_ns = None
     return "memory.banks, memory.bank_busy_ns" if had else ""
 
 
-def _wide_caches(machine: DescribedMachine) -> str:
+def _remove_port_limits(machine: DescribedMachine) -> str:
     keys = [f"cache[{n}].bytes_per_cycle" for n, cache in enumerate(machine.cache) if cache.bytes_per_cycle]
     for cache in machine.cache:
         cache.bytes_per_cycle = None
     return ", ".join(keys)
 
 
-def _no_prefetcher(machine: DescribedMachine) -> str:
+def _remove_prefetcher(machine: DescribedMachine) -> str:
     had, machine.prefetcher = machine.prefetcher, None
     return "prefetcher" if had else ""
 
 
-def _fast_accesses(machine: DescribedMachine) -> str:
+def _remove_access_cost(machine: DescribedMachine) -> str:
     assert machine.core
     machine.core.cycles_per_access.assume(1e-3, "to see what limits it")
     return "core.cycles_per_access"
 
 
-CHANGES = (
-    Change(
+LIMIT_REMOVALS = (
+    LimitRemoval(
         "its cores have too few misses in flight for it: a miss takes the memory's latency",
         "More misses in flight, a lower latency, or, if that is a peak of the data sheet, a lower memory.gb_per_s.",
-        _more_under_way,
+        _raise_outstanding_misses,
     ),
-    Change("its banks conflict", "More banks, a shorter busy time, or a lower memory.gb_per_s.", _no_bank_conflicts),
-    Change("its caches take too long for a line", "Raise these, or leave them out: no limit.", _wide_caches),
-    Change("its prefetcher fetches what is not used", "Fewer streams, or a shorter distance.", _no_prefetcher),
-    Change("its cores take too long for an access", "Fewer cycles per access.", _fast_accesses),
+    LimitRemoval(
+        "its banks conflict", "More banks, a shorter busy time, or a lower memory.gb_per_s.", _remove_bank_conflicts
+    ),
+    LimitRemoval(
+        "its caches take too long for a line", "Raise these, or leave them out: no limit.", _remove_port_limits
+    ),
+    LimitRemoval(
+        "its prefetcher fetches what is not used", "Fewer streams, or a shorter distance.", _remove_prefetcher
+    ),
+    LimitRemoval("its cores take too long for an access", "Fewer cycles per access.", _remove_access_cost),
 )
 
 
-def _under_way_gb_per_s(machine: DescribedMachine) -> float:
-    """Returns the maximum rate that copying cores can request from one memory. Their misses in flight limit the lines
-    read, and they read two lines for each line written."""
-    made = native(machine)
+def _max_requested_gb_per_s(machine: DescribedMachine) -> float:
+    """Returns the maximum rate in GB/s that copying cores can request from one memory. Outstanding misses limit the
+    lines read, and a copy reads two lines for each line that it writes."""
+    made = to_native(machine)
     line_bytes = made.caches[-1].line_bytes / made.caches[-1].sub_blocks
     cores = made.dram.shared_by or made.cores
     return 1.5 * cores * made.core.outstanding_misses * line_bytes / made.dram.latency_ns

@@ -1,4 +1,4 @@
-"""Changes numbers of a described machine, and parses ranges of such numbers: `memory.latency_ns=80..200`."""
+"""Replaces numbers of a described machine, and parses ranges of such numbers: `memory.latency_ns=80..200`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from nearfield.base.errors import UsageError
 from nearfield.base.units import parse_bytes
 from nearfield.base.validation_errors import error_messages, format_errors
 from nearfield.base.words import as_sentence, suggest
-from nearfield.machine.quantity import Sourced, facts, is_size
+from nearfield.machine.quantity import SourcedFact, facts, is_byte_size
 from nearfield.machine.schema import DescribedMachine
-from nearfield.profile.records import SWEPT
+from nearfield.profile.records import SWEPT_PREFIX
 
 Value = int | float | str
-Setting = tuple[tuple[str, Value], ...]  # keys of a machine's file, each with a value
+Setting = tuple[tuple[str, Value], ...]  # (key of a machine's file, value) ...
 USUAL_STEPS = 5  # default number of values of a fractional range
 MAX_VALUES = 1000
-FORM = "Write KEY=80..200, KEY=80..200:7 for seven values, or KEY=80,120,200."
-# Suffixes of keys, and the units in which their values may be written, with the factor of each.
+RANGE_SYNTAX = "Write KEY=80..200, KEY=80..200:7 for seven values, or KEY=80,120,200."
+# Suffix of a key -> the units in which values may be written -> factor to the key's own unit.
 UNITS = {
     "_ns": {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9},
     "_ghz": {"ghz": 1.0, "mhz": 1e-3},
@@ -34,47 +34,52 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Sweep:
-    """The values of a swept key."""
+    """A key of a machine's file, with the values that a sweep gives it."""
 
     key: str
     values: tuple[Value, ...]
 
     @property
     def column(self) -> str:
-        """Returns the column of records that holds the key's value."""
+        """Returns the column of the records that holds the value of the swept key."""
         return column_of(self.key)
 
 
 def column_of(key: str) -> str:
     """Returns 'machine_cache_2_size_bytes' for the key 'cache[2].size_bytes'."""
-    return SWEPT + re.sub(r"\W+", "_", key)
+    return SWEPT_PREFIX + re.sub(r"\W+", "_", key)
 
 
 def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
-    """Returns the sweep of 'KEY=80..200:7', 'KEY=80..200' or 'KEY=80,120,200'. Raises UsageError for a key that the
-    machine's file does not have, and for an invalid value."""
+    """Parses 'KEY=80..200:7', 'KEY=80..200' or 'KEY=80,120,200'. Raises UsageError for a key that the machine's file
+    does not have, and for an invalid value."""
     key, equals, values = (part.strip() for part in text.partition("="))
     known = dict(facts(machine))
     if not equals or not values:
-        raise UsageError(f"--sweep '{text}': there is no range", FORM)
+        raise UsageError(f"--sweep '{text}': there is no range", RANGE_SYNTAX)
     if key not in known:
         raise UsageError(f"{machine.name} has no key '{key}'", as_sentence(suggest(key, known)))
     fact = known[key]
     if isinstance(fact.plain, list):
         raise UsageError(f"--sweep {key}: its value is a list", "Take a key that holds one number or word.")
-    found = _range(key, values, fact) if ".." in values else [_value(key, one, fact) for one in values.split(",")]
+    found = (
+        _parse_range(key, values, fact)
+        if ".." in values
+        else [_parse_value(key, one, fact) for one in values.split(",")]
+    )
     if len(found) > MAX_VALUES:
         raise UsageError(f"--sweep {key}: {len(found)} values, {MAX_VALUES} at most", "Give fewer.")
     return Sweep(key, tuple(dict.fromkeys(found)))
 
 
-def settings(sweeps: Iterable[Sweep]) -> list[Setting]:
-    """Returns every combination of the sweeps' values; one empty setting if there is no sweep."""
+def setting_combinations(sweeps: Iterable[Sweep]) -> list[Setting]:
+    """Returns every combination of the values of the sweeps; one empty setting without sweeps."""
     return list(product(*([(sweep.key, value) for value in sweep.values] for sweep in sweeps)))
 
 
 def with_settings(machine: DescribedMachine, setting: Setting) -> DescribedMachine:
-    """Returns the machine with these values replaced. Raises UsageError if they contradict others."""
+    """Returns a copy of the machine with the values of the setting. Raises UsageError if these contradict other
+    values."""
     if not setting:
         return machine
     values = machine.model_dump(exclude_none=True)
@@ -94,15 +99,15 @@ def with_settings(machine: DescribedMachine, setting: Setting) -> DescribedMachi
         ) from error
 
 
-def _range(key: str, text: str, fact: Sourced) -> list[Value]:
-    """Returns the values of a range, including both ends. Without a number of values, integers double, and other values
-    are USUAL_STEPS equidistant ones."""
+def _parse_range(key: str, text: str, fact: SourcedFact) -> list[Value]:
+    """Returns the values of a range including both ends. Without a count, integers are doubled from value to value, and
+    other numbers are USUAL_STEPS equidistant values."""
     span, colon, count = text.partition(":")
-    first, last = (_value(key, end, fact) for end in span.split("..", 1))
+    first, last = (_parse_value(key, end, fact) for end in span.split("..", 1))
     if isinstance(first, str) or isinstance(last, str):
         raise UsageError(f"--sweep {key}={text}: words have no range", "Write them one by one: KEY=lru,random.")
     if not first < last or (colon and not (count.strip().isdecimal() and 2 <= int(count) <= MAX_VALUES)):
-        raise UsageError(f"--sweep {key}={text}: not a range from a smaller value up", FORM)
+        raise UsageError(f"--sweep {key}={text}: not a range from a smaller value up", RANGE_SYNTAX)
     whole = isinstance(fact.plain, int)
     if whole and not colon:
         doubled = [max(first, 1) << n for n in range(64) if max(first, 1) << n < last]  # type: ignore[operator]
@@ -112,21 +117,21 @@ def _range(key: str, text: str, fact: Sourced) -> list[Value]:
     return [*((round(value) for value in values) if whole else values), last]
 
 
-def _value(key: str, text: str, fact: Sourced) -> Value:
-    """Returns one value without its unit."""
+def _parse_value(key: str, text: str, fact: SourcedFact) -> Value:
+    """Returns the number or word of one value; a number is converted to the key's unit."""
     text = text.strip()
     if isinstance(fact.plain, str):
         return text
-    if is_size(fact):
+    if is_byte_size(fact):
         return parse_bytes(text)
     match = re.fullmatch(r"(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(\S*)", text)
     units = next((units for end, units in UNITS.items() if end in key), {})
     if match is None or (match[2] and match[2].lower() not in units):
         known = f" with {', '.join(units)} or no unit" if units else ""
-        raise UsageError(f"--sweep {key}: '{text}' is no value of it", f"Write a number{known}. {FORM}")
+        raise UsageError(f"--sweep {key}: '{text}' is no value of it", f"Write a number{known}. {RANGE_SYNTAX}")
     number = float(match[1]) * units.get(match[2].lower(), 1.0)
     if isinstance(fact.plain, int):
         if not number.is_integer():
-            raise UsageError(f"--sweep {key}: {text} is not a whole number", FORM)
+            raise UsageError(f"--sweep {key}: {text} is not a whole number", RANGE_SYNTAX)
         return int(number)
     return number

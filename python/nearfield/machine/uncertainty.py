@@ -1,12 +1,13 @@
-"""How far the values of a described machine may be off, and a simulated result with them: for `--sensitivity`.
+"""Computes how far a simulated result may be off because values of the described machine are uncertain, for
+`--sensitivity`.
 
-Each uncertain value is changed alone, to either end of its interval, and everything is simulated again. The deviations
-of single values are added in quadrature, as if the values were independent of each other: those that make a result
-larger, and separately those that make it smaller.
+Each uncertain value is set to either end of its interval, one value at a time, and everything is simulated again.
+Deviations of single values are added in quadrature, as if the values were independent; increases and decreases of a
+result are added separately.
 
-A fitted value has an interval, and a chosen one may have one. A chosen number without an interval is taken for anything
-from half to twice its value, which is an assumption, not a measurement. Stated, derived and read-off values, words, and
-what belongs to the kind of machine (the size of a line, for instance) are taken as they are."""
+A fitted value has an interval, and a chosen value may have one. A chosen number without an interval is assumed to lie
+between half and twice its value. Stated, derived and read-off values, words, and structural values such as the line
+size are taken as exact."""
 
 from __future__ import annotations
 
@@ -16,18 +17,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nearfield.base.errors import UsageError
-from nearfield.machine.quantity import Sourced, facts
+from nearfield.machine.quantity import SourcedFact, facts
 from nearfield.machine.schema import DescribedMachine
 from nearfield.machine.sweep import with_settings
 
 USUAL_FACTOR = 2.0
-# Last parts of keys whose values describe the kind of machine, and are no numbers that somebody had to guess.
-_STRUCTURE = {"line_bytes", "page_bytes", "event_bytes", "shared_by", "max_nodes", "level", "cores", "sockets"}
+# Last parts of keys whose values define the kind of machine and are not estimates.
+_STRUCTURAL_KEYS = {"line_bytes", "page_bytes", "event_bytes", "shared_by", "max_nodes", "level", "cores", "sockets"}
 
 
 @dataclass(frozen=True)
 class Variation:
-    """One value of a machine's file, and another one that it may have."""
+    """A value of a machine's file, and the other value that replaces it in a simulation."""
 
     key: str
     value: int | float
@@ -36,7 +37,7 @@ class Variation:
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """The variations of a machine, and the keys that cannot be varied because other values would contradict."""
+    """The variations of a machine, and the keys that cannot be varied because the new value would contradict others."""
 
     variations: tuple[Variation, ...]
     fixed: tuple[str, ...]
@@ -44,7 +45,7 @@ class Uncertainty:
 
 @dataclass(frozen=True)
 class Range:
-    """A result, and from where to where it may be."""
+    """A result with the lower and upper end of its error bar."""
 
     value: float
     low: float
@@ -52,20 +53,21 @@ class Range:
 
 
 def range_of_factor(value: float, varied: Mapping[Variation, float]) -> Range:
-    """Returns the range of a positive result that has other values under variations: deviations are factors."""
-    down, up = _in_quadrature((one.key, math.log(other / value)) for one, other in varied.items())
+    """Returns the error bar of a positive result from the results under each variation; deviations are factors."""
+    down, up = _sum_in_quadrature((one.key, math.log(other / value)) for one, other in varied.items())
     return Range(value, value * math.exp(-down), value * math.exp(up))
 
 
 def range_of_share(value: float, varied: Mapping[Variation, float]) -> Range:
-    """Returns the range of a share, which may be 0 or negative: deviations are differences."""
-    down, up = _in_quadrature((one.key, other - value) for one, other in varied.items())
+    """Returns the error bar of a share, which may be 0 or negative, from the results under each variation; deviations
+    are differences."""
+    down, up = _sum_in_quadrature((one.key, other - value) for one, other in varied.items())
     return Range(value, value - down, value + up)
 
 
-def _in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, float]:
-    """Returns the sums of the negative and of the positive deviations, as sizes. Of the two ends of a key's interval,
-    the one that deviates further in that direction counts."""
+def _sum_in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, float]:
+    """Returns the root sum squares of the negative and of the positive deviations, both as positive numbers. Of the two
+    variations of a key, the larger deviation in each direction counts."""
     down: dict[str, float] = defaultdict(float)
     up: dict[str, float] = defaultdict(float)
     for key, deviation in deviations:
@@ -75,11 +77,11 @@ def _in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, floa
 
 
 def uncertainty_of(machine: DescribedMachine) -> Uncertainty:
-    """Returns the variations of each uncertain number, the lower value first, as far as the machine can have them."""
+    """Returns the variations of all uncertain numbers, the lower end first, that do not contradict other values."""
     variations: list[Variation] = []
     fixed: list[str] = []
     for key, fact in facts(machine):
-        for other in _others(key, fact):
+        for other in _interval_ends(key, fact):
             try:
                 with_settings(machine, ((key, other),))
             except UsageError:
@@ -89,12 +91,12 @@ def uncertainty_of(machine: DescribedMachine) -> Uncertainty:
     return Uncertainty(tuple(variations), tuple(dict.fromkeys(fixed)))
 
 
-def _others(key: str, fact: Sourced) -> Iterator[int | float]:
-    """Yields the ends of the interval in which a value lies, without the value itself."""
+def _interval_ends(key: str, fact: SourcedFact) -> Iterator[int | float]:
+    """Yields the ends of the interval of a chosen or fitted number, except an end that equals the value."""
     value = fact.plain
     if fact.kind not in ("chosen", "fitted") or isinstance(value, bool) or not isinstance(value, (int, float)):
         return
-    if fact.interval is None and key.rpartition(".")[2] in _STRUCTURE:
+    if fact.interval is None and key.rpartition(".")[2] in _STRUCTURAL_KEYS:
         return
     for end in fact.interval or (value / USUAL_FACTOR, value * USUAL_FACTOR):
         other = round(end) if isinstance(value, int) else end

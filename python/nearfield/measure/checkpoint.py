@@ -1,9 +1,8 @@
 """The checkpoint folder of an unfinished profile, `<out>.launches`: the request, the engine's output and the time
 spent.
 
-It exists from the first launch until the profile is complete; `--resume` continues from it. Only one probe at a time
-may lock it.
-"""
+The folder exists from the first launch until the profile is complete. `--resume` continues from the folder. A lock file
+admits one probe at a time."""
 
 from __future__ import annotations
 
@@ -32,23 +31,24 @@ _SECONDS = TypeAdapter(dict[str, Annotated[float, Field(ge=0, allow_inf_nan=Fals
 
 @dataclass
 class Outcome:
-    """The progress of a request."""
+    """The state of a request when a probe or simulation returns."""
 
     complete: bool  # False: the user stopped it, or the time limit was reached
-    saved: bool = False  # a profile was saved
-    stopped_by: int | None = None  # a signal number
+    saved: bool = False  # True: a profile was written
+    stopped_by: int | None = None  # number of the signal that stopped the request
     missed: int = 0  # cases skipped because of the time limit
     not_begun: int = 0  # launches skipped because of the time limit
-    rows: list[Row] = field(default_factory=list)  # all simulated rows, including earlier ones
+    rows: list[Row] = field(default_factory=list)  # records of a simulation, including those of earlier sessions
 
     @property
     def exit_code(self) -> int:
-        """Returns the exit code of a command that a signal ended; 0 if none did."""
+        """Returns 128 plus the number of the signal that stopped the request; 0 if the request is complete or no signal
+        arrived."""
         return 128 + self.stopped_by if self.stopped_by and not self.complete else 0
 
 
 class CheckpointFolder:
-    """The checkpoint folder of the profile `out`."""
+    """The checkpoint folder of a profile that is to be saved at `out`."""
 
     def __init__(self, out: Path) -> None:
         self.folder = out.parent / f"{out.name}.launches"
@@ -56,8 +56,9 @@ class CheckpointFolder:
         self._out = out
 
     def read_request(self) -> Request:
-        """Returns the request of the interrupted probe."""
-        self._require_ours()
+        """Returns the request of the interrupted probe. Raises UsageError if there is none, and ProfileError if its
+        file is damaged."""
+        self._require_private()
         try:
             return _REQUESTS.validate_json(read_file(self.folder / _REQUEST), strict=True)
         except FileNotFoundError as error:
@@ -70,9 +71,9 @@ class CheckpointFolder:
                 f"cannot resume: {self.folder / _REQUEST}: {why}", "start a new probe with --overwrite"
             ) from error
 
-    def require_free(self, *, overwrite: bool) -> None:
-        """Raises an error if a new probe would overwrite an interrupted one, or if the folder does not belong to a
-        probe."""
+    def require_unused(self, *, overwrite: bool) -> None:
+        """Raises ProfileError if the folder holds an interrupted probe and `overwrite` is false, or holds files that no
+        probe wrote."""
         entries = {entry.name for entry in self.folder.iterdir()} - {_LOCK} if self.folder.exists() else set()
         if entries and _REQUEST not in entries:
             raise ProfileError(f"{self.folder} is in the way: it is not of a probe", _OTHER_FOLDER)
@@ -83,14 +84,15 @@ class CheckpointFolder:
             )
 
     @contextmanager
-    def locked(self, request: Request, *, fresh: bool) -> Iterator[None]:
-        """Locks the folder against other probes and writes the request into it; with `fresh`, empties it first."""
+    def lock_for(self, request: Request, *, fresh: bool) -> Iterator[None]:
+        """Locks the folder against other probes for the duration of the block, and writes the request into the folder;
+        with `fresh`, empties the folder first."""
         with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
             self._make_folder()
         try:
-            with self._opened(_LOCK, private=True):
+            with self._locked_journal(_LOCK, private=True):
                 with os_errors_as_profile_errors(self.folder, _OTHER_FOLDER):
-                    self._set_up(request, fresh)
+                    self._write_request(request, fresh)
                 yield
         except FileNotFoundError as error:
             if self.folder.exists():
@@ -101,16 +103,16 @@ class CheckpointFolder:
             ) from error
 
     def journal(self) -> AbstractContextManager[Journal]:
-        """Returns a context with the journal of the simulated cases, for a folder that is locked."""
-        return self._opened(_SIMULATED, private=False)  # the folder is private
+        """Returns a context that opens the journal of simulated cases. The folder must be locked."""
+        return self._locked_journal(_SIMULATED, private=False)  # its folder is private already
 
-    def _opened(self, name: str, *, private: bool) -> AbstractContextManager[Journal]:
+    def _locked_journal(self, name: str, *, private: bool) -> AbstractContextManager[Journal]:
         busy = UsageError(f"another probe is measuring into {self._out}", "wait for it, or use another --out")
         return Journal(self.folder / name, _OTHER_FOLDER).locked(busy, private=private)
 
-    def _require_ours(self) -> None:
-        """Raises an error if other users may write there: their link would redirect our output, and their request could
-        start their program."""
+    def _require_private(self) -> None:
+        """Raises ProfileError if other users may write into the folder: a link of theirs could redirect our output, and
+        a request of theirs could start their program."""
         with suppress(FileNotFoundError):
             status = self.folder.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -124,27 +126,30 @@ class CheckpointFolder:
         try:
             self.folder.mkdir(mode=0o700)
         except FileExistsError:
-            self._require_ours()
+            self._require_private()
 
-    def _set_up(self, request: Request, fresh: bool) -> None:
+    def _write_request(self, request: Request, fresh: bool) -> None:
+        """Removes the stop file, with `fresh` also every other file but the lock, and writes the request."""
         for entry in self.folder.iterdir():
             if (fresh and entry.name != _LOCK) or entry == self.stop_file:
                 entry.unlink()
         (self.folder / _REQUEST).write_bytes(_REQUESTS.dump_json(request))
 
     def read_spent(self) -> dict[str, float]:
-        """Returns the seconds spent so far: of each launch by its name, and in all as "total"."""
+        """Returns the seconds spent so far: launch name -> seconds, and "total" -> seconds of all sessions; {} if the
+        file is missing or damaged."""
         try:
             return _SECONDS.validate_json(read_file(self.folder / _SPENT), strict=True)
         except (OSError, ValueError):
             return {}
 
     def write_spent(self, seconds: dict[str, float]) -> None:
-        with suppress(OSError):  # the file is optional
+        with suppress(OSError):  # a probe resumes without the file, too
             (self.folder / _SPENT).write_bytes(_SECONDS.dump_json(seconds))
 
-    def end(self, samples: Path | None) -> None:
-        """Removes the folder of a complete probe, or moves it to `samples` to keep the raw samples."""
+    def remove_or_keep_samples(self, samples: Path | None) -> None:
+        """Removes the folder of a complete probe. With `samples`, moves the engine's output there first, to keep the
+        raw samples."""
         if samples is None:
             shutil.rmtree(self.folder, ignore_errors=True)
             return

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C during measurements and simulations: soon, and only where no work is left half done."""
+"""Handles SIGINT and SIGTERM during measurements and simulations: work ends soon, and never half done."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from types import FrameType
 from typing import TypeVar
 
 Result = TypeVar("Result")
-GRACE_PERIOD_S = 3.0  # time for work to end by itself after a request
+GRACE_PERIOD_S = 3.0  # time in which work must end after `request_end`
 _END_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # batch systems send SIGTERM
 
 
 class InterruptGuard:
-    """While entered, handles SIGINT and SIGTERM, and SIGQUIT, which ends the work immediately. A guard that is not
-    entered never interrupts.
+    """Handles SIGINT, SIGTERM and SIGQUIT while entered as a context. A guard that is not entered never interrupts.
 
-    Signals interrupt only `run`. The first one ends it, unless there is `request_end`: then the first signal calls this
-    function, which requests the end of the work and returns whether it could. The second signal ends `run`, and so does
-    work that takes longer than GRACE_PERIOD_S."""
+    Signals interrupt only the work that `run` executes. Without `request_end`, the first signal raises
+    KeyboardInterrupt in the work. With `request_end`, the first SIGINT or SIGTERM calls this function, which asks the
+    work to end and returns whether it could. A second signal, SIGQUIT, or the end of GRACE_PERIOD_S raises
+    KeyboardInterrupt."""
 
     def __init__(self, request_end: Callable[[], bool] | None = None) -> None:
-        self.signal_number: int | None = None  # the first end signal
+        self.signal_number: int | None = None  # number of the first signal
         self._request_end = request_end
         self._end_now = self._running = False
         self._grace_timer: Timer | None = None
 
     @property
     def exit_code(self) -> int:
-        """Returns the exit code of a command that a signal ended."""
+        """Returns 128 plus the number of the first signal."""
         return 128 + (self.signal_number or 0)
 
     def __enter__(self) -> InterruptGuard:
@@ -39,18 +39,19 @@ class InterruptGuard:
     def __exit__(self, *_: object) -> None:
         if self._grace_timer:
             self._grace_timer.cancel()
-            if self._grace_timer.is_alive():  # not alive if a second signal came before it was started
+            if self._grace_timer.is_alive():  # not alive if a second signal arrived before the timer was started
                 self._grace_timer.join()
         for number, handler in self._old.items():
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raises KeyboardInterrupt after an end signal."""
+        """Raises KeyboardInterrupt if a signal has arrived."""
         if self.signal_number:
             raise KeyboardInterrupt
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Returns the result of the work. Raises KeyboardInterrupt if a signal ended it, or prevented its start."""
+        """Runs the work and returns its result. Raises KeyboardInterrupt if a signal interrupts the work or arrived
+        before."""
         try:
             self._running = True
             if self._end_now:
@@ -63,11 +64,9 @@ class InterruptGuard:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._end_now:
-            return  # a third Ctrl-C must not interrupt the end of the work
-        again, self.signal_number = (
-            self.signal_number is not None,
-            self.signal_number or number,
-        )  # before the next signal may arrive
+            return  # a third Ctrl-C must not interrupt the shutdown
+        # Assigned together, before another signal may arrive.
+        again, self.signal_number = (self.signal_number is not None, self.signal_number or number)
         if again or number not in _END_SIGNALS or self._request_end is None:
             self._end_now = True
         else:

@@ -1,5 +1,5 @@
-"""Defines a measuring request: scenarios, machine and thoroughness. Times of tiers are for the whole probe with the
-default MPI, including the set-up of the ranks."""
+"""Defines a measuring request: scenarios, machine and thoroughness. The durations of tiers are those of a whole probe
+with the default MPI, including the start-up of the ranks."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ _FILTER = "A filter is a scenario, a parameter and its values: pingpong:state=re
 
 
 def parse_filter(text: str) -> str:
-    """Returns 'pingpong:state=reused,fresh' as the engine takes it: 'pingpong state reused fresh'. Raises UsageError
-    for anything else."""
+    """Returns 'pingpong:state=reused,fresh' in the engine's form: 'pingpong state reused fresh'. Raises UsageError if
+    the text is no filter."""
     found = re.fullmatch(r"([\w-]+):([\w-]+)=([^\s,]+(?:,[^\s,]+)*)", text)
     if not found:
         raise UsageError(f"--filter {text}: this is no filter", _FILTER)
     return " ".join([found[1], found[2], *found[3].split(",")])
 
 
-def as_filter(only: str) -> str:
-    """Returns 'pingpong state reused fresh' as `--filter` takes it."""
+def format_filter(only: str) -> str:
+    """Returns 'pingpong state reused fresh' in the form of `--filter`: 'pingpong:state=reused,fresh'."""
     scenario, parameter, *values = only.split()
     return f"{scenario}:{parameter}={','.join(values)}"
 
 
 @dataclass(frozen=True)
 class Tier:
-    """The duration and precision of a probe."""
+    """A preset of duration and precision for a probe."""
 
     name: Literal["quick", "default", "full"]
     summary: str
     budget_s: float
     launches: int  # per group of ranks: page placement differs between launches
-    tolerance: float  # relative half-width of the interval at which a case is done
+    tolerance: float  # a case is finished when the relative half-width of its interval is at most this
     min_samples: int  # repetitions of a case per launch, regardless of the budget
-    stable: float  # records with wider intervals are marked unstable
+    stable: float  # maximum relative half-width of the interval of a stable record
 
 
 TIERS: dict[str, Tier] = {
@@ -59,12 +59,13 @@ TIERS: dict[str, Tier] = {
 
 @dataclass(frozen=True)
 class Request:
-    """The options of a probe, saved with an unfinished profile. Raises UsageError if no probe can satisfy them."""
+    """The options of a probe, as saved with an unfinished profile. Raises UsageError for options that no probe can
+    satisfy."""
 
     tier: str = "default"
-    budget_s: float | None = None  # measuring time instead of the tier's
+    budget_s: float | None = None  # time limit for measuring, instead of the tier's budget
     target_s: float | None = None  # target for the measuring time; a longer measurement is not stopped
-    scenarios: tuple[str, ...] = ()  # empty: all
+    scenarios: tuple[str, ...] = ()  # names; empty: all of the tier
     sizes: tuple[int, ...] = ()  # empty: the tier's
     mpi: str | None = None
     ranks: int | None = None
@@ -74,7 +75,7 @@ class Request:
     hostfile: str | None = None
     launcher: str | None = None
     on: str | None = None  # simulate this described machine instead of measuring
-    # ---- of a simulated machine
+    # ---- options of a simulation
     distances: tuple[str, ...] = ()  # empty: the tier's
     nodes: tuple[int, ...] = ()  # empty: those usual for each scenario
     policies: tuple[str, ...] = ()  # policies of the NICs; empty: the machine's own
@@ -99,7 +100,7 @@ class Request:
 
     @property
     def thoroughness(self) -> Tier:
-        """Returns the tier with the requested budget and number of launches."""
+        """Returns the tier with the requested budget and number of launches in place of its own."""
         tier = TIERS[self.tier]
         budget_s = self.budget_s or self.target_s or tier.budget_s
         return replace(tier, budget_s=budget_s, launches=self.launches or tier.launches)

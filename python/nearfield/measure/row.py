@@ -1,5 +1,5 @@
-"""Builds records as rows, and run.toml with their provenance. Both backends use it, so that records have the same
-columns however they were measured."""
+"""Builds records as rows (column -> value), and the contents of run.toml. Both backends use these functions, so that
+measured and simulated records have the same columns."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import nearfield
 from nearfield.measure.request import Request
 from nearfield.profile import schema
-from nearfield.profile.records import CORE, VERDICT
+from nearfield.profile.records import CORE_COLUMNS, VERDICT
 
 Row = dict[str, Any]
 Parameters = Mapping[str, int | float | str]
 
 
-def frame(
+def identity_columns(
     scenario: str,
     metric: str,
     unit: str,
@@ -26,29 +26,31 @@ def frame(
     side: str | None,
     parameters: Parameters,
 ) -> Row:
-    """Returns the columns that identify a record. `value` or `missing` completes it."""
+    """Returns the columns that identify a record, to be merged with those of `value_columns` or
+    `missing_value_columns`."""
     place = {"distance": distance, "pair": pair, "side": side}
     return {"scenario": scenario, "metric": metric, "unit": unit, "source": source, **place, **parameters}
 
 
-def value(
+def value_columns(
     number: float, low: float | None, high: float | None, n: int, *, stable: bool = True, note: str | None = None
 ) -> Row:
-    """Returns the columns of a value in the record's unit, with its interval if there is one."""
+    """Returns the columns that hold a value: the number in the record's unit, its interval, repetitions, stability and
+    note."""
     return {"value": number, "low": low, "high": high, "n": n, "stable": stable, "note": note}
 
 
-def missing(reason: str) -> Row:
-    """Returns the columns of a value that the machine cannot provide, with the reason."""
+def missing_value_columns(reason: str) -> Row:
+    """Returns the columns of a record without a value, with the reason."""
     return {"value": None, "n": 0, "stable": False, "note": reason}
 
 
 def parameters_of(row: Row) -> dict[str, int | float | str]:
-    """Returns the record's parameters by name."""
-    return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}
+    """Returns the parameters of a record: name -> value."""
+    return {name: one for name, one in row.items() if name not in CORE_COLUMNS and name != VERDICT and one is not None}
 
 
-def run_of(
+def make_run(
     request: Request,
     rows: Iterable[Row],
     *,
@@ -57,8 +59,9 @@ def run_of(
     scenarios: Iterable[schema.Scenario],
     **circumstances: Any,
 ) -> schema.Run:
-    """Returns run.toml for these records. `seconds`: the measuring time. `scenarios`: all of the backend; those with
-    records are described. `circumstances`: the other keys, from the backend's run_metadata."""
+    """Returns the contents of run.toml for these records. `seconds` is the measuring time. `scenarios` are all
+    scenarios of the backend, of which those with records are included. `circumstances` are the other keys, from the
+    backend's run_metadata."""
     present = {row["scenario"] for row in rows}
     return schema.Run(
         schema_version=1,

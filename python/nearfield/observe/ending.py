@@ -1,5 +1,5 @@
-"""Handles signals that end an observation: all ranks end, nothing is left behind, and the signal is distinguished from
-a fault of the program."""
+"""Handles signals that end an observation: ends all processes of the observed program, removes what they left behind,
+and distinguishes the signal from a failure of the program."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nearfield.mpi import snapshot_shm
 from nearfield.mpi.process import clean_up_after_death
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-GRACE_PERIOD_S = 10.0  # for ranks to end by themselves after a signal
+GRACE_PERIOD_S = 10.0  # time in which the ranks must end by themselves after a signal
 
 
 class EndedBySignal(NearfieldError):
-    """A signal ended nearfield, and the program that it observed, before there was a result."""
+    """A signal ended nearfield, together with the observed program, before there was a result."""
 
     def __init__(self, number: int, when: str, remedy: str = "") -> None:
         super().__init__(f"{signal_name(number)} ended this {when}", remedy)
@@ -34,7 +34,8 @@ def signal_name(number: int) -> str:
 
 @contextmanager
 def signals_as_errors(when: str) -> Iterator[None]:
-    """Raises EndedBySignal in this block if a signal ends nearfield. For the main thread."""
+    """Raises EndedBySignal inside the block when SIGINT, SIGTERM or SIGHUP arrives. Must be entered in the main
+    thread."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise EndedBySignal(number, when)
@@ -48,24 +49,26 @@ def signals_as_errors(when: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class Ending:
-    """Records the first end signal while a command runs, and makes all its processes end then."""
+class EndSignal:
+    """Records the first end signal that arrives while a command runs, and then ends all processes of the command."""
 
     def __init__(self) -> None:
         self.signal = 0  # the first end signal; 0: none
-        self.mark, self._before = uuid.uuid4().hex, snapshot_shm()  # of all processes of the command
+        # The mark identifies the command's processes; shared memory before its start.
+        self.mark, self._before = uuid.uuid4().hex, snapshot_shm()
         self._patience: Timer | None = None
 
-    def note(self, number: int) -> None:
-        """Records a signal that was also sent to the command."""
+    def record(self, number: int) -> None:
+        """Records a signal that was also forwarded to the command. Starts a timer that kills the command's processes
+        after GRACE_PERIOD_S."""
         if number in END_SIGNALS and not self.signal:
             self.signal = number
             self._patience = Timer(GRACE_PERIOD_S, self._end_all)
             self._patience.daemon = True
             self._patience.start()
 
-    def finish(self) -> None:
-        """Ends the remaining processes after the command was ended by a signal."""
+    def end_remaining(self) -> None:
+        """Kills the remaining processes of a command that a signal has ended."""
         if self._patience:
             self._patience.cancel()
             self._end_all()

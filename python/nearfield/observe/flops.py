@@ -1,11 +1,11 @@
-"""Counts the floating-point operations of a program, from its machine code.
+"""Counts the floating-point operations of a program from its machine code.
 
-Recorders see loads and stores, but not arithmetic. Each access comes from one location in the machine code, and the
-instructions of its basic block run as often as the access. So the instructions of each basic block are counted once,
-and attributed to a location in it.
+A recorded stream has loads and stores, but no arithmetic. An access comes from one location in the machine code, and
+the instructions of its basic block run as often as the access. So the floating-point instructions of each basic block
+are counted once and attributed to the access locations in the block.
 
-Hooks record accesses at locations that the machine code shows as well. So the result is known before the program runs,
-and does not depend on how much of it runs. For a program under Valgrind the locations must be given."""
+For a program compiled with hooks, the locations follow from the machine code, so that the counts do not depend on a
+run. For a program under Valgrind, the locations must be given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _INSTRUCTION = re.compile(r"\s+([0-9a-f]+):\s+(\S+)\s*(.*)")
-# For x86 (SSE, AVX; x87's names are also ARM's) and ARM.
+# Names of floating-point instructions: x86 (SSE, AVX), and ARM together with x87, which share names.
 _X86 = re.compile(r"v?(add|sub|mul|div|sqrt|min|max|hadd|hsub|addsub|fn?m(?:add|sub|addsub|subadd)\d+)([sp])([sdh])$")
 _ARM = re.compile(r"f(n?madd|n?msub|n?mul|mla|mls|add|sub|div|sqrt|min(?:nm)?|max(?:nm)?|addp|abd|prem|scale|yl2x)p?$")
 _LANES = re.compile(r"v\d+\.(\d+)[hsd]")
@@ -37,39 +37,41 @@ class Instruction:
     products: float = 0  # floating-point multiplications
     sums: float = 0
     others: float = 0  # divisions, fused multiply-adds and so on
-    jumps: bool = False  # ends a basic block
-    target: int | None = None  # target of a jump
-    hook: bool = False  # records an access; its location is the next instruction
+    jumps: bool = False  # is a jump, and ends a basic block
+    target: int | None = None  # address of a jump's target
+    hook: bool = False  # calls a hook that records an access; the access has the address of the next instruction
 
 
 def flops_of_hooks(path: str) -> dict[int, float]:
-    """Returns the number of floating-point operations for each access that hooks in an object record, by the offset of
-    its location; locations without any are omitted. Empty if the object cannot be disassembled.
+    """Returns offset of an access's location -> floating-point operations per access, for the accesses that hooks of an
+    object file record; locations without operations are omitted. Returns {} if the object cannot be disassembled.
 
-    A multiplication and an addition at the same location of a basic block are one operation, like a fused multiply-add.
-    A SIMD operation counts once per element."""
-    code = list(_disassembled(path))
+    A multiplication and an addition at the same location of a basic block count as one operation, like a fused
+    multiply-add. A SIMD operation counts once per element."""
+    code = list(_disassemble(path))
     after = [second.address for first, second in itertools.pairwise(code) if first.hook]
-    return dict(shares(code, after))
+    return dict(flops_by_location(code, after))
 
 
-def flops_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
-    """Returns the same for given locations, each a path and an offset, without hooks."""
+def flops_at_locations(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
+    """Returns (path, offset) -> floating-point operations per access, for the given access locations of programs
+    without hooks."""
     by_object: dict[str, list[int]] = defaultdict(list)
     for path, offset in set(places):
         by_object[path].append(offset)
     return {
         (path, offset): flops
         for path, offsets in by_object.items()
-        for offset, flops in shares(list(_disassembled(path, offsets)), sorted(offsets)).items()
+        for offset, flops in flops_by_location(list(_disassemble(path, offsets)), sorted(offsets)).items()
     }
 
 
-def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
-    """Returns the arithmetic that belongs to each offset, a return address; both inputs are sorted.
+def flops_by_location(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
+    """Returns offset -> floating-point operations for the given access locations, which are return addresses. Both
+    inputs are sorted by address.
 
-    The arithmetic of a basic block belongs to the last location before it in the block, or to the block's first
-    location. A block without a location is not counted, since it is unknown whether it ran."""
+    An instruction belongs to the last location before it in its basic block, otherwise to the block's first location. A
+    block without a location is not counted, because it is unknown whether the block ran."""
     leaders = {instruction.target for instruction in code if instruction.target is not None}
     found: dict[int, float] = {}
     block: list[Instruction] = []
@@ -98,12 +100,12 @@ def shares(code: list[Instruction], offsets: list[int]) -> Mapping[int, float]:
     return found
 
 
-def _disassembled(path: str, offsets: Sequence[int] = ()) -> Iterator[Instruction]:
-    """Yields the instructions of an object; with offsets, only of the functions that contain them and of those in
-    between."""
+def _disassemble(path: str, offsets: Sequence[int] = ()) -> Iterator[Instruction]:
+    """Yields the instructions of an object file by objdump; with offsets, only those from shortly before the first
+    offset to shortly after the last. Yields nothing if objdump fails."""
     between = []
     if offsets:
-        margin = 4096  # before the first access of a function
+        margin = 4096  # bytes of code before the first offset and after the last
         begin, end = max(0, min(offsets) - margin), max(offsets) + margin
         between = [f"--start-address={begin}", f"--stop-address={end}"]
     words = ["objdump", "--disassemble", "--no-show-raw-insn"]
@@ -113,11 +115,12 @@ def _disassembled(path: str, offsets: Sequence[int] = ()) -> Iterator[Instructio
         return
     for line in done.stdout.splitlines():
         if found := _INSTRUCTION.match(line):
-            yield instruction(int(found[1], 16), found[2], found[3])
+            yield parse_instruction(int(found[1], 16), found[2], found[3])
 
 
-def instruction(address: int, name: str, operands: str) -> Instruction:
-    """Returns the meaning of an instruction in objdump's syntax."""
+def parse_instruction(address: int, name: str, operands: str) -> Instruction:
+    """Returns the instruction that a line of objdump describes: whether it jumps, calls a hook, or how many
+    floating-point operations it performs."""
     if _HOOK.search(operands) and not _JUMP.match(name):
         return Instruction(address, hook=True)
     if _JUMP.match(name):

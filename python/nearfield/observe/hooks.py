@@ -1,8 +1,8 @@
-"""Compiler options that call hooks at loads and stores, and link the hook library.
+"""Compiler options that insert hooks at loads and stores and link the hook library.
 
-The compiler instruments for the thread sanitizer; the library (src/preload/observe) records accesses instead. Memory
-copies stay calls, so that they are recorded, and calls never become jumps, so that each access has its own location in
-the program."""
+The compiler instruments the code as for ThreadSanitizer; the hook library (src/preload/observe) records accesses
+instead of checking for races. Memory copies stay calls, so that they are recorded. Calls never become tail jumps, so
+that every access has a location of its own."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.files import atomic_write
 
 LIBRARY = "libnearfield_observe.so"
-_COPIES = ("memcpy", "memmove", "memset")
-WRAPPED = (*_COPIES, "memcmp")  # functions of C that ranges.cpp replaces at link time
+_COPY_FUNCTIONS = ("memcpy", "memmove", "memset")
+# Functions of the C library that ranges.cpp replaces at link time (--wrap)
+WRAPPED_FUNCTIONS = (*_COPY_FUNCTIONS, "memcmp")
 
 
 @dataclass(frozen=True)
 class Language:
-    """A language, by the command that compiles it."""
+    """A language, identified by the nearfield verb that compiles it."""
 
     verb: str
     name: str
-    variable: str  # variable that names the real compiler
+    variable: str  # environment variable that names the real compiler
     compiler: str  # the default compiler
 
 
@@ -44,28 +45,30 @@ LANGUAGES = {
 }
 
 
-def library() -> Path:
-    """Returns the hook library, which is built with the package and linked to no MPI."""
+def hook_library() -> Path:
+    """Returns the path of the hook library, which is built with the package and is not linked to any MPI."""
     return Path(_native.__file__).with_name(LIBRARY)
 
 
-def command(language: Language, words: Sequence[str]) -> list[str]:
-    """Returns the command line of the real compiler, with hooks. Raises UsageError if there is no such compiler, and
-    MpiError if it does not support the hooks."""
+def compiler_command(language: Language, words: Sequence[str]) -> list[str]:
+    """Returns the command line of the real compiler with hook options. Raises UsageError if the compiler is missing,
+    and MpiError if it does not support hooks."""
     compiler = (os.environ.get(language.variable) or language.compiler).split()
     found = shutil.which(compiler[0])
     if not found:
         remedy = f"install one, or name it: {language.variable}=/path/of/compiler"
         raise UsageError(f"there is no {language.name} compiler '{compiler[0]}'", remedy)
-    return [found, *compiler[1:], *options(found, language), *words]
+    return [found, *compiler[1:], *hook_options(found, language), *words]
 
 
-def options(compiler: str, language: Language, *, links_library: bool = True) -> list[str]:
-    """Returns the options with which this compiler (a path) calls hooks, and links the hook library unless the caller
-    has hooks of its own. Raises MpiError if it does not support hooks."""
-    kind = disk_cache.get_or_compute("compiler", [compiler, _wrapper_variables()], lambda: _kind(compiler), [compiler])
+def hook_options(compiler: str, language: Language, *, links_library: bool = True) -> list[str]:
+    """Returns the options with which the compiler inserts hooks; with `links_library`, also those that link the hook
+    library. Raises MpiError if the compiler is neither gcc nor clang."""
+    kind = disk_cache.get_or_compute(
+        "compiler", [compiler, _wrapper_variables()], lambda: _compiler_kind(compiler), [compiler]
+    )
     if kind == "gcc":
-        return [f"-specs={_specs(language, links_library=links_library)}"]
+        return [f"-specs={_specs_file(language, links_library=links_library)}"]
     if kind == "clang":
         return [*_clang_options(language), *(_link_options("-Wl,") if links_library else [])]
     raise MpiError(
@@ -75,11 +78,11 @@ def options(compiler: str, language: Language, *, links_library: bool = True) ->
 
 
 def _wrapper_variables() -> list[str | None]:
-    """Returns the variables that change the compiler behind an MPI wrapper."""
+    """Returns the values of the environment variables that change the compiler behind an MPI wrapper."""
     return [os.environ.get(f"{mpi}_{what}") for mpi in ("OMPI", "MPICH", "I_MPI") for what in ("CC", "CXX", "FC")]
 
 
-def _kind(compiler: str) -> str | None:
+def _compiler_kind(compiler: str) -> str | None:
     try:
         said = subprocess.run([compiler, "-v"], capture_output=True, text=True, errors="replace", timeout=20).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -87,25 +90,24 @@ def _kind(compiler: str) -> str | None:
     return "clang" if "clang version" in said else "gcc" if "gcc version" in said else None
 
 
-def _hook_options(language: Language) -> list[str]:
-    copies = (
-        [f"-fno-builtin-{name}" for name in _COPIES] if language.verb != "fc" else []
-    )  # Fortran has no such options
+def _code_options(language: Language) -> list[str]:
+    # Fortran has no such options.
+    copies = [f"-fno-builtin-{name}" for name in _COPY_FUNCTIONS] if language.verb != "fc" else []
     return [*copies, "-fno-optimize-sibling-calls", "-fno-plt"]
 
 
 def _link_options(prefix: str = "") -> list[str]:
-    folder = library().parent
-    words = ["-rpath", str(folder), *(f"--wrap={name}" for name in WRAPPED)]
+    folder = hook_library().parent
+    words = ["-rpath", str(folder), *(f"--wrap={name}" for name in WRAPPED_FUNCTIONS)]
     passed = [f"{prefix}{word}" for word in words]
     return [f"-L{folder}", "-lnearfield_observe", *passed]
 
 
-def _specs(language: Language, *, links_library: bool) -> Path:
-    """Returns a gcc spec file. The driver has the same option for compiling and linking, and would link the sanitizer's
-    own library, so only the compiler proper gets the option."""
+def _specs_file(language: Language, *, links_library: bool) -> Path:
+    """Returns the path of a gcc spec file that passes the sanitizer option to the compiler proper only. Given to the
+    driver, the option would also link the sanitizer's own library."""
     hooks = "-fsanitize=thread -U__SANITIZE_THREAD__"
-    text = f"*cc1_options:\n+ {hooks} {' '.join(_hook_options(language))}\n"
+    text = f"*cc1_options:\n+ {hooks} {' '.join(_code_options(language))}\n"
     if links_library:
         text += f"\n*lib:\n+ {' '.join(_link_options())}\n"
     folder = disk_cache.cache_root() / "observe"
@@ -117,12 +119,13 @@ def _specs(language: Language, *, links_library: bool) -> Path:
 
 
 def _clang_options(language: Language) -> list[str]:
-    """Returns options for clang, whose driver would also link the sanitizer's library; -Xclang bypasses it."""
+    """Returns the options for clang. -Xclang passes the sanitizer option to the compiler proper only, since the driver
+    would also link the sanitizer's own library."""
     hooks = ["-Xclang", "-fsanitize=thread"]
     reads = ["-mllvm", "-tsan-instrument-read-before-write=1"]  # otherwise clang omits these loads
     return [
         "-Wno-unused-command-line-argument",
         *hooks,
         *reads,
-        *_hook_options(language),
+        *_code_options(language),
     ]

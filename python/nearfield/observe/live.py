@@ -1,5 +1,5 @@
-"""Runs a program that is simulated at the same time: its ranks send their streams to this process instead of into
-files."""
+"""Runs an observed program while it is simulated: its ranks send their streams to this process instead of writing them
+into files."""
 
 from __future__ import annotations
 
@@ -22,43 +22,49 @@ from nearfield.base.progress import ReportLine
 from nearfield.mpi.run_child import as_started_instead
 from nearfield.observe import trace
 from nearfield.observe.flops import flops_of_hooks
-from nearfield.observe.observing import Prepared, finish
+from nearfield.observe.observing import PreparedCommand, complete_trace
 from nearfield.observe.source_lines import CodeLocation, Line, line_of_call, lines_of
 
 Result = TypeVar("Result")
 _POLL_INTERVAL_S = 0.02
 _ADDR_NO_RANDOMIZE, _QUERY_PERSONALITY = 0x0040000, 0xFFFFFFFF  # sys/personality.h
-_GRACE_PERIOD_S = 4.0  # for a command to end after the simulation or a signal
+_GRACE_PERIOD_S = 4.0  # time in which the command must end after the simulation or a signal
 
 
-class Cancelled(Exception):
-    """The simulation was cancelled."""
+class SimulationCancelled(Exception):
+    """Raised in the simulation when it must end early."""
 
 
-class Running:
-    """A command that runs under observation, as a context: when it is left, the command has ended in any case."""
+class ObservedCommand:
+    """A command that runs under observation while entered as a context. When the context is left, the command has ended
+    in any case."""
 
-    def __init__(self, prepared: Prepared, keep: Path | None, *, live_queries: bool, clock: bool = False) -> None:
-        """`keep`: a folder that keeps the trace as well. `live_queries`: the simulation decides nondeterministic MPI
-        outcomes, and with `clock` MPI_Wtime as well. Raises UsageError if the folder is not empty."""
+    def __init__(
+        self, prepared: PreparedCommand, keep: Path | None, *, live_queries: bool, clock: bool = False
+    ) -> None:
+        """`keep` is a folder into which the trace is saved as well, or None. With `live_queries`, the simulation
+        decides nondeterministic MPI outcomes; with `clock`, also the values of MPI_Wtime. Raises UsageError if the
+        folder is not empty."""
         self._prepared, self._keep, self._live_queries, self._clock = prepared, keep, live_queries, clock
         self._stopping = threading.Event()
-        self._ended = 0.0  # time of the command's end
-        self.left_behind = False  # ranks outlived their launcher
+        self._ended = 0.0  # monotonic time of the command's end; 0: still running
+        self.left_behind = False  # True: ranks outlived their launcher
         if keep:
-            trace.new_folder(keep, prepared.about, force=False)
+            trace.create_trace_folder(keep, prepared.about, force=False)
         self.streams = stream.Live()
         if keep:
             self.streams.save_to(str(keep))
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> ObservedCommand:
         self._begun = time.monotonic()
         words, environment = (
             self._prepared.words,
             self._prepared.environment(self.streams.address, live_queries=self._live_queries, clock=self._clock),
         )
         try:
-            self._child = subprocess.Popen(words, env=environment, close_fds=False, preexec_fn=_fixer_of_addresses())
+            self._child = subprocess.Popen(
+                words, env=environment, close_fds=False, preexec_fn=_address_randomization_disabler()
+            )
         except OSError as error:
             raise MpiError(f"cannot start {words[0]}: {error.strerror}") from error
         return self
@@ -70,15 +76,15 @@ class Running:
             self._end_command()
 
     def wait_for_ranks(self) -> int:
-        """Returns the number of ranks as soon as all are connected. Raises MeasurementError if the command ends
+        """Waits until all ranks are connected and returns their number. Raises MeasurementError if the command ends
         before."""
-        last_looks = 10  # the last data of the program may still be in flight
+        last_looks = 10  # remaining polls after the command's end, while its last data may be in flight
         while not (ranks := self.streams.ranks):
             if self._child.poll() is not None and self.streams.idle:
                 last_looks -= 1
             if not last_looks:
                 raise MeasurementError(
-                    f"the command ended with code {self._code()} before all its ranks were there to be simulated",
+                    f"the command ended with code {self._exit_code()} before all its ranks were there to be simulated",
                     "link the program dynamically, and start it by its own MPI, with all ranks on this host (or "
                     "observe it, and simulate the trace); one without MPI must be compiled by "
                     f"{own_command.line('cc')}, cxx or fc",
@@ -87,15 +93,15 @@ class Running:
         return ranks
 
     def run_in_thread(self, work: Callable[[], Result]) -> Result:
-        """Returns the result of the work, which reads the streams in a thread of its own, so that signals to this
-        thread are handled. Raises what the work raises."""
+        """Runs the work, which reads the streams, in another thread, so that this thread can handle signals. Returns
+        the result of the work, or raises its exception."""
         results: list[Result] = []
         problems: list[BaseException] = []
 
         def do() -> None:
             try:
                 results.append(work())
-            except BaseException as problem:  # noqa: BLE001  # it is raised in the other thread
+            except BaseException as problem:  # noqa: BLE001  # raised again in the calling thread
                 problems.append(problem)
 
         thread = threading.Thread(target=do)
@@ -115,39 +121,40 @@ class Running:
         return results[0]
 
     def make_cancellable(self, progress: Callable[[int], None]) -> Callable[[int], None]:
-        """Returns a progress callback for the work, which raises Cancelled once the simulation is to end."""
+        """Returns a progress callback for the simulation. It raises SimulationCancelled once the simulation must end,
+        otherwise calls `progress`."""
 
         def report(accesses: int) -> None:
             if self._stopping.is_set():
-                raise Cancelled
+                raise SimulationCancelled
             progress(accesses)
 
         return report
 
-    def finish(self, progress: ReportLine) -> str:
-        """Waits for the command's end, after the simulation's. Returns a problem of the command; "" if there is
-        none."""
+    def wait_for_end(self, progress: ReportLine) -> str:
+        """Waits for the command's end after the simulation has ended, and completes a saved trace. Returns a
+        description of the command's failure; '' if there was none."""
         self.streams.discard_unread()
         while self._child.poll() is None or not self.streams.idle:
             time.sleep(_POLL_INTERVAL_S)
             self._check_exit()
         about = self._prepared.about
-        about.exit_code, about.seconds = self._code(), time.monotonic() - self._begun
+        about.exit_code, about.seconds = self._exit_code(), time.monotonic() - self._begun
         problem = f"the command ended with code {about.exit_code}" if about.exit_code else ""
         if self._keep:
             self.streams.close()
-            problem = finish(self._keep, about, progress) or problem
+            problem = complete_trace(self._keep, about, progress) or problem
         return problem or self.streams.save_error
 
     def failure_reason(self) -> str:
-        """Returns why a stream may have ended before the program did: the exit of the command, for which it waits a
-        moment."""
+        """Returns why a stream may have ended before the program: the command's exit code, if the command ends within
+        _GRACE_PERIOD_S; otherwise ''."""
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(_GRACE_PERIOD_S)
-        return "" if self._child.returncode is None else f"the command ended with code {self._code()}"
+        return "" if self._child.returncode is None else f"the command ended with code {self._exit_code()}"
 
     def _check_exit(self) -> None:
-        """Ends ranks that outlive their launcher, which was killed."""
+        """Closes the streams if ranks outlive their launcher by more than _GRACE_PERIOD_S."""
         if self._child.poll() is None:
             return
         self._ended = self._ended or time.monotonic()
@@ -156,12 +163,12 @@ class Running:
             self.left_behind = True
             self.streams.close()
 
-    def _code(self) -> int:
+    def _exit_code(self) -> int:
         code = self._child.returncode
         return code if code >= 0 else 128 - code
 
     def _end_command(self) -> None:
-        """Ends the command as a batch system does."""
+        """Ends the command as a batch system does: SIGTERM, then SIGKILL after _GRACE_PERIOD_S."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._child.poll() is not None:
                 return
@@ -170,9 +177,9 @@ class Running:
                 self._child.wait(_GRACE_PERIOD_S)
 
 
-def _fixer_of_addresses() -> Callable[[], None]:
-    """Returns a function for the child process that disables address randomisation, where that is permitted, so that
-    results are reproducible to the last digit."""
+def _address_randomization_disabler() -> Callable[[], None]:
+    """Returns a function for the child process that disables address space randomisation, where that is permitted, so
+    that results are reproducible to the last digit."""
     act, personality = as_started_instead(()), ctypes.CDLL(None).personality
 
     def do() -> None:
@@ -182,19 +189,19 @@ def _fixer_of_addresses() -> Callable[[], None]:
     return do
 
 
-class Code:
-    """Provides the floating-point operations of accesses and the lines of calls from a program's machine code."""
+class MachineCode:
+    """Looks up floating-point operations of accesses and source lines of MPI calls in the program's object files."""
 
     def __init__(self) -> None:
         self._lines: dict[CodeLocation, Line] = {}
         self.flops_of: Callable[[str], Mapping[int, float]] = cache(flops_of_hooks)
 
     def read_lines(self, replayed: Any) -> None:
-        """Finds the lines of all MPI calls of a simulated program (nearfield._native.replay.Replayed)."""
+        """Finds the source lines of all MPI calls of a simulated program (nearfield._native.replay.Replayed)."""
         calls = (call.place for rank in replayed.ranks for call in rank.calls)
         places = {(at.object, at.offset) for place in calls for at in (place, *place.callers)}
         self._lines = lines_of(places)
 
     def line_of(self, called: str, frames: list[CodeLocation]) -> str:
-        """Returns the line of a call, in the form that observe.replay needs."""
+        """Returns the source line of an MPI call as text, in the form of observe.replay.LineOf."""
         return str(line_of_call(self._lines, called, frames))

@@ -1,4 +1,5 @@
-"""Selects the part of a program whose accesses are recorded: a function, or a region of MPI_Pcontrol."""
+"""Selects the part of a program whose accesses are recorded: a function, or the region between calls of
+MPI_Pcontrol."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ PCONTROL = "pcontrol"
 
 
 def region_of(argv: Sequence[str], name: str) -> str:
-    """Returns NEARFIELD_OBSERVE_REGION (src/preload/observe/recorder.cpp) for a function of the command's program, by
-    its source or object name. Raises UsageError with the nearest function if there is none."""
+    """Returns the value of NEARFIELD_OBSERVE_REGION (src/preload/observe/recorder.cpp) for a function of the command's
+    program, given by its source or symbol name. Raises UsageError with the most similar function if there is none."""
     if name == PCONTROL:
         return name
     word = argv[program_at(argv)]
     program = which(word) or word
-    functions = _functions(program)
+    functions = _function_ranges(program)
     found = functions.get(name) or functions.get(f"{name}_")  # Fortran appends an underscore
     if not found:
         near = difflib.get_close_matches(name, functions, n=1, cutoff=0.65)
@@ -30,8 +31,8 @@ def region_of(argv: Sequence[str], name: str) -> str:
     return f"{found[0]:#x},{found[1]},{name}"
 
 
-def _functions(program: str) -> dict[str, tuple[int, int]]:
-    """Returns offset and size of each function, by all its names."""
+def _function_ranges(program: str) -> dict[str, tuple[int, int]]:
+    """Returns name -> (offset, size in bytes) for each function, by its mangled and its demangled name."""
     return {
         symbol.name.partition("(")[0]: (symbol.offset, symbol.size_bytes)
         for demangled in (False, True)

@@ -1,4 +1,4 @@
-"""Runs an observed program on a simulated cluster, and sums up the time of its ranks."""
+"""Replays an observed program on a simulated cluster, and sums up the times of its ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nearfield._native import replay, stream
 from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.words import join_and
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.measure.sim.mpi_shards import SingleProcess
 
 Times = list[list[float]]  # nanoseconds by policy, then by memory slowdown
@@ -20,20 +20,21 @@ class ReplayError(NearfieldError):
     """A program cannot be simulated: its streams are unsuitable, or its ranks would deadlock."""
 
 
-# From the name of an MPI function, the location of its call (path and offset), and those of the calls around it.
+# Returns the source line of an MPI call as text, from the name of the MPI function and the call stack: (path, offset)
+# of the call, then of its callers.
 LineOf = Callable[[str, list[tuple[str, int]]], str]
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The simulated cluster, with the policies and memory speeds to compare."""
+    """The simulated cluster, with the NIC policies and memory slowdowns to compare."""
 
     machine: DescribedMachine
     nodes: int
     ranks_per_node: int
-    policies: tuple[str, ...]  # the base first
+    policies: tuple[str, ...]  # the base policy first
     slowdowns: tuple[float, ...]  # one to four
-    independent_runs: bool = False  # simulates each policy at each memory speed in a run of its own
+    independent_runs: bool = False  # simulates each policy at each slowdown in a separate run
 
     @property
     def runs(self) -> int:
@@ -43,7 +44,7 @@ class Cluster:
 
 @dataclass
 class CallSite:
-    """One MPI function, called from one line; sums over all ranks."""
+    """The calls of one MPI function from one source line, summed over all ranks."""
 
     name: str
     line: str
@@ -53,22 +54,22 @@ class CallSite:
 
 @dataclass(frozen=True)
 class Replay:
-    """The result of a program's run on a simulated cluster."""
+    """The result of replaying a program on a simulated cluster."""
 
     cluster: Cluster
     found: replay.Replayed
     line_of: LineOf
 
     def rank_times(self) -> Iterator[Times]:
-        """Yields the time of each rank, in calls and between them, within the requested regions."""
+        """Yields for each rank the time in MPI calls and between them, within the requested regions."""
         for rank in self.found.ranks:
-            total = self._cut(rank.computing.time_ns)
+            total = self._within_slowdowns(rank.computing.time_ns)
             for call in rank.calls:
-                _add(total, call.spent.time_ns)
+                _add_times(total, call.spent.time_ns)
             yield total
 
     def time_ns(self) -> Times:
-        """Returns the time of the slowest rank."""
+        """Returns the time of the slowest rank in ns, by policy and memory slowdown."""
         ranks = list(self.rank_times())
         return [
             [max(rank[policy][speed] for rank in ranks) for speed in range(len(self.cluster.slowdowns))]
@@ -76,30 +77,32 @@ class Replay:
         ]
 
     def computing_ns(self) -> Times:
-        """Returns the time between calls, summed over ranks."""
-        total = self._cut(self.found.ranks[0].computing.time_ns)
+        """Returns the time between MPI calls in ns, summed over ranks, by policy and memory slowdown."""
+        total = self._within_slowdowns(self.found.ranks[0].computing.time_ns)
         for rank in self.found.ranks[1:]:
-            _add(total, rank.computing.time_ns)
+            _add_times(total, rank.computing.time_ns)
         return total
 
     def call_sites(self) -> list[CallSite]:
-        """Returns the lines of MPI calls, by descending time under the base."""
+        """Returns the call sites in descending order of their time under the base policy."""
         sites: dict[tuple[str, str], CallSite] = {}
         for rank in self.found.ranks:
             for call in rank.calls:
                 key = call.name, self.line(call)
-                site = sites.setdefault(key, CallSite(*key, time_ns=self._cut(call.spent.time_ns, factor=0)))
+                site = sites.setdefault(
+                    key, CallSite(*key, time_ns=self._within_slowdowns(call.spent.time_ns, factor=0))
+                )
                 site.calls += call.spent.times
-                _add(site.time_ns, call.spent.time_ns)
+                _add_times(site.time_ns, call.spent.time_ns)
         return sorted(sites.values(), key=lambda site: -site.time_ns[0][0])
 
     def outcomes(self) -> int:
-        """Returns the number of outcomes that depend on timing: of receives from any source, of tests, probes and
+        """Returns the number of MPI outcomes that depend on timing: of receives from any source, tests, probes and
         Waitany."""
         return sum(rank.dependence.outcomes for rank in self.found.ranks)
 
     def divergent_outcomes(self) -> list[list[int]]:
-        """Returns how many of these would have differed, by policy and memory slowdown."""
+        """Returns how many of the timing-dependent outcomes would have differed, by policy and memory slowdown."""
         tallies = [rank.dependence.otherwise for rank in self.found.ranks]
         return [
             [sum(tally[policy][speed] for tally in tallies) for speed in range(len(self.cluster.slowdowns))]
@@ -107,14 +110,15 @@ class Replay:
         ]
 
     def line(self, call: replay.Call) -> str:
-        """Returns the source line of the call."""
+        """Returns the source line of an MPI call as text."""
         return self.line_of(call.name, [(place.object, place.offset) for place in (call.place, *call.place.callers)])
 
-    def _cut(self, times: Times, factor: float = 1) -> Times:
+    def _within_slowdowns(self, times: Times, factor: float = 1) -> Times:
+        """Returns the times of the simulated slowdowns only, each multiplied by `factor`."""
         return [[factor * time for time in of_policy[: len(self.cluster.slowdowns)]] for of_policy in times]
 
 
-def run(
+def replay_program(
     cluster: Cluster,
     streams: Sequence[Path] | stream.Live,
     flops_of: Callable[[str], Mapping[int, float]] | None,
@@ -124,17 +128,19 @@ def run(
     threads: int = 1,
     shards: SingleProcess | None = None,
 ) -> Replay:
-    """Simulates a program: rank r wrote streams[r], or the program is running. `flops_of` returns the floating-point
-    operations of an access, by the offset of its location in the object of a path; None: there are none. `line_of`
-    returns the line of an MPI call, as text. `progress` is called periodically with the number of accesses read so far.
-    Results are the same with any number of threads, and with several shards, which must all call this; the first one
+    """Simulates a program. `streams` are the stream files by rank, or the live streams of a running program. `flops_of`
+    maps the path of an object file to (offset of an access's location -> floating-point operations per access); None:
+    no arithmetic. `line_of` returns the source line of an MPI call. `progress` is called periodically with the number
+    of accesses read so far.
+
+    Results do not depend on the number of threads or shards. With several shards, all must make this call, and shard 0
     gets the result of all ranks. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
-    simulated, and BrokenStream of nearfield._native.stream."""
+    simulated, and nearfield._native.stream.BrokenStream."""
     sources = streams if isinstance(streams, stream.Live) else [str(file) for file in streams]
     shards = shards or SingleProcess()
     try:
         found = replay.run(
-            native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
+            to_native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
             list(cluster.slowdowns), sources, flops_of, list(regions), False, threads, progress,
             cluster.independent_runs, shards.native(),
         )  # fmt: skip
@@ -152,7 +158,7 @@ def run(
     return Replay(cluster, found, line_of)
 
 
-def _add(total: Times, more: Times) -> None:
+def _add_times(total: Times, more: Times) -> None:
     for row, of_policy in zip(total, more, strict=True):
         for speed in range(len(row)):
             row[speed] += of_policy[speed]

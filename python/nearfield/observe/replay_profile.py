@@ -1,5 +1,5 @@
-"""Saves the simulated run of an observed program as a profile for `show`, `diff` and `report`. In addition to the
-records it has timeline.parquet: when ranks were in which MPI calls."""
+"""Saves a replayed program as a profile for `show`, `diff` and `report`. In addition to records the profile has
+timeline.parquet: at which times each rank was in which MPI call."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from nearfield._native.memory import Counts
 from nearfield.base.frames import pl
 from nearfield.measure.request import Request
-from nearfield.measure.row import Row, frame, value
-from nearfield.measure.sim.describe import AXES
+from nearfield.measure.row import Row, identity_columns, value_columns
+from nearfield.measure.sim.describe import AXIS_SUMMARIES
 from nearfield.measure.sim.profile import save_profile
 from nearfield.observe.replay import Replay
 from nearfield.profile import Profile, schema
 
 SCENARIO = "program"
-COMPUTING = "(computing)"  # stands for the time outside of calls
+COMPUTING = "(computing)"  # stands for the time outside of MPI calls
 TIMELINE = "timeline.parquet"
 
 _PARAMETERS = {
@@ -32,20 +32,20 @@ _METRICS = {
 }
 
 
-def save(out: Path, found: Replay, command: str, seconds: float) -> Profile:
-    """Saves a profile of the run. Raises ProfileError if `out` cannot be written."""
-    rows = list(_rows(found))
+def save_replay(out: Path, found: Replay, command: str, seconds: float) -> Profile:
+    """Saves the replay as a profile at `out`. Raises ProfileError if `out` cannot be written."""
+    rows = list(_replay_rows(found))
     saved = save_profile(
         out, found.cluster.machine, Request(on=found.cluster.machine.name, command=command), rows,
-        scenarios=[_scenario(rows)], complete=True, seconds=seconds,
+        scenarios=[_program_scenario(rows)], complete=True, seconds=seconds,
     )  # fmt: skip
     _write_timeline(out / TIMELINE, found)
     return saved
 
 
-def counts_of(memory: list[Counts]) -> dict[str, list[int]]:
-    """Returns the events in the memory of all nodes, by policy: misses, injected lines and traffic, if there were
-    any."""
+def memory_counts(memory: list[Counts]) -> dict[str, list[int]]:
+    """Returns name of a count -> values by policy, for the counts of all nodes' memory that are not 0: cache misses,
+    lines injected by the NIC, and DRAM traffic."""
     levels = range(len(memory[0].levels))
     rows = {f"l{n + 1}_misses": [counts.levels[n].misses for counts in memory] for n in levels}
     rows |= {f"l{n + 1}_injected": [counts.levels[n].injections for counts in memory] for n in levels}
@@ -54,34 +54,34 @@ def counts_of(memory: list[Counts]) -> dict[str, list[int]]:
     return {name: numbers for name, numbers in rows.items() if any(numbers)}
 
 
-def _rows(found: Replay) -> Iterator[Row]:
+def _replay_rows(found: Replay) -> Iterator[Row]:
     cluster, ranks = found.cluster, len(found.found.ranks)
     computing, sites = found.computing_ns(), found.call_sites()
     for policy, policy_name in enumerate(cluster.policies):
         by_policy = {"policy": policy_name}
         for speed, slowdown in enumerate(cluster.slowdowns):
             axes = {**by_policy, "memory_slowdown": slowdown}
-            yield _row(found, "time", "ns", found.time_ns()[policy][speed], axes)
+            yield _replay_row(found, "time", "ns", found.time_ns()[policy][speed], axes)
             mean = computing[policy][speed] / ranks
-            yield _row(found, "time_in", "ns", mean, {**axes, "call": COMPUTING})
+            yield _replay_row(found, "time_in", "ns", mean, {**axes, "call": COMPUTING})
             for site in sites:
                 mean = site.time_ns[policy][speed] / ranks
-                yield _row(found, "time_in", "ns", mean, {**axes, "call": site.name, "line": site.line})
-        for name, numbers in counts_of(found.found.memory).items():
+                yield _replay_row(found, "time_in", "ns", mean, {**axes, "call": site.name, "line": site.line})
+        for name, numbers in memory_counts(found.found.memory).items():
             unit = "bytes" if name.endswith("bytes") else "count"
-            yield _row(found, name, unit, numbers[policy], by_policy)
+            yield _replay_row(found, name, unit, numbers[policy], by_policy)
     for site in sites:
-        yield _row(found, "calls", "count", site.calls, {"call": site.name, "line": site.line})
+        yield _replay_row(found, "calls", "count", site.calls, {"call": site.name, "line": site.line})
 
 
-def _row(found: Replay, metric: str, unit: str, number: float, parameters: Mapping[str, Any]) -> Row:
+def _replay_row(found: Replay, metric: str, unit: str, number: float, parameters: Mapping[str, Any]) -> Row:
     whole = {"nodes": found.cluster.nodes, "ranks": len(found.found.ranks), **parameters}
-    identity = frame(SCENARIO, metric, unit, "sim", distance=None, pair=None, side=None, parameters=whole)
-    return identity | value(float(number), float(number), float(number), 1)
+    identity = identity_columns(SCENARIO, metric, unit, "sim", distance=None, pair=None, side=None, parameters=whole)
+    return identity | value_columns(float(number), float(number), float(number), 1)
 
 
-def _scenario(rows: list[Row]) -> schema.Scenario:
-    parameters = {**{name: AXES[name] for name in ("nodes", "policy", "memory_slowdown")}, **_PARAMETERS}
+def _program_scenario(rows: list[Row]) -> schema.Scenario:
+    parameters = {**{name: AXIS_SUMMARIES[name] for name in ("nodes", "policy", "memory_slowdown")}, **_PARAMETERS}
     units = {row["metric"]: row["unit"] for row in rows}
     return schema.Scenario(
         name=SCENARIO,

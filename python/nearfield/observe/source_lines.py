@@ -1,4 +1,4 @@
-"""Finds the source lines of code locations by the debugging information, or by symbols without it."""
+"""Finds the source lines of code locations, by debugging information or otherwise by symbols."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nearfield.observe.symbols import Names
+from nearfield.observe.symbols import FunctionNames
 
 UNKNOWN = "?"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of source. Without debugging information (-g) the number is 0, and `object` and `offset` locate it: the
-    file of the program or library, and the return address in it, 0 for any."""
+    """A source line. Without debugging information (-g), `number` is 0, and `object` (the path of the program or
+    library) and `offset` (a return address in it, or 0) locate the code."""
 
     file: str
     number: int
@@ -38,35 +38,34 @@ class Line:
 
     @property
     def is_named(self) -> bool:
-        """Returns whether a line or a function is known."""
+        """Returns whether the line number or the function is known."""
         return bool(self.number) or self.function != UNKNOWN
 
-    def of_function(self) -> Line:
-        """Returns the common key of all locations in a function if the line is unknown; a known source line is
-        unchanged."""
+    def merge_by_function(self) -> Line:
+        """Returns the line unchanged if its number is known. Otherwise returns a line with offset 0, which all
+        locations of the function share."""
         return self if self.number else replace(self, offset=0)
 
 
-NOWHERE = Line(UNKNOWN, 0, UNKNOWN)
+UNKNOWN_LINE = Line(UNKNOWN, 0, UNKNOWN)
 CodeLocation = tuple[str, int]
 
 
 def line_of(lines: Mapping[CodeLocation, Line], place: CodeLocation) -> Line:
-    """Returns the line of a code location; object and offset are always known."""
+    """Returns the source line of a code location; if unknown, a line with only object and offset."""
     return lines.get(place) or Line(UNKNOWN, 0, UNKNOWN, *place)
 
 
 def line_of_call(lines: Mapping[CodeLocation, Line], called: str, frames: Iterable[CodeLocation]) -> Line:
-    """Returns the line that calls an MPI function. If that is in a wrapper, a function whose name contains the called
-    one's (hypre_MPI_Wait), it is the line that calls the wrapper. `frames`: the location of the call, and those of the
-    calls around it."""
+    """Returns the source line that calls an MPI function. If the caller is a wrapper, whose name contains that of the
+    MPI function (hypre_MPI_Wait), returns the line that calls the wrapper. `frames` is the call stack: the location of
+    the call, then of its callers."""
     found = [line_of(lines, place) for place in frames]
     return next((line for line in found if called.lower() not in line.function.lower()), found[0])
 
 
 def lines_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Line]:
-    """Returns the line of each location, a path and an offset. Offsets are return addresses: the call is before
-    them."""
+    """Returns (path, offset) -> source line. Offsets are return addresses, so the call instruction precedes them."""
     by_object: dict[str, list[int]] = defaultdict(list)
     for path, offset in set(places):
         by_object[path].append(offset)
@@ -78,13 +77,13 @@ def lines_of(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Line]:
 
 
 def to_utf8(text: str) -> str:
-    """Returns the text with bytes that are not UTF-8 as \\xff."""
+    """Returns the text with bytes that are not UTF-8 replaced by \\xff."""
     return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def _run_addr2line(path: str, offsets: list[int]) -> Mapping[int, Line]:
-    """Returns lines from addr2line. Where it has none, its function is the nearest preceding symbol, which is not
-    reliable."""
+    """Returns offset -> source line from addr2line. Where addr2line has no line, takes the function from the symbol
+    table, because addr2line's function is then merely the nearest preceding symbol."""
     words = ["addr2line", "--functions", "--demangle", "--exe", path]
     addresses = "\n".join(hex(offset - 1) for offset in offsets)
     try:
@@ -92,15 +91,17 @@ def _run_addr2line(path: str, offsets: list[int]) -> Mapping[int, Line]:
     except (OSError, subprocess.CalledProcessError):
         return {offset: Line(UNKNOWN, 0, UNKNOWN, path, offset) for offset in offsets}
     said = done.stdout.splitlines()
-    found = {at: _line(said[2 * i], said[2 * i + 1]) for i, at in enumerate(offsets) if 2 * i + 1 < len(said)}
-    names = Names(path) if any(not line.number for line in found.values()) else None
+    found = {
+        at: _parse_addr2line(said[2 * i], said[2 * i + 1]) for i, at in enumerate(offsets) if 2 * i + 1 < len(said)
+    }
+    names = FunctionNames(path) if any(not line.number for line in found.values()) else None
     return {
-        at: line if line.number or not names else Line(UNKNOWN, 0, names.at(at - 1) or UNKNOWN, path, at)
+        at: line if line.number or not names else Line(UNKNOWN, 0, names.function_at(at - 1) or UNKNOWN, path, at)
         for at, line in found.items()
     }
 
 
-def _line(function: str, where: str) -> Line:
+def _parse_addr2line(function: str, where: str) -> Line:
     file, _, number = where.partition(" ")[0].rpartition(":")
     known = function if function != "??" else UNKNOWN
     return Line(file if "?" not in file else UNKNOWN, int(number) if number.isdigit() else 0, known)

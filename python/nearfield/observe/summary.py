@@ -1,4 +1,4 @@
-"""Sums up a trace: what each rank did, where in its source, and in which MPI calls."""
+"""Sums up a trace: the accesses of each rank, their source lines, and its MPI calls."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from nearfield._native import stream
 from nearfield.base.frames import pl
 from nearfield.observe import trace as traces
-from nearfield.observe.source_lines import NOWHERE, UNKNOWN, CodeLocation, Line, line_of, line_of_call
+from nearfield.observe.source_lines import UNKNOWN, UNKNOWN_LINE, CodeLocation, Line, line_of, line_of_call
 from nearfield.observe.symbols import how_to_name
 from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
 
 
 @dataclass
-class Calls:
-    """Sums over one rank's calls of an MPI function from one line."""
+class CallSums:
+    """Sums over all calls of one MPI function from one source line, on one rank."""
 
     name: str
     line: Line
@@ -33,7 +33,7 @@ class Calls:
 
 @dataclass
 class RankSummary:
-    """Sums over one rank's stream."""
+    """Sums over the stream of one rank."""
 
     rank: int
     host: str = ""
@@ -41,24 +41,25 @@ class RankSummary:
     stores: int = 0
     accessed_bytes: int = 0
     stream_bytes: int = 0
-    delayed_seconds: float | None = None  # ready to run but without a core; None if the system does not report it
-    calls: list[Calls] = field(default_factory=list)
-    lines: Counter[Line] = field(default_factory=Counter)  # accesses
-    flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))  # flops.py
-    regions: Counter[str] = field(default_factory=Counter)  # number of times that each began
+    delayed_seconds: float | None = None  # runnable but without a core; None if the system does not report it
+    calls: list[CallSums] = field(default_factory=list)
+    lines: Counter[Line] = field(default_factory=Counter)  # source line -> number of accesses
+    # Source line -> floating-point operations.
+    flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))
+    regions: Counter[str] = field(default_factory=Counter)  # name of a region -> number of entries
     refused: list[str] = field(default_factory=list)
-    problem: str = ""  # where the stream is broken
+    problem: str = ""  # where the stream is broken; empty if it is complete
 
 
 def summarize(trace: Trace) -> list[RankSummary]:
-    """Returns a summary of each rank. A broken stream is summed up as far as it can be read."""
+    """Returns the summary of each rank. A broken stream is summed up to the point at which it is broken."""
     lines, flops = read_lines(trace), read_flops(trace)
     summaries = []
     for rank, file in enumerate(trace.streams()):
         summary = RankSummary(rank, stream_bytes=file.stat().st_size)
         try:
             with broken_streams():
-                _Summing(summary, lines, flops).read(stream.Reader(str(file)))
+                _StreamSummary(summary, lines, flops).read(stream.Reader(str(file)))
         except BrokenTraceError as error:
             summary.problem = error.message
         summaries.append(summary)
@@ -66,40 +67,40 @@ def summarize(trace: Trace) -> list[RankSummary]:
 
 
 def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
-    """Returns the source lines of code locations, pairs of a path and an offset. Raises BrokenTraceError."""
+    """Returns (path, offset) of a code location -> source line, from places.parquet. Raises BrokenTraceError."""
     return {
         (path, offset): Line(file, number, function) if number else Line(UNKNOWN, 0, function, path, offset)
-        for path, offset, file, number, function, _ in _places(trace)
+        for path, offset, file, number, function, _ in _read_places(trace)
     }
 
 
-def what_names_lack(lines: Iterable[Line]) -> str:
-    """Returns a sentence on how to get names for unnamed functions; "" if all are named."""
+def how_to_name_functions(lines: Iterable[Line]) -> str:
+    """Returns advice on how to get names for the unnamed functions among these lines; '' if all have names."""
     return how_to_name(line.object for line in lines if not line.is_named)
 
 
 def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
-    """Returns the floating-point operations of an access, by path and offset of its location."""
+    """Returns path -> offset of a code location -> floating-point operations per access, from places.parquet."""
     flops: dict[str, dict[int, float]] = defaultdict(dict)
-    for path, offset, *_, count in _places(trace):
+    for path, offset, *_, count in _read_places(trace):
         if count:
             flops[path][offset] = count
     return flops
 
 
 def flops_of_objects(trace: Trace) -> Callable[[str], Mapping[int, float]] | None:
-    """Returns a function from an object's path to the floating-point operations of its locations; None if there are
-    none."""
+    """Returns a function from an object file's path to (offset -> floating-point operations per access); None if the
+    trace has no floating-point operations."""
     flops = read_flops(trace)
     return (lambda path: flops.get(path, {})) if flops else None
 
 
-def _places(trace: Trace) -> list[tuple[Any, ...]]:
-    file = trace.folder / traces.PLACES
+def _read_places(trace: Trace) -> list[tuple[Any, ...]]:
+    file = trace.folder / traces.PLACES_FILE
     try:
         found = pl.read_parquet(file.read_bytes()).select(list(traces.PLACE_COLUMNS))
     except OSError:
-        return []  # the observation did not complete
+        return []  # the observation was not completed
     except pl.exceptions.PolarsError as error:
         raise BrokenTraceError(f"{file} cannot be read: {str(error).splitlines()[0]}", traces.REMEDY) from error
     for name, kind in traces.PLACE_COLUMNS.items():
@@ -108,34 +109,34 @@ def _places(trace: Trace) -> list[tuple[Any, ...]]:
     return [(os.fsdecode(path), *others) for path, *others in found.rows()]
 
 
-class _Summing:
+class _StreamSummary:
     def __init__(
         self, summary: RankSummary, lines: dict[tuple[str, int], Line], flops: dict[str, dict[int, float]]
     ) -> None:
         self.summary, self.lines, self.flops = summary, lines, flops
         self.texts: dict[int, str] = {}
         self.objects: dict[int, str] = {}
-        self.sites: dict[int, list[CodeLocation]] = {}  # of calls, and of the calls around them
-        self.sizes: dict[int, int] = {}  # of layouts
-        self.posted: dict[int, Calls] = {}  # receives, by request
-        self.by_call: dict[tuple[int, Line], Calls] = {}
-        self.now: Calls | None = None
+        self.sites: dict[int, list[CodeLocation]] = {}  # call site -> locations of the call and of its callers
+        self.sizes: dict[int, int] = {}  # datatype layout -> bytes of an element
+        self.posted: dict[int, CallSums] = {}  # request -> sums of the call that posted the receive
+        self.by_call: dict[tuple[int, Line], CallSums] = {}
+        self.now: CallSums | None = None
 
     def read(self, reader: stream.Reader) -> None:
-        """Reads the whole stream."""
+        """Reads the whole stream and adds its events and accesses to the summary."""
         counts = stream.SiteCounts()
         try:
-            self._pass(reader, counts)
+            self._skip_accesses(reader, counts)
             while event := reader.event():
                 name, fields = event
                 if handle := getattr(self, f"_{name}", None):
                     handle(**fields)
-                self._pass(reader, counts)
+                self._skip_accesses(reader, counts)
         finally:
             self._count_lines(reader, counts)
             self.summary.calls = list(self.by_call.values())
 
-    def _pass(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
+    def _skip_accesses(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
         passed = reader.pass_accesses(counts)
         self.summary.loads += passed.loads
         self.summary.stores += passed.stores
@@ -143,12 +144,12 @@ class _Summing:
 
     def _count_lines(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
         for site, accesses in zip(reader.sites, counts.accesses, strict=False):
-            line = line_of(self.lines, (self.objects.get(site.object, ""), site.offset)).of_function()
+            line = line_of(self.lines, (self.objects.get(site.object, ""), site.offset)).merge_by_function()
             self.summary.lines[line] += accesses
             if flops := self.flops.get(self.objects.get(site.object, ""), {}).get(site.offset):
                 self.summary.flops[line] += flops * accesses
 
-    # ---- events, by their names in src/trace/stream/events.hpp
+    # ---- handlers of events, named after the events in src/trace/stream/events.hpp
 
     def _rank_is(self, host: str, delays: bool, **_: Any) -> None:
         self.summary.host = host
@@ -157,7 +158,7 @@ class _Summing:
     def _text(self, text: int, **fields: str) -> None:
         self.texts[text] = fields["is"]
 
-    def _object(self, object: int, path: str) -> None:  # noqa: A002  # its name in the stream
+    def _object(self, object: int, path: str) -> None:  # noqa: A002  # name of the event's field
         self.objects[object] = path
 
     def _call_site(self, call_site: int, object: int, offset: int, callers: list[int]) -> None:  # noqa: A002
@@ -173,7 +174,7 @@ class _Summing:
         called = self.texts.get(name, "?")
         key = name, line_of_call(self.lines, called, self.sites.get(call_site, [("", 0)]))
         if key not in self.by_call:
-            self.by_call[key] = Calls(called, key[1])
+            self.by_call[key] = CallSums(called, key[1])
         self.now = self.by_call[key]
         self.now.calls += 1
 
@@ -220,13 +221,13 @@ class _Summing:
         return data["count"] * self.sizes.get(data["layout"], 0)
 
 
-def combine_ranks(summaries: list[RankSummary]) -> list[Calls]:
-    """Returns the calls of all ranks combined, by descending time."""
-    together: dict[tuple[str, Line], Calls] = defaultdict(lambda: Calls("", NOWHERE))
+def combine_ranks(summaries: list[RankSummary]) -> list[CallSums]:
+    """Returns the call sums of all ranks combined, in descending order of time."""
+    together: dict[tuple[str, Line], CallSums] = defaultdict(lambda: CallSums("", UNKNOWN_LINE))
     for calls in (calls for summary in summaries for calls in summary.calls):
         key = calls.name, calls.line
         if key not in together:
-            together[key] = Calls(calls.name, calls.line)
+            together[key] = CallSums(calls.name, calls.line)
         sum_of = together[key]
         for what in ("calls", "seconds", "sent", "sent_bytes", "received", "received_bytes"):
             setattr(sum_of, what, getattr(sum_of, what) + getattr(calls, what))

@@ -1,7 +1,7 @@
-"""Finds functions of programs and libraries by symbols, and the packages that would provide more names.
+"""Finds the functions of programs and libraries by symbols, and the packages with debugging information for more names.
 
-A stripped file only has dynamic symbols. Then the nearest preceding symbol is not reliable: a location belongs to a
-function only if the symbol's size covers it."""
+A stripped file has only dynamic symbols, so the nearest preceding symbol may belong to another function. A location
+belongs to a function only if the symbol's size covers the location."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from nearfield.base.words import join_and
 
-_CODE = "TtWwi"  # nm's letters for functions: global, local, weak, indirect
+_FUNCTION_LETTERS = "TtWwi"  # nm's letters for symbols of functions: global, local, weak, indirect
 _DEBIAN = "-dbgsym"
-_MAX_NAMED = 3  # objects in a sentence
+_MAX_NAMED = 3  # object files named in a sentence
 
 
 class Symbol(NamedTuple):
-    """A function: its offset in the file, its bytes, and its name."""
+    """A function symbol: its offset in the file, its size in bytes, and its name."""
 
     offset: int
     size_bytes: int
@@ -29,8 +29,8 @@ class Symbol(NamedTuple):
 
 
 def functions_of(path: str, *, demangled: bool) -> list[Symbol]:
-    """Returns the functions of a file that have a size, by offset; none if the file cannot be read. A stripped file
-    only has exported functions."""
+    """Returns the function symbols of a file that have a size, in order of their offsets, from nm. Returns [] if nm is
+    missing. A stripped file has only exported functions."""
     found = set()
     for more in ([], ["--dynamic"]):
         words = ["nm", "--defined-only", "--print-size", *more, *(["--demangle"] if demangled else []), path]
@@ -40,22 +40,22 @@ def functions_of(path: str, *, demangled: bool) -> list[Symbol]:
             return []
         for line in done.stdout.splitlines():
             parts = line.split(" ", 3)
-            if len(parts) == 4 and parts[2] in _CODE:
+            if len(parts) == 4 and parts[2] in _FUNCTION_LETTERS:
                 name = parts[3] if demangled else parts[3].partition("@")[0]
                 found.add(Symbol(int(parts[0], 16), int(parts[1], 16), name))
     return sorted(found)
 
 
-class Names:
-    """Looks up the function that covers an offset."""
+class FunctionNames:
+    """Looks up the function that covers an offset of an object file."""
 
     def __init__(self, path: str) -> None:
         self._symbols = [symbol for symbol in functions_of(path, demangled=True) if symbol.size_bytes]
         self._starts = [symbol.offset for symbol in self._symbols]
 
-    def at(self, offset: int) -> str:
-        """Returns the name of the function; "" if no symbol covers the offset. Of several names, the alphabetically
-        first one."""
+    def function_at(self, offset: int) -> str:
+        """Returns the name of the function whose symbol covers the offset; '' if there is none. Of several names,
+        returns the alphabetically first."""
         end = bisect_right(self._starts, offset)
         start = self._starts[end - 1] if end else 0
         covering = [
@@ -67,7 +67,7 @@ class Names:
 
 
 def how_to_name(objects: Iterable[str]) -> str:
-    """Returns advice on how to get names for functions in these files; "" if there are no files. The packages are those
+    """Returns advice on how to get names for functions of these object files; '' without files. The packages are those
     of this host."""
     paths = sorted({path for path in objects if path})
     if not paths:
@@ -86,7 +86,7 @@ def how_to_name(objects: Iterable[str]) -> str:
 
 
 def debugging_package(path: str) -> str:
-    """Returns the package with the debugging information of a file of this host; "" if it is unknown."""
+    """Returns the package with the debugging information for a file of this host; '' if unknown."""
     for owner_of, suffix in ((_debian_owner, _DEBIAN), (_rpm_owner, "-debuginfo")):
         if owner := owner_of(path):
             return owner + suffix
@@ -94,19 +94,19 @@ def debugging_package(path: str) -> str:
 
 
 def _debian_owner(path: str) -> str:
-    """Returns the package that owns a file according to dpkg, which may list it with or without /usr."""
+    """Returns the Debian package that owns the file; dpkg may list the file with or without /usr."""
     real = os.path.realpath(path)
     ways = dict.fromkeys((path, real, real.removeprefix("/usr"), f"/usr{path}"))
-    said = _said(["dpkg-query", "--search", *ways])
+    said = _output_of(["dpkg-query", "--search", *ways])
     return said.partition(":")[0] if "," not in said.partition(":")[0] else ""
 
 
 def _rpm_owner(path: str) -> str:
-    said = _said(["rpm", "--query", "--file", "--queryformat", "%{NAME}\n", path])
+    said = _output_of(["rpm", "--query", "--file", "--queryformat", "%{NAME}\n", path])
     return said.splitlines()[0] if said and " " not in said.splitlines()[0] else ""
 
 
-def _said(words: list[str]) -> str:
+def _output_of(words: list[str]) -> str:
     if not shutil.which(words[0]):
         return ""
     try:

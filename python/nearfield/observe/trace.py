@@ -1,9 +1,7 @@
-"""A trace: a folder with the record of an observed program.
+"""A trace: a folder with the recording of an observed program.
 
-trace.toml has its provenance; rank-N.nfs is the stream of each rank (src/trace/stream/format.hpp); places.parquet has
-the source lines of the code locations that accessed memory or called MPI, and the floating-point operations of an
-access at each.
-"""
+trace.toml has the provenance. rank-N.nfs is the stream of rank N (src/trace/stream/format.hpp). places.parquet has, for
+each code location that accessed memory or called MPI, the source line and the floating-point operations per access."""
 
 from __future__ import annotations
 
@@ -21,26 +19,26 @@ from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
 from nearfield.base.toml import SCHEMA_VERSION, Table, dump_toml, parse_toml
 
-FILE = "trace.toml"
-PLACES = "places.parquet"
+TRACE_FILE = "trace.toml"
+PLACES_FILE = "places.parquet"
 PLACE_COLUMNS = {"object": bytes, "offset": int, "file": str, "line": int, "function": str, "flops": float}
 REMEDY = "observe the program again"
-STREAM_HEADER_BYTES = 16  # src/trace/stream/format.hpp: of a stream without a chunk
+STREAM_HEADER_BYTES = 16  # bytes of a stream without a chunk (src/trace/stream/format.hpp)
 _NO_ROOM = "Give another folder with --out, on a disk with room."
 
 
 class TraceFile(Table):
-    """trace.toml."""
+    """The contents of trace.toml."""
 
     schema_version: int = SCHEMA_VERSION
     nearfield: str
     created: datetime
     command: str
     mpi: str = ""  # empty for a program without MPI
-    region: str = ""  # accesses outside of it are not recorded
-    recorder: Literal["hooks", "valgrind"] = "hooks"  # of accesses
-    complete: bool = False  # the program ended by itself, and every stream is complete
-    ended_by: str = ""  # the signal that ended nearfield and the program
+    region: str = ""  # accesses outside of the region are not recorded
+    recorder: Literal["hooks", "valgrind"] = "hooks"  # what recorded the accesses
+    complete: bool = False  # True: the program ended by itself, and every stream is complete
+    ended_by: str = ""  # name of the signal that ended nearfield and the program
     seconds: float = 0.0
     exit_code: int = -1
     ranks: int = 0
@@ -49,26 +47,26 @@ class TraceFile(Table):
 
 
 class BrokenTraceError(NearfieldError):
-    """A trace is truncated, modified or of another version."""
+    """A trace is truncated, modified, or of another version of the format."""
 
     exit_code = ProfileError.exit_code
 
 
 class Trace:
-    """A folder of streams. Its parts are read on demand."""
+    """A trace folder, whose streams are read on demand."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises ProfileError if there is no trace in the folder."""
+        """Reads trace.toml. Raises ProfileError if there is no trace in the folder."""
         self.folder = folder
         try:
-            content = read_file(folder / FILE)
+            content = read_file(folder / TRACE_FILE)
         except OSError as error:
             remedy = f"name a folder that {own_command.line('observe')} made"
             raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error
-        self.about = parse_toml(TraceFile, content, folder / FILE, REMEDY)
+        self.about = parse_toml(TraceFile, content, folder / TRACE_FILE, REMEDY)
 
     def streams(self) -> list[Path]:
-        """Returns the streams in rank order. Raises BrokenTraceError if one is missing."""
+        """Returns the stream files in rank order. Raises BrokenTraceError if one is missing."""
         found = stream_files(self.folder)
         missing = [rank for rank in range(max(self.about.ranks, len(found))) if rank not in found]
         if missing or not found:
@@ -77,13 +75,13 @@ class Trace:
         return [found[rank] for rank in sorted(found)]
 
     def reader(self, file: Path) -> stream.Reader:
-        """Returns a reader of the stream. Raises BrokenTraceError."""
+        """Returns a reader of a stream file. Raises BrokenTraceError."""
         with broken_streams():
             return stream.Reader(str(file))
 
 
 class broken_streams:  # noqa: N801  # read as a word: with broken_streams()
-    """A block in which a broken stream raises an error with a remedy."""
+    """A context that converts BrokenStream to a BrokenTraceError with a remedy."""
 
     def __enter__(self) -> None:
         pass
@@ -94,20 +92,21 @@ class broken_streams:  # noqa: N801  # read as a word: with broken_streams()
 
 
 def stream_files(folder: Path) -> dict[int, Path]:
-    """Returns the streams of a folder by rank."""
+    """Returns rank -> stream file."""
     names = ((re.fullmatch(r"rank-(\d+)\.nfs", file.name), file) for file in folder.iterdir())
     return {int(name[1]): file for name, file in names if name}
 
 
 def unnamed_streams(folder: Path) -> Iterator[Path]:
-    """Yields the streams of processes that did not reach MPI_Init, or their end."""
+    """Yields the stream files of processes that did not reach MPI_Init, or that were killed before their end."""
     yield from folder.glob("process-*.nfs")
 
 
-def find_newest(folder: Path) -> tuple[Trace, list[Path]]:
-    """Returns the newest trace in subfolders of this folder, and all traces. Raises UsageError if there is none."""
+def find_newest_trace(folder: Path) -> tuple[Trace, list[Path]]:
+    """Returns the newest trace in the subfolders of this folder, and the folders of all traces. Raises UsageError if
+    there is none."""
     found = []
-    for file in sorted(folder.glob(f"*/{FILE}")):
+    for file in sorted(folder.glob(f"*/{TRACE_FILE}")):
         with suppress(NearfieldError):
             found.append(Trace(file.parent))
     if not found:
@@ -116,26 +115,28 @@ def find_newest(folder: Path) -> tuple[Trace, list[Path]]:
     return max(found, key=lambda one: one.about.created), [one.folder for one in found]
 
 
-def check_folder(folder: Path, force: bool) -> None:
-    """Raises UsageError if a new trace cannot use this folder: it has other contents, or a trace without `force`."""
+def require_usable_folder(folder: Path, force: bool) -> None:
+    """Raises UsageError if a new trace cannot be written into this folder, because it holds other files, or a trace and
+    `force` is false."""
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        if not (folder / FILE).is_file():
+        if not (folder / TRACE_FILE).is_file():
             raise UsageError(f"{folder} is no trace, and not empty", "give another folder with --out")
         if not force:
             raise UsageError(f"{folder} holds a trace already", "give another one with --out, or --force to replace it")
 
 
-def new_folder(folder: Path, about: TraceFile, force: bool) -> None:
-    """Creates the folder of a trace; an old trace in it is removed. Raises UsageError as check_folder does."""
-    check_folder(folder, force)
-    if (folder / FILE).is_file():
+def create_trace_folder(folder: Path, about: TraceFile, force: bool) -> None:
+    """Creates the folder of a trace with trace.toml; removes an old trace in it. Raises UsageError as
+    require_usable_folder does."""
+    require_usable_folder(folder, force)
+    if (folder / TRACE_FILE).is_file():
         shutil.rmtree(folder)
     with os_errors_as_profile_errors(folder, _NO_ROOM):
         folder.mkdir(parents=True, exist_ok=True)
-    write(folder, about)
+    write_about(folder, about)
 
 
-def write(folder: Path, about: TraceFile) -> None:
+def write_about(folder: Path, about: TraceFile) -> None:
     """Writes trace.toml."""
     text = dump_toml(about, "How this trace came to be.", "docs/explanation/observing.md")
-    atomic_write(folder / FILE, text, _NO_ROOM)
+    atomic_write(folder / TRACE_FILE, text, _NO_ROOM)

@@ -1,5 +1,5 @@
-"""Runs programs without hooks under Valgrind, with nearfield's tool (src/preload/observe/valgrind), which is built for
-each Valgrind on first use from its developer files."""
+"""Runs programs without hooks under Valgrind with nearfield's tool (src/preload/observe/valgrind). The tool is built on
+first use, once per Valgrind installation, from Valgrind's developer files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nearfield.mpi.tied import run_tied
 
 _TOOL, _PLATFORM = "nearfield", "amd64-linux"
 _PRELOADED = f"vgpreload_core-{_PLATFORM}.so"
-_HALVES = {  # of the tool, by language
+_TOOL_SOURCES = {  # compiler -> source files of the tool
     "cc": ("src/preload/observe/valgrind/tool.c",),
     "c++": (
         "src/preload/observe/valgrind/recording.cpp",
@@ -34,25 +34,26 @@ _HALVES = {  # of the tool, by language
 }
 _FLAGS = ["-O2", "-fomit-frame-pointer", "-fno-stack-protector", "-fno-pie", "-fno-strict-aliasing"]
 _CPP_FLAGS = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
-_TARGET = ["-DVGA_amd64=1", "-DVGO_linux=1", "-DVGP_amd64_linux=1", "-DVGPV_amd64_linux_vanilla=1"]
-_STATIC = [
+_TARGET_MACROS = ["-DVGA_amd64=1", "-DVGO_linux=1", "-DVGP_amd64_linux=1", "-DVGPV_amd64_linux_vanilla=1"]
+_LINK_OPTIONS = [
     "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start", "-Wl,--build-id=none",
-    "-Wl,-Ttext-segment=0x58000000",  # where Valgrind's own tools are, at addresses that programs do not use
+    "-Wl,-Ttext-segment=0x58000000",  # the load address of Valgrind's own tools, which programs do not use
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Valgrind:
-    """An installation, with its developer files."""
+    """A Valgrind installation with its developer files."""
 
     command: Path
     headers: Path
-    libraries: Path  # of its core, to link tools with
-    preloaded: Path  # what it preloads into programs
+    libraries: Path  # folder of libcoregrind, with which tools are linked
+    preloaded: Path  # folder of the library that Valgrind preloads into programs
 
 
 def find_valgrind() -> Valgrind:
-    """Returns the Valgrind on PATH. Raises UsageError if there is none, or if tools cannot be built for it."""
+    """Returns the Valgrind installation on PATH. Raises UsageError if there is none, or if its developer files are
+    missing."""
     hooks = f"or compile the program with {own_command.line('cc')}"
     if os.uname().machine != "x86_64":
         raise UsageError("--valgrind is for x86-64 alone", hooks)
@@ -75,39 +76,45 @@ def find_valgrind() -> Valgrind:
     return Valgrind(Path(command), headers, libraries, preloaded)
 
 
-def under_valgrind(argv: Sequence[str], progress: ReportLine = ignore) -> list[str]:
-    """Returns the command with its program under Valgrind and nearfield's tool. Raises UsageError if Valgrind is
-    missing or the program is a script, MpiError if the tool cannot be built."""
+def command_under_valgrind(argv: Sequence[str], progress: ReportLine = ignore) -> list[str]:
+    """Returns the command line with Valgrind and nearfield's tool before its program. Raises UsageError if Valgrind is
+    missing or the program is a script, and MpiError if the tool cannot be built."""
     at = program_at(argv)
     if path := which(argv[at]):
         with Path(path).open("rb") as file:
             if file.read(2) == b"#!":
                 raise UsageError(f"{argv[at]} is a script", "observe the program that it starts")
     valgrind = find_valgrind()
-    words = ["env", f"VALGRIND_LIB={tool(valgrind, progress)}", str(valgrind.command), f"--tool={_TOOL}", "--quiet"]
+    words = [
+        "env",
+        f"VALGRIND_LIB={tool_folder(valgrind, progress)}",
+        str(valgrind.command),
+        f"--tool={_TOOL}",
+        "--quiet",
+    ]
     return [*argv[:at], *words, *argv[at:]]
 
 
-def tool(valgrind: Valgrind, progress: ReportLine = ignore) -> Path:
-    """Returns the folder of the tool for Valgrind, which the first call builds. Raises MpiError."""
-    source, folder = mpi.native_source(), _folder(valgrind)
-    if not is_built(valgrind):
+def tool_folder(valgrind: Valgrind, progress: ReportLine = ignore) -> Path:
+    """Returns the folder of the tool for this Valgrind; builds the tool on the first call. Raises MpiError."""
+    source, folder = mpi.native_source(), _tool_folder_path(valgrind)
+    if not is_tool_built(valgrind):
         progress("building the tool for valgrind (once)")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder.parent, prefix="valgrind-new-") as fresh:
-            _build(valgrind, source, Path(fresh))
+            _build_tool(valgrind, source, Path(fresh))
             with suppress(FileExistsError, OSError):  # another process was faster
                 Path(fresh).rename(folder)
                 Path(fresh).mkdir()
     return folder
 
 
-def is_built(valgrind: Valgrind) -> bool:
-    """Returns whether `tool` would not need to build anything."""
-    return _folder(valgrind).is_dir()
+def is_tool_built(valgrind: Valgrind) -> bool:
+    """Returns whether `tool_folder` would find the tool already built."""
+    return _tool_folder_path(valgrind).is_dir()
 
 
-def _folder(valgrind: Valgrind) -> Path:
+def _tool_folder_path(valgrind: Valgrind) -> Path:
     return cache_root() / "builds" / f"valgrind-{_fingerprint(valgrind, mpi.native_source())}"
 
 
@@ -115,30 +122,33 @@ def _fingerprint(valgrind: Valgrind, source: Path) -> str:
     digest = hashlib.sha256(repr(valgrind).encode())
     core = (valgrind.libraries / f"libcoregrind-{_PLATFORM}.a").stat()
     digest.update(f"{core.st_size} {core.st_mtime_ns}".encode())
-    for file in _read_by_the_build(source):
+    for file in _build_inputs(source):
         digest.update(file.read_bytes())
     digest.update(Path(__file__).read_bytes())
     return digest.hexdigest()[:20]
 
 
-def _read_by_the_build(source: Path) -> Iterator[Path]:
+def _build_inputs(source: Path) -> Iterator[Path]:
+    """Yields the source files on which the built tool depends."""
     for folder in ("src/preload/observe", "src/preload/observe/valgrind", "src/trace/stream"):
         yield from sorted(file for file in (source / folder).iterdir() if file.suffix in (".h", ".hpp", ".c", ".cpp"))
 
 
-def _build(valgrind: Valgrind, source: Path, folder: Path) -> None:
+def _build_tool(valgrind: Valgrind, source: Path, folder: Path) -> None:
     headers = ["-I", str(source / "src"), "-isystem", str(valgrind.headers)]
-    for compiler, files in _HALVES.items():
+    for compiler, files in _TOOL_SOURCES.items():
         more = _CPP_FLAGS if compiler == "c++" else []
-        _run(folder, [compiler, *_FLAGS, *more, *_TARGET, *headers, "-c", *(str(source / file) for file in files)])
+        _run_compiler(
+            folder, [compiler, *_FLAGS, *more, *_TARGET_MACROS, *headers, "-c", *(str(source / file) for file in files)]
+        )
     core = [str(valgrind.libraries / f"lib{name}-{_PLATFORM}.a") for name in ("coregrind", "vex")]
     support = [str(file) for file in valgrind.libraries.glob(f"libgcc-sup-{_PLATFORM}.a")]
     objects = sorted(str(file) for file in folder.glob("*.o"))
-    _run(folder, ["cc", *_STATIC, "-o", f"{_TOOL}-{_PLATFORM}", *objects, *core, "-lgcc", *support])
+    _run_compiler(folder, ["cc", *_LINK_OPTIONS, "-o", f"{_TOOL}-{_PLATFORM}", *objects, *core, "-lgcc", *support])
     (folder / _PRELOADED).symlink_to(valgrind.preloaded / _PRELOADED)
 
 
-def _run(folder: Path, words: list[str]) -> None:
+def _run_compiler(folder: Path, words: list[str]) -> None:
     if not shutil.which(words[0]):
         raise MpiError(f"there is no {words[0]} to build the tool for valgrind", "install gcc and g++")
     log = folder / "build.log"

@@ -1,4 +1,4 @@
-"""The profile of a machine and an MPI: a folder on disk, and typed models with a data frame here."""
+"""The profile of a machine and an MPI: a folder on disk; in memory, typed models and a data frame of records."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name on first use: rules need this package's TOML, but not its data frames."""
+    """Imports a public name on first use, since some importers need only the schema, and polars imports slowly."""
     if name in __all__:
         modules = (import_module(f"nearfield.profile.{module}") for module in ("schema", "records", "store"))
         return next(getattr(module, name) for module in modules if hasattr(module, name))

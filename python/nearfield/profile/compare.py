@@ -1,9 +1,8 @@
-"""Compares two profiles: ratios B/A with intervals, verdicts, agreement. Pure functions; no I/O.
+"""Compares two profiles A and B: ratios B/A with intervals, verdicts, and agreement. Pure functions without I/O.
 
-The two were measured at different times, so this is the only unpaired comparison in nearfield. Its intervals do not
-cover differences between the runs as a whole (clock frequency, page placement, other load). Therefore a change below
-the threshold counts as the same, however narrow the intervals are.
-"""
+The profiles were measured at different times, so the samples are unpaired. The intervals do not cover differences
+between whole runs (clock frequency, page placement, other load). Therefore a change below the threshold counts as the
+same, however narrow the intervals are."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.frames import pl
-from nearfield.profile.records import estimate_of, identity
+from nearfield.profile.records import estimate_of, identity_columns
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
@@ -24,18 +23,18 @@ DEFAULT_THRESHOLD = 0.05
 
 Verdict = Literal["faster", "slower", "changed", "same", "unstable"]
 Overall = Literal["cannot tell", "no sure change", "faster", "slower", "changed"]
-MIN_STABLE_SHARE = 0.5  # share of the times that must be stable in both for a verdict on all of them
+MIN_STABLE_SHARE = 0.5  # minimum share of times that are stable in both profiles, for an overall verdict
 
 
 def is_near(ratio: float, threshold: float) -> bool:
-    """Returns whether the larger value is less than `threshold` (0.05 = 5 %) above the smaller one. A ratio and its
-    inverse give the same result."""
+    """Returns whether the larger of two values is less than `threshold` (0.05 = 5 %) above the smaller one, given their
+    ratio. A ratio and its inverse give the same result."""
     return ratio > 0 and abs(math.log(ratio)) < math.log1p(threshold)
 
 
 def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float) -> Verdict:
-    """Returns the verdict on a ratio; `stable` means that both records are. Only times are faster or slower; a count
-    that is not the same has changed."""
+    """Returns the verdict on a ratio B/A. `stable` means that both records are stable. Only times are faster or slower;
+    another unit has "changed"."""
     if not stable:
         return "unstable"
     if ratio is not None and (ratio.low <= 1 <= ratio.high or is_near(ratio.value, threshold)):
@@ -45,32 +44,33 @@ def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float
     return "faster" if ratio.value < 1 else "slower"
 
 
-def agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> bool:
-    """Returns whether the intervals overlap or the values are within `threshold` of each other."""
+def values_agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> bool:
+    """Returns whether the intervals overlap, or the values are within `threshold` of each other."""
     overlap = a.low <= b.high and b.low <= a.high
     return overlap or (a.value > 0 and b.value > 0 and is_near(b.value / a.value, threshold))
 
 
-# ---- records
+# ---- changes of records
 
 
 @dataclass(frozen=True)
 class Change:
-    """One record that both profiles have; a value is None if that profile has null for it."""
+    """A record that both profiles have, with its ratio B/A and verdict. A value is None if the record of that profile
+    is null."""
 
     key: dict[str, Any]
     unit: str
     a: Estimate | None
     b: Estimate | None
     ratio: Estimate | None
-    verdict: Verdict | None  # None: there is no value on one side; `note` says why
-    diagnostic: bool  # not declared by the scenario; excluded from summary and agreement
+    verdict: Verdict | None  # None: one profile has no value; `note` has the reason
+    diagnostic: bool  # the scenario does not declare the metric; excluded from summary and agreement
     note: str | None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The differences between the records of two profiles."""
+    """The changes of the records that both profiles have, and the records that only one has."""
 
     changes: list[Change]
     only_a: pl.DataFrame
@@ -78,14 +78,14 @@ class Comparison:
 
 
 def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: float) -> Comparison:
-    """Joins the records of two profiles on all columns that identify them except the source. If each distance has one
-    pair, the pair is excluded, too, since PU numbers mean nothing on another machine."""
-    a, b = _same_columns(a, b)
-    dropped = ("source", "pair") if _one_pair_each(a, b) else ("source",)
-    keys = [name for name in [*identity(a), "unit"] if name not in dropped]
+    """Joins the records of two profiles on all columns that identify a record except the source. If every distance has
+    one pair only, the pair is ignored, too, since PU numbers have no meaning on another machine."""
+    a, b = _with_union_of_columns(a, b)
+    dropped = ("source", "pair") if _has_one_pair_per_distance(a, b) else ("source",)
+    keys = [name for name in [*identity_columns(a), "unit"] if name not in dropped]
     both = a.join(b, on=keys, how="inner", suffix="_b", nulls_equal=True, maintain_order="left")
     declared = declared_metrics(*runs)
-    changes = [_change(row, keys, declared, threshold) for row in both.iter_rows(named=True)]
+    changes = [_change_of(row, keys, declared, threshold) for row in both.iter_rows(named=True)]
     only = [x.join(y, on=keys, how="anti", nulls_equal=True, maintain_order="left") for x, y in ((a, b), (b, a))]
     return Comparison(changes, *only)
 
@@ -96,21 +96,21 @@ def declared_metrics(*runs: Run) -> set[tuple[str, str]]:
 
 
 def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
-    """Returns scenario -> the number of records by verdict and without a value, and the geometric mean of the ratios of
-    its stable times. Excludes diagnostics."""
+    """Returns scenario -> number of records by verdict and without a value, and the geometric mean of the ratios of
+    stable times. Excludes diagnostic metrics."""
     groups: dict[str, list[Change]] = {}
     for change in changes:
         if not change.diagnostic:
             groups.setdefault(change.key["scenario"], []).append(change)
-    return {scenario: _summary(group) for scenario, group in groups.items()}
+    return {scenario: _summarise_scenario(group) for scenario, group in groups.items()}
 
 
 def agreement(changes: Iterable[Change]) -> dict[str, Any]:
-    """Returns the share of the times stable in both that agree. Counts are excluded because they always agree, and
-    diagnostics because they need not repeat."""
+    """Returns the share and number of times, among those stable in both profiles, whose values agree, and the number of
+    unstable times. Excludes counts, which always agree, and diagnostic metrics, which need not repeat."""
     times = [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
     stable = [c for c in times if c.verdict != "unstable"]
-    agreeing = sum(agree(c.a, c.b) for c in stable if c.a and c.b)
+    agreeing = sum(values_agree(c.a, c.b) for c in stable if c.a and c.b)
     return {
         "share": agreeing / len(stable) if stable else None,
         "agreeing": agreeing,
@@ -119,28 +119,28 @@ def agreement(changes: Iterable[Change]) -> dict[str, Any]:
     }
 
 
-def overall(changes: Iterable[Change]) -> Overall:
-    """Returns the verdict on all changes: "cannot tell" unless at least half of the times are stable in both, "changed"
-    if some are faster and others slower."""
+def overall_verdict(changes: Iterable[Change]) -> Overall:
+    """Returns the verdict on all changes: "cannot tell" unless at least half of the times are stable in both profiles,
+    "changed" if some times are faster and others slower."""
     changes = list(changes)
     agreed = agreement(changes)
     times = agreed["stable"] + agreed["unstable"]
     if not times or agreed["stable"] < MIN_STABLE_SHARE * times:
         return "cannot tell"
-    found = {change.verdict for change in largest(changes)}
+    found = {change.verdict for change in largest_changes(changes)}
     if not found:
         return "no sure change"
     return "faster" if found == {"faster"} else "slower" if found == {"slower"} else "changed"
 
 
-def largest(changes: Iterable[Change]) -> list[Change]:
-    """Returns the changes with a verdict of faster, slower or changed, largest first; those without a ratio (from
-    or to 0) come before all others."""
+def largest_changes(changes: Iterable[Change]) -> list[Change]:
+    """Returns the changes with verdict faster, slower or changed, largest first. Changes without a ratio (from or to 0)
+    come before all others."""
     decided = [c for c in changes if c.verdict in ("faster", "slower", "changed") and not c.diagnostic]
     return sorted(decided, key=lambda c: -abs(math.log(c.ratio.value)) if c.ratio else -math.inf)
 
 
-def _summary(group: list[Change]) -> dict[str, Any]:
+def _summarise_scenario(group: list[Change]) -> dict[str, Any]:
     counts = {
         word: sum(c.verdict == word for c in group) for word in ("faster", "slower", "changed", "same", "unstable")
     }
@@ -150,9 +150,9 @@ def _summary(group: list[Change]) -> dict[str, Any]:
     return {"records": len(group), **counts, "missing": missing, "geometric_mean": mean}
 
 
-def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Returns both tables with the columns of both. A parameter that is a number in one and a word in the other becomes
-    a word; one that is an integer in only one becomes a floating-point number."""
+def _with_union_of_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Returns both tables with the union of their columns. A parameter that is a number in one table and text in the
+    other becomes text; one that is an integer in only one table becomes a floating-point number."""
     types = {**b.schema, **a.schema}
     for name in set(a.columns) & set(b.columns):
         if a[name].dtype != b[name].dtype:
@@ -167,13 +167,13 @@ def _same_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
     return widened(a), widened(b)
 
 
-def _one_pair_each(*tables: pl.DataFrame) -> bool:
-    """Returns whether no profile has two pairs at one distance in one scenario."""
+def _has_one_pair_per_distance(*tables: pl.DataFrame) -> bool:
+    """Returns whether in every table each scenario has at most one pair per distance."""
     per_place = (t.drop_nulls("pair").group_by("scenario", "distance").agg(pl.col("pair").n_unique()) for t in tables)
     return all((pairs["pair"] <= 1).all() for pairs in per_place)
 
 
-def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
+def _change_of(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
     a, b = estimate_of(row), estimate_of(row, "_b")
     ratio = ratio_of(a, b) if a and b else None
     stable = row["stable"] and row["stable_b"]
@@ -185,21 +185,21 @@ def _change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, st
         ratio=ratio,
         verdict=verdict_of(ratio, stable, row["unit"], threshold) if a and b else None,
         diagnostic=bool(declared) and (row["scenario"], row["metric"]) not in declared,
-        note=_notes(row),
+        note=_join_notes(row),
     )
 
 
-def _notes(row: Mapping[str, Any]) -> str | None:
+def _join_notes(row: Mapping[str, Any]) -> str | None:
     notes = [f"{name}: {row[column]}" for name, column in (("A", "note"), ("B", "note_b")) if row[column]]
     return "; ".join(notes) or None
 
 
-# ---- axes
+# ---- values of parameters that only one profile has
 
 
 @dataclass(frozen=True)
 class LoneAxis:
-    """Values of a column that only one profile has in a scenario (or a scenario that only one has)."""
+    """The values of a parameter that only one profile has in a scenario; or a scenario that only one profile has."""
 
     profile: Literal["A", "B"]
     scenario: str
@@ -208,31 +208,34 @@ class LoneAxis:
 
 
 def lone_axes(a: pl.DataFrame, b: pl.DataFrame) -> list[LoneAxis]:
-    """Returns the values that only one profile has, per axis. Pairs are not an axis: see `compare`."""
+    """Returns the parameter values that only one of the profiles has, by scenario and column. Pairs do not count as a
+    parameter; see `compare`."""
     scenarios = list(dict.fromkeys([*a["scenario"], *b["scenario"]]))
     return [
         axis
         for scenario in scenarios
-        for axis in _lone_in(
+        for axis in _lone_axes_of_scenario(
             scenario, a.filter(pl.col("scenario") == scenario), b.filter(pl.col("scenario") == scenario)
         )
     ]
 
 
-def _lone_in(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> Iterable[LoneAxis]:
+def _lone_axes_of_scenario(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> Iterable[LoneAxis]:
     if a.is_empty() or b.is_empty():
         yield LoneAxis("A" if b.is_empty() else "B", scenario, "scenario", [scenario])
         return
-    columns = [name for name in identity(_same_columns(a, b)[0]) if name not in ("scenario", "source", "pair")]
+    columns = [
+        name for name in identity_columns(_with_union_of_columns(a, b)[0]) if name not in ("scenario", "source", "pair")
+    ]
     for column in columns:
-        has_a, has_b = _values(a, column), _values(b, column)
+        has_a, has_b = _distinct_values(a, column), _distinct_values(b, column)
         if lone := [value for value in has_a if value not in has_b]:
             yield LoneAxis("A", scenario, column, lone)
         if lone := [value for value in has_b if value not in has_a]:
             yield LoneAxis("B", scenario, column, lone)
 
 
-def _values(records: pl.DataFrame, column: str) -> list[Any]:
+def _distinct_values(records: pl.DataFrame, column: str) -> list[Any]:
     if column not in records.columns:
         return []
     values = records[column].drop_nulls().unique(maintain_order=True).to_list()

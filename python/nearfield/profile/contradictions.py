@@ -1,5 +1,5 @@
-"""Finds where a profile contradicts itself: the cores of a virtual machine move, and then some times are those of
-another pair of cores than others."""
+"""Finds contradictions inside a profile. The CPUs of a virtual machine migrate between host cores, so that some times
+of a profile may be those of another pair of cores."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from nearfield.base.frames import pl
 from nearfield.profile.records import where
 from nearfield.profile.store import Profile
 
-SAME_PLACE = 1.3  # ratio of two core-to-core latencies, up to which cores are at one place
-SHORTEST = 0.9  # of a flag's way: a message that is shorter cannot contain the flag
+MAX_SAME_PLACE_RATIO = 1.3  # ratio of two core-to-core latencies up to which they are of the same place
+MIN_FLAG_SHARE = 0.9  # of the core-to-core latency: a message cannot be faster than the flag that it contains
 
 
-def flag_of(profile: Profile) -> float | None:
-    """Returns the core-to-core latency during the profile's measurements, in ns: that of scenario `floor`, else that of
-    the place to which its records belong, else that of its calibration; None if it has none of them."""
-    floor, (other, _) = _flags(profile)
+def core_to_core_ns_of(profile: Profile) -> float | None:
+    """Returns the core-to-core latency in ns during the profile's measurements: from scenario `floor`, otherwise that
+    of the place of the records, otherwise from calibration. Returns None if the profile has none of these."""
+    floor, (other, _) = _core_to_core_latencies(profile)
     return floor or other
 
 
 def contradictions(profile: Profile) -> Iterator[str]:
-    """Yields each contradiction of one pair's core-to-core latencies and its shortest message."""
-    floor, (other, source_of_other) = _flags(profile)
-    message = _shortest_message(profile)
+    """Yields a sentence for each contradiction between the core-to-core latencies of the profile, and between them and
+    the time of the shortest message."""
+    floor, (other, source_of_other) = _core_to_core_latencies(profile)
+    message = _shortest_message_ns(profile)
     for ns, source in ((floor, "scenario floor"), (other, source_of_other)):
-        if ns and message and message < SHORTEST * ns:
+        if ns and message and message < MIN_FLAG_SHARE * ns:
             yield (
                 f"a message of 8 B took {message:.0f} ns, less than the {ns:.0f} ns of a flag ({source}), which it "
                 "contains: the cores moved between the two measurements"
             )
-    if floor and other and max(floor, other) > SAME_PLACE**2 * min(floor, other):
+    if floor and other and max(floor, other) > MAX_SAME_PLACE_RATIO**2 * min(floor, other):
         yield (
             f"a flag took {floor:.0f} ns (scenario floor) and {other:.0f} ns ({source_of_other}): the cores moved "
             "between the two measurements"
         )
 
 
-def _flags(profile: Profile) -> tuple[float | None, tuple[float | None, str]]:
-    """Returns the core-to-core latencies of scenario `floor`, and of the place to which the records belong or, if none
-    is known, of the calibration, with its name. Of several distances, of which a description has one value each, it
-    returns none."""
+def _core_to_core_latencies(profile: Profile) -> tuple[float | None, tuple[float | None, str]]:
+    """Returns the core-to-core latency in ns of scenario `floor`; and (latency, its source) of the place of the
+    records, otherwise of calibration. Returns None for both if the profile has several distances, since each distance
+    has a latency of its own."""
     records = profile.records
     found = records.clear()
     if {"kind", "distance"} <= {*records.columns}:
@@ -48,10 +49,10 @@ def _flags(profile: Profile) -> tuple[float | None, tuple[float | None, str]]:
     if found["distance"].n_unique() > 1:
         return None, (None, "")
     floor = [float(value) for value in found["value"]]
-    return min(floor, default=None), _flag_of_records(profile)
+    return min(floor, default=None), _core_to_core_ns_of_run(profile)
 
 
-def _flag_of_records(profile: Profile) -> tuple[float | None, str]:
+def _core_to_core_ns_of_run(profile: Profile) -> tuple[float | None, str]:
     run = profile.run
     used = [place for place in run.place if place.used]
     if len(used) == 1:
@@ -60,8 +61,8 @@ def _flag_of_records(profile: Profile) -> tuple[float | None, str]:
     return calibration_ns or None, "calibration"
 
 
-def _shortest_message(profile: Profile) -> float | None:
-    """Returns the time of the slowest of the shortest messages; None if there is none."""
+def _shortest_message_ns(profile: Profile) -> float | None:
+    """Returns the largest half round trip of messages of 8 bytes, in ns; None if there is no such record."""
     if "size_bytes" not in profile.records.columns:
         return None
     found = where(profile.records, scenario="pingpong", metric="half_round_trip", size_bytes=8)

@@ -1,8 +1,8 @@
-"""Looks up the costs of calls on a machine in its profile: each is a record, or interpolated between two neighbouring
-ones.
+"""Looks up the costs of MPI calls and copies on a machine in its profile: a cost is the value of a record, or
+interpolated between two neighbouring records.
 
-Between two sizes times are interpolated on a log-log scale; beyond the largest one they grow proportionally to the
-bytes. A cost is None if the profile has no stable records for it."""
+Times are interpolated between two sizes on a log-log scale. Beyond the largest size they grow proportionally to the
+size. A cost is None if the profile has no stable records for it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from typing import Any
 from nearfield.base.estimates import Estimate, interpolate
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Place, curve, is_network, one_machine, one_per_distance, pick
+from nearfield.profile.curves import Curve, Place, curve, is_network, one_per_distance, pick, restrict_to_one_machine
 
-SENT_STATES = ("modified", "reused", "exclusive", "invalid")  # a program writes its data before it sends them
+# Buffer states, preferred first: programs write data just before sending.
+SENT_STATES = ("modified", "reused", "exclusive", "invalid")
 
 
 @dataclass(frozen=True)
 class Level:
-    """A cache as one rank has it: its name, and the bytes available to the rank."""
+    """A cache level as one rank has it: its name, and the bytes available to the rank."""
 
     name: str
     size_bytes: int
@@ -32,18 +33,18 @@ class Costs:
     """Times in ns between the ranks of one node, or between nodes."""
 
     def __init__(self, profile: Profile, *, network: bool = False) -> None:
-        """Selects the most distant pair that was measured in a node, or between nodes, since the slowest neighbour
-        decides."""
-        self.profile = one_machine(profile)
+        """Selects the most distant pair that the profile measured inside a node, or with `network` between nodes,
+        because the slowest neighbour determines the time of an exchange."""
+        self.profile = restrict_to_one_machine(profile)
         self.network = network
         found = [p for p in one_per_distance(self.profile.records, "pingpong") if is_network(p.distance) == network]
         self.place: Place | None = found[-1] if found else None
         self._curves: dict[tuple[Any, ...], Curve] = {}
         self._strides_by_method: dict[str, list[int]] = _strides(self.profile.records)
-        self.unanswered: set[str] = set()  # queried scenarios without stable records
+        self.unanswered: set[str] = set()  # scenarios that were queried but have no stable records
 
     def copy_for_messages(self) -> Costs:
-        """Returns a copy for some messages, with a set of their unanswered queries."""
+        """Returns a copy with its own, empty set `unanswered`, for the queries of some messages."""
         copied = copy.copy(self)
         copied.unanswered = set()
         return copied
@@ -56,27 +57,27 @@ class Costs:
     # ---- messages
 
     def message(self, size_bytes: int) -> Estimate | None:
-        """Returns the time of one message, in the state in which programs send."""
+        """Returns the time of one message in ns, with buffers in the state in which programs usually send."""
         answers = (self.query(size_bytes, "pingpong", "half_round_trip", state=state) for state in SENT_STATES)
         return self._note_unanswered("pingpong", next(filter(None, answers), None))
 
     def send(self, size_bytes: int, state: str) -> Estimate | None:
-        """Returns the time of Send with its buffer in this state."""
+        """Returns the time of MPI_Send in ns, with its buffer in the given state."""
         return self._note_unanswered("pingpong", self.query(size_bytes, "pingpong", "send", side="sender", state=state))
 
     def traverse(self, size_bytes: int, state: str) -> Estimate | None:
-        """Returns the time in which the receiver reads its buffer: `invalid` right after the receive, `base-invalid`
-        from memory."""
+        """Returns the time in ns in which the receiver reads its buffer: in state `invalid` right after the receive, in
+        state `base-invalid` from memory."""
         time = self.query(size_bytes, "pollution", "traverse", side="receiver", state=state)
         return self._note_unanswered("pollution", time)
 
-    def cached(self, size_bytes: int, state: str) -> Estimate | None:
-        """Returns half a round trip with both buffers in this state."""
+    def half_round_trip(self, size_bytes: int, state: str) -> Estimate | None:
+        """Returns the half round trip in ns with both buffers in the given state."""
         return self.query(size_bytes, "pingpong", "half_round_trip", state=state)
 
     def strided(self, size_bytes: int, doubles: int, method: str) -> Estimate | None:
-        """Returns the time of a message of doubles with this stride: sent as a datatype, packed by hand, or contiguous.
-        Uses the nearest stride with stable records within a factor of two."""
+        """Returns the time in ns of a message of doubles at a stride of `doubles`, sent by `method`: as a datatype,
+        packed by hand, or contiguous. Uses the nearest stride with stable records within a factor of two."""
         near = sorted(self._strides_by_method.get(method, []), key=lambda one: (abs(math.log(one / doubles)), -one))
         for stride in (one for one in near if doubles <= 2 * one and one <= 2 * doubles):
             found = self.query(size_bytes, "stride", "half_round_trip", method=method, mode="standard", stride=stride)
@@ -84,12 +85,12 @@ class Costs:
                 return found
         return self._note_unanswered("stride", None)
 
-    def whole_and_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
-        """Returns the time of a message as a whole, and in chunks, with the bytes of a chunk; for the best chunk
-        size."""
-        if cut := self._cut(size_bytes):
+    def whole_and_chunked(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+        """Returns the time in ns of a message sent as a whole, the time if sent in chunks of the best size, and that
+        chunk size in bytes."""
+        if cut := self._whole_and_chunked_of_cut(size_bytes):
             return cut
-        whole = self.cached(size_bytes, "modified")
+        whole = self.half_round_trip(size_bytes, "modified")
         points = self.points("pingpong", "half_round_trip", state="modified")
         pieces = {p: time * (size_bytes / p) for p, time in points.items() if (4 << 10) <= p < size_bytes}
         if not whole or not pieces:
@@ -97,26 +98,28 @@ class Costs:
         best = min(pieces, key=lambda one: pieces[one].value)
         return whole, pieces[best], best
 
-    def copied_once(self, size_bytes: int) -> Estimate | None:
-        """Returns the time in which a rank copies data that another one has just written."""
+    def remote_copy_time(self, size_bytes: int) -> Estimate | None:
+        """Returns the time in ns in which a rank copies data that another core has just written."""
         return self.query(size_bytes, "floor", "time", kind="copy-remote")
 
     def collective(self, operation: str, ranks: int) -> Curve:
-        """Returns size -> time of a collective over `ranks` ranks."""
+        """Returns size -> time of a collective on `ranks` ranks."""
         return self.points("collective", "time", everywhere=True, operation=operation, ranks=ranks)
 
-    # ---- caches
+    # ---- capacities and latencies of caches
 
     def levels(self, ranks_on_node: int) -> list[Level]:
-        """Returns the caches as each of `ranks_on_node` ranks has them; a shared cache is divided."""
+        """Returns the cache levels as each of `ranks_on_node` ranks has them: the capacity of a shared cache is divided
+        among the ranks."""
         return [
             Level(f"L{cache.level}", cache.size_bytes // max(1, min(ranks_on_node, cache.shared_by)))
             for cache in self.profile.machine.data_caches
         ]
 
     def share_of_memory(self, level: int, warm: int) -> float | None:
-        """Returns the ratio of a level's additional cost to memory's, both relative to level `warm` (levels count from
-        0): 1 for memory itself, otherwise by the calibrated latencies; None if the profile has none."""
+        """Returns the additional latency of a cache level as a share of memory's additional latency, both relative to
+        level `warm` (levels count from 0): 0 for levels up to `warm`, 1 for memory. Returns None if the profile lacks
+        calibrated latencies."""
         levels = len(self.profile.machine.data_caches)
         if level <= warm:
             return 0.0
@@ -129,14 +132,15 @@ class Costs:
         far = calibration.memory_latency_ns - near
         return min(1.0, max(0.0, (latency - near) / far)) if far > 0 else None
 
-    # ---- records
+    # ---- look-up in records
 
     def query(self, size_bytes: int, scenario: str, metric: str, **fixed: Any) -> Estimate | None:
-        """Returns the time at a size."""
-        return at(self.points(scenario, metric, **fixed), size_bytes)
+        """Returns the time at a size in ns, interpolated."""
+        return time_at_size(self.points(scenario, metric, **fixed), size_bytes)
 
     def points(self, scenario: str, metric: str, *, everywhere: bool = False, **fixed: Any) -> Curve:
-        """Returns size -> time, of stable records only."""
+        """Returns size -> time of the stable records at the selected pair; with `everywhere`, of records on all
+        ranks."""
         key = scenario, metric, everywhere, *sorted(fixed.items())
         if key not in self._curves:
             place = None if everywhere else self.place
@@ -145,8 +149,8 @@ class Costs:
         return self._curves[key]
 
     def points_of_pieces(self, size_bytes: int) -> tuple[int, Curve]:
-        """Returns the message size nearest to this one in the scenario `cut`, and the bytes of a piece -> the time of
-        such a message; 0 stands for the message as a whole. Returns 0 and no times without records."""
+        """Returns the message size in scenario `cut` that is nearest to `size_bytes`, and bytes of a chunk -> time of
+        such a message, where 0 bytes stand for the unchunked message. Returns 0 and {} without records."""
         records = self.profile.records
         sizes = pick(records, self.place, scenario="cut", metric="time")["size_bytes"].drop_nulls()
         nearest = min(sizes, key=lambda one: size_ratio(one, size_bytes), default=0)
@@ -157,8 +161,8 @@ class Costs:
             self.unanswered.add(scenario)
         return answer
 
-    def _cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
-        """Returns the times of a message as a whole and in chunks, and the bytes of a chunk, by the scenario `cut`."""
+    def _whole_and_chunked_of_cut(self, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
+        """Returns the same as whole_and_chunked, from records of scenario `cut`; None without records."""
         nearest, times = self.points_of_pieces(size_bytes)
         pieces = {piece: point.value for piece, point in times.items() if piece}
         if 0 not in times or not pieces:
@@ -169,7 +173,7 @@ class Costs:
 
 
 def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
-    """Returns the measured strides, by method."""
+    """Returns method -> measured strides."""
     if "stride" not in records.columns:
         return {}
     rows = records.filter(records["scenario"] == "stride").select("method", "stride").drop_nulls().unique()
@@ -180,12 +184,13 @@ def _strides(records: pl.DataFrame) -> dict[str, list[int]]:
 
 
 def size_ratio(one: int, other: int) -> float:
-    """Returns the ratio of two sizes, at least 1."""
+    """Returns the ratio of the larger to the smaller size."""
     return max(one, other, 1) / max(min(one, other), 1)
 
 
-def at(points: Mapping[int, Estimate], size_bytes: int) -> Estimate | None:
-    """Returns the time at a size, interpolated; None if there are fewer than two points."""
+def time_at_size(points: Mapping[int, Estimate], size_bytes: int) -> Estimate | None:
+    """Returns the time at a size, interpolated or extrapolated. With fewer than two points, returns None, except at the
+    size of the single point."""
     sizes = sorted(points)
     if len(sizes) < 2:
         return points[sizes[0]] if sizes and sizes[0] == size_bytes else None

@@ -1,5 +1,5 @@
-"""Extracts curves from records. By default `curve` returns the points that findings and guidelines may use: stable
-values whose buffer state was not refuted. Plots request all values."""
+"""Extracts curves from records. By default, `curve` returns only points on which findings and guidelines may be based:
+stable values whose buffer state was not refuted. Plots request all values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nearfield.base.topology import DISTANCES
 from nearfield.profile import Profile
 from nearfield.profile.records import estimate_of, select_deciding, swept_parameters, where
 
-MAX_DRAWN = 12
+MAX_DRAWN_PLACES = 12
 AXES = ("policy", "memory_slowdown")  # parameters of a simulated machine
-OF_CLUSTERS = ("application", "collective", "program")  # scenarios on all ranks of a simulated cluster
+CLUSTER_SCENARIOS = ("application", "collective", "program")  # scenarios that run on all ranks of a simulated cluster
 
-_BETWEEN = {
+_DISTANCE_PHRASES = {
     "same-core": "between the hardware threads of one core",
     "shared-l2": "between cores that share an L2 cache",
     "shared-l3": "between cores that share an L3 cache",
@@ -29,26 +29,26 @@ _BETWEEN = {
 
 @dataclass(frozen=True)
 class Place:
-    """The placement of a pair of ranks; both are None if all ranks took part."""
+    """A pair of ranks and its distance; both are None for records of all ranks."""
 
     distance: str | None
     pair: str | None
 
     @property
     def label(self) -> str:
-        """Returns for example 'shared-l3, 0-1'."""
+        """Returns the place as a label, for example 'shared-l3, 0-1'."""
         return ", ".join(part for part in (self.distance, self.pair) if part) or "all ranks"
 
     @property
     def words(self) -> str:
-        """Returns the place in words, for example 'between cores that share an L3 cache'."""
-        known = _BETWEEN.get(self.distance or "")
+        """Returns the place as a phrase, for example 'between cores that share an L3 cache'."""
+        known = _DISTANCE_PHRASES.get(self.distance or "")
         return known or ("between nodes" if is_network(self.distance) else f"at distance {self.distance}")
 
 
 @dataclass(frozen=True)
 class Point(Estimate):
-    """One record; value and interval in its unit (ns for times)."""
+    """The value and interval of one record, in the record's unit (ns for times)."""
 
     n: int
     stable: bool
@@ -57,8 +57,8 @@ class Point(Estimate):
     unit: str = "ns"
 
     @property
-    def decides(self) -> bool:
-        """Returns whether a decision may use it."""
+    def is_deciding(self) -> bool:
+        """Returns whether a decision may be based on the point: it is stable, and its buffer state was not refuted."""
         return self.stable and self.verdict != "refuted"
 
     def scaled(self, factor: float, unit: str) -> Point:
@@ -72,12 +72,13 @@ Curve = dict[Any, Point]
 
 
 def is_network(distance: str | None) -> bool:
-    """Returns whether the distance is one between nodes."""
+    """Returns whether the distance is between nodes."""
     return (distance or "").startswith("network")
 
 
-def places(records: pl.DataFrame, scenario: str) -> list[Place]:
-    """Returns the places of a scenario, nearest first, and within one distance in the order of the records."""
+def places_of_scenario(records: pl.DataFrame, scenario: str) -> list[Place]:
+    """Returns the pairs of ranks for which a scenario has records, nearest first; within one distance in the order of
+    the records."""
     found = records.filter(pl.col("scenario") == scenario).select("distance", "pair").unique(maintain_order=True)
     order = {name: rank for rank, name in enumerate(DISTANCES)}
     listed = [Place(*row) for row in found.iter_rows() if row[1] is not None]
@@ -88,52 +89,54 @@ def places(records: pl.DataFrame, scenario: str) -> list[Place]:
 
 
 def one_per_distance(records: pl.DataFrame, scenario: str) -> list[Place]:
-    """Returns the first pair of each distance."""
-    return first_of_each(places(records, scenario))
+    """Returns the first pair of each distance of a scenario."""
+    return first_per_distance(places_of_scenario(records, scenario))
 
 
-def first_of_each(found: list[Place]) -> list[Place]:
-    """Returns the first of the places at each distance."""
+def first_per_distance(found: list[Place]) -> list[Place]:
+    """Returns the first of the given pairs at each distance."""
     return list({place.distance: place for place in reversed(found)}.values())[::-1]
 
 
 def drawn_places(records: pl.DataFrame, scenario: str) -> list[Place]:
-    """Returns the places with plots of their own: all, or one per distance if there are too many for a page."""
-    found = places(records, scenario)
-    return found if len(found) <= MAX_DRAWN else one_per_distance(records, scenario)
+    """Returns the pairs that get a plot of their own: all pairs, or one per distance if there are more than
+    MAX_DRAWN_PLACES."""
+    found = places_of_scenario(records, scenario)
+    return found if len(found) <= MAX_DRAWN_PLACES else one_per_distance(records, scenario)
 
 
 def restrict_to_drawn(profile: Profile) -> Profile:
-    """Returns the profile without the records of pairs that are not drawn, of which there may be thousands."""
+    """Returns the profile without the records of pairs that get no plot, of which there may be thousands."""
     scenarios = profile.records["scenario"].unique(maintain_order=True)
     drawn = {place.pair for name in scenarios for place in drawn_places(profile.records, name)}
     rows = profile.records.filter(pl.col("pair").is_null() | pl.col("pair").is_in(drawn))
     return replace(profile, records=rows)
 
 
-def as_described(profile: Profile) -> Profile:
-    """Returns the profile with records of the machine as its file describes it, without those of sweeps."""
+def without_sweeps(profile: Profile) -> Profile:
+    """Returns the profile without records of swept machines and without the columns of swept keys: only records of the
+    machine as its file describes it remain."""
     names = swept_parameters(profile.records)
     rows = profile.records.filter(*(pl.col(name).is_null() for name in names))
     return replace(profile, records=rows.drop(names))
 
 
-def one_machine(profile: Profile) -> Profile:
-    """Returns the profile with records of pairs for only the first simulated NIC policy and the first memory speed,
-    since a curve must be of one machine. Collectives and applications keep all of theirs for plots and findings."""
+def restrict_to_one_machine(profile: Profile) -> Profile:
+    """Returns the profile in which records of pairs are restricted to the first simulated NIC policy and the first
+    memory slowdown, since a curve must be of one machine. Records of collectives and applications are unchanged."""
     records = profile.records
     is_selected = pl.lit(value=True)
     for axis in AXES:
         if axis in records.columns:
-            of_pairs = ~pl.col("scenario").is_in(OF_CLUSTERS)
+            of_pairs = ~pl.col("scenario").is_in(CLUSTER_SCENARIOS)
             first = records.filter(of_pairs)[axis].drop_nulls().unique(maintain_order=True)[:1]
             is_selected = is_selected & (~of_pairs | pl.col(axis).is_null() | pl.col(axis).is_in(first.implode()))
     return replace(profile, records=records.filter(is_selected))
 
 
 def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl.DataFrame:
-    """Returns the records of a place, or of all, with these values, as `where` does; but none if a column is missing,
-    unless None is wanted there."""
+    """Returns the records of a pair (None: of all) whose columns have the wanted values, as `where` does. Returns no
+    records if a column is missing, unless None is wanted there."""
     if place is not None:
         wanted = {**wanted, "distance": place.distance, "pair": place.pair}
     missing = [name for name in wanted if name not in records.columns]
@@ -142,14 +145,14 @@ def pick(records: pl.DataFrame, place: Place | None = None, **wanted: Any) -> pl
     return where(records, **{name: value for name, value in wanted.items() if name not in missing})
 
 
-def levels(records: pl.DataFrame, name: str) -> list[Any]:
-    """Returns the distinct values of a parameter in the order of the records; none if there is no such column."""
-    return [value for (value,) in cases(records, name)]
+def distinct_values(records: pl.DataFrame, name: str) -> list[Any]:
+    """Returns the distinct values of a parameter in the order of the records; [] if the column is missing."""
+    return [value for (value,) in distinct_combinations(records, name)]
 
 
-def cases(records: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    """Returns the distinct combinations of these parameters, in the order of the records, without records that lack one
-    of them; none if a column is missing."""
+def distinct_combinations(records: pl.DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    """Returns the distinct combinations of these parameters in the order of the records, without combinations that
+    contain null; [] if a column is missing."""
     if not {*names} <= {*records.columns}:
         return []
     return records.select(names).drop_nulls().unique(maintain_order=True).rows()
@@ -165,8 +168,8 @@ def curve(
     deciding: bool = True,
     **fixed: Any,
 ) -> Curve:
-    """Returns x -> point, ascending, without nulls; `deciding` excludes records that no decision may use. If several
-    records have the same x, the last one counts."""
+    """Returns x -> point, in ascending order of x, without nulls. `deciding` excludes points on which no decision may
+    be based. Of several records at the same x, the last one counts."""
     rows = pick(records, place, scenario=scenario, metric=metric, **fixed)
     if x not in rows.columns:
         return {}
@@ -176,24 +179,24 @@ def curve(
 
 
 def point_of(row: Mapping[str, Any]) -> Point:
-    """Returns the point of one record, which has a value."""
+    """Returns the point of a record that has a value."""
     known = estimate_of(row)
     assert known
     return Point(**vars(known), **{name: row[name] for name in ("n", "stable", "verdict", "note", "unit")})
 
 
 def common_keys(*curves: Mapping[Any, Any]) -> list[Any]:
-    """Returns the x values that all curves have, ascending."""
+    """Returns the x values that all curves have, in ascending order."""
     return sorted(set.intersection(*(set(curve) for curve in curves)))
 
 
 def ratios(numerators: Curve, denominators: Curve) -> dict[Any, Estimate]:
-    """Returns x -> numerator / denominator with its interval, where both are above 0, or both are 0."""
+    """Returns x -> numerator / denominator with its interval, where both values are positive or both are 0."""
     found = {x: ratio_of(denominators[x], numerators[x]) for x in common_keys(numerators, denominators)}
     return {x: ratio for x, ratio in found.items() if ratio is not None}
 
 
-def prefix(profile: Profile, place: Place, scenario: str = "pingpong") -> str:
-    """Returns for example 'between packages: ' as the beginning of a sentence on this pair; '' if there is only one
-    distance."""
+def place_prefix(profile: Profile, place: Place, scenario: str = "pingpong") -> str:
+    """Returns the place as the beginning of a sentence, for example 'between packages: '; '' if the scenario has only
+    one distance."""
     return f"{place.words}: " if len(one_per_distance(profile.records, scenario)) > 1 else ""

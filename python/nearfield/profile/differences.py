@@ -1,5 +1,5 @@
-"""Describes in words how the machines, MPIs and runs of two profiles differ, and how many of their times agree. The
-terminal and the pages both use it."""
+"""Describes, as text for people, how the machines, MPIs and runs of two profiles differ, and how many of their times
+agree. Used by the terminal and the HTML pages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nearfield.base.units import format_bytes
-from nearfield.profile.compare import Change, LoneAxis, agreement, largest, overall
+from nearfield.profile.compare import Change, LoneAxis, agreement, largest_changes, overall_verdict
 from nearfield.profile.places import moved_pairs
-from nearfield.profile.records import PLACE
+from nearfield.profile.records import PLACE_COLUMNS
 
 if TYPE_CHECKING:
     from nearfield.profile.store import Profile
@@ -22,31 +22,32 @@ UNPAIRED = "A and B were measured at different times: a ratio says what changed,
 
 
 def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """Returns (what, in A, in B) for every fact on machine, MPI and run that differs and may explain a ratio."""
-    return set_ups(a, b) + variables(a, b)
+    """Returns (name of the fact, value in A, value in B) for every fact about machine, MPI and run that differs and may
+    explain a ratio."""
+    return setup_differences(a, b) + variable_differences(a, b)
 
 
-def set_ups(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """Returns the differences without the control variables of the MPIs."""
+def setup_differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+    """Returns the same as `differences`, without the MPIs' control variables."""
     moved = [
         (f"latency of {one.pair}", f"{one.a_ns:.0f} ns", f"{one.b_ns:.0f} ns") for one in moved_pairs(a.run, b.run)
     ]
-    return _unequal(_facts(a), _facts(b)) + moved
+    return _unequal_facts(_profile_facts(a), _profile_facts(b)) + moved
 
 
-def variables(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """Returns the control variables of the MPIs that differ."""
+def variable_differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+    """Returns (name, value in A, value in B) for the MPIs' control variables that differ."""
     in_a, in_b = ({name: str(value) for name, value in p.run.mpi.variables.items()} for p in (a, b))
-    return _unequal(in_a, in_b)
+    return _unequal_facts(in_a, in_b)
 
 
-def _unequal(*facts: dict[str, str]) -> list[tuple[str, str, str]]:
+def _unequal_facts(*facts: dict[str, str]) -> list[tuple[str, str, str]]:
     names = list(dict.fromkeys([*facts[0], *facts[1]]))
     pairs = [(name, facts[0].get(name, "-"), facts[1].get(name, "-")) for name in names]
     return [(name, in_a, in_b) for name, in_a, in_b in pairs if in_a != in_b]
 
 
-def _facts(profile: Profile) -> dict[str, str]:
+def _profile_facts(profile: Profile) -> dict[str, str]:
     machine, run = profile.machine, profile.run
     return {
         "machine": machine.name,
@@ -64,14 +65,14 @@ def _facts(profile: Profile) -> dict[str, str]:
 
 
 def verdict_line(a: Profile, b: Profile) -> str:
-    """Returns for example 'the same machine, different MPIs'."""
-    different = {what for what, _, _ in set_ups(a, b)}
+    """Returns whether machine and MPI are the same, for example 'the same machine, different MPIs'."""
+    different = {what for what, _, _ in setup_differences(a, b)}
     machine = "different machines" if different & set(MACHINE_FACTS) else "the same machine"
     return f"{machine}, {'different MPIs' if different & set(MPI_FACTS) else 'the same MPI'}"
 
 
 def agreement_line(agreed: dict[str, Any]) -> str:
-    """Returns the result of `agreement` as one sentence."""
+    """Returns the result of `agreement` as a sentence."""
     if agreed["share"] is None:
         return f"no time is stable in both ({agreed['unstable']} unstable)"
     return (
@@ -81,23 +82,25 @@ def agreement_line(agreed: dict[str, Any]) -> str:
 
 
 def verdict_sentence(changes: Sequence[Change]) -> str:
-    """Returns the verdict on all changes with its counts: '12 times are faster, 3 slower'; or why there is none."""
+    """Returns the verdict on all changes as a phrase with counts, for example 'surely different: 12 faster, 3 slower';
+    or the reason why there is no verdict."""
     agreed = agreement(changes)
     times = agreed["stable"] + agreed["unstable"]
-    if overall(changes) == "cannot tell":
+    if overall_verdict(changes) == "cannot tell":
         few = f"only {agreed['stable']}" if agreed["stable"] else "none"
         return (
             f"cannot tell what changed: {few} of {times} times {'is' if agreed['stable'] < 2 else 'are'} stable in both"
         )
-    counts = Counter(change.verdict for change in largest(changes))
+    counts = Counter(change.verdict for change in largest_changes(changes))
     said = [f"{counts[word]} {word}" for word in ("faster", "slower", "changed") if counts[word]]
     return f"surely different: {', '.join(said)}" if said else "nothing changed by more than the threshold"
 
 
-def where_words(key: dict[str, Any]) -> str:
-    """Returns for example 'shared-l3, 0-1, size 64 KiB' from the columns that identify a record."""
-    place = [str(key[name]) for name in PLACE if name in key]
-    rest = [(name, value) for name, value in key.items() if name not in (*PLACE, "scenario", "metric")]
+def record_location_text(key: dict[str, Any]) -> str:
+    """Returns place and parameters of a record, for example 'shared-l3, 0-1, size 64 KiB', from the columns that
+    identify the record."""
+    place = [str(key[name]) for name in PLACE_COLUMNS if name in key]
+    rest = [(name, value) for name, value in key.items() if name not in (*PLACE_COLUMNS, "scenario", "metric")]
     return ", ".join(place + [_format_parameter(name, value) for name, value in rest])
 
 
@@ -106,7 +109,7 @@ def _format_parameter(name: str, value: Any) -> str:
 
 
 def axis_line(axis: LoneAxis) -> str:
-    """Returns a line with the values that only one of the two profiles has."""
+    """Returns a line with the parameter values that only one of the two profiles has."""
     if axis.column == "scenario":
         return f"only in {axis.profile}: the scenario {axis.scenario}"
     bytes_ = axis.column.endswith("_bytes")

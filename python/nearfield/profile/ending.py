@@ -1,11 +1,15 @@
-"""Describes why a run is incomplete, from the launches in run.toml."""
+"""Describes why a run is incomplete, from the [[launch]] tables in run.toml."""
 
 from __future__ import annotations
 
 from nearfield.base.units import counted
 from nearfield.profile.schema import Launch, LaunchState, Run
 
-_SAID: dict[LaunchState, str] = {"failed": "failed", "stopped": "stopped before the end", "pending": "did not begin"}
+_STATE_PHRASES: dict[LaunchState, str] = {
+    "failed": "failed",
+    "stopped": "stopped before the end",
+    "pending": "did not begin",
+}
 
 
 def describe_unfinished(run: Run) -> str:
@@ -14,14 +18,16 @@ def describe_unfinished(run: Run) -> str:
     if run.complete:
         return ""
     states = {launch.state for launch in run.launch}
-    counts = [_count_launches(run.launch, state) for state in _SAID if state in states]
+    counts = [_count_launches(run.launch, state) for state in _STATE_PHRASES if state in states]
     return f"unfinished: {'; '.join(counts) or 'it was interrupted'}"
 
 
 def _count_launches(launches: list[Launch], state: LaunchState) -> str:
-    """Returns for example '1 of 2 launches failed (no end after 196 s)'. A launch that stopped without a reason was
-    interrupted."""
+    """Returns the launches in this state with their reasons, for example '1 of 2 launches failed (no end after 196 s)'.
+    A stopped launch without a reason was interrupted."""
     own = [launch for launch in launches if launch.state == state]
     reasons = dict.fromkeys(launch.reason or ("interrupted" if state == "stopped" else "") for launch in own)
     why = "; ".join(filter(None, reasons))
-    return f"{len(own)} of {counted(len(launches), 'launch', 'launches')} {_SAID[state]}" + (f" ({why})" if why else "")
+    return f"{len(own)} of {counted(len(launches), 'launch', 'launches')} {_STATE_PHRASES[state]}" + (
+        f" ({why})" if why else ""
+    )

@@ -1,8 +1,7 @@
-"""Lays out the records of one scenario and metric as tables for display, in pure functions.
+"""Arranges the records of one scenario and metric as tables for display. Pure functions.
 
-Rows are the numeric parameters (sizes), the columns are those of one categorical parameter (state, method), and there
-is one grid for each distance, pair, side and source.
-"""
+Rows are the numeric parameters (sizes). Columns are the values of one categorical parameter (state, method). There is
+one table, called grid, for each distance, pair, side and source."""
 
 from __future__ import annotations
 
@@ -11,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearfield.base.frames import pl
-from nearfield.profile.records import PLACE, parameters
+from nearfield.profile.records import PLACE_COLUMNS, parameters
 
-# Parameters preferred as columns, best first; other categorical ones come after these.
+# Parameters preferred as columns, most preferred first; other categorical parameters come after these.
 COLUMNS_FIRST = ("state", "method", "kind", "memory", "operation")
 MAX_COLUMNS = 8
 
@@ -22,35 +21,35 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Grid:
-    """`cells[row, column]` is the record; cells that were not measured are absent."""
+    """A table of records. `cells[row, column]` is a record; cells that were not measured are absent."""
 
     scenario: str
     metric: str
-    fixed: dict[str, Any]  # the place and the parameters that all records share
+    fixed: dict[str, Any]  # columns with one value in all records: distance, pair, side and parameters
     row_names: list[str]
     rows: list[tuple[Any, ...]]
     column_name: str | None
     columns: list[Any]
     cells: dict[tuple[tuple[Any, ...], Any], Record]
-    left_out: int = 0  # records that `overview` excluded
+    left_out: int = 0  # number of records that `overview_grid` excluded
 
 
-def grids(records: pl.DataFrame) -> list[Grid]:
-    """Returns one grid per place, in the order of the records, which are of one scenario and one metric."""
-    places = [name for name in (*PLACE, "source") if records[name].n_unique() > 1]
+def grids_of_places(records: pl.DataFrame) -> list[Grid]:
+    """Returns one grid per distance, pair, side and source, for records of one scenario and metric, in their order."""
+    places = [name for name in (*PLACE_COLUMNS, "source") if records[name].n_unique() > 1]
     if not places:
-        return [_grid(records)] if records.height else []
-    return [_grid(group) for group in records.partition_by(places, maintain_order=True)]
+        return [_make_grid(records)] if records.height else []
+    return [_make_grid(group) for group in records.partition_by(places, maintain_order=True)]
 
 
-def overview(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
-    """Returns one small representative grid: at the first place, with the longest numeric axis as rows, and other
-    parameters at their most frequent value. Returns None if there are no records."""
+def overview_grid(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
+    """Returns one small representative grid: of the first place, with the numeric parameter of most values as rows, and
+    other parameters at their most frequent value. Returns None if there are no records."""
     if records.is_empty():
         return None
     total = records.height
-    for name in (*PLACE, "source"):
-        records = _at(records, name, records[name][0])
+    for name in (*PLACE_COLUMNS, "source"):
+        records = _with_column_value(records, name, records[name][0])
     column = _column_name(records)
     rest = [name for name in parameters(records) if name != column]
     numbers = [name for name in rest if records[name].dtype.is_numeric()]
@@ -58,24 +57,26 @@ def overview(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
     for name in rest:
         if name != longest:
             counts = Counter(records[name])
-            records = _at(records, name, max(counts, key=counts.__getitem__))
-    return _thin_out(_grid(records), max_rows, total)
+            records = _with_column_value(records, name, max(counts, key=counts.__getitem__))
+    return _thin_out(_make_grid(records), max_rows, total)
 
 
 def headline_metric(records: pl.DataFrame) -> str:
-    """Returns the metric to show by default: the first time of the operation as a whole, or else the first metric."""
+    """Returns the metric to show by default: the first time that belongs to no side, otherwise the first metric."""
     whole = records.filter((pl.col("unit") == "ns") & pl.col("side").is_null())
     return str((whole if whole.height else records)["metric"][0])
 
 
-def _at(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
+def _with_column_value(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
     return records.filter(pl.col(name).is_null() if value is None else pl.col(name) == value)
 
 
-def _grid(records: pl.DataFrame) -> Grid:
+def _make_grid(records: pl.DataFrame) -> Grid:
     column = _column_name(records)
     varying = [name for name in parameters(records) if records[name].n_unique() > 1 and name != column]
-    constant = [name for name in (*PLACE, *parameters(records)) if records[name].n_unique() == 1 and name != column]
+    constant = [
+        name for name in (*PLACE_COLUMNS, *parameters(records)) if records[name].n_unique() == 1 and name != column
+    ]
     found = list(dict.fromkeys(tuple(row) for row in records.select(varying).iter_rows()))
     first_seen = [{row[i]: None for row in found} for i in range(len(varying))]
     words = [{value: position for position, value in enumerate(seen)} for seen in first_seen]
@@ -97,8 +98,8 @@ def _grid(records: pl.DataFrame) -> Grid:
 
 
 def _column_name(records: pl.DataFrame) -> str | None:
-    """Returns the parameter for the columns: a categorical one with few values, or the last of several numeric ones
-    with few; None if there is none."""
+    """Returns the parameter whose values become columns: a categorical one with at most MAX_COLUMNS values, otherwise
+    the last of several numeric ones with at most MAX_COLUMNS; None if there is none."""
     varying = [name for name in parameters(records) if 1 < records[name].n_unique() <= MAX_COLUMNS]
     words = [name for name in varying if records[name].dtype == pl.String]
     named = [name for name in COLUMNS_FIRST if name in words]
@@ -115,13 +116,13 @@ def _column_values(records: pl.DataFrame, column: str) -> list[Any]:
 
 
 def _row_order(row: tuple[Any, ...], words: list[dict[Any, int]]) -> tuple[Any, ...]:
-    """Returns a key that sorts numbers by size and words in the order of the records, null first."""
+    """Returns a sort key of a row: numbers by size, text in the order of the records, null first."""
     as_numbers = (seen[value] if isinstance(value, str) else value or 0 for value, seen in zip(row, words, strict=True))
     return tuple((value is not None, number) for value, number in zip(row, as_numbers, strict=True))
 
 
 def _thin_out(grid: Grid, max_rows: int, total: int) -> Grid:
-    """Returns the grid with at most `max_rows` rows, evenly spread, including the first and the last."""
+    """Returns the grid with at most `max_rows` rows, evenly spaced, including the first and the last."""
     rows = grid.rows
     if len(rows) > max_rows:
         step = (len(rows) - 1) / (max_rows - 1)

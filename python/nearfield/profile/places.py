@@ -1,4 +1,5 @@
-"""Compares where the cores were when two profiles were measured: the CPUs of a virtual machine move."""
+"""Compares the places of the cores in two profiles. The CPUs of a virtual machine migrate between host cores, which
+changes core-to-core latencies."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class MovedPair(NamedTuple):
-    """A pair of cores, and the core-to-core latencies in ns of its records in two profiles."""
+    """A pair of cores, and the core-to-core latency in ns at which its records were measured in each of two
+    profiles."""
 
     pair: str
     a_ns: float
@@ -22,7 +24,7 @@ class MovedPair(NamedTuple):
 
 
 def moved_pairs(a: Run, b: Run) -> list[MovedPair]:
-    """Returns the pairs whose records belong to another place in the one profile than in the other."""
+    """Returns the pairs whose core-to-core latencies in the two profiles differ by more than MAX_RATIO."""
     in_a, in_b = ({place.pair or "": place.c2c_latency_ns for place in run.place if place.used} for run in (a, b))
     both = [MovedPair(pair, in_a[pair], in_b[pair]) for pair in in_a if pair in in_b]
     return [one for one in both if max(one.a_ns, one.b_ns) > MAX_RATIO * min(one.a_ns, one.b_ns)]

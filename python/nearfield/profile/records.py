@@ -1,4 +1,4 @@
-"""Records, one row per measured number: their columns, the validity rules of rows, and functions that select rows."""
+"""Records, one row per measured number: their columns, the rules for valid rows, and functions that select rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from nearfield.base.frames import pl
 from nearfield.base.units import UNITS
 from nearfield.base.words import as_sentence, suggest
 
-Type = Literal["String", "Int64", "Float64", "Boolean"]  # of polars
+PolarsType = Literal["String", "Int64", "Float64", "Boolean"]  # names of polars data types
 
-# name -> (type, what it says). Their order is the order in the file.
-CORE: dict[str, tuple[Type, str]] = {
+# Columns of every record, in the order of the file: name -> (type, description).
+CORE_COLUMNS: dict[str, tuple[PolarsType, str]] = {
     "scenario": ("String", "what was measured"),
     "metric": ("String", "which of the scenario's numbers"),
     "unit": ("String", f"of value, low and high: {', '.join(UNITS)}"),
@@ -30,89 +30,97 @@ CORE: dict[str, tuple[Type, str]] = {
     "pair": ("String", "PU of sender and receiver, '0-1', with hosts across nodes: 'a:0-b:0'"),
     "side": ("String", "sender or receiver; null: the operation as a whole"),
 }
-# The verdict is a result, so it does not identify a record. It is always the last column.
+# The verdict on the buffer state is a result and does not identify a record. Its column is always the last one.
 VERDICT = "verdict"
 VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was requested"
 
 Unit = Literal["ns", "bytes", "count", "share"]
 Side = Literal["sender", "receiver"]
 Verdict = Literal["verified", "refuted", "unverifiable"]
-WORDS: dict[str, tuple[str, ...]] = {
+ALLOWED_WORDS: dict[str, tuple[str, ...]] = {
     "unit": get_args(Unit),
     "source": ("live", "sim"),
     "side": get_args(Side),
     VERDICT: get_args(Verdict),
 }
-# Bounds of the values of a unit, with room for future machines; a value beyond them means damage.
-BOUNDS: dict[str, tuple[float, float]] = {"ns": (0, 1e12), "bytes": (0, 1e15), "count": (0, 1e15), "share": (0, 1e3)}
-MAX_BYTES = 1 << 50  # length of a parameter
-ONCE_TEXT = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
-SWEPT = "machine_"  # prefix of parameters that are keys of the simulated machine's file
-REQUIRED = ("scenario", "metric", "unit", "n", "stable", "source")
-PLACE = ("distance", "pair", "side")
-COUNTED = ("stride", "ranks", "nodes")  # parameters that are nonnegative integers, in addition to those in bytes
-NAMED = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")  # categorical parameters
+# Unit -> smallest and largest valid value, with room for future machines; other values mean that the file is damaged.
+UNIT_BOUNDS: dict[str, tuple[float, float]] = {
+    "ns": (0, 1e12),
+    "bytes": (0, 1e15),
+    "count": (0, 1e15),
+    "share": (0, 1e3),
+}
+MAX_PARAMETER_BYTES = 1 << 50  # maximum of a parameter in bytes
+FORMERLY_TEXT = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
+SWEPT_PREFIX = "machine_"  # prefix of parameters that are keys of the simulated machine's file
+REQUIRED_COLUMNS = ("scenario", "metric", "unit", "n", "stable", "source")
+PLACE_COLUMNS = ("distance", "pair", "side")
+# Parameters that must be nonnegative integers, in addition to those in bytes.
+COUNT_PARAMETERS = ("stride", "ranks", "nodes")
+# Parameters whose values are words.
+CATEGORICAL_PARAMETERS = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")
 
 
 def select_deciding(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records that a decision may use: with a value, stable, and not of buffers in a refuted state."""
+    """Returns the records on which a decision may be based: those with a stable value whose buffer state was not
+    refuted."""
     return records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT).ne_missing("refuted"))
 
 
 def estimate_of(row: Mapping[str, Any], suffix: str = "") -> Estimate | None:
-    """Returns the value of a record with its interval; None without a value. A record without an interval is exact.
-    `suffix` ends the names of the columns."""
+    """Returns the value of a record with its interval; None without a value. Without an interval, the value counts as
+    exact. `suffix` is appended to the names of the columns."""
     value, low, high = (row[name + suffix] for name in ("value", "low", "high"))
     return None if value is None else Estimate(value, value if low is None else low, value if high is None else high)
 
 
 def parameters(records: pl.DataFrame) -> list[str]:
-    """Returns the parameter columns with a value in at least one of these records, in column order."""
+    """Returns the parameter columns in which at least one of these records has a value, in column order."""
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
 
 
 def swept_parameters(records: pl.DataFrame) -> list[str]:
-    """Returns the swept parameters, keys of the simulated machine's file. A record without them is of the machine as
-    its file describes it."""
-    return [name for name in parameters(records) if name.startswith(SWEPT)]
+    """Returns the parameter columns that are swept keys of the simulated machine's file. A record without values in
+    them is of the machine as its file describes it."""
+    return [name for name in parameters(records) if name.startswith(SWEPT_PREFIX)]
 
 
-def identity(records: pl.DataFrame) -> list[str]:
-    """Returns the columns that identify a record: no two records of a profile have the same values in all of them."""
-    return ["scenario", "metric", "source", *PLACE, *_parameter_columns(records)]
+def identity_columns(records: pl.DataFrame) -> list[str]:
+    """Returns the columns that identify a record: no two records of a profile have equal values in all of them."""
+    return ["scenario", "metric", "source", *PLACE_COLUMNS, *_parameter_columns(records)]
 
 
 def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Returns checked records from dicts of column -> value, with null for missing columns. Parameters are int, float
-    or str. Raises ProfileError as `check` does."""
+    """Returns a checked table of records from dicts of column -> value, with null for missing columns. Parameters are
+    int, float or str. Raises ProfileError as `check_records` does."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    types = {name: _type_of(name, rows) for name in [*CORE, *(n for n in names if n not in CORE)]}
+    types = {name: _column_type(name, rows) for name in [*CORE_COLUMNS, *(n for n in names if n not in CORE_COLUMNS)]}
     for row in rows:
         _check_types(row, types)
     frame = pl.DataFrame([[row.get(name) for name in types] for row in rows], schema=types, orient="row")
-    return check(frame)
+    return check_records(frame)
 
 
-def check(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records with their columns in order, and with a verdict column. Raises ProfileError with the wrong
-    column, or the first wrong record."""
-    records = _with_numbers(records)
+def check_records(records: pl.DataFrame) -> pl.DataFrame:
+    """Returns the records with their columns in order, and with a verdict column. Raises ProfileError that names the
+    invalid column or the first invalid record."""
+    records = _convert_former_text(records)
     _check_columns(records)
     if VERDICT not in records.columns:
         records = records.with_columns(pl.lit(None, pl.String).alias(VERDICT))
-    records = records.select(*CORE, *_parameter_columns(records), VERDICT)
-    for problem, wrong in _rules(records):
+    records = records.select(*CORE_COLUMNS, *_parameter_columns(records), VERDICT)
+    for problem, wrong in _row_rules(records):
         bad = records.filter(wrong)
         if bad.height:
-            raise ProfileError(f"{describe(bad.row(0, named=True))}: {problem}{_others(bad.height)}")
+            raise ProfileError(f"{describe_record(bad.row(0, named=True))}: {problem}{_more_like_it(bad.height)}")
     _check_unique(records)
     return records
 
 
 def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
     """Returns the records whose columns have these values: where(r, scenario="pingpong", state=["invalid",
-    "modified"]). A list means any of its values, None means null. Raises UsageError for a column that does not
+    "modified"]). A list admits each of its values; None admits null. Raises UsageError for a column that does not
     exist."""
     for name, value in wanted.items():
         if name not in records.columns:
@@ -130,31 +138,31 @@ def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
     return records
 
 
-def describe(record: Mapping[str, Any]) -> str:
-    """Returns a record as 'pingpong send (shared-l3, sender, size_bytes=8, state=invalid)' for error messages."""
-    place = [str(record[name]) for name in PLACE if record.get(name) is not None]
+def describe_record(record: Mapping[str, Any]) -> str:
+    """Returns a record as text for error messages: 'pingpong send (shared-l3, sender, size_bytes=8, state=invalid)'."""
+    place = [str(record[name]) for name in PLACE_COLUMNS if record.get(name) is not None]
     rest = [
         f"{name}={value}"
         for name, value in record.items()
-        if name not in CORE and name != VERDICT and value is not None
+        if name not in CORE_COLUMNS and name != VERDICT and value is not None
     ]
     return f"{record['scenario']} {record['metric']}" + (f" ({', '.join(place + rest)})" if place + rest else "")
 
 
 def _parameter_columns(records: pl.DataFrame) -> list[str]:
-    return [name for name in records.columns if name not in CORE and name != VERDICT]
+    return [name for name in records.columns if name not in CORE_COLUMNS and name != VERDICT]
 
 
-def _type(name: Type) -> type[pl.DataType]:
+def _polars_type(name: PolarsType) -> type[pl.DataType]:
     found: type[pl.DataType] = getattr(pl, name)
     return found
 
 
-def _type_of(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
-    """Returns the type of a core column; for a parameter, that of its first value, or floating point if any value
-    is."""
-    if name in CORE:
-        return _type(CORE[name][0])
+def _column_type(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
+    """Returns the polars type of a column. The type of a parameter is that of its first value, or floating point if any
+    value is."""
+    if name in CORE_COLUMNS:
+        return _polars_type(CORE_COLUMNS[name][0])
     values = [row[name] for row in rows if row.get(name) is not None]
     if not values or isinstance(values[0], bool) or not isinstance(values[0], (int, float)):
         return pl.String
@@ -162,10 +170,10 @@ def _type_of(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
     return pl.Float64 if fractions else pl.Int64
 
 
-def _with_numbers(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records with numbers in the columns that older versions wrote as text. Other text is unchanged, and
-    rejected by the checks."""
-    for name in ONCE_TEXT:
+def _convert_former_text(records: pl.DataFrame) -> pl.DataFrame:
+    """Returns the records with numbers in the columns that older versions of nearfield wrote as text. Other text is
+    left for the checks to reject."""
+    for name in FORMERLY_TEXT:
         if name in records.columns and records[name].dtype == pl.String:
             numbers = records[name].cast(pl.Float64, strict=False)
             if numbers.null_count() == records[name].null_count():
@@ -174,45 +182,47 @@ def _with_numbers(records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]]) -> None:
-    """Raises ProfileError for a value of another type, since polars would convert 2.5 to 2 and 5 to "5"."""
+    """Raises ProfileError for a value of a wrong type, since polars would silently convert 2.5 to 2 and 5 to "5"."""
     for name, value in row.items():
         expected = _PYTHON_TYPES[types[name].__name__]
         if value is not None and (
             not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)
         ):
             known = {"scenario": "?", "metric": "?", **row}
-            raise ProfileError(f"{describe(known)}: {name} = {value!r} is not {types[name].__name__}")
+            raise ProfileError(f"{describe_record(known)}: {name} = {value!r} is not {types[name].__name__}")
 
 
 _PYTHON_TYPES = {"String": (str,), "Int64": (int,), "Float64": (float, int), "Boolean": (bool,)}
 
 
 def _check_columns(records: pl.DataFrame) -> None:
-    for name, (kind, _) in CORE.items():
+    for name, (kind, _) in CORE_COLUMNS.items():
         if name not in records.columns:
             raise ProfileError(f"records have no column '{name}'")
-        if records[name].dtype != _type(kind):
+        if records[name].dtype != _polars_type(kind):
             raise ProfileError(f"column '{name}' is {records[name].dtype} and must be {kind}")
     for name in _parameter_columns(records):
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise ProfileError(f"'{name}' is no name for a column: it must be in snake_case")
         if records[name].dtype not in (pl.Int64, pl.Float64, pl.String):
             raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64, Float64 or String")
-        if name in ONCE_TEXT and records[name].dtype == pl.String and records[name].null_count() < records.height:
+        if name in FORMERLY_TEXT and records[name].dtype == pl.String and records[name].null_count() < records.height:
             raise ProfileError(f"column '{name}' is {records[name].dtype}, with values that are no numbers")
         if name.endswith("_bytes") and records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
             raise ProfileError(f"column '{name}' is {records[name].dtype}; bytes are counted, so it must be Int64")
-    for name, dtype in (dict.fromkeys(COUNTED, pl.Int64) | dict.fromkeys([*NAMED, VERDICT], pl.String)).items():
+    for name, dtype in (
+        dict.fromkeys(COUNT_PARAMETERS, pl.Int64) | dict.fromkeys([*CATEGORICAL_PARAMETERS, VERDICT], pl.String)
+    ).items():
         found = records[name].dtype if name in records.columns else dtype
         if found != dtype and (name == VERDICT or records[name].null_count() < records.height):
             raise ProfileError(f"column '{name}' is {found} and must be {dtype.__name__}")
 
 
-def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
-    """Yields each possible error of a row, with the expression that finds such rows."""
-    for name in REQUIRED:
+def _row_rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
+    """Yields (error message, expression that selects the rows with this error)."""
+    for name in REQUIRED_COLUMNS:
         yield f"{name} is null", pl.col(name).is_null()
-    for name, words in WORDS.items():
+    for name, words in ALLOWED_WORDS.items():
         unknown = pl.col(name).is_not_null() & ~pl.col(name).is_in(list(words))
         yield f"{name} is none of {', '.join(words)}", unknown
     value, low, high = pl.col("value"), pl.col("low"), pl.col("high")
@@ -220,17 +230,17 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
         yield f"{name} is not finite", ~pl.col(name).is_finite()
     yield "only one end of the interval is there", low.is_null() != high.is_null()
     yield "the interval does not contain the value", (value < low) | (value > high)
-    for unit, (minimum, maximum) in BOUNDS.items():
+    for unit, (minimum, maximum) in UNIT_BOUNDS.items():
         yield (
             f"no value in {unit} is below {minimum:g} or above {maximum:g}",
             (pl.col("unit") == unit) & ((low < minimum) | (value < minimum) | (value > maximum) | (high > maximum)),
         )
     for name in _parameter_columns(records):
         if name.endswith("_bytes") and records[name].dtype == pl.Int64:
-            yield f"{name} is not from 0 to {MAX_BYTES}", ~pl.col(name).is_between(0, MAX_BYTES)
+            yield f"{name} is not from 0 to {MAX_PARAMETER_BYTES}", ~pl.col(name).is_between(0, MAX_PARAMETER_BYTES)
         if records[name].dtype == pl.Float64:
             yield f"{name} is not finite", ~pl.col(name).is_finite()
-    for name in ("n", *(name for name in COUNTED if name in records.columns)):
+    for name in ("n", *(name for name in COUNT_PARAMETERS if name in records.columns)):
         if records[name].dtype == pl.Int64:
             yield f"{name} is negative", pl.col(name) < 0
     yield "there is a value but no repetition (n = 0)", value.is_not_null() & (pl.col("n") == 0)
@@ -240,10 +250,10 @@ def _rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
 
 
 def _check_unique(records: pl.DataFrame) -> None:
-    twice = records.filter(records.select(identity(records)).is_duplicated())
+    twice = records.filter(records.select(identity_columns(records)).is_duplicated())
     if twice.height:
-        raise ProfileError(f"{describe(twice.row(0, named=True))}: this record is there more than once")
+        raise ProfileError(f"{describe_record(twice.row(0, named=True))}: this record is there more than once")
 
 
-def _others(found: int) -> str:
+def _more_like_it(found: int) -> str:
     return f" (and {found - 1} more like it)" if found > 1 else ""

@@ -1,6 +1,6 @@
-"""Defines machine.toml and run.toml. Each attribute is a key of the file, units in its name;
-docs/reference/profile.md's tables are made from here. A key whose value is not known is absent,
-and None here."""
+"""The schema of machine.toml and run.toml. Each attribute is a key of the file, with its unit in the name.
+tests/support/doc_tables.py generates the tables in docs/reference/profile.md from this schema. A key whose value is
+unknown is absent from the file, and None here."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def _key(description: str, **constraints: Any) -> Any:
 
 
 def _optional(description: str) -> Any:
-    """Returns a key that is absent if its value is unknown."""
+    """Returns the field of a key that is absent from the file if its value is unknown."""
     return Field(default=None, description=description)
 
 
 def _list(description: str) -> Any:
-    """Returns a list or table that is absent from the file if it is empty."""
+    """Returns the field of a list or table that is absent from the file if it is empty."""
     return Field(default_factory=list, description=description)
 
 
-# ---- machine.toml
+# ---- tables of machine.toml
 
 
 class Cache(Table):
@@ -63,7 +63,7 @@ class Memory(Table):
 
 
 class Pages(Table):
-    """How the machine's memory is paged."""
+    """Page sizes of the machine, and the kernel's settings for huge pages."""
 
     base_bytes: Size = _key("size of an ordinary page")
     huge_bytes: Size | None = _optional("size of the huge page that transparent huge pages use")
@@ -73,13 +73,13 @@ class Pages(Table):
 
 
 class MachineClock(Table):
-    """The processor's clock."""
+    """The processor's time stamp counter."""
 
     tsc_ghz: Ghz | None = _optional("rate of the time stamp counter")
 
 
 class Machine(Table):
-    """The hardware, without measurements."""
+    """The hardware of a machine, without measurements."""
 
     schema_version: Literal[1] = _key("version of this format")
     name: str = _key("what people call this machine; the host name if nobody said")
@@ -94,7 +94,7 @@ class Machine(Table):
 
     @property
     def data_caches(self) -> list[Cache]:
-        """Returns the caches for data, L1 first."""
+        """Returns the data and unified caches, L1 first."""
         return sorted((c for c in self.cache if c.kind != "instruction"), key=lambda c: c.level)
 
     @property
@@ -103,11 +103,11 @@ class Machine(Table):
         return self.data_caches[-1].size_bytes if self.data_caches else None
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
-        """Returns what is printed of it; `model_dump()` has everything."""
+        """Yields only name, CPU model and cores, since the complete machine would be too long to print."""
         yield from (("name", self.name), ("cpu_model", self.cpu_model), ("cores", self.cores))
 
 
-# ---- run.toml
+# ---- tables of run.toml
 
 
 class Mpi(Table):
@@ -137,7 +137,7 @@ class Host(Table):
 
 
 class RunClock(Table):
-    """The clock that took the times."""
+    """The clock with which times were measured."""
 
     resolution_ns: Ns | None = _optional("smallest step of the clock")
     overhead_ns: Ns | None = _optional("cost of reading it once; contained in every time")
@@ -145,7 +145,8 @@ class RunClock(Table):
 
 
 class Calibration(Table):
-    """The latencies that the first launch's sender measured before anything else; they decide the states of buffers."""
+    """The latencies that the sender of the first launch measured before any scenario. The states of buffers are judged
+    by these latencies."""
 
     level_latency_ns: list[Ns] = _list("one load from L1, L2, ... the last level, the clock's overhead included")
     memory_latency_ns: Ns = _key("the same from memory")
@@ -158,7 +159,8 @@ class Calibration(Table):
 
 
 class Place(Table):
-    """A place where a pair's cores were. A virtual machine's CPUs move between cores of the host."""
+    """A place of a pair: a range of core-to-core latency. A virtual machine's CPUs migrate between cores of the host,
+    which changes the latency."""
 
     pair: str | None = _optional("the pair")
     distance: str | None = _optional("its distance")
@@ -171,7 +173,7 @@ LaunchState = Literal["complete", "stopped", "failed", "pending"]
 
 
 class Launch(Table):
-    """One start of the engine."""
+    """One launch of the measuring engine."""
 
     ranks: Count = _key("MPI processes")
     cpus: list[int] = _list("PU of each rank; -1: not bound")
@@ -187,7 +189,7 @@ SwitchKind = Literal["eager-limit", "unattended-limit", "single-copy", "step"]
 
 
 class Switch(Table):
-    """A message size at which time or protocol changes."""
+    """A message size at which the MPI's protocol or the trend of its times changes."""
 
     pair: str | None = _optional("the pair that showed it")
     distance: str | None = _optional("its distance")
@@ -234,7 +236,7 @@ class Scenario(Table):
 
 
 class Run(Table):
-    """The origin of the records."""
+    """The provenance of the records."""
 
     schema_version: Literal[1] = _key("version of this format")
     nearfield: str = _key("version of nearfield that measured")

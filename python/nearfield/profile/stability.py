@@ -1,4 +1,4 @@
-"""Counts how many of a profile's times are reliable, for the first lines of demo and report."""
+"""Counts the stable times of a profile, for the first lines of demo and report."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from nearfield.base.frames import pl
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.store import Profile
 
-MAX_UNSTABLE = 0.5  # share of the times, beyond which a profile is useless
+MAX_UNSTABLE = 0.5  # maximum share of unstable times in a usable profile
 
 
 def declared_records(profile: Profile) -> pl.DataFrame:
-    """Returns the records without diagnostics, if the run declares the metrics of its scenarios."""
+    """Returns the records of declared metrics; all records if the run declares no metrics."""
     declared = declared_metrics(profile.run)
     if not declared:
         return profile.records
@@ -19,12 +19,11 @@ def declared_records(profile: Profile) -> pl.DataFrame:
 
 
 def measured_times(profile: Profile) -> pl.DataFrame:
-    """Returns the declared records that hold a time; their column `stable` says whether its variation was small
-    enough."""
+    """Returns the declared records that hold a time, stable or not."""
     return declared_records(profile).filter((pl.col("unit") == "ns") & pl.col("value").is_not_null())
 
 
 def unstable_share(profile: Profile) -> float:
-    """Returns the share of the profile's times that are unstable; 0 if it has none."""
+    """Returns the share of the profile's times that are unstable; 0 without times."""
     times = measured_times(profile)
     return 1 - int(times["stable"].sum()) / times.height if times.height else 0.0

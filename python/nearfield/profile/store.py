@@ -1,8 +1,7 @@
-"""A profile on disk: a folder that is either complete or absent.
+"""Saves and loads a profile: a folder that is either complete or absent.
 
 `save` writes a new folder and swaps it with the old one by renaming, so that a full disk, a crash or Ctrl-C leaves the
-old profile unchanged. If two programs save to the same place at once, the last one wins.
-"""
+old profile unchanged. If two programs save to the same path at the same time, the last one wins."""
 
 from __future__ import annotations
 
@@ -27,13 +26,16 @@ from nearfield.base.files import read_file
 from nearfield.base.frames import pl
 from nearfield.base.toml import SCHEMA_VERSION, dump_toml, parse_toml
 from nearfield.base.units import format_bytes
-from nearfield.profile.records import check
+from nearfield.profile.records import check_records
 from nearfield.profile.schema import Machine, Run
 
 MACHINE, TOPOLOGY, RECORDS, RUN = "machine.toml", "topology.xml", "records.parquet", "run.toml"
 FILES = (MACHINE, TOPOLOGY, RECORDS, RUN)
 DEFAULT_NAME = "nearfield-profile"
-_OUTPUT = r" (--resume|--overwrite|(--out|-o)[ =]('[^']*'|\S)+)"  # options of a command line, quoted as by shlex
+_OUTPUT_OPTIONS = (
+    # Pattern of options that name the output, quoted as by shlex.
+    r" (--resume|--overwrite|(--out|-o)[ =]('[^']*'|\S)+)"
+)
 _METADATA_KEY = "nearfield_schema_version"
 
 
@@ -57,8 +59,8 @@ class Profile:
 
     @property
     def measured_by(self) -> str:
-        """Returns the command that measures this again from the beginning, and replaces it."""
-        words = re.sub(_OUTPUT, "", self.run.command).partition(" ")[2]
+        """Returns the command that measures this profile again from the beginning and replaces it."""
+        words = re.sub(_OUTPUT_OPTIONS, "", self.run.command).partition(" ")[2]
         return f"{own_command.executable()} {words} {shlex.join(['--overwrite', '--out', str(self.path.resolve())])}"
 
     def __repr__(self) -> str:
@@ -70,7 +72,7 @@ class Profile:
 
 
 def load(path: str | Path) -> Profile:
-    """Reads and checks a profile. Raises ProfileError with the wrong file, the error and the remedy."""
+    """Reads and checks a profile. Raises ProfileError with the invalid file, the error and a remedy."""
     folder = Path(path)
     try:
         _require_profile(folder)
@@ -81,7 +83,7 @@ def load(path: str | Path) -> Profile:
     records = _parse_records(_read(folder / RECORDS), folder / RECORDS, run.records_sha256)
     topology_xml = _read(folder / TOPOLOGY).decode("utf-8", errors="replace")
     if "<topology" not in topology_xml:
-        raise ProfileError(f"{folder / TOPOLOGY}: this is not a topology that hwloc wrote", _ANEW)
+        raise ProfileError(f"{folder / TOPOLOGY}: this is not a topology that hwloc wrote", _MEASURE_ANEW_REMEDY)
     return Profile(folder, machine, run, records, topology_xml)
 
 
@@ -94,13 +96,13 @@ def save(
     records: pl.DataFrame,
     overwrite: bool = False,
 ) -> Profile:
-    """Writes a profile atomically, and returns it as `load` would.
+    """Writes a profile atomically, and returns the profile as `load` would.
 
-    `overwrite` replaces the four files of an existing profile; other files in its folder stay. Raises ProfileError if
-    the folder has other contents, a record is wrong (records.check), or the folder cannot be written; the old one is
-    then unchanged."""
+    With `overwrite`, replaces the four files of an existing profile; other files in its folder stay. Raises
+    ProfileError if the folder has other contents, if a record is invalid (records.check_records), or if the folder
+    cannot be written; the existing profile is then unchanged."""
     folder = ensure_writable(path, overwrite=overwrite)
-    records = check(records)
+    records = check_records(records)
     table = _format_records(records)
     run = run.model_copy(update={"records_sha256": hashlib.sha256(table).hexdigest()})
     contents = {
@@ -109,30 +111,30 @@ def save(
         RECORDS: table,
         RUN: dump_toml(run, "How the records of this profile came to be."),
     }
-    with _explain_write_errors(folder), _sibling(folder, "new") as new:
+    with _explain_write_errors(folder), _temporary_sibling(folder, "new") as new:
         for name, content in contents.items():
             _write(new / name, content)
         if folder.exists():
-            _carry_over(folder, new)
+            _link_other_files(folder, new)
         _swap_in(new, folder)
     return Profile(Path(path), machine, run, records, topology_xml)
 
 
 def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
-    """Returns the folder behind `path` (symbolic links resolved) if `save` could write there now; raises ProfileError
-    otherwise. To be called before long measurements. It only creates missing parent folders."""
+    """Returns the folder behind `path` with symbolic links resolved. Raises ProfileError if `save` could not write
+    there now, so that the user learns of the error before a long measurement. Creates missing parent folders only."""
     folder = Path(path).resolve()
     with _explain_write_errors(folder):
-        _require_free(folder, path, overwrite)
+        _require_overwritable(folder, path, overwrite)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _sibling(folder, "new") as new:
+        with _temporary_sibling(folder, "new") as new:
             _write(new / MACHINE, bytes(4096))
     return folder
 
 
 def find_profile(path: str | Path | None = None) -> Path:
-    """Returns `path` if given; otherwise ./nearfield-profile, otherwise the only profile in the current folder. Raises
-    UsageError if there is none or there are several."""
+    """Returns `path` if given; otherwise ./nearfield-profile; otherwise the only profile in the current folder. Raises
+    UsageError if there is none, or several."""
     if path is not None:
         return Path(path)
     if Path(DEFAULT_NAME).is_dir():
@@ -147,9 +149,9 @@ def find_profile(path: str | Path | None = None) -> Path:
     return found[0]
 
 
-# ---- reading
+# ---- reading a profile
 
-_ANEW = f"Restore the folder from a copy, or measure it anew with: {own_command.line('probe')}"
+_MEASURE_ANEW_REMEDY = f"Restore the folder from a copy, or measure it anew with: {own_command.line('probe')}"
 
 
 def _require_profile(folder: Path) -> None:
@@ -163,7 +165,9 @@ def _require_profile(folder: Path) -> None:
     if len(missing) == len(FILES):
         raise ProfileError(f"'{folder}' is not a profile: it has no {', '.join(FILES)}", "Give a profile's folder.")
     if missing:
-        raise ProfileError(f"the profile '{folder}' is not whole: {', '.join(missing)} is missing", _ANEW)
+        raise ProfileError(
+            f"the profile '{folder}' is not whole: {', '.join(missing)} is missing", _MEASURE_ANEW_REMEDY
+        )
 
 
 def _read(path: Path) -> bytes:
@@ -174,24 +178,27 @@ def _read(path: Path) -> bytes:
 
 
 def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame:
-    """Returns the records. Checks for damage before decoding: a flipped bit may decode to another number."""
+    """Returns the records of a Parquet file. Verifies the checksum before decoding, because a flipped bit may decode to
+    another number."""
     if not (table.startswith(b"PAR1") and table.endswith(b"PAR1")):
         cause = "is empty" if not table else "is cut off" if table.startswith(b"PAR1") else "is not a Parquet file"
-        raise ProfileError(f"{path} {cause}", _ANEW)
+        raise ProfileError(f"{path} {cause}", _MEASURE_ANEW_REMEDY)
     if sha256 is not None and hashlib.sha256(table).hexdigest() != sha256:
-        raise ProfileError(f"{path} is damaged or from another run: its checksum is not the one in {RUN}", _ANEW)
+        raise ProfileError(
+            f"{path} is damaged or from another run: its checksum is not the one in {RUN}", _MEASURE_ANEW_REMEDY
+        )
     try:
-        return check(pl.read_parquet(io.BytesIO(table)))
+        return check_records(pl.read_parquet(io.BytesIO(table)))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise ProfileError(f"{path} is damaged: {str(error).splitlines()[0]}", _ANEW) from error
+        raise ProfileError(f"{path} is damaged: {str(error).splitlines()[0]}", _MEASURE_ANEW_REMEDY) from error
     except ProfileError as error:
-        raise ProfileError(f"{path}: {error.message}", error.remedy or _ANEW) from error
+        raise ProfileError(f"{path}: {error.message}", error.remedy or _MEASURE_ANEW_REMEDY) from error
 
 
-# ---- writing
+# ---- writing a profile
 
 
-def _require_free(folder: Path, path: str | Path, overwrite: bool) -> None:
+def _require_overwritable(folder: Path, path: str | Path, overwrite: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise ProfileError(f"'{path}' is a file, and a profile is a folder", "Give another name.")
     if not folder.is_dir() or not any(folder.iterdir()):
@@ -205,7 +212,7 @@ def _require_free(folder: Path, path: str | Path, overwrite: bool) -> None:
 def _format_records(records: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     options: dict[str, Any] = {}
-    # For programs that read only the table; polars has written metadata since 1.25.
+    # The schema version, for programs that read only this file; polars writes metadata since version 1.25.
     if "metadata" in inspect.signature(records.write_parquet).parameters:
         options["metadata"] = {_METADATA_KEY: str(SCHEMA_VERSION)}
     records.write_parquet(buffer, **options)
@@ -220,8 +227,9 @@ def _write(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def _sibling(folder: Path, role: str) -> Iterator[Path]:
-    """Yields a new folder next to `folder`, on the same file system; removes it at the end if it still exists."""
+def _temporary_sibling(folder: Path, role: str) -> Iterator[Path]:
+    """Yields a new folder next to `folder`, on the same file system. Removes the new folder at the end if it still
+    exists."""
     sibling = folder.parent / f".{folder.name}.{role}-{uuid.uuid4().hex[:8]}"
     sibling.mkdir()
     try:
@@ -230,8 +238,9 @@ def _sibling(folder: Path, role: str) -> Iterator[Path]:
         shutil.rmtree(sibling, ignore_errors=True)
 
 
-def _carry_over(old: Path, new: Path) -> None:
-    """Hard-links the other files of the old folder into the new one, so that they exist at all times."""
+def _link_other_files(old: Path, new: Path) -> None:
+    """Hard-links all files of the old folder that are not part of a profile into the new one, so that they exist at all
+    times."""
     for entry in old.iterdir():
         if entry.name in FILES:
             continue
@@ -244,12 +253,13 @@ def _carry_over(old: Path, new: Path) -> None:
 def _link(source: str | Path, target: str | Path) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:  # a file system without hard links
+    except OSError:  # the file system has no hard links
         shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _swap_in(new: Path, folder: Path) -> None:
-    """Swaps the folders by two renames; if the second one fails (or Ctrl-C comes between), it undoes the first."""
+    """Replaces `folder` by `new` with two renames. If the second rename fails, or Ctrl-C interrupts, undoes the first
+    one."""
     if not folder.exists():
         new.rename(folder)
         return
@@ -265,13 +275,13 @@ def _swap_in(new: Path, folder: Path) -> None:
 
 @contextmanager
 def _explain_write_errors(folder: Path) -> Iterator[None]:
-    """Converts an OSError in the block to a ProfileError with the folder and the remedy."""
+    """Converts an OSError in the block to a ProfileError with the folder and a remedy."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise ProfileError(
-                f"cannot write the profile {folder}: {os.strerror(error.errno).lower()} ({_free(folder)})",
+                f"cannot write the profile {folder}: {os.strerror(error.errno).lower()} ({_free_space_text(folder)})",
                 "Make room there, or give another place with --out.",
             ) from error
         cause = error.strerror or str(error)
@@ -280,7 +290,7 @@ def _explain_write_errors(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _free(folder: Path) -> str:
-    """Returns the free space of the nearest existing folder's file system in words."""
+def _free_space_text(folder: Path) -> str:
+    """Returns the free space of the file system of `folder` as text for people."""
     place = next(p for p in (folder, *folder.parents) if p.is_dir())
     return f"{format_bytes(shutil.disk_usage(place).free, digits=3)} free in {place}"

@@ -16,19 +16,19 @@ from nearfield.profile.compare import (
     Comparison,
     agreement,
     compare,
-    largest,
+    largest_changes,
     lone_axes,
-    overall,
+    overall_verdict,
     summarise,
 )
 from nearfield.profile.differences import (
     agreement_line,
     axis_line,
-    set_ups,
-    variables,
+    record_location_text,
+    setup_differences,
+    variable_differences,
     verdict_line,
     verdict_sentence,
-    where_words,
 )
 from nearfield.report import provenance
 from nearfield.report.findings import findings
@@ -118,7 +118,7 @@ def _count_changes(found: Comparison) -> str:
     """Returns 'surely different: 12 faster, 3 slower; ...' with the share of times that agree."""
     if not found.changes:
         return "the two have no record in common"
-    if overall(found.changes) == "cannot tell":
+    if overall_verdict(found.changes) == "cannot tell":
         return verdict_sentence(found.changes)
     return f"{verdict_sentence(found.changes)}; {agreement_line(agreement(found.changes))}"
 
@@ -141,12 +141,12 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
     first = next(iter(profiles))
     a, b = profiles[first], profiles[name]
     found = _compare(a, b)
-    changes = largest(found.changes)
+    changes = largest_changes(found.changes)
     rest = changes[FIRST_CHANGES:MAX_CHANGES]
     whole = own_command.line("diff", a.path.resolve(), b.path.resolve(), "--json", anywhere=True)
     all_of_them = tag("p", f"All {len(changes)} changes: " + tag("code", raw(whole)), class_="quiet")
     lone = [tag("li", text(axis_line(axis))) for axis in lone_axes(a.records, b.records)]
-    verdict = overall(found.changes)
+    verdict = overall_verdict(found.changes)
     numbers = _summary(found) + _changes(changes[:FIRST_CHANGES])
     numbers += folded(f"{len(rest)} smaller changes", _changes(rest))
     numbers += all_of_them if len(changes) > MAX_CHANGES else ""
@@ -154,8 +154,8 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
         tag("h3", f"{raw(name)} (B) against {raw(first)} (A)"),
         tag("p", text(capitalize(_count_changes(found)) + "."), class_=f"whole {verdict.replace(' ', '-')}"),
         folded("what was compared all the same", numbers) if verdict == "cannot tell" else numbers,
-        folded("machine, MPI and run, where they differ", _side_by_side(set_ups(a, b))),
-        folded("control variables of the MPI that differ", _side_by_side(variables(a, b))),
+        folded("machine, MPI and run, where they differ", _side_by_side(setup_differences(a, b))),
+        folded("control variables of the MPI that differ", _side_by_side(variable_differences(a, b))),
         folded("what only one of the two has", tag("ul", "".join(lone)) if lone else ""),
     ]
     return tag("div", "".join(parts), class_="against")
@@ -175,7 +175,7 @@ def _summary(found: Comparison) -> str:
 
 def _changes(changes: list[Change]) -> str:
     rows = [
-        [text(f"{change.key['scenario']} {change.key['metric']}"), text(where_words(change.key)),
+        [text(f"{change.key['scenario']} {change.key['metric']}"), text(record_location_text(change.key)),
          *(text(format_value(e.value, change.unit)) if e else "" for e in (change.a, change.b)), text(_ratio(change)),
          tag("span", text(change.verdict), class_=f"verdict {change.verdict}")]
         for change in changes

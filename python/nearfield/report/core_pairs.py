@@ -7,7 +7,15 @@ import re
 from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.curves import MAX_DRAWN, Place, Point, first_of_each, pick, places, point_of
+from nearfield.profile.curves import (
+    MAX_DRAWN_PLACES,
+    Place,
+    Point,
+    first_per_distance,
+    pick,
+    places_of_scenario,
+    point_of,
+)
 from nearfield.report.derived_metrics import floor_failure
 from nearfield.report.plots.chart import Chart, Figure, Variant
 from nearfield.report.plots.series import cell
@@ -27,9 +35,9 @@ def pairs_table(profile: Profile) -> str:
             text(place.pair or ""),
             *(_without_breaks(points[place]) if place in points else "" for points in columns.values()),
         ]
-        for place in (first_of_each(found) if _is_matrix(found) else found)
+        for place in (first_per_distance(found) if _is_matrix(found) else found)
     ]
-    failures = (floor_failure(profile.records, place) for place in first_of_each(found))
+    failures = (floor_failure(profile.records, place) for place in first_per_distance(found))
     said = "".join(tag("p", text(failure), class_="quiet") for failure in failures if failure)
     return table(["distance", "PUs", *map(text, columns)], rows, class_="numbers") + said if rows else ""
 
@@ -41,7 +49,7 @@ def heat_map(profile: Profile) -> list[Chart]:
         return []
     variants = [Variant({"show": show}, _figure(points)) for show, points in _collect_columns(profile).items()]
     caption = "One cell for each pair measured, at the PUs of its row and its column; both directions are one pair."
-    if len(found) > MAX_DRAWN:
+    if len(found) > MAX_DRAWN_PLACES:
         caption += f" The plots below show one pair for each distance; {len(found)} were measured."
     return [Chart("core-to-core", "Core to core", caption, variants)] if variants else []
 
@@ -109,7 +117,9 @@ def _labels(pus: list[tuple[str, int]]) -> list[str]:
 
 
 def _all_places(profile: Profile) -> list[Place]:
-    return list(dict.fromkeys([*places(profile.records, "pingpong"), *places(profile.records, "floor")]))
+    return list(
+        dict.fromkeys([*places_of_scenario(profile.records, "pingpong"), *places_of_scenario(profile.records, "floor")])
+    )
 
 
 def _pus(place: Place) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile, parameters
 from nearfield.profile.compare import declared_metrics
-from nearfield.profile.curves import Curve, Place, Point, common_keys, curve, levels, pick, ratios
+from nearfield.profile.curves import Curve, Place, Point, common_keys, curve, distinct_values, pick, ratios
 from nearfield.profile.schema import Switch
 
 STATES = ("invalid", "exclusive", "modified", "reused")
@@ -133,7 +133,7 @@ def mean_times(
 ) -> dict[str, Curve]:
     """Returns policy of a simulated NIC -> x -> mean time."""
     rows = pick(records, scenario=scenario, metric=metric, source="sim", **fixed)
-    return {policy: curve(rows, scenario, metric, x=x, policy=policy) for policy in levels(rows, "policy")}
+    return {policy: curve(rows, scenario, metric, x=x, policy=policy) for policy in distinct_values(rows, "policy")}
 
 
 def policy_savings(times: dict[str, Curve]) -> dict[str, Curve]:

@@ -11,7 +11,7 @@ from nearfield.base import own_command
 from nearfield.base.units import counted, format_bytes
 from nearfield.machine import machine_files
 from nearfield.profile import Profile
-from nearfield.profile.curves import drawn_places, one_machine, restrict_to_drawn
+from nearfield.profile.curves import drawn_places, restrict_to_drawn, restrict_to_one_machine
 from nearfield.profile.ending import describe_unfinished
 from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.advice import Advised, advice_section
@@ -38,7 +38,9 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advise
     parts = _parts(profile, tuned)
     heat = core_pairs.heat_map(profile)
     found = findings(profile, tuned, apply)
-    placement = [] if _has_no_messages(profile) else evaluate_guidelines(one_machine(restrict_to_drawn(profile)))
+    placement = (
+        [] if _has_no_messages(profile) else evaluate_guidelines(restrict_to_one_machine(restrict_to_drawn(profile)))
+    )
     how = tuned_html(tuned, apply) + columns_html(tuned) if tuned else ""
     main = fill(
         asset("main.html"),

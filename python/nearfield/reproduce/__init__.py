@@ -1,2 +1,2 @@
-"""Judges the papers' claims (data in papers/) by simulation: the cases that a claim needs, the agreement of the records
-with the paper, and a verdict with one tolerance for all claims."""
+"""Judges the claims of papers (data in papers/) by simulation: simulates the cases that a claim needs, compares the
+records with the paper, and gives a verdict, with the same tolerance for all claims."""

@@ -1,4 +1,4 @@
-"""The part of the page that says whether claims still hold on the reader's machine."""
+"""The section of the HTML page with the cards: whether claims hold on the user's machine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from nearfield.base import own_command
 from nearfield.base.units import counted
-from nearfield.reproduce.outcome import Card, JudgedPaper, Measured
+from nearfield.reproduce.outcome import Card, JudgedPaper, LiveSummary
 from nearfield.ui.html import folded, raw, table, tag, text
 
-MEANINGS = (
+VERDICT_MEANINGS = (
     ("artefact", "the effect is there, and so it is in its control"),
     ("does not", "what the paper says is not so here"),
     ("holds in part", "some of it holds, or some of it cannot be told"),
@@ -18,8 +18,8 @@ MEANINGS = (
 )
 
 
-def cards_html(cards: Sequence[Card], here: Measured | None, papers: Sequence[JudgedPaper]) -> str:
-    """Returns the section of cards; if nothing was measured, only how to measure."""
+def cards_html(cards: Sequence[Card], here: LiveSummary | None, papers: Sequence[JudgedPaper]) -> str:
+    """Returns the section of cards as HTML; if nothing was measured, only how to measure."""
     if here is None:
         command = tag("code", text(own_command.line("reproduce", "--live-only")))
         message = text("Nothing was measured on this machine. ") + command
@@ -27,16 +27,16 @@ def cards_html(cards: Sequence[Card], here: Measured | None, papers: Sequence[Ju
     measured = [card for card in cards if card.verdict != "not measured"]
     others = [card for card in cards if card.verdict == "not measured"]
     return (
-        tag("p", text(machine_words(here)), role="note")
-        + _meanings(measured)
-        + tag("div", "".join(map(_card, measured)), class_="cards")
-        + folded(f"{counted(len(others), 'claim')} that cannot be measured here", _list(others))
-        + folded("Every answer", _answers(papers))
+        tag("p", text(machine_sentence(here)), role="note")
+        + _meanings_html(measured)
+        + tag("div", "".join(map(_card_html, measured)), class_="cards")
+        + folded(f"{counted(len(others), 'claim')} that cannot be measured here", _unmeasured_table(others))
+        + folded("Every answer", _answer_table(papers))
     )
 
 
-def machine_words(here: Measured) -> str:
-    """Returns the machine, MPI, compiler and load in a sentence."""
+def machine_sentence(here: LiveSummary) -> str:
+    """Returns a sentence on machine, MPI, compiler, launches and load of the measurement."""
     load = f", load average at most {here.load_1m:.1f}" if here.load_1m is not None else ""
     where = f" ({here.virtual})" if here.virtual else ""
     compiler = f"; compiler: {here.compiler}" if here.compiler else ""
@@ -47,24 +47,24 @@ def machine_words(here: Measured) -> str:
     return f"Measured on {machine}, under {here.mpi}, in {launches}{load}{compiler}. The launches are in {here.folder}."
 
 
-def _meanings(cards: Sequence[Card]) -> str:
+def _meanings_html(cards: Sequence[Card]) -> str:
     found = {card.verdict for card in cards}
-    items = [tag("dt", _word(name)) + tag("dd", text(says)) for name, says in MEANINGS if name in found]
+    items = [tag("dt", _verdict_html(name)) + tag("dd", text(says)) for name, says in VERDICT_MEANINGS if name in found]
     return tag("dl", "".join(items), class_="meanings")
 
 
-def _word(verdict: str) -> str:
+def _verdict_html(verdict: str) -> str:
     return tag("span", text(verdict), class_=f"verdict {verdict.replace(' ', '-')}")
 
 
-def _card(card: Card) -> str:
+def _card_html(card: Card) -> str:
     facts = [("statement", text(card.statement)), ("the paper", text(card.paper)), ("this machine", text(card.here))]
     if card.control:
         facts.append(("control", text(card.control)))
     rows = "".join(tag("dt", name) + tag("dd", value) for name, value in facts if value)
     return tag(
         "article",
-        tag("h3", f"{raw(card.claim)} {_word(card.verdict)}")
+        tag("h3", f"{raw(card.claim)} {_verdict_html(card.verdict)}")
         + tag("p", text(card.title), class_="quiet")
         + tag("p", text(card.says), class_="says")
         + tag("p", text(card.line))
@@ -76,15 +76,15 @@ def _card(card: Card) -> str:
     )
 
 
-def _list(cards: Sequence[Card]) -> str:
+def _unmeasured_table(cards: Sequence[Card]) -> str:
     rows = [[raw(card.claim), text(card.says), text(card.line)] for card in cards]
     return table(("claim", "what the paper says", "why not"), rows)
 
 
-def _answers(papers: Sequence[JudgedPaper]) -> str:
+def _answer_table(papers: Sequence[JudgedPaper]) -> str:
     rows = [
-        [raw(claim.id), text(one.here.ours and one.says), text(one.paper), _word(one.here.answer), text(one.here.ours),
-         text(one.here.control)]
+        [raw(claim.id), text(one.here.ours and one.says), text(one.paper), _verdict_html(one.here.answer),
+         text(one.here.ours), text(one.here.control)]
         for paper in papers for claim in paper.claims for one in claim.statements if one.here and one.here.answer
     ]  # fmt: skip
     return table(("claim", "statement", "the paper", "here", "this machine", "control"), rows) if rows else ""

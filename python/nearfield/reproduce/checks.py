@@ -1,4 +1,4 @@
-"""Checks of claims that the schema's types cannot express: that names refer to something."""
+"""Checks of a claims file that the schema's types cannot express, for example that every name refers to something."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
     from nearfield.reproduce.schema import Curve, LiveCheck, Paper, Statement
 
 
-def problems(paper: Paper) -> Iterator[str]:
-    """Yields a sentence for each error, for the author of the file."""
+def find_claim_errors(paper: Paper) -> Iterator[str]:
+    """Yields a sentence for each error in a claims file, for its author."""
     counted = Counter(claim.id for claim in paper.claim)
     yield from (f"claim {name} is there {count} times" for name, count in counted.items() if count > 1)
-    yield from _of_text(paper, paper.reading)
+    yield from _check_quotes_in(paper, paper.reading)
     for name, quote in paper.quote.items():
         if quote.profile not in paper.profile:
             yield f"quote {name}: there is no profile '{quote.profile}'; {suggest(quote.profile, paper.profile)}"
     for claim in paper.claim:
         if not claim.id.startswith(f"{paper.name}."):
             yield f"claim {claim.id} is not of {paper.name}"
-        yield from (f"claim {claim.id}: {what}" for what in _of_text(paper, claim.note))
+        yield from (f"claim {claim.id}: {what}" for what in _check_quotes_in(paper, claim.note))
         for statement in claim.statement:
-            yield from (f"claim {claim.id}, '{statement.says}': {what}" for what in _of_statement(paper, statement))
+            yield from (f"claim {claim.id}, '{statement.says}': {what}" for what in _check_statement(paper, statement))
 
 
-def _of_text(paper: Paper, text: str) -> Iterator[str]:
+def _check_quotes_in(paper: Paper, text: str) -> Iterator[str]:
     for name in re.findall(r"\{(\w+)\}", text):
         if name not in paper.quote:
             yield f"there is no quote '{name}'; {suggest(name, paper.quote)}"
 
 
 def profiles_of(statement: Statement) -> list[str]:
-    """Returns the profiles whose records judge the statement."""
+    """Returns the names of the profiles whose records judge the statement."""
     if statement.rule:
         return [statement.rule.profile]
     return list(dict.fromkeys(name for curve in curves_of(statement) for name in (curve.profile, curve.base) if name))
 
 
-def _of_statement(paper: Paper, statement: Statement) -> Iterator[str]:
+def _check_statement(paper: Paper, statement: Statement) -> Iterator[str]:
     for name in profiles_of(statement):
         if name not in paper.profile:
             yield f"there is no profile '{name}'; {suggest(name, paper.profile)}"
-    yield from _of_text(paper, statement.why)
+    yield from _check_quotes_in(paper, statement.why)
     if statement.judge:
-        yield from _of_judge(statement.judge, statement.number, statement.than)
+        yield from _check_judge(statement.judge, statement.number, statement.than)
     if statement.here:
-        yield from _live_problems(paper, statement, statement.here)
+        yield from _check_live(paper, statement, statement.here)
 
 
-def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
+def _check_judge(name: str, number: object, than: object) -> Iterator[str]:
     judge = JUDGES.get(name)
     if judge is None:
         yield f"there is no judge '{name}'; {suggest(name, JUDGES)}"
@@ -68,7 +68,7 @@ def _of_judge(name: str, number: object, than: object) -> Iterator[str]:
         yield f"the judge '{name}' compares with nothing: leave `than` out"
 
 
-def _live_problems(paper: Paper, statement: Statement, here: LiveCheck) -> Iterator[str]:
+def _check_live(paper: Paper, statement: Statement, here: LiveCheck) -> Iterator[str]:
     if here.asks:
         if here.asks not in QUESTIONS:
             yield f"there is no question '{here.asks}'; {suggest(here.asks, QUESTIONS)}"
@@ -81,7 +81,7 @@ def _live_problems(paper: Paper, statement: Statement, here: LiveCheck) -> Itera
     if judge is None:
         yield "here needs a judge, since the statement has none"
         return
-    yield from _of_judge(judge, here.number, statement.than if here.than is None else here.than)
+    yield from _check_judge(judge, here.number, statement.than if here.than is None else here.than)
     if judge == "higher":
         yield "here cannot compare the highest of two curves: ask for 'more'"
     if here.control and here.control.profile and here.control.profile not in paper.here:
@@ -93,9 +93,9 @@ def _live_problems(paper: Paper, statement: Statement, here: LiveCheck) -> Itera
 
 
 def live_curve(statement: Statement, here: LiveCheck) -> Curve:
-    """Returns the statement's curve with the keys that differ on the reader's machine. A key of "" is removed; so is a
-    column, which may then have any value."""
-    from nearfield.reproduce.schema import Curve  # its validators use this module
+    """Returns the statement's curve with the keys of `here.curve`, which differ on the user's machine. A key or column
+    of value "" is removed; without a column, records of any value match."""
+    from nearfield.reproduce.schema import Curve  # imported late, since validators of schema import this module
 
     own = statement.curve.model_dump(exclude_none=True) if statement.curve else {}
     own |= {**here.curve, "where": _apply_changes(own.get("where", {}), here.curve), "profile": here.profile}
@@ -103,14 +103,15 @@ def live_curve(statement: Statement, here: LiveCheck) -> Curve:
 
 
 def curves_of(statement: Statement) -> list[Curve]:
-    """Returns the statement's curve, and the one with which it is compared."""
+    """Returns the statement's curve, followed by the curve with which it is compared, if any."""
     if statement.curve is None:
         return []
     return [statement.curve, *([other_curve(statement)] if statement.than is not None else [])]
 
 
 def other_curve(statement: Statement) -> Curve:
-    """Returns the statement's curve with the changes of `than`; a column of "" may have any value."""
+    """Returns the curve with which the statement's curve is compared: the same curve with the changes of `than`. A
+    column of value "" is removed."""
     assert statement.curve is not None
     changed = dict(statement.than or {})
     where = _apply_changes(statement.curve.where, changed)
@@ -118,5 +119,6 @@ def other_curve(statement: Statement) -> Curve:
 
 
 def _apply_changes(where: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the columns with the changes applied; a column of "" may have any value."""
+    """Returns the columns with the changes applied. A column of value "" is removed; without a column, records of any
+    value match."""
     return {name: value for name, value in {**where, **changes.get("where", {})}.items() if value != ""}

@@ -1,4 +1,4 @@
-"""Collects what `nearfield reproduce --live --json` printed on many machines into one table: machine by claim."""
+"""Collects outputs of `nearfield reproduce --live --json` from many machines into one table: machine by claim."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import read_file
 from nearfield.base.toml import Table
-from nearfield.reproduce.outcome import Card, Measured, Reproduction
+from nearfield.reproduce.outcome import Card, LiveSummary, Reproduction
 
 
 def _remedy() -> str:
     return f"Make one with: {own_command.line('reproduce', '--live-only', '--json')} >FILE.json"
 
 
-class Collected(Table):
-    """One machine's file."""
+class MachineVerdicts(Table):
+    """The verdicts from one machine's JSON file."""
 
     file: str
-    here: Measured
+    here: LiveSummary
     created: str
     quick: bool
     verdicts: dict[str, str]  # claim -> verdict
 
 
-def collect(folder: Path) -> list[Collected]:
-    """Returns the machines of all JSON files in the folder, by file name. Raises UsageError if there are none, and
-    ProfileError for a file that is damaged or that has no measurement."""
+def collect_machines(folder: Path) -> list[MachineVerdicts]:
+    """Returns the verdicts of all JSON files in the folder, by file name. Raises UsageError if there are no files, and
+    ProfileError for a file that is damaged or has no measurement."""
     files = sorted(folder.glob("*.json"))
     if not files:
         raise UsageError(f"{folder} has no .json files", _remedy())
-    return [_read(file) for file in files]
+    return [_read_file(file) for file in files]
 
 
-def _read(path: Path) -> Collected:
+def _read_file(path: Path) -> MachineVerdicts:
     try:
         found = Reproduction.model_validate_json(read_file(path))
     except ValidationError as error:
@@ -45,7 +45,7 @@ def _read(path: Path) -> Collected:
     if found.here is None:
         raise ProfileError(f"{path}: nothing was measured, only simulated", _remedy())
     cards: Sequence[Card] = found.cards
-    return Collected(
+    return MachineVerdicts(
         file=path.name,
         here=found.here,
         created=found.created,
@@ -54,7 +54,7 @@ def _read(path: Path) -> Collected:
     )
 
 
-def claims_of(machines: Sequence[Collected]) -> list[str]:
-    """Returns the claims that some machine has a card of, in the order of the first one that has them all or most."""
+def claims_of(machines: Sequence[MachineVerdicts]) -> list[str]:
+    """Returns all claims with a verdict: those of the machine with most verdicts, sorted, followed by the others."""
     widest = max(machines, key=lambda one: len(one.verdicts))
     return list(dict.fromkeys([*sorted(widest.verdicts), *(name for one in machines for name in one.verdicts)]))

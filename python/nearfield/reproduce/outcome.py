@@ -1,4 +1,5 @@
-"""The result, reproduction.json in the output folder, which the page and scripts read."""
+"""The result of a reproduction: the schema of reproduction.json in the output folder, which the page and scripts
+read."""
 
 from __future__ import annotations
 
@@ -15,20 +16,20 @@ from nearfield.base.toml import Table
 from nearfield.base.units import counted
 from nearfield.reproduce.writers import WRITERS
 
-FILE = "reproduction.json"
+REPRODUCTION_FILE = "reproduction.json"
 
 Verdict = Literal["within", "shape only", "in part", "not", "by construction", "not simulated"]
 
 
 class Line(Table):
-    """A judged curve, or the one with which it is compared: (parameter, number)."""
+    """A judged curve, or the curve with which it is compared, as (parameter, number)."""
 
     name: str
     points: list[tuple[FiniteFloat, FiniteFloat]]
 
 
 class Series(Table):
-    """Records of one profile that differ only in one parameter: (parameter, value)."""
+    """Records of one profile that differ in one parameter only, as (parameter, value)."""
 
     profile: str
     metric: str
@@ -38,8 +39,8 @@ class Series(Table):
     points: list[tuple[float, float]]
 
 
-class Shown(Table):
-    """The judged curve, the one with which it is compared, if any, and the records of both. `kind` is a name in
+class ShownEvidence(Table):
+    """The judged curve, the curve with which it is compared, if any, and the records behind both. `kind` is a key of
     WRITERS."""
 
     by: str
@@ -56,8 +57,8 @@ class Shown(Table):
 
 
 class Answer(Table):
-    """The answer of the reader's machine to a statement. "artefact": the effect is there, and so it is in its control.
-    If there is no answer, `answer` is "", and `ours` has why."""
+    """The answer of the user's machine, or of a trace, to a statement. "artefact": the effect holds, but its control
+    shows that the claimed cause is wrong. Without an answer, `answer` is "", and `ours` is the reason."""
 
     answer: Literal["holds", "does not", "artefact", "cannot tell", ""] = ""
     ours: str = Field(default="", description="our numbers, each with its interval")
@@ -66,10 +67,11 @@ class Answer(Table):
     profile: str = Field(default="", description="the profile whose records judge the statement")
 
 
-class Judged(Table):
-    """A statement of a paper. `holds` is None if it could not be judged, and `ours` then has the reason. `number` is
-    the paper's, as a range, and `at` its position. `not_counted` is the reason why a verdict is not counted; '' if it
-    is. `why` is a cause of the difference, only for a statement that was judged and does not hold."""
+class JudgedStatement(Table):
+    """A statement of a paper with its judgement. `holds` is None if the statement could not be judged; `ours` is then
+    the reason. `number` is the paper's number as a range, and `at` its position. `not_counted` is the reason why the
+    judgement does not count; '' if it counts. `why` is a cause of the difference, only if the statement does not
+    hold."""
 
     says: str
     paper: str
@@ -85,13 +87,14 @@ class Judged(Table):
     why: str = ""
     number: tuple[float, float] | None = None
     at: tuple[float, float] | None = None
-    shown: Shown | None = None
+    shown: ShownEvidence | None = None
     here: Answer | None = Field(default=None, description="the answer of --live, which affects no verdict")
     traced: Answer | None = Field(default=None, description="the answer of --trace, which affects no verdict")
 
 
 class JudgedClaim(Table):
-    """A claim with its verdict. `note` explains it, if everything that the claim needs was simulated."""
+    """A claim with its verdict. `note` explains the verdict, and is only set if everything that the claim needs was
+    simulated."""
 
     id: str
     says: str
@@ -99,12 +102,12 @@ class JudgedClaim(Table):
     weight: int = Field(description="from 0, a description, to 3, in the abstract (schema.py)")
     verdict: Verdict
     score: float | None = Field(default=None, description="how much of it holds (score.py); null if it was not judged")
-    statements: list[Judged]
+    statements: list[JudgedStatement]
     note: str = ""
 
 
-class Chosen(Table):
-    """A free parameter, which no source states."""
+class FreeParameter(Table):
+    """A parameter that no source states and that had to be chosen."""
 
     of: str = Field(description="the machine or profile that has the parameter")
     key: str
@@ -114,19 +117,19 @@ class Chosen(Table):
 
 
 class JudgedPaper(Table):
-    """A paper with its judged claims and the free parameters that affect them. `reading` sums them up, if all of them
-    were requested and everything that they need was simulated."""
+    """A paper with its judged claims and the free parameters that affect them. `reading` is a summary, only set if all
+    claims were requested and simulated."""
 
     name: str
     title: str
     reading: str = ""
     claims: list[JudgedClaim]
-    chosen: list[Chosen]
+    chosen: list[FreeParameter]
     simulated: list[str] = Field(default_factory=list, description="profiles that are simulated to the end")
     missing: list[str] = Field(default_factory=list, description="needed profiles without a complete simulation")
 
 
-class Measured(Table):
+class LiveSummary(Table):
     """The machine and the launches of `--live`."""
 
     machine: str
@@ -142,7 +145,7 @@ class Measured(Table):
 
 
 class TracedFrom(Table):
-    """A trace of a real program that `--trace` gave."""
+    """The trace of a real program, as given by `--trace`."""
 
     name: str = Field(description="the application in the claims, and its problem size")
     command: str
@@ -153,8 +156,8 @@ CardVerdict = Literal["artefact", "does not", "holds in part", "holds", "cannot 
 
 
 class Card(Table):
-    """The verdict on a claim on the reader's machine. `statement`, `paper`, `here` and `control` are of one of its
-    statements; `control` ends with the controls of the whole claim."""
+    """The verdict on a claim on the user's machine. `statement`, `paper`, `here` and `control` are those of one of its
+    statements; `control` also has the controls of the whole claim."""
 
     claim: str
     title: str = Field(description="of the paper")
@@ -171,9 +174,9 @@ class Card(Table):
 
 
 class Score(Table):
-    """How much of the papers' claims holds, each with its weight. `simulated` and `all` are shares; claims that were
-    not judged count as 0 in `all`, and not at all in `simulated`. `whole`, `half` and `less` are numbers of claims that
-    hold whole, at least by half, and less. Claims of weight 0 are left out."""
+    """The share of the papers' claims that hold, weighted. Claims that were not judged count as 0 in `all`, and are
+    excluded from `simulated`. `whole`, `half` and `less` are the numbers of claims that hold completely, at least by
+    half, and by less than half. Claims of weight 0 are excluded from the shares."""
 
     simulated: float | None
     all: float | None = Field(description="null if simulations are missing")
@@ -185,7 +188,7 @@ class Score(Table):
 
 
 class Reproduction(Table):
-    """The whole result of a reproduction."""
+    """The complete result of a reproduction."""
 
     nearfield: str
     created: str
@@ -195,15 +198,15 @@ class Reproduction(Table):
     seconds: float
     papers: list[JudgedPaper]
     score: Score
-    here: Measured | None = None
+    here: LiveSummary | None = None
     cards: list[Card] = Field(default_factory=list, description="if something was measured: negative results first")
     traced: list[TracedFrom] = Field(default_factory=list)
 
 
-def verdict(statements: list[Judged]) -> Verdict:
-    """Returns the verdict. "within": all statements hold. "shape only": all shapes hold, but a number does not. "in
-    part": only some hold, or some were not simulated. "not": none holds. "by construction": none could fail. "not
-    simulated": none was simulated."""
+def verdict_of_claim(statements: list[JudgedStatement]) -> Verdict:
+    """Returns the verdict on a claim from its statements. "within": all hold. "shape only": all shapes hold, but a
+    number does not. "in part": only some hold, or some were not simulated. "not": none holds. "by construction": none
+    could fail. "not simulated": none was simulated."""
     simulated = any(one.holds is not None for one in statements)
     statements = [one for one in statements if not one.not_counted]
     known = [one for one in statements if one.holds is not None]
@@ -219,33 +222,35 @@ def verdict(statements: list[Judged]) -> Verdict:
     return "shape only" if shapes else "in part"
 
 
-def counts(statements: Iterable[Judged]) -> tuple[int, int]:
-    """Returns the numbers of statements that hold, and of those judged and counted."""
+def count_holding(statements: Iterable[JudgedStatement]) -> tuple[int, int]:
+    """Returns the number of statements that hold, and the number that are judged and counted."""
     known = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
     return sum(known), len(known)
 
 
-def standing(papers: Sequence[JudgedPaper]) -> str:
-    """Returns '3 of 5 statements hold', and the share of completed simulations if some are missing."""
-    held, judged = counts(one for paper in papers for claim in paper.claims for one in claim.statements)
-    simulated, missing = ({name for paper in papers for name in getattr(paper, which)} for which in _PROFILES)
+def standing_text(papers: Sequence[JudgedPaper]) -> str:
+    """Returns '3 of 5 statements hold', and the share of complete simulations if some are missing."""
+    held, judged = count_holding(one for paper in papers for claim in paper.claims for one in claim.statements)
+    simulated, missing = ({name for paper in papers for name in getattr(paper, which)} for which in _PROFILE_LISTS)
     summary = f"{held} of {counted(judged, 'statement')} hold" if judged else "no statement is judged"
     if missing:
         summary += f"; simulated to the end: {len(simulated)} of {counted(len(simulated) + len(missing), 'profile')}"
     return summary
 
 
-_PROFILES = ("simulated", "missing")
+_PROFILE_LISTS = ("simulated", "missing")
 
 
-def save(folder: Path, reproduction: Reproduction) -> None:
-    """Writes the reproduction into its folder, atomically."""
-    atomic_write(folder / FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out.")
+def save_reproduction(folder: Path, reproduction: Reproduction) -> None:
+    """Writes reproduction.json into the folder, atomically."""
+    atomic_write(
+        folder / REPRODUCTION_FILE, reproduction.model_dump_json(indent=1).encode(), "Give another folder with --out."
+    )
 
 
-def load(folder: Path) -> Reproduction:
-    """Reads the results of a reproduction from its folder. Raises ProfileError if the file is missing or damaged."""
-    path = folder / FILE
+def load_reproduction(folder: Path) -> Reproduction:
+    """Reads reproduction.json from the folder. Raises ProfileError if the file is missing or damaged."""
+    path = folder / REPRODUCTION_FILE
     try:
         return Reproduction.model_validate_json(read_file(path))
     except (OSError, ValidationError) as error:

@@ -1,4 +1,4 @@
-"""Writes all verdicts as one self-contained HTML page; the profiles that it links to are in the same folder."""
+"""Renders all verdicts as one self-contained HTML page. The page links to the profiles in its folder."""
 
 from __future__ import annotations
 
@@ -8,39 +8,40 @@ from pathlib import Path
 from nearfield.base import own_command
 from nearfield.base.units import counted
 from nearfield.base.words import capitalize
-from nearfield.reproduce.cards import LEAST_WEIGHT
+from nearfield.reproduce.cards import MIN_WEIGHT
 from nearfield.reproduce.cards_page import cards_html
 from nearfield.reproduce.outcome import (
     Answer,
-    Chosen,
-    Judged,
+    FreeParameter,
     JudgedClaim,
     JudgedPaper,
+    JudgedStatement,
     Reproduction,
     TracedFrom,
-    counts,
-    standing,
+    count_holding,
+    standing_text,
 )
-from nearfield.reproduce.score import score_words
+from nearfield.reproduce.score import score_text
 from nearfield.reproduce.supporting_records import supporting_records_html
 from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.ui.html import asset, fill, folded, framed, raw, table, tag, text
 
-NEGATIVE = 0.4
+NEGATIVE_SCORE = 0.4
 _MARKS = {True: "✓", False: "✗", None: "–"}
 
 
-def render(found: Reproduction, folder: Path) -> str:
-    """Returns the whole page; reads only the package's own files. The profiles are in `folder`, like the page."""
+def render_page(found: Reproduction, folder: Path) -> str:
+    """Returns the HTML page. Reads only files of the package. `folder` is the folder of the page and the profiles."""
     simulated = any(paper.simulated for paper in found.papers) or found.here is None
     main = cards_html(found.cards, found.here, found.papers)
     main = tag("section", tag("h2", "Does it still hold? This machine, measured") + main, id="here")
     if simulated:
-        main += _simulated(found, folder)
+        main += _simulated_html(found, folder)
     return framed(
         title="nearfield: claims reproduced",
         verb="reproduce",
-        headline=tag("h1", "What the papers claim: does it still hold?") + tag("p", _facts(found), class_="facts-line"),
+        headline=tag("h1", "What the papers claim: does it still hold?")
+        + tag("p", _facts_html(found), class_="facts-line"),
         links=[("here", "This machine"), *(_simulated_links(found) if simulated else [])],
         main=main,
         version=found.nearfield,
@@ -52,26 +53,25 @@ def _simulated_links(found: Reproduction) -> list[tuple[str, str]]:
     return [("verdicts", "The papers' machines"), *((paper.name, paper.name) for paper in found.papers)]
 
 
-def _simulated(found: Reproduction, folder: Path) -> str:
-    """Returns the part of the page on the papers' machines. Nothing in it was measured."""
+def _simulated_html(found: Reproduction, folder: Path) -> str:
+    """Returns the section on the simulated machines of the papers."""
     return fill(
         asset("main.html", __package__),
         {
-            "strips": _strips(found.papers),
+            "strips": _verdict_strips(found.papers),
             "banner": _incomplete_banner(found, folder) + _traces_banner(found.traced),
-            "negative": _negative_results(found.papers),
-            "score": tag("p", tag("b", text(capitalize(f"{score_words(found.score)}.")))),
-            "overview": _overview(found),
-            "papers": "".join(_paper(paper, folder) for paper in found.papers),
+            "negative": _negative_results_html(found.papers),
+            "score": tag("p", tag("b", text(capitalize(f"{score_text(found.score)}.")))),
+            "overview": _claim_table(found),
+            "papers": "".join(_paper_html(paper, folder) for paper in found.papers),
         },
     )
 
 
-def _negative_results(papers: Iterable[JudgedPaper]) -> str:
-    """Returns the main claims of which less than NEGATIVE comes out in simulation, with what is known of the
-    reasons."""
+def _negative_results_html(papers: Iterable[JudgedPaper]) -> str:
+    """Returns the main claims whose score is below NEGATIVE_SCORE in simulation, with the known reasons."""
     claims = [claim for paper in papers for claim in paper.claims]
-    poor = [one for one in claims if one.weight >= LEAST_WEIGHT and one.score is not None and one.score < NEGATIVE]
+    poor = [one for one in claims if one.weight >= MIN_WEIGHT and one.score is not None and one.score < NEGATIVE_SCORE]
     items = [
         tag(
             "li",
@@ -84,7 +84,7 @@ def _negative_results(papers: Iterable[JudgedPaper]) -> str:
     return tag("h3", "Negative results") + tag("ul", "".join(items), class_="negative") if items else ""
 
 
-def _facts(found: Reproduction) -> str:
+def _facts_html(found: Reproduction) -> str:
     parts = [found.created[:10], f"{found.seconds:.0f} s", "fewer sizes (--quick)" if found.quick else "all sizes"]
     return " &ensp;|&ensp; ".join([*map(text, parts), tag("code", raw(found.command))])
 
@@ -97,17 +97,17 @@ def _incomplete_banner(found: Reproduction, folder: Path) -> str:
     return tag("p", message + tag("code", raw(command)), class_="banner", role="alert")
 
 
-def _overview(found: Reproduction) -> str:
+def _claim_table(found: Reproduction) -> str:
     sources = ["traced"] * bool(found.traced)
     rows = [
         [
             tag("a", claim.id, href=f"#{claim.id}"),
             text(claim.says),
-            _verdict(claim),
-            _count(claim.statements),
+            _verdict_html(claim),
+            _holding_count(claim.statements),
             text(str(claim.weight)),
             text("" if claim.score is None else f"{claim.score:.0%}"),
-            *(_answers(claim.statements, name) for name in sources),
+            *(_answer_counts(claim.statements, name) for name in sources),
         ]
         for paper in found.papers
         for claim in paper.claims
@@ -116,12 +116,12 @@ def _overview(found: Reproduction) -> str:
     return table(headings, rows)
 
 
-def _strips(papers: Iterable[JudgedPaper]) -> str:
-    """Returns a row of cells for each paper: one per claim, coloured by its verdict."""
-    return tag("div", "".join(map(_strip, papers)), class_="strips")
+def _verdict_strips(papers: Iterable[JudgedPaper]) -> str:
+    """Returns a row of cells for each paper, one per claim, coloured by its verdict."""
+    return tag("div", "".join(map(_verdict_strip, papers)), class_="strips")
 
 
-def _strip(paper: JudgedPaper) -> str:
+def _verdict_strip(paper: JudgedPaper) -> str:
     cells = "".join(
         tag("a", text(one.id.partition(".")[2]), href=f"#{one.id}", title=f"{one.id}, {one.verdict}: {one.says}",
             class_=f"cell {one.verdict.replace(' ', '-')}")
@@ -130,33 +130,33 @@ def _strip(paper: JudgedPaper) -> str:
     return tag("div", tag("a", text(paper.name), href=f"#{paper.name}", class_="paper") + cells, class_="strip")
 
 
-def _verdict(claim: JudgedClaim) -> str:
+def _verdict_html(claim: JudgedClaim) -> str:
     return tag("span", text(claim.verdict), class_=f"verdict {claim.verdict.replace(' ', '-')}")
 
 
-def _count(statements: Iterable[Judged]) -> str:
-    held, judged = counts(statements)
+def _holding_count(statements: Iterable[JudgedStatement]) -> str:
+    held, judged = count_holding(statements)
     return text(f"{held} of {judged}") if judged else ""
 
 
-def _answers(statements: Iterable[Judged], source: str) -> str:
+def _answer_counts(statements: Iterable[JudgedStatement], source: str) -> str:
     words = [answer.answer for one in statements if (answer := getattr(one, source))]
     return text(", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words) if word))
 
 
-def _paper(paper: JudgedPaper, folder: Path) -> str:
-    body = tag("h2", text(f"{paper.name}: {paper.title}")) + _reading(paper)
-    claims = "".join(_claim(claim, folder) for claim in paper.claims)
+def _paper_html(paper: JudgedPaper, folder: Path) -> str:
+    body = tag("h2", text(f"{paper.name}: {paper.title}")) + _summary_html(paper)
+    claims = "".join(_claim_html(claim, folder) for claim in paper.claims)
     return tag("section", body + claims + _parameter_table(paper.chosen), id=paper.name)
 
 
-def _reading(paper: JudgedPaper) -> str:
-    """Returns how many statements hold and are counted, or the simulated share if it is incomplete; and the summary in
-    the claims' file."""
+def _summary_html(paper: JudgedPaper) -> str:
+    """Returns how many statements of a paper hold, how many are not counted or not judged, and the summary from the
+    claims file."""
     statements = [one for claim in paper.claims for one in claim.statements]
     shown = sum(1 for one in statements if one.not_counted)
     unknown = sum(1 for one in statements if one.holds is None and not one.not_counted)
-    summary = capitalize(f"{standing([paper])}.")
+    summary = capitalize(f"{standing_text([paper])}.")
     if shown:
         summary += f" {shown} more {'is' if shown == 1 else 'are'} shown, but not counted."
     if unknown:
@@ -165,20 +165,20 @@ def _reading(paper: JudgedPaper) -> str:
     return tag("div", tag("p", tag("b", text(summary))) + reading, class_="reading")
 
 
-def _claim(claim: JudgedClaim, folder: Path) -> str:
-    head = tag("h3", f"{claim.id} {_verdict(claim)}") + tag("p", text(claim.says))
+def _claim_html(claim: JudgedClaim, folder: Path) -> str:
+    head = tag("h3", f"{claim.id} {_verdict_html(claim)}") + tag("p", text(claim.says))
     where = tag("p", text(claim.where), class_="quiet")
     note = tag("p", tag("b", "Why: ") + text(claim.note)) if claim.note else ""
-    statements = tag("ol", "".join(_statement(one, folder) for one in claim.statements), class_="statements")
+    statements = tag("ol", "".join(_statement_html(one, folder) for one in claim.statements), class_="statements")
     return tag("div", head + where + note + statements, id=claim.id, class_="claim")
 
 
-def _statement(one: Judged, folder: Path) -> str:
+def _statement_html(one: JudgedStatement, folder: Path) -> str:
     mark = f"({_MARKS[one.holds]})" if one.not_counted else _MARKS[one.holds]
     summary = tag("p", tag("span", mark, class_="mark") + text(one.says), class_="says")
     facts = tag("dt", "the paper") + tag("dd", text(one.paper)) + tag("dt", "ours") + tag("dd", text(one.ours))
     if one.traced and (one.traced.answer or one.traced.ours):
-        facts += tag("dt", "traced") + tag("dd", _answer(one.traced))
+        facts += tag("dt", "traced") + tag("dd", _answer_html(one.traced))
     summary += tag("dl", facts)
     if one.why:
         summary += tag("p", tag("b", "Why: ") + text(one.why))
@@ -192,7 +192,7 @@ def _statement(one: Judged, folder: Path) -> str:
     )
 
 
-def _answer(here: Answer) -> str:
+def _answer_html(here: Answer) -> str:
     if not here.answer:
         return tag("span", text(here.ours), class_="quiet")
     word = tag("span", text(here.answer), class_=f"verdict {here.answer.replace(' ', '-')}")
@@ -207,7 +207,7 @@ def _traces_banner(traces: list[TracedFrom]) -> str:
     return tag("p", text(message), class_="banner", role="note")
 
 
-def _parameter_table(chosen: list[Chosen]) -> str:
+def _parameter_table(chosen: list[FreeParameter]) -> str:
     rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
     title = f"{counted(len(chosen), 'free parameter')} behind these claims"
     inner = table(("of", "key", "value", "why this value", "claims"), rows, class_="chosen")

@@ -1,4 +1,4 @@
-"""Finds the papers' claims by name: papers/NAME/claims.toml, in the source tree or the package."""
+"""Finds and loads the claims of papers by name: papers/NAME/claims.toml, in the source tree or in the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REMEDY = "Mend that line; papers/S0/claims.toml of nearfield shows what claims 
 
 
 def paper_files() -> dict[str, Path]:
-    """Returns name -> file."""
+    """Returns name of a paper -> its claims.toml."""
     package = Path(__file__).resolve().parents[1]
     places = [package / "papers", *(parent / "papers" for parent in package.parents[:3])]
     return next(({f.parent.name: f for f in sorted(p.glob("*/claims.toml"))} for p in places if p.is_dir()), {})
@@ -24,8 +24,8 @@ def paper_files() -> dict[str, Path]:
 
 @cache
 def load_paper(name: str) -> Paper:
-    """Returns the paper. Raises ProfileError with the file and the wrong key, and for a folder without a README or with
-    the claims of a paper of another name."""
+    """Returns the paper. Raises ProfileError with the file and the invalid key; also if the folder has no README, or if
+    its name is not the paper's."""
     path = paper_files()[name]
     paper = parse_toml(Paper, read_file(path), path, _REMEDY)
     if paper.name != name:
@@ -35,8 +35,9 @@ def load_paper(name: str) -> Paper:
     return paper
 
 
-def choose(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
-    """Returns the named papers (S0) and single claims (S0.4), or all. Raises UsageError for unknown names."""
+def choose_claims(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
+    """Returns the papers (S0) and single claims (S0.4) with these names, or all. Raises UsageError for unknown
+    names."""
     papers = [load_paper(name) for name in paper_files()]
     known = [*(p.name for p in papers), *(c.id for p in papers for c in p.claim)]
     for name in names:

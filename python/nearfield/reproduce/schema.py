@@ -1,5 +1,5 @@
 """The schema of papers/NAME/claims.toml: the paper's statements, written from the paper and not from our numbers; the
-simulations; and, for each statement, the records and the judge (judges.py) that decide it."""
+profiles to simulate; and for each statement the records and the judge (judges.py) that decide it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nearfield.machine.quantity import Claim as ClaimId
 
 Value = int | float | str
 Values = Value | list[Value]
-# A number of bytes, or one that depends on the machine and MPI: eager, l1, l2, llc; 2*llc, llc/2.
+# A number of bytes, or a symbolic size that depends on the machine and MPI: eager, l1, l2, llc; 2*llc, llc/2.
 Size = int | Annotated[str, Field(pattern=r"^(\d+\*)?(eager|l1|l2|llc)(/\d+)?$")]
 
 
 class Choice(Table):
-    """A value that neither the paper nor the machine's file states, and that had to be chosen."""
+    """A parameter that neither the paper nor the machine's file states, with the value that was chosen."""
 
     key: str = Field(description="the parameter that was chosen")
     value: Value = Field(description="the value that was chosen")
@@ -26,7 +26,7 @@ class Choice(Table):
 
 
 class Setting(Table):
-    """A number of the machine's file that this profile replaces, for a claim that compares values."""
+    """A value of the machine's file that a simulated profile replaces, for a claim that compares values."""
 
     key: str = Field(description="the key in the machine's file, e.g. messaging.ring_bytes")
     value: Value
@@ -34,7 +34,7 @@ class Setting(Table):
 
 
 class ScenarioRun(Table):
-    """All combinations of the parameters, at every distance."""
+    """A scenario to simulate with all combinations of the parameters, at every distance."""
 
     name: str
     distance: list[str] = Field(
@@ -45,8 +45,8 @@ class ScenarioRun(Table):
 
 
 class ClusterRun(Table):
-    """All combinations of collectives or applications with sizes and policies; the keys are options of `nearfield
-    simulate`."""
+    """Collectives or applications to simulate at all combinations of sizes and policies. The keys are options of
+    `nearfield simulate`."""
 
     name: list[str]
     nodes: list[int]
@@ -63,7 +63,7 @@ class ClusterRun(Table):
 
 
 class ProfileRun(Table):
-    """A simulated profile: a machine, possibly with replaced numbers, and the scenarios to simulate on it."""
+    """A profile to simulate: a machine, possibly with replaced values, and the scenarios to simulate on it."""
 
     on: str = Field(description="the machine to simulate")
     without: list[Literal["prefetcher"]] = Field(default_factory=list, description="parts that are switched off")
@@ -85,7 +85,7 @@ class ProfileRun(Table):
 
 
 class LiveProfile(Table):
-    """A profile of the reader's machine: scenarios measured in one launch, all at these sizes."""
+    """A profile to measure on the user's machine: scenarios that share one launch and have the same sizes."""
 
     scenario: list[str] = Field(min_length=1, description="scenarios by the names of `nearfield probe --list`")
     size_bytes: list[Size] = Field(default_factory=list, description="sizes; []: the scenarios' own")
@@ -98,7 +98,7 @@ class LiveProfile(Table):
 
 
 class Curve(Table):
-    """Records as a curve over one of their parameters."""
+    """A curve from the records of a profile over one of their parameters."""
 
     profile: str
     metric: str
@@ -126,7 +126,7 @@ class Curve(Table):
 
 
 class Quote(Curve):
-    """A number of ours that texts of this file quote as {NAME}: the range of a curve, or its maximum."""
+    """A number of ours that texts of the claims file quote as {NAME}: the range of a curve, or its maximum."""
 
     points: list[float] = Field(default_factory=list, description="only these values of the parameter; []: all")
     over: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
@@ -136,15 +136,15 @@ class Quote(Curve):
 
 
 class PlacementRule(Table):
-    """One of S0's guidelines, as the report evaluates it on a profile."""
+    """A guideline of paper S0, as the report evaluates it on a profile."""
 
     profile: str
     number: Literal[1, 2, 3]
 
 
 class Control(Table):
-    """A measurement that tells an effect from an artefact. "vanishes": without what the paper holds to be the cause,
-    the effect must be gone. "stays": without another explanation, it must still be there."""
+    """A measurement that distinguishes an effect from an artefact. "vanishes": without the cause that the paper names,
+    the effect must vanish. "stays": without another possible cause, the effect must stay."""
 
     effect: Literal["vanishes", "stays"]
     says: str = Field(description="what is different from the measurement that it is the control of")
@@ -153,8 +153,8 @@ class Control(Table):
 
 
 class LiveCheck(Table):
-    """The meaning of a statement on any machine. The judge, curve or `than` default to those of the statement.
-    Positions and numbers are not taken from the statement, since the paper states them for its own machine."""
+    """How to check a statement on any machine. Judge, curve and `than` default to those of the statement. Positions and
+    numbers do not, since the paper states them for its own machine."""
 
     profile: str = Field(default="", description="the profile that judges it: a name of [here.NAME]")
     asks: str = Field(default="", description="a question to tuned rules or to the compiler (live/questions.py)")
@@ -176,8 +176,8 @@ class LiveCheck(Table):
 
 
 class Statement(Table):
-    """One statement of the paper. `number` is the paper's number or range; the tolerance is in judges.py, one for
-    all."""
+    """One statement of a paper. `number` is the paper's number or range. The tolerance, the same for all statements, is
+    in judges.py."""
 
     says: str
     paper: str = Field(description="the paper's number or shape")
@@ -240,8 +240,8 @@ class Paper(Table):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Paper:
-        from nearfield.reproduce.checks import problems  # it needs the tables above
+        from nearfield.reproduce.checks import find_claim_errors  # checks imports the tables above
 
-        if problem := next(problems(self), None):
+        if problem := next(find_claim_errors(self), None):
             raise ValueError(problem)
         return self

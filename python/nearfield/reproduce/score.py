@@ -1,19 +1,19 @@
-"""How much of the papers' claims holds. A sentence of a paper that was written down as many statements counts once: the
-score of a claim is the mean over its passages of the share of a passage's statements that hold."""
+"""Scores the papers' claims. A passage of a paper that was split into several statements counts once: the score of a
+claim is the mean over its passages of the share of statements that hold."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
 
-from nearfield.reproduce.outcome import Judged, JudgedPaper, Score
+from nearfield.reproduce.outcome import JudgedPaper, JudgedStatement, Score
 
-HALF = 0.5
+HALF_SCORE = 0.5
 
 
-def score_of(statements: Iterable[Judged]) -> float | None:
-    """Returns the score of a claim with these statements, from 0 to 1; None if none of them is judged and counted. A
-    passage is a quoted text: statements with the same `paper` share it."""
+def score_claim(statements: Iterable[JudgedStatement]) -> float | None:
+    """Returns the score of a claim from its statements, from 0 to 1; None if none of them is judged and counted.
+    Statements with the same `paper` text belong to the same passage."""
     passages: dict[str, list[bool]] = defaultdict(list)
     for one in statements:
         if one.holds is not None and not one.not_counted:
@@ -23,7 +23,8 @@ def score_of(statements: Iterable[Judged]) -> float | None:
 
 
 def score_papers(papers: Iterable[JudgedPaper]) -> Score:
-    """Returns the weighted scores of all claims together. That of all claims needs every simulation to be complete."""
+    """Returns the weighted scores over all claims of all papers. The score `all` is None unless every simulation is
+    complete."""
     papers = list(papers)
     claims = [claim for paper in papers for claim in paper.claims]
     weighed = [(claim.weight, claim.score) for claim in claims if claim.weight]
@@ -36,13 +37,13 @@ def score_papers(papers: Iterable[JudgedPaper]) -> Score:
         judged=len(judged),
         claims=len(claims),
         whole=sum(score == 1 for score in scores),
-        half=sum(HALF <= score < 1 for score in scores),
-        less=sum(score < HALF for score in scores),
+        half=sum(HALF_SCORE <= score < 1 for score in scores),
+        less=sum(score < HALF_SCORE for score in scores),
     )
 
 
-def score_words(score: Score) -> str:
-    """Returns the three published numbers in words."""
+def score_text(score: Score) -> str:
+    """Returns the score as text for people."""
     if score.simulated is None:
         return "no claim is judged"
     of_all = "" if score.all is None else f", {score.all:.0%} of all {score.claims} claims"

@@ -16,7 +16,7 @@ from nearfield.base.estimates import Estimate, sum_of
 from nearfield.base.units import format_bytes, parse_bytes
 from nearfield.profile import Profile, load
 from nearfield.profile.costs import Costs as ProfileCosts
-from nearfield.profile.costs import at, size_ratio
+from nearfield.profile.costs import size_ratio, time_at_size
 from nearfield.rewrite.analysis.program import Region
 from nearfield.rewrite.gain import Expected, MessageTimes
 from nearfield.rewrite.model.schedule import Order, Transformation
@@ -73,7 +73,9 @@ def interpolate_near(points: Mapping[int, Estimate], size_bytes: int) -> Estimat
     second one within MAX_NEIGHBOUR_RATIO."""
     if _nearest(points, size_bytes) is None:
         return None
-    found = at({one: t for one, t in points.items() if size_ratio(one, size_bytes) <= MAX_NEIGHBOUR_RATIO}, size_bytes)
+    found = time_at_size(
+        {one: t for one, t in points.items() if size_ratio(one, size_bytes) <= MAX_NEIGHBOUR_RATIO}, size_bytes
+    )
     return found if found and found.value > 0 and found.low > 0 else None
 
 

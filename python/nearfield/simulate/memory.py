@@ -10,7 +10,7 @@ from nearfield._native import simulation, trace
 from nearfield._native.memory import Access, Counts
 from nearfield.base.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
-from nearfield.machine.native import LARGEST_SLOWDOWN, native
+from nearfield.machine.native import LARGEST_SLOWDOWN, to_native
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,7 +42,7 @@ class Memory:
         described = machine if isinstance(machine, DescribedMachine) else load_machine(str(machine))
         self.machine = described
         self.memory_slowdown = _factors(memory_slowdown)
-        self._native_machine = native(described)
+        self._native_machine = to_native(described)
         self.reset()
 
     def __repr__(self) -> str:

@@ -1,3 +1,3 @@
-"""Compares what a described machine's simulation predicts with what was measured there: `cases` simulates the measured
-cases, `trust` says whether the measurements carry a comparison, `scores` sums up, and `page` draws the curves over one
-another."""
+"""Validates a described machine: compares simulated times with times measured on the real machine. `cases` simulates
+the measured cases, `trust` says whether the measurements are fit for a comparison, `scores` computes deviations, and
+`page` draws measured and simulated curves in the same plots."""

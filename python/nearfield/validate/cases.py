@@ -1,4 +1,4 @@
-"""Simulates the cases of measured records, one by one, and pairs each time with the simulated one."""
+"""Simulates the cases of measured records one by one, and pairs each measured time with the simulated one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
 from nearfield.base.progress import Progress, Report, ignore
 from nearfield.machine import DescribedMachine, facts
-from nearfield.machine.native import native
-from nearfield.measure.row import frame, value
+from nearfield.machine.native import to_native
+from nearfield.measure.row import identity_columns, value_columns
 from nearfield.profile.compare import declared_metrics
-from nearfield.profile.records import CORE, VERDICT, estimate_of
+from nearfield.profile.records import CORE_COLUMNS, VERDICT, estimate_of
 from nearfield.profile.schema import Run
 
-IMPLIED: dict[str, dict[str, Any]] = {"stride": {"mode": "standard"}}  # parameters that only simulations have
-Key = tuple[Any, ...]
+# Scenario -> parameters that only the simulation has, with the value that measured records imply.
+IMPLIED_PARAMETERS: dict[str, dict[str, Any]] = {"stride": {"mode": "standard"}}
+RecordKey = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Pair:
+class TimePair:
     """A measured time and the simulated one, in ns."""
 
     row: dict[str, Any]
@@ -35,39 +36,42 @@ class Pair:
         return self.simulated / self.measured.value
 
     @property
-    def key(self) -> Key:
-        """Returns what identifies the record in another profile."""
-        return key_of(self.row)
+    def key(self) -> RecordKey:
+        """Returns the key of the record, which is equal in another profile."""
+        return record_key(self.row)
 
 
 @dataclass
-class Simulated:
-    """All pairs, and what could not be compared: scenario -> reason, with the number of its records."""
+class SimulatedCases:
+    """The pairs of times, and the records that were not compared, with their number and reason by scenario."""
 
-    pairs: list[Pair] = field(default_factory=list)
-    fitted: dict[str, int] = field(default_factory=dict)  # scenario -> records to which the description was fitted
+    pairs: list[TimePair] = field(default_factory=list)
+    # Scenario -> number of records to which the description was fitted.
+    fitted: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
-def key_of(row: dict[str, Any]) -> Key:
+def record_key(row: dict[str, Any]) -> RecordKey:
     """Returns scenario, metric, side and parameters of a record."""
     more = tuple(sorted((k, v) for k, v in _parameters(row).items()))
     return row["scenario"], row["metric"], row.get("side"), more
 
 
-def simulate(machine: DescribedMachine, records: pl.DataFrame, run: Run | None, report: Report = ignore) -> Simulated:
-    """Simulates the case of every measured time. Records to which a value of the description was fitted are counted,
-    and not compared."""
-    found, made = Simulated(), native(machine)
-    was_fitted = _fitted_to(machine)
+def simulate_records(
+    machine: DescribedMachine, records: pl.DataFrame, run: Run | None, report: Report = ignore
+) -> SimulatedCases:
+    """Simulates the case of every measured time. Records to which a value of the description was fitted are counted but
+    not compared."""
+    found, made = SimulatedCases(), to_native(machine)
+    was_fitted = _fitted_record_predicate(machine)
     times = [row for row in records.iter_rows(named=True) if _is_time(row, run)]
-    groups: dict[Key, list[dict[str, Any]]] = {}
+    groups: dict[RecordKey, list[dict[str, Any]]] = {}
     for row in times:
-        groups.setdefault(_case(row), []).append(row)
+        groups.setdefault(_case_key(row), []).append(row)
     for number, rows in enumerate(groups.values()):
         report(Progress(f"{rows[0]['scenario']}", share=number / len(groups), phase="simulating"))
         scenario = rows[0]["scenario"]
-        results = _run(made, rows[0], machine.cores.value if machine.cores else 1)
+        results = _simulated_times(made, rows[0], machine.cores.value if machine.cores else 1)
         if isinstance(results, str):
             count, _ = found.skipped.get(scenario, (0, ""))
             found.skipped[scenario] = count + len(rows), results
@@ -78,18 +82,19 @@ def simulate(machine: DescribedMachine, records: pl.DataFrame, run: Run | None, 
             elif (ns := results.get((row["metric"], row.get("side") or ""))) and ns > 0:
                 estimate = estimate_of(row)
                 assert estimate
-                found.pairs.append(Pair(row, estimate, ns, bool(row["stable"])))
+                found.pairs.append(TimePair(row, estimate, ns, bool(row["stable"])))
     return found
 
 
-def simulated_rows(pairs: list[Pair]) -> list[dict[str, Any]]:
-    """Returns the simulated times as records with the places of the measured ones, to be drawn over these."""
+def simulated_rows(pairs: list[TimePair]) -> list[dict[str, Any]]:
+    """Returns the simulated times as records with distance and pair of the measured ones, for drawing in the same
+    plots."""
     rows = []
     for pair in pairs:
         row = pair.row
         named = {name: row.get(name) for name in ("distance", "pair", "side")}
-        of = frame(row["scenario"], row["metric"], "ns", "sim", parameters=_parameters(row), **named)
-        rows.append(of | value(pair.simulated, None, None, 1))
+        of = identity_columns(row["scenario"], row["metric"], "ns", "sim", parameters=_parameters(row), **named)
+        rows.append(of | value_columns(pair.simulated, None, None, 1))
     return rows
 
 
@@ -100,15 +105,15 @@ def _is_time(row: dict[str, Any], run: Run | None) -> bool:
 
 
 def _parameters(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in row.items() if name not in CORE and name != VERDICT and one is not None}
+    return {name: one for name, one in row.items() if name not in CORE_COLUMNS and name != VERDICT and one is not None}
 
 
-def _case(row: dict[str, Any]) -> Key:
+def _case_key(row: dict[str, Any]) -> RecordKey:
     return row["scenario"], row.get("distance"), row.get("pair"), tuple(sorted(_parameters(row).items(), key=str))
 
 
-def _run(made: Any, row: dict[str, Any], cores: int) -> dict[tuple[str, str], float] | str:
-    """Returns the simulated times by metric and side, or why there are none."""
+def _simulated_times(made: Any, row: dict[str, Any], cores: int) -> dict[tuple[str, str], float] | str:
+    """Returns (metric, side) -> simulated time in ns of a record's case, or the reason why it cannot be simulated."""
     scenario = row["scenario"]
     if scenario not in {spec.name for spec in simulation.scenarios()}:
         return "it is not simulated"
@@ -118,7 +123,7 @@ def _run(made: Any, row: dict[str, Any], cores: int) -> dict[tuple[str, str], fl
     if why := simulation.unable(scenario, made, place):
         return str(why)
     known = _parameters(row)
-    implied = IMPLIED.get(scenario, {})
+    implied = IMPLIED_PARAMETERS.get(scenario, {})
     if any(known.get(name, one) != one for name, one in implied.items()):
         return "only the standard mode is simulated within a node"
     parameters = list((known | implied).items())
@@ -129,10 +134,10 @@ def _run(made: Any, row: dict[str, Any], cores: int) -> dict[tuple[str, str], fl
     return {(one.metric, one.side or ""): one.value for one in results if one.value is not None and one.speed <= 0}
 
 
-def _fitted_to(machine: DescribedMachine) -> Callable[[dict[str, Any]], bool]:
-    """Returns whether a value of the machine was fitted to a record. Such values name it as
-    scenario:metric:parameter=value,..."""
-    chosen = [_selector(name) for _, one in facts(machine) for name in one.fitted_to if name.count(":") == 2]
+def _fitted_record_predicate(machine: DescribedMachine) -> Callable[[dict[str, Any]], bool]:
+    """Returns a function that says whether a value of the machine was fitted to a record. Fitted values name their
+    records as scenario:metric:parameter=value,..."""
+    chosen = [_parse_selector(name) for _, one in facts(machine) for name in one.fitted_to if name.count(":") == 2]
 
     def matches(row: dict[str, Any]) -> bool:
         return any(
@@ -145,14 +150,16 @@ def _fitted_to(machine: DescribedMachine) -> Callable[[dict[str, Any]], bool]:
     return matches
 
 
-def _selector(name: str) -> tuple[str, str, list[tuple[str, str]]]:
+def _parse_selector(name: str) -> tuple[str, str, list[tuple[str, str]]]:
     scenario, metric, rest = name.split(":")
     return scenario, metric, [(key, wanted) for key, _, wanted in (part.partition("=") for part in rest.split(","))]
 
 
-def iterate_curves(pairs: list[Pair], scenario: str, metric: str) -> Iterator[tuple[Key, dict[int, Pair]]]:
-    """Yields, for each set of parameters other than the size, size -> pair, ascending."""
-    curves: dict[Key, dict[int, Pair]] = {}
+def iterate_curves(
+    pairs: list[TimePair], scenario: str, metric: str
+) -> Iterator[tuple[RecordKey, dict[int, TimePair]]]:
+    """Yields (side and parameters other than the size, size -> pair), with sizes in ascending order."""
+    curves: dict[RecordKey, dict[int, TimePair]] = {}
     for pair in pairs:
         row = pair.row
         if row["scenario"] != scenario or row["metric"] != metric or row.get("size_bytes") is None:

@@ -1,4 +1,4 @@
-"""The page of a validation: the table, and the measured and simulated curves in the same plots."""
+"""The HTML page of a validation: the table of scores, and measured and simulated curves in the same plots."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ LEGEND = (
 )
 
 
-def render(found: Validation) -> str:
-    """Returns the HTML of the page. Without a profile there are no curves."""
-    parts = overlay_profiles({MEASURED: _measured(found), SIMULATED: _simulated(found)}) if found.profile else []
+def render_page(found: Validation) -> str:
+    """Returns the HTML page; without a profile, without curves."""
+    parts = (
+        overlay_profiles({MEASURED: _measured_profile(found), SIMULATED: _simulated_profile(found)})
+        if found.profile
+        else []
+    )
     doubts = "".join(tag("p", text(f"Cannot tell: {doubt}."), class_="banner", role="alert") for doubt in found.doubts)
-    rows = [[text(cell) for cell in row] for row in tables.rows(found)]
-    notes = tag("ul", "".join(tag("li", text(capitalize(note) + ".")) for note in tables.notes(found)))
+    rows = [[text(cell) for cell in row] for row in tables.table_rows(found)]
+    notes = tag("ul", "".join(tag("li", text(capitalize(note) + ".")) for note in tables.table_notes(found)))
     summary = table(list(tables.HEADER), rows, class_="numbers") + tag("p", LEGEND, class_="quiet") + notes
     main = doubts + tag("section", tag("h2", "How far predictions are from measurements") + summary, id="scores")
     main += "".join(map(section_html, parts))
@@ -45,13 +49,13 @@ def render(found: Validation) -> str:
     )
 
 
-def _measured(found: Validation) -> Profile:
-    """Returns the measured records that have a simulated time."""
+def _measured_profile(found: Validation) -> Profile:
+    """Returns the profile reduced to the records that have a simulated time."""
     assert found.profile
     return replace(found.profile, records=from_rows(_without_nulls(pair.row) for pair in found.simulated.pairs))
 
 
-def _simulated(found: Validation) -> Profile:
+def _simulated_profile(found: Validation) -> Profile:
     """Returns the simulated times as a profile of the same machine."""
     assert found.profile
     records = from_rows(simulated_rows(found.simulated.pairs))

@@ -1,5 +1,5 @@
-"""Sums up pairs of measured and simulated times: by scenario and metric, the order of buffer states, and the steps at
-which the MPI changes its protocol."""
+"""Scores pairs of measured and simulated times: the deviation by scenario and metric, the order of buffer states, and
+the steps at protocol switches."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any
 
 from nearfield.base.estimates import Estimate
 from nearfield.profile.schema import Switch
-from nearfield.validate.cases import Key, Pair, iterate_curves
+from nearfield.validate.cases import RecordKey, TimePair, iterate_curves
 
-DIFFERENT = 1.10  # ratio of two measured times, from which their order is a question
+MIN_DIFFERENT_RATIO = 1.10  # ratio of two measured times from which they count as different
 STEP_KINDS = ("single-copy", "eager-limit")
-NEAR = 1.25  # sizes on both sides of a step
+MAX_STEP_SIZE_RATIO = 1.25  # maximum ratio of the sizes just after and before a step
 
 
 @dataclass(frozen=True)
 class Score:
-    """How far simulated times are from measured ones. Factors are at least 1; `mean` is below 1 if the simulation is
-    too fast."""
+    """The deviation of simulated times from measured ones. Factors are at least 1, except `mean`, which is below 1 if
+    simulated times are too short."""
 
     scenario: str
     metric: str
     cases: int
-    mean: float  # geometric, of simulated over measured
-    spread: float  # factor of one standard deviation
-    error: float  # mean of the absolute logarithm, as a factor
-    repeat: float | None  # the same of a second measurement against the first; None without one
+    mean: float  # geometric mean of simulated over measured time
+    spread: float  # one standard deviation, as a factor
+    error: float  # mean absolute logarithm of the ratio, as a factor
+    repeat: float | None  # error of a second measurement against the first; None without one
     stable_cases: int
     stable_error: float | None
 
@@ -39,16 +39,17 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Order:
-    """How many pairs of buffer states that differ have their measured order in the simulation, too."""
+class StateOrder:
+    """The number of pairs of buffer states with different measured times, and how many of them have the same order in
+    the simulation."""
 
-    right: int
+    right_count: int
     all: int
 
 
 @dataclass(frozen=True)
 class StepScore:
-    """The step of one curve at a protocol's limit: time after it over time before it."""
+    """The step of one curve at a protocol switch, as the ratio of the time after it to the time before it."""
 
     kind: str
     bytes: int
@@ -58,29 +59,31 @@ class StepScore:
     described_bytes: int | None
 
     @property
-    def in_place(self) -> bool:
+    def is_in_place(self) -> bool:
         return self.described_bytes == self.bytes
 
     @property
-    def right_sign(self) -> bool:
-        """Returns whether both go up, both go down, or neither goes anywhere (within 10 %)."""
-        return _sign(self.measured) == _sign(self.simulated)
+    def has_right_sign(self) -> bool:
+        """Returns whether measured and simulated times both rise, both fall, or both stay within 10 %."""
+        return _direction(self.measured) == _direction(self.simulated)
 
     @property
     def error(self) -> float:
         return math.exp(abs(math.log(self.simulated / self.measured)))
 
 
-def scores(pairs: Iterable[Pair], repeats: Mapping[Key, float] | None = None) -> list[Score]:
-    """Returns a score for each scenario and metric. `repeats` are times of a second measurement."""
-    groups: dict[tuple[str, str], list[Pair]] = {}
+def scores_by_metric(pairs: Iterable[TimePair], repeats: Mapping[RecordKey, float] | None = None) -> list[Score]:
+    """Returns a score for each scenario and metric. `repeats` has the times of a second measurement."""
+    groups: dict[tuple[str, str], list[TimePair]] = {}
     for pair in pairs:
         groups.setdefault((pair.row["scenario"], pair.row["metric"]), []).append(pair)
-    return [score_of(*names, group, repeats) for names, group in groups.items()]
+    return [score_pairs(*names, group, repeats) for names, group in groups.items()]
 
 
-def score_of(scenario: str, metric: str, group: list[Pair], repeats: Mapping[Key, float] | None = None) -> Score:
-    """Returns the score of some pairs, of which there is at least one."""
+def score_pairs(
+    scenario: str, metric: str, group: list[TimePair], repeats: Mapping[RecordKey, float] | None = None
+) -> Score:
+    """Returns the score of a nonempty list of pairs."""
     logs = [math.log(pair.ratio) for pair in group]
     stable = [math.log(pair.ratio) for pair in group if pair.stable]
     again = [math.log(repeats[pair.key] / pair.measured.value) for pair in group if repeats and pair.key in repeats]
@@ -90,31 +93,31 @@ def score_of(scenario: str, metric: str, group: list[Pair], repeats: Mapping[Key
         len(group),
         math.exp(fmean(logs)),
         math.exp(pstdev(logs)),
-        factor_of(logs),
-        factor_of(again) if again else None,
+        mean_factor(logs),
+        mean_factor(again) if again else None,
         len(stable),
-        factor_of(stable) if stable else None,
+        mean_factor(stable) if stable else None,
     )
 
 
-def factor_of(logs: Iterable[float]) -> float:
-    """Returns the mean absolute logarithm as a factor."""
+def mean_factor(logs: Iterable[float]) -> float:
+    """Returns the mean absolute value of the logarithms as a factor."""
     return math.exp(fmean(abs(one) for one in logs))
 
 
-def interval_factor(group: Iterable[Pair]) -> float:
-    """Returns the mean half width of the measured intervals as a factor. They cover several launches."""
-    return math.exp(fmean(math.log(_width(pair.measured)) for pair in group))
+def interval_factor(group: Iterable[TimePair]) -> float:
+    """Returns the mean half width of the measured intervals as a factor. The intervals cover several launches."""
+    return math.exp(fmean(math.log(_half_width_factor(pair.measured)) for pair in group))
 
 
-def _width(one: Estimate) -> float:
+def _half_width_factor(one: Estimate) -> float:
     return math.sqrt(one.high / one.low) if one.low > 0 else one.high / one.value
 
 
-def order_of_states(pairs: list[Pair]) -> Order:
-    """Returns how often the simulation has the order of two buffer states of one message right, of the states whose
-    measured half round trips differ by DIFFERENT."""
-    by_size: dict[int, list[Pair]] = {}
+def order_of_states(pairs: list[TimePair]) -> StateOrder:
+    """Returns in how many pairs of buffer states the simulation has the measured order, among pairs of one message size
+    whose measured half round trips differ by MIN_DIFFERENT_RATIO."""
+    by_size: dict[int, list[TimePair]] = {}
     for pair in pairs:
         if pair.row["scenario"] == "pingpong" and pair.row["metric"] == "half_round_trip":
             by_size.setdefault(pair.row["size_bytes"], []).append(pair)
@@ -122,14 +125,15 @@ def order_of_states(pairs: list[Pair]) -> Order:
     for group in by_size.values():
         for a, b in combinations(group, 2):
             slow, fast = (a, b) if a.measured.value > b.measured.value else (b, a)
-            if slow.measured.value >= DIFFERENT * fast.measured.value:
+            if slow.measured.value >= MIN_DIFFERENT_RATIO * fast.measured.value:
                 decided += 1
                 right += slow.simulated > fast.simulated
-    return Order(right, decided)
+    return StateOrder(right, decided)
 
 
-def steps(pairs: list[Pair], switches: Iterable[Switch], described_bytes: int | None) -> list[StepScore]:
-    """Returns the steps of half round trips at the limits that the profile found."""
+def score_steps(pairs: list[TimePair], switches: Iterable[Switch], described_bytes: int | None) -> list[StepScore]:
+    """Returns the steps of the half round trips at the protocol switches that the profile found. `described_bytes` is
+    the switch size of the machine's description."""
     found = {}
     for switch in switches:
         if switch.kind not in STEP_KINDS:
@@ -137,7 +141,7 @@ def steps(pairs: list[Pair], switches: Iterable[Switch], described_bytes: int | 
         for key, curve in iterate_curves(pairs, "pingpong", "half_round_trip"):
             before = max((size for size in curve if size <= switch.bytes), default=None)
             after = min((size for size in curve if size > switch.bytes), default=None)
-            if before is None or after is None or after > NEAR * before:
+            if before is None or after is None or after > MAX_STEP_SIZE_RATIO * before:
                 continue
             name = ", ".join(str(value) for _, value in key[1])
             measured = curve[after].measured.value / curve[before].measured.value
@@ -147,5 +151,5 @@ def steps(pairs: list[Pair], switches: Iterable[Switch], described_bytes: int | 
     return list(found.values())
 
 
-def _sign(factor: float) -> int:
-    return 0 if 1 / DIFFERENT < factor < DIFFERENT else 1 if factor > 1 else -1
+def _direction(factor: float) -> int:
+    return 0 if 1 / MIN_DIFFERENT_RATIO < factor < MIN_DIFFERENT_RATIO else 1 if factor > 1 else -1

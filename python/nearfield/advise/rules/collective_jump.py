@@ -11,7 +11,7 @@ from nearfield.base import own_command
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
-from nearfield.profile.costs import at
+from nearfield.profile.costs import time_at_size
 from nearfield.profile.curves import Curve
 
 # src/trace/stream/events.hpp, CollectiveKind: the operations that a profile may have.
@@ -61,7 +61,7 @@ def _smaller(times: Curve, size_bytes: int) -> tuple[Estimate, Estimate, int] | 
     faster. Only sizes in the range of the profile count."""
     if not times or not min(times) < size_bytes <= max(times):
         return None
-    whole = at(times, size_bytes)
+    whole = time_at_size(times, size_bytes)
     pieces = {size: time * -(-size_bytes // size) for size, time in times.items() if size < size_bytes}
     best = min(pieces, key=lambda size: pieces[size].value)
     if not whole or pieces[best].high >= whole.low:

@@ -30,5 +30,5 @@ def notes(run: Run, rule: Rule, sent: list[Messages], what: str, advice: str) ->
 
 
 def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
-    message, copy = one.costs.message(one.found.bytes), one.costs.copied_once(one.found.bytes)
+    message, copy = one.costs.message(one.found.bytes), one.costs.remote_copy_time(one.found.bytes)
     return (message, copy) if message and copy and (message - copy).low > 0 else None

@@ -21,7 +21,7 @@ RULE = Rule(
 def find(run: Run) -> Iterator[Note]:
     """Yields a note for each line that sends messages larger than a rank's part of the last-level cache."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes > run.llc_bytes]):
-        losing = find_losing(messages, lambda one: one.costs.whole_and_cut(one.found.bytes))
+        losing = find_losing(messages, lambda one: one.costs.whole_and_chunked(one.found.bytes))
         if not losing:
             continue
         lost, cut, one, (whole, pieces, piece) = losing

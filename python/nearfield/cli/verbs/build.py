@@ -104,12 +104,12 @@ def products(installations: list[Installation]) -> Iterator[Product]:
         if per_pair := _per_pair(inst):
             yield _target(inst, *per_pair)
         yield _rewrite_checks(inst)
-    yield Product("hooks of observe", None, lambda: hooks.library().exists(), lambda say: hooks.library())
+    yield Product("hooks of observe", None, lambda: hooks.hook_library().exists(), lambda say: hooks.hook_library())
     yield Product(
         "tool for valgrind",
         None,
-        lambda: valgrind.is_built(valgrind.find_valgrind()),
-        lambda say: valgrind.tool(valgrind.find_valgrind(), say),
+        lambda: valgrind.is_tool_built(valgrind.find_valgrind()),
+        lambda say: valgrind.tool_folder(valgrind.find_valgrind(), say),
     )
 
 

@@ -12,7 +12,7 @@ import typer
 from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.units import parse_share
 from nearfield.cli.options import AsJson
-from nearfield.profile.gate import MIN_STABLE
+from nearfield.profile.gate import MIN_STABLE_SHARE
 from nearfield.ui.terminal import Terminal
 
 
@@ -41,7 +41,7 @@ def command(
             metavar="SHARE",
             help="With --fail-if-slower: the share of each scenario's times that must be stable in both profiles.",
         ),
-    ] = f"{MIN_STABLE:.0%}",
+    ] = f"{MIN_STABLE_SHARE:.0%}",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List the MPI's control variables, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -50,16 +50,18 @@ def command(
     from nearfield.profile import load
     from nearfield.profile.compare import agreement, compare
     from nearfield.profile.differences import agreement_line
-    from nearfield.profile.gate import Limits, judge
+    from nearfield.profile.gate import GateLimits, judge_slowdown
 
     share = parse_share(threshold)
-    limits = None if fail_if_slower is None else Limits(parse_limit(fail_if_slower), parse_share(require_stable), each)
+    limits = (
+        None if fail_if_slower is None else GateLimits(parse_limit(fail_if_slower), parse_share(require_stable), each)
+    )
     if each and limits is None:
         raise UsageError("--any is for --fail-if-slower", "Say by how much times may be slower: --fail-if-slower 10%.")
     first, second = load(a), load(b)
     comparison = compare(first.records, second.records, (first.run, second.run), share)
     agreed = agreement(comparison.changes)
-    gate = judge(comparison, (first.run, second.run), limits) if limits else None
+    gate = judge_slowdown(comparison, (first.run, second.run), limits) if limits else None
     if as_json:
         whole = {} if only_agreement else tables.as_dict(first, second, comparison, share)
         judged = {"gate": tables.gate_as_dict(gate)} if gate else {}

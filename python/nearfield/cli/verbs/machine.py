@@ -88,11 +88,11 @@ def check(
     """
     from nearfield.cli import machine_tables as tables
     from nearfield.machine import load_machine
-    from nearfield.machine.simulated import comparisons
+    from nearfield.machine.simulated import compare_with_file
 
     machines = [load_machine(name) for name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(comparisons, machines))
+        found = list(pool.map(compare_with_file, machines))
     if as_json:
         print(json.dumps([tables.check_as_dict(m, c) for m, c in zip(machines, found, strict=True)], indent=1))
     else:
@@ -169,8 +169,8 @@ def new(
       nearfield machine new --from here --profile nearfield-profile -o mine.toml
     """
     from nearfield.base.topology import Topology
-    from nearfield.machine.files import RUN
-    from nearfield.machine.new import of_here, of_machine
+    from nearfield.machine.files import RUN_FILE
+    from nearfield.machine.new import text_for_host, text_from_machine
     from nearfield.measure.live.facts import capture_machine
     from nearfield.profile import load
     from nearfield.profile.contradictions import contradictions
@@ -180,10 +180,10 @@ def new(
         raise UsageError("--profile is for --from here", f"A profile's machine: --from {profile}")
     if out.suffix != ".toml":
         raise UsageError(f"'{out}' does not end in .toml, by which files of machines are known", f"-o {out}.toml")
-    text = of_here(capture_machine(Topology.live(), None), load(profile) if profile else None, out) \
-        if source == "here" else of_machine(source, out)  # fmt: skip
+    text = text_for_host(capture_machine(Topology.live(), None), load(profile) if profile else None, out) \
+        if source == "here" else text_from_machine(source, out)  # fmt: skip
     _write_new(out, text)
-    if measured_by := profile or (Path(source) if Path(source, RUN).is_file() else None):
+    if measured_by := profile or (Path(source) if Path(source, RUN_FILE).is_file() else None):
         for contradiction in contradictions(load(measured_by)):
             err.print(f"[yellow]warning:[/yellow] {escape(contradiction)}")
     open_lines = len(re.findall(r"^# \w+ = \{", text, re.MULTILINE))

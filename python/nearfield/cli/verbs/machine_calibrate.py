@@ -17,7 +17,7 @@ from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
     from nearfield.calibrate.describing import Description
-    from nearfield.calibrate.measured import Measured
+    from nearfield.calibrate.measured import Measurements
 
 LIMIT_PUS = 1024
 
@@ -48,40 +48,40 @@ def command(
     if os.path.lexists(out):
         raise UsageError(f"there is a file '{out}' already", "Give another name with -o.")
     found, made, notes, disturbed = _calibrate(profile, out)
-    from nearfield.calibrate.describing import text_of
+    from nearfield.calibrate.describing import file_text
 
     for one in made:
         if one is made[0] or not os.path.lexists(one.path):
-            atomic_write(one.path, text_of(one, notes, disturbed), "Give another place with -o.")
+            atomic_write(one.path, file_text(one, notes, disturbed), "Give another place with -o.")
     if as_json:
         print(json.dumps({"files": [one.as_dict() for one in made], "notes": notes, "disturbed": disturbed}, indent=1))
         return
     _print(found, made, notes, disturbed)
 
 
-def _calibrate(profile: Path | None, out: Path) -> tuple[Measured, list[Description], list[str], str]:
+def _calibrate(profile: Path | None, out: Path) -> tuple[Measurements, list[Description], list[str], str]:
     from nearfield.base.cpu_load import busyness
     from nearfield.base.topology import Topology
-    from nearfield.calibrate.describing import DISTURBED_SHARE, describe
-    from nearfield.calibrate.probing import Probing
-    from nearfield.machine.new import require_same
+    from nearfield.calibrate.describing import DISTURBED_SHARE, describe_places
+    from nearfield.calibrate.probing import CalibrationRun
+    from nearfield.machine.new import require_same_machine
     from nearfield.measure.live.facts import capture_machine
     from nearfield.profile import load
-    from nearfield.profile.contradictions import flag_of
+    from nearfield.profile.contradictions import core_to_core_ns_of
     from nearfield.ui.progress import ProgressDisplay
 
     topology = Topology.live()
     host = capture_machine(topology, None)
     known = load(profile) if profile else None
     if known:
-        require_same(host, known)
+        require_same_machine(host, known)
     pus = [core[0] for core in topology.cores][:LIMIT_PUS]
     pairs = list(topology.representatives().values())
     busy = busyness(1.0)
     with ProgressDisplay() as display:
-        flag_ns = flag_of(known) if known else None
-        found = Probing(host, pus, pairs[0] if pairs else None, display, flag_ns).run()
-        made, notes = describe(host, found, known, out)
+        flag_ns = core_to_core_ns_of(known) if known else None
+        found = CalibrationRun(host, pus, pairs[0] if pairs else None, display, flag_ns).run()
+        made, notes = describe_places(host, found, known, out)
     share = found.disturbed_share()
     disturbed = str(busy) if busy.disturbs else ""
     if share > DISTURBED_SHARE:
@@ -89,17 +89,17 @@ def _calibrate(profile: Path | None, out: Path) -> tuple[Measured, list[Descript
     return found, made, notes, disturbed
 
 
-def _print(found: Measured, made: list[Description], notes: list[str], disturbed: str) -> None:
-    from nearfield.calibrate.describing import is_within
+def _print(found: Measurements, made: list[Description], notes: list[str], disturbed: str) -> None:
+    from nearfield.calibrate.describing import is_repeated
 
     first = made[0]
     table = Table(Column("micro-benchmark", key=True), Column("measured"), Column("interval"), Column("simulated"))
     for name, time, simulated in first.compared:
-        mark = "" if is_within(time, simulated) else "  [yellow]off[/yellow]"
+        mark = "" if is_repeated(time, simulated) else "  [yellow]off[/yellow]"
         interval = f"{_ns(time.low)} to {_ns(time.high)}"
         table.add_row(name, _ns(time.value), interval, f"{_ns(simulated)}{mark}")
     Terminal().print(table)
-    Terminal().print(f"{first.within} of {len(first.compared)} micro-benchmarks are simulated within 10 %")
+    Terminal().print(f"{first.repeated_count} of {len(first.compared)} micro-benchmarks are simulated within 10 %")
     with suppress(ValueError):
         far, near = max(found.strided.items()), min(found.strided.items())
         Terminal().print(

@@ -86,18 +86,18 @@ def _validate(name: str, against: list[Path], *, force: bool, max_bytes: int) ->
     from nearfield.validate.validation import Validation, validate
 
     machine = load_machine(name)
-    if against[0].suffix != ".csv" and not force and (doubts := list(trust.doubts(load(against[0]), machine))):
-        none = scores.Order(0, 0)  # nothing is simulated for a profile that decides nothing
-        return Validation(machine, [str(path) for path in against], cases.Simulated(), doubts, [], none, [])
+    if against[0].suffix != ".csv" and not force and (doubts := list(trust.find_doubts(load(against[0]), machine))):
+        none = scores.StateOrder(0, 0)  # nothing is simulated for a profile that decides nothing
+        return Validation(machine, [str(path) for path in against], cases.SimulatedCases(), doubts, [], none, [])
     with ProgressDisplay() as display:
         return validate(machine, against, display, max_bytes)
 
 
 def _write_page(found: Validation, out: Path) -> None:
     from nearfield.ui.html import write_page
-    from nearfield.validate.page import render
+    from nearfield.validate.page import render_page
 
-    write_page(out, render(found))
+    write_page(out, render_page(found))
 
 
 def _print(found: Validation, *, markdown: bool) -> None:
@@ -108,10 +108,10 @@ def _print(found: Validation, *, markdown: bool) -> None:
         return
     first, *rest = tables.HEADER
     table = Table(Column(first, key=True), *map(Column, rest))
-    for row in tables.rows(found):
+    for row in tables.table_rows(found):
         table.add_row(*map(escape, row))
     Terminal().print(table)
-    for note in tables.notes(found):
+    for note in tables.table_notes(found):
         Terminal().print(f"  {escape(note)}")
 
 
@@ -120,7 +120,7 @@ def _exit_code(found: Validation, bar: float | None) -> int:
         return NOT_DECIDED
     if bar is None:
         return 0
-    beyond = found.beyond(bar)
+    beyond = found.scores_beyond(bar)
     for one in beyond:
         err.print(f"{one.scenario} {one.metric}: x{one.error:.2f} is beyond the bar of x{bar:g}")
     return BEYOND_BAR if beyond else 0

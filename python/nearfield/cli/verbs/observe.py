@@ -54,9 +54,9 @@ def command(
       nearfield observe show app.trace
     """
     from nearfield.observe.ending import signal_name
-    from nearfield.observe.observing import folder_for, observe
+    from nearfield.observe.observing import default_trace_folder, observe
 
-    out = out or folder_for(argv)
+    out = out or default_trace_folder(argv)
     done = observe(
         argv, out, region=region, valgrind=valgrind, force=force, mpi_name=mpi_name,
         progress=lambda line: err.print(f"nearfield: {line}"),

@@ -18,7 +18,7 @@ from nearfield.ui.terminal import Column, Table, Terminal
 
 if TYPE_CHECKING:
     from nearfield.observe.source_lines import Line
-    from nearfield.observe.summary import Calls, RankSummary
+    from nearfield.observe.summary import CallSums, RankSummary
 
 MAX_LINES = 12
 
@@ -37,7 +37,7 @@ def command(
     Times are those of the observed run, in which accesses take longer than in an unobserved one; MPI calls do not.
     """
     from nearfield.cli.trace_argument import find_trace
-    from nearfield.observe.summary import summarize, what_names_lack
+    from nearfield.observe.summary import how_to_name_functions, summarize
 
     trace = find_trace(folder)
     summaries = summarize(trace)
@@ -55,7 +55,7 @@ def command(
             out.print()
             out.print(table)
     shown = [calls.line for summary in summaries for calls in summary.calls]
-    if lack := what_names_lack([*shown, *(line for summary in summaries for line in summary.lines)]):
+    if lack := how_to_name_functions([*shown, *(line for summary in summaries for line in summary.lines)]):
         out.print(f"\n[dim]{escape(as_sentence(lack))}[/dim]")
     for summary in summaries:
         for reason in dict.fromkeys(summary.refused):
@@ -127,6 +127,6 @@ def _amount(size_bytes: int) -> str:
     return format_bytes(size_bytes) if size_bytes else "-"
 
 
-def _peers(calls: Calls) -> str:
+def _peers(calls: CallSums) -> str:
     peers = sorted(calls.peers)
     return f"{len(peers)} ranks" if len(peers) > 4 else join_and([str(peer) for peer in peers]) if peers else "-"

@@ -133,7 +133,7 @@ def command(
     if summary:
         path = write_page(target, page.render_summary(loaded, tuned, apply))
     else:
-        path = write_page(target, page.render(loaded, tuned, apply, _advise_trace(loaded, trace)))
+        path = write_page(target, page.render_page(loaded, tuned, apply, _advise_trace(loaded, trace)))
     _print_findings(found)
     _print_written(path, open_it)
 
@@ -184,11 +184,11 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     from nearfield.reproduce import outcome, page
     from nearfield.ui.html import write_page
 
-    found = outcome.load(folder)
+    found = outcome.load_reproduction(folder)
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
-        print("report ", write_page(_target(folder, out, "report.html"), page.render(found, folder)))
+        print("report ", write_page(_target(folder, out, "report.html"), page.render_page(found, folder)))
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:

@@ -17,9 +17,9 @@ from nearfield.ui.terminal import err
 if TYPE_CHECKING:
     from nearfield.measure.sim.cases import Case
     from nearfield.measure.sim.pool import Finished
-    from nearfield.reproduce.live.measure import Measured
-    from nearfield.reproduce.session import Settings, Traces, Wanted
-    from nearfield.reproduce.traced import Traced
+    from nearfield.reproduce.live.measure import LiveMeasurements
+    from nearfield.reproduce.session import Settings, Traces, WantedClaims
+    from nearfield.reproduce.traced import ApplicationTrace
 
 
 def _claim_names(incomplete: str) -> list[str]:
@@ -111,9 +111,9 @@ def command(
     from nearfield.cli import reproduce_tables as tables
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
-    from nearfield.reproduce.collect import collect
-    from nearfield.reproduce.page import render
-    from nearfield.reproduce.papers import choose
+    from nearfield.reproduce.collect import collect_machines
+    from nearfield.reproduce.page import render_page
+    from nearfield.reproduce.papers import choose_claims
     from nearfield.reproduce.session import Settings
     from nearfield.reproduce.session import reproduce as run_reproduction
     from nearfield.reproduce.traced import parse_traces
@@ -121,9 +121,9 @@ def command(
     from nearfield.ui.progress import ProgressDisplay
 
     if collect_from is not None:
-        tables.show_collected(collect(collect_from), as_json)
+        tables.show_collected(collect_machines(collect_from), as_json)
         return
-    wanted = choose(list(claims or ()))
+    wanted = choose_claims(list(claims or ()))
     if list_:
         tables.list_claims(wanted, as_json)
         return
@@ -133,7 +133,7 @@ def command(
     real = parse_traces(traces or ())
     measured = _measure(wanted, out, mpi_name, hostfile, quick) if live else None
     stopped = measured.stopped_by if measured else None
-    at_once = jobs or pool.cores()
+    at_once = jobs or pool.usable_cores()
     settings = Settings(out, quick, own_command.original_line())
     by_traces = _by_traces(wanted, real, settings) if real else None
     with InterruptGuard() as stop, ProgressDisplay() as display:
@@ -142,7 +142,7 @@ def command(
         else:
             runner = pool.runner_on_cores(at_once, stop)
             found = run_reproduction(wanted, settings, runner, display, measured, by_traces, at_once)
-    page = write_page(out / "report.html", render(found, out))
+    page = write_page(out / "report.html", render_page(found, out))
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
@@ -161,28 +161,32 @@ def command(
         raise typer.Exit(NOT_DECIDED)
 
 
-def _measure(wanted: Wanted, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool) -> Measured:
+def _measure(
+    wanted: WantedClaims, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool
+) -> LiveMeasurements:
     from nearfield import mpi
-    from nearfield.reproduce.live.measure import Setup, measure
+    from nearfield.reproduce.live.measure import MeasurementSetup, measure_profiles
     from nearfield.reproduce.session import open_store
     from nearfield.ui.progress import ProgressDisplay
 
     with open_store(out):
         pass
     inst = mpi.choose(mpi_name)
-    setup = Setup(out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick)
+    setup = MeasurementSetup(
+        out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick
+    )
     with ProgressDisplay() as display:
-        return measure(wanted, setup, display)
+        return measure_profiles(wanted, setup, display)
 
 
-def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Traces:
+def _by_traces(wanted: WantedClaims, traces: list[ApplicationTrace], settings: Settings) -> Traces:
     from nearfield.measure.interrupt import InterruptGuard
-    from nearfield.reproduce.traced import answering
+    from nearfield.reproduce.traced import simulate_traces
 
     with InterruptGuard() as stop:
         try:
             return stop.run(
-                lambda: answering(wanted, traces, settings, lambda line: err.print(f"nearfield: {escape(line)}"))
+                lambda: simulate_traces(wanted, traces, settings, lambda line: err.print(f"nearfield: {escape(line)}"))
             )
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None

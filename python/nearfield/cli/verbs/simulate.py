@@ -26,7 +26,7 @@ from nearfield.cli.options import (
     require_one,
     require_one_format,
 )
-from nearfield.measure.sim.usual import RANKS, usual_nodes, usual_ranks_per_node
+from nearfield.measure.sim.usual import MIN_RANKS, usual_nodes, usual_ranks_per_node
 from nearfield.ui.terminal import err, print_csv
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def _names(incomplete: str) -> list[str]:
 _Collective = Annotated[
     list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list.", autocompletion=_names)
 ]
-_Nodes = Annotated[str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {RANKS} ranks or more).")]
+_Nodes = Annotated[
+    str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {MIN_RANKS} ranks or more).")
+]
 _RanksPerNode = Annotated[
     int | None, typer.Option(min=1, help="Ranks on each node, one per core (default: as many as it has cores).")
 ]
@@ -154,14 +156,14 @@ def command(
     """
     from nearfield.cli import simulate_tables as tables
     from nearfield.machine import load_machine
-    from nearfield.machine.frequency import at_frequency
+    from nearfield.machine.frequency import scale_to_frequency
     from nearfield.machine.sweep import parse_sweep
     from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
 
     if list_:
         return tables.list_operations(as_json)
     require_one_format(as_json, as_csv)
-    machine = at_frequency(load_machine(on), frequency) if frequency is not None else load_machine(on)
+    machine = scale_to_frequency(load_machine(on), frequency) if frequency is not None else load_machine(on)
     names = tuple(dict.fromkeys(collective or ()))
     each = ranks_per_node or usual_ranks_per_node(machine, names)
     operations = Operations(
@@ -225,7 +227,7 @@ def _run(
     from nearfield.measure.sim.session import add_to_profile
     from nearfield.ui.progress import ProgressDisplay
 
-    at_once = None if mpi else jobs or pool.cores()
+    at_once = None if mpi else jobs or pool.usable_cores()
     with InterruptGuard() as stop, ProgressDisplay() as display:
         runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
         outcome = add_to_profile(operations.machine, cases, runner, display, out, own_command.original_line(), at_once)

@@ -189,15 +189,15 @@ def _choose(options: _Options, shards: SingleProcess) -> Chosen:
     from nearfield import profile
     from nearfield.cli.run_simulation import Chosen
     from nearfield.machine import load_machine
-    from nearfield.machine.frequency import at_frequency
+    from nearfield.machine.frequency import scale_to_frequency
     from nearfield.measure.sim.axes import check_axes, select_policies
-    from nearfield.measure.sim.cases import BASE
+    from nearfield.measure.sim.cases import BASE_POLICY
     from nearfield.measure.sim.usual import usual_nodes_of
     from nearfield.observe.replay import Cluster
 
     machine = load_machine(options.on)
-    machine = at_frequency(machine, options.frequency) if options.frequency is not None else machine
-    policies = tuple(dict.fromkeys((BASE, *select_policies(machine, parse_policies(options.policy)))))
+    machine = scale_to_frequency(machine, options.frequency) if options.frequency is not None else machine
+    policies = tuple(dict.fromkeys((BASE_POLICY, *select_policies(machine, parse_policies(options.policy)))))
     slowdowns = tuple(parse_factors(options.memory_slowdown))
     check_axes(machine, policies, slowdowns)
     if options.out and not shards.number:
@@ -218,18 +218,18 @@ def _choose(options: _Options, shards: SingleProcess) -> Chosen:
 def _print_result(options: _Options, done: Simulated) -> None:
     """Prints the result, and saves it if --out is given."""
     from nearfield.cli.replay_tables import as_dict, show
-    from nearfield.observe.replay_profile import save
-    from nearfield.observe.summary import what_names_lack
+    from nearfield.observe.replay_profile import save_replay
+    from nearfield.observe.summary import how_to_name_functions
 
     if options.as_json:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
         show(done.found, done.command, done.seconds, decided=done.decided)
-    if lack := what_names_lack(done.named_lines):
+    if lack := how_to_name_functions(done.named_lines):
         err.print(f"nearfield: {escape(lack)}")
     _print_assumptions(options, done.found.cluster)
     if out := options.out:
-        save(out, done.found, own_command.original_line(), done.seconds)
+        save_replay(out, done.found, own_command.original_line(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(own_command.line('report', out))}")
 
 

@@ -143,7 +143,7 @@ def _vary(run: TraceRun, files: list[str], stop: InterruptGuard) -> TraceSensiti
             display(Progress(f"{done} of {of} machines with another value", done / of))
 
         try:
-            return stop.run(lambda: sensitivity_of_trace(run, files, pool.cores(), progress))
+            return stop.run(lambda: sensitivity_of_trace(run, files, pool.usable_cores(), progress))
         except KeyboardInterrupt:
             return None
 

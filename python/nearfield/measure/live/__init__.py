@@ -1,1 +1,1 @@
-"""The live backend: ranks of a real MPI on this machine, or on the nodes of a hostfile."""
+"""The live backend: runs ranks under a real MPI on this host, or on the nodes of a hostfile."""

@@ -1,4 +1,4 @@
-"""Collects the contents of run.toml for a measured profile."""
+"""Builds the contents of run.toml for a measured profile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from nearfield.base.toml import Table
 from nearfield.base.topology import Topology
-from nearfield.measure.live.collect import Collection, disturbed_share
+from nearfield.measure.live.collect import CollectedOutput, disturbed_share
 from nearfield.measure.live.facts import capture_host
 from nearfield.measure.live.lines import DescribedScenario, LaunchLine
 from nearfield.measure.live.switches import add_steps, name_switches
@@ -22,41 +22,42 @@ COUNTERS = ("page_faults", "context_switches", "l1d_misses", "llc_accesses", "ll
 
 @dataclass(frozen=True)
 class RunContext:
-    """The context of a run, from other sources than its measurements."""
+    """The facts of a run that do not come from the engine's output."""
 
     request: Request
     inst: Installation
-    transport: tuple[str | None, str]  # None and the reason if it is unknown
+    transport: tuple[str | None, str]  # (name, ''), or (None, reason) if the transport is unknown
     topology: Topology
     scenarios: list[DescribedScenario]
     launches: list[schema.Launch]
 
 
 def run_metadata(
-    context: RunContext, collection: Collection, rows: list[Row], skipped: dict[str, str]
+    context: RunContext, collection: CollectedOutput, rows: list[Row], skipped: dict[str, str]
 ) -> dict[str, Any]:
-    """Returns the keyword arguments of `run_of`. `skipped`: scenarios that could not be launched, with the reasons."""
+    """Returns the keyword arguments of `make_run` that only the live backend knows. `skipped` maps scenarios that could
+    not be launched to the reason."""
     header = collection.headers[0]
     return {
-        "mpi": _mpi(context, header),
+        "mpi": _mpi_table(context, header),
         "host": capture_host(context.topology),
-        "scenarios": [_table_part(s, schema.Scenario) for s in context.scenarios],
+        "scenarios": [_copy_common_fields(s, schema.Scenario) for s in context.scenarios],
         "switch": add_steps(name_switches(collection.switches, header.variables), rows, header.variables),
         "skipped": _collect_skipped(collection, skipped),
-        "counters": _counters(rows),
+        "counters": _counter_states(rows),
         "clock": schema.RunClock(
             resolution_ns=header.clock_resolution_ns,
             overhead_ns=header.clock_overhead_ns,
             ticks_per_ns=header.ticks_per_ns,
         ),
-        "calibration": _table_part(header, schema.Calibration),
+        "calibration": _copy_common_fields(header, schema.Calibration),
         "disturbed_share": disturbed_share(collection),
         "place": collection.places(),
         "launch": context.launches,
     }
 
 
-def _mpi(context: RunContext, header: LaunchLine) -> schema.Mpi:
+def _mpi_table(context: RunContext, header: LaunchLine) -> schema.Mpi:
     transport, reason = context.transport
     return schema.Mpi(
         name=context.inst.name,
@@ -70,19 +71,20 @@ def _mpi(context: RunContext, header: LaunchLine) -> schema.Mpi:
     )
 
 
-def _collect_skipped(collection: Collection, not_launched: dict[str, str]) -> list[schema.Skipped]:
-    """Returns each reason once, although every launch reports it."""
+def _collect_skipped(collection: CollectedOutput, not_launched: dict[str, str]) -> list[schema.Skipped]:
+    """Returns every skipped scenario once, although each launch reports it."""
     reasons = [schema.Skipped(scenario=name, reason=reason) for name, reason in not_launched.items()]
     return list({(one.scenario, one.reason, one.distance): one for one in reasons + collection.skipped}.values())
 
 
-def _counters(rows: list[Row]) -> dict[str, str]:
+def _counter_states(rows: list[Row]) -> dict[str, str]:
+    """Returns performance counter -> "available", or the reason why it was not counted."""
     counted = {row["metric"]: "available" for row in rows if row["value"] is not None}
     missing = {row["metric"]: row["note"] for row in rows if row["value"] is None}
     states = missing | counted
     return {name: states.get(name, "not counted: no scenario came to its end") for name in COUNTERS}
 
 
-def _table_part(line: Table, kind: type[Kind]) -> Kind:
-    """Returns the fields of the line that this kind of table has."""
+def _copy_common_fields(line: Table, kind: type[Kind]) -> Kind:
+    """Returns a table of the given kind with the fields that the line has in common with it."""
     return kind.model_validate(line.model_dump(include=set(kind.model_fields)))

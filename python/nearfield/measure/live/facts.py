@@ -1,4 +1,4 @@
-"""Queries this machine for the parts of a profile other than the records."""
+"""Queries the host for the parts of a profile that are not measured: hardware, kernel and settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory,
 
 
 def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
-    """Returns this machine as its topology and kernel describe it."""
+    """Returns machine.toml for the host, from hwloc's topology and the kernel."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         schema_version=1,
@@ -22,15 +22,15 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
         cores=len(topology.cores),
         pus=len(topology.pus),
         line_bytes=topology.line_bytes,
-        cache=_caches(topology),
+        cache=_cache_tables(topology),
         memory=Memory(total_bytes=memory_bytes, numa_nodes=max(1, len(topology.numa_nodes))),
-        pages=_pages(),
+        pages=_page_settings(),
         clock=MachineClock(tsc_ghz=ticks_per_ns),
     )
 
 
 def capture_host(topology: Topology) -> Host:
-    """Returns the host's name, kernel, and settings that may change timings."""
+    """Returns name, kernel, CPUs and load of the host, and its settings that may affect timings."""
     return Host(
         name=socket.gethostname(),
         kernel=f"{platform.system()} {platform.release()}",
@@ -41,7 +41,8 @@ def capture_host(topology: Topology) -> Host:
     )
 
 
-def _caches(topology: Topology) -> list[Cache]:
+def _cache_tables(topology: Topology) -> list[Cache]:
+    """Returns one table for all caches of equal level, kind and size."""
     tables: dict[tuple[int, CacheKind, int], Cache] = {}
     for cache in topology.caches:
         key = (cache.level, cache.kind, cache.size_bytes)
@@ -60,7 +61,7 @@ def _caches(topology: Topology) -> list[Cache]:
     return sorted(tables.values(), key=lambda c: (c.level, c.kind))
 
 
-def _pages() -> Pages:
+def _page_settings() -> Pages:
     thp = Path("/sys/kernel/mm/transparent_hugepage")
     huge = read_small_file(thp / "hpage_pmd_size")
     free = read_small_file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
@@ -74,5 +75,6 @@ def _pages() -> Pages:
 
 
 def _hypervisor() -> str | None:
+    """Returns the vendor of the virtual machine; None on bare metal."""
     vendor = read_small_file("/sys/class/dmi/id/sys_vendor")
     return (vendor or "a hypervisor") if " hypervisor" in (read_small_file("/proc/cpuinfo") or "") else None

@@ -1,4 +1,4 @@
-"""One launch of the engine: its plan, its run, and its output."""
+"""One launch of the measuring engine: writes its plan, runs it, and reads its output."""
 
 from __future__ import annotations
 
@@ -35,34 +35,35 @@ from nearfield.profile.schema import LaunchState
 
 @dataclass(frozen=True)
 class Job:
-    """The work of one launch."""
+    """The work of one launch: which scenarios a group of ranks measures, and for how long."""
 
     group: Group
-    number: int  # number of this launch within its group
+    number: int  # index of this launch among those of its group
     budgets: dict[str, float]  # scenario -> seconds
 
-    def file(self, folder: Path, attempt: int, suffix: str) -> Path:
+    def attempt_file(self, folder: Path, attempt: int, suffix: str) -> Path:
         return folder / f"{self.group.name}.{self.number}.{attempt}{suffix}"
 
-    def attempts(self, folder: Path) -> list[Path]:
-        """Returns the files that all sessions wrote for this launch, oldest first."""
-        files = (self.file(folder, attempt, ".jsonl") for attempt in count())
+    def attempt_files(self, folder: Path) -> list[Path]:
+        """Returns the output files of all attempts at this launch, in any session, oldest first."""
+        files = (self.attempt_file(folder, attempt, ".jsonl") for attempt in count())
         return list(takewhile(Path.exists, files))
 
 
 @dataclass(frozen=True)
-class Ending:
-    """The result of a launch."""
+class LaunchResult:
+    """How a launch ended."""
 
     state: LaunchState
     reason: str | None = None
     seconds: float = 0.0
-    measuring_s: float = 0.0  # without start-up and shutdown of the ranks; 0: unknown
+    measuring_s: float = 0.0  # excludes start-up and shutdown of the ranks; 0: unknown
     missed: int = 0  # cases skipped because of the time limit
 
 
 def describe_scenarios(inst: Installation, engine: Path) -> list[DescribedScenario]:
-    """Returns the engine's description of its scenarios; needs no launcher."""
+    """Returns the scenarios that `engine --describe` prints, without a launcher. Raises MpiError if the engine does not
+    start."""
     environment = {**os.environ, **inst.env}
     result = subprocess.run(
         [engine, "--describe"], capture_output=True, text=True, errors="replace", env=environment, check=False
@@ -79,7 +80,7 @@ def describe_scenarios(inst: Installation, engine: Path) -> list[DescribedScenar
 def plan_text(
     job: Job, request: Request, topology: Topology, output: Path, stop_file: Path, extra: dict[str, str]
 ) -> str:
-    """Returns the text of the plan file (see src/probe/plan.hpp)."""
+    """Returns the text of the engine's plan file (src/probe/plan.hpp)."""
     tier = request.thoroughness
     levels = topology.cache_bytes(job.group.places[0].cpu)
     lines = {
@@ -109,18 +110,19 @@ def run_job(
     *,
     launcher: str | None,
     on_progress: OnProgress,
-) -> Ending:
-    """Runs the launch to its end and returns the result. The output is in the folder.
+) -> LaunchResult:
+    """Runs the launch to its end. The engine writes its output into `folder`. `plan` returns the plan for an output
+    file.
 
-    Raises MeasurementError if any other launch would fail in the same way: a failed sanity check, a wrong binding, an
-    output that cannot be written, hosts on which no rank starts. If a rank died, or the launch showed no progress for a
-    long time, the returned Ending has the reason."""
-    attempt = len(job.attempts(folder))
-    output, plan_file = job.file(folder, attempt, ".jsonl"), job.file(folder, attempt, ".plan")
+    Raises MeasurementError if every other launch would fail in the same way: a failed sanity check, a wrong binding,
+    output that cannot be written, or hosts on which no rank starts. If a rank died, or the launch made no progress for
+    too long, the returned LaunchResult has the reason."""
+    attempt = len(job.attempt_files(folder))
+    output, plan_file = job.attempt_file(folder, attempt, ".jsonl"), job.attempt_file(folder, attempt, ".plan")
     with os_errors_as_profile_errors(plan_file, _REMEDIES["output"]):
-        plan_file.unlink(missing_ok=True)  # an earlier failed start may have left it
+        plan_file.unlink(missing_ok=True)  # left over if an earlier attempt did not start
         for file, text in ((plan_file, plan(output)), (output, "")):
-            with file.open("x", encoding="utf-8") as new:  # "x" does not follow links
+            with file.open("x", encoding="utf-8") as new:  # mode "x" does not follow symbolic links
                 new.write(text)
     with Watcher(output, job.budgets, on_progress) as watcher:
         finished = mpi.run(
@@ -132,11 +134,12 @@ def run_job(
             oversubscribe=job.group.oversubscribed,
             is_dead=watcher.is_dead,
         )
-    return _ending(job, output, finished, watcher.silence())
+    return _read_result(job, output, finished, watcher.silence())
 
 
-def _ending(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -> Ending:
-    """Returns the result of a launch; `silence` is the time without progress."""
+def _read_result(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -> LaunchResult:
+    """Returns the result of a launch from its output file and exit code. `silence` describes the time without
+    progress."""
     missed, line = 0, None
     for line in read_lines(output):
         if isinstance(line, ScenarioEndLine):
@@ -146,23 +149,24 @@ def _ending(job: Job, output: Path, finished: mpi.Finished, silence: str = "") -
         elif isinstance(line, EndLine):
             reason = f"the time was over: {counted(missed, 'case')} not reached" if missed else None
             state: LaunchState = "stopped" if missed or line.type == "stopped" else "complete"
-            return Ending(state, reason, finished.seconds, line.measuring_s, missed)
+            return LaunchResult(state, reason, finished.seconds, line.measuring_s, missed)
     if job.group.hosts and not line and not finished.timed_out and not _rank_error(finished):
-        _raise_unreached([host for host, _ in job.group.hosts], finished)
-    # A launcher may hang after a rank has ended with an error.
-    reason = silence if finished.timed_out and not _rank_error(finished) else _why_failed(finished)
-    return Ending("failed", reason, finished.seconds)
+        _raise_unreachable_hosts([host for host, _ in job.group.hosts], finished)
+    # After an error of a rank, the launcher may hang until it times out; the error is then the cause.
+    reason = silence if finished.timed_out and not _rank_error(finished) else _failure_reason(finished)
+    return LaunchResult("failed", reason, finished.seconds)
 
 
-def _why_failed(finished: mpi.Finished) -> str:
+def _failure_reason(finished: mpi.Finished) -> str:
     said = _rank_error(finished)
     if said and said[1] in _REMEDIES:
         _raise_error(said[1], said[2])
-    return f"exit code {finished.exit_code}: {_last_words(finished) or finished.silence}"
+    return f"exit code {finished.exit_code}: {_error_line(finished) or finished.silence}"
 
 
 def _rank_error(finished: mpi.Finished) -> re.Match[str] | None:
-    """Returns the kind and the text of the error that a rank printed; None if no rank printed one."""
+    """Returns the match of the error line that a rank printed: group 1 is the kind, group 2 the text; None if no rank
+    printed one."""
     return re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
 
 
@@ -179,8 +183,8 @@ def _raise_error(kind: str, message: str) -> NoReturn:
     raise error(message, _REMEDIES.get(kind, ""))
 
 
-# Pattern of the message that ssh or a launcher prints for an unreachable host -> the remedy.
-_UNREACHED = {
+# Pattern of a message of ssh or the launcher about an unreachable host -> remedy.
+_HOST_REMEDIES = {
     r"resolve|not known|name resolution|[Uu]nknown host": "correct the name in the hostfile; this must find it: "
     "getent hosts {host}",
     r"[Pp]ermission denied|verification failed|[Pp]assword": "let ssh in without a question; try: ssh {host} true",
@@ -189,13 +193,13 @@ _UNREACHED = {
 }
 
 
-def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
-    """Raises the error of a launch in which no rank started: the launcher's own message and a remedy."""
+def _raise_unreachable_hosts(hosts: list[str], finished: mpi.Finished) -> NoReturn:
+    """Raises the error of a launch in which no rank started, with the message of ssh or the launcher, and a remedy."""
     lines = finished.words
     remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
     said = lines[0] if lines else finished.silence
     remedy = "see whether this works: ssh {host} true"
-    for pattern, other in _UNREACHED.items():
+    for pattern, other in _HOST_REMEDIES.items():
         if found := next((line for line in lines if re.search(pattern, line)), None):
             said, remedy = found, other
             remote = next((host for host in hosts if re.search(rf"\b{re.escape(host)}\b", found)), remote)
@@ -205,8 +209,9 @@ def _raise_unreached(hosts: list[str], finished: mpi.Finished) -> NoReturn:
     )
 
 
-def _last_words(finished: mpi.Finished) -> str:
-    """Returns the engine's own error, or a line that says how a rank ended, or the last line; '' without lines."""
+def _error_line(finished: mpi.Finished) -> str:
+    """Returns the most informative line of the output: the engine's own error, otherwise a line on how a rank ended,
+    otherwise the last line; '' if there is no output."""
     lines = finished.words
     for telling in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
         found = [line for line in lines if re.search(telling, line)]

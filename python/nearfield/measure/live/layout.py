@@ -1,7 +1,8 @@
-"""Plans the placement of ranks: one group per distance (or per pair), one of all cores, one for the load scenario.
+"""Plans the placement of ranks: one group per distance (or per pair), one group on all cores, and one group for the
+load scenario.
 
-Nodes of a hostfile are assumed to be like this one; a rank that cannot be bound as planned ends the launch.
-"""
+All nodes of a hostfile are assumed to have the topology of this host. The launch fails if a rank cannot be bound as
+planned."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from nearfield.base.errors import UsageError
 from nearfield.base.files import read_file
 from nearfield.base.topology import Topology
 
-NETWORK = "network-1"
-BACKGROUND = "pair-and-background"  # a pair is timed while the other ranks load the machine
+NETWORK_DISTANCE = "network-1"
+BACKGROUND_KIND = "pair-and-background"  # scenarios that time a pair while the other ranks load the machine
 
 
 @dataclass(frozen=True)
 class Place:
-    """The processor that a rank runs on."""
+    """The PU and host of a rank."""
 
     cpu: int  # PU os index; -1: not bound
     host: str = ""
@@ -29,16 +30,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks that are launched together, with the kinds of scenarios that they run: "pair", "all" or BACKGROUND."""
+    """Ranks that are launched together, and the kinds of scenarios that they run: "pair", "all" or BACKGROUND_KIND."""
 
     kinds: tuple[str, ...]
     places: tuple[Place, ...]
-    distance: str | None = None  # between the first two ranks, which are timed
+    distance: str | None = None  # between ranks 0 and 1, which are timed
     oversubscribed: bool = False  # more ranks than cores: timings are not valid
 
     @property
     def pair(self) -> str:
-        """Returns the first two ranks as '0-1', with hosts as 'a:0-b:0'."""
+        """Returns the PUs of ranks 0 and 1 as '0-1', with hosts as 'a:0-b:0'."""
         return "-".join(f"{p.host}:{p.cpu}" if p.host else str(p.cpu) for p in self.places[:2])
 
     @property
@@ -47,7 +48,8 @@ class Group:
 
     @property
     def hosts(self) -> list[tuple[str, int]] | None:
-        """Returns (host, ranks) in rank order, with consecutive ranks of a host combined; None without a hostfile."""
+        """Returns (host, number of ranks) in rank order, with consecutive ranks of a host combined; None without a
+        hostfile."""
         if not self.places[0].host:
             return None
         return [(host, len(list(run))) for host, run in groupby(place.host for place in self.places)]
@@ -62,8 +64,8 @@ class Node:
 
 
 def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
-    """Returns the nodes of lines `HOST [slots=N] [cpus=0,2,4]` with # comments. `cpus` defaults to this node's cores;
-    `slots` limits them to the first N. `localhost` becomes this machine's name. Raises UsageError with file and
+    """Parses lines `HOST [slots=N] [cpus=0,2,4]` with # comments. `cpus` defaults to the cores of this host; `slots`
+    limits them to the first N. `localhost` is replaced by the name of this host. Raises UsageError with file and
     line."""
     try:
         lines = read_file(path).decode("utf-8", "replace").splitlines()
@@ -74,22 +76,22 @@ def read_hostfile(path: Path, default_cpus: tuple[int, ...]) -> list[Node]:
         words = line.split("#")[0].split()
         if words:
             where = f"{path}:{number}"
-            if words[0] in LOOPBACK:  # ranks are matched by the names that hosts have for themselves
+            if words[0] in LOOPBACK_NAMES:  # ranks are matched by host name
                 words[0] = socket.gethostname()
             if words[0] in nodes:
                 raise UsageError(f"{where}: {words[0]} is there twice", "one line for each host")
-            nodes[words[0]] = _node(words, default_cpus, where)
+            nodes[words[0]] = _parse_node(words, default_cpus, where)
     if not nodes:
         raise UsageError(f"the hostfile {path} names no host", _HOSTFILE)
     return list(nodes.values())
 
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _NUMBER = "[0-9]{1,9}"
 _HOSTFILE = "one host a line: HOST [slots=N] [cpus=0,2]"
 
 
-def _node(words: list[str], default_cpus: tuple[int, ...], where: str) -> Node:
+def _parse_node(words: list[str], default_cpus: tuple[int, ...], where: str) -> Node:
     given: dict[str, list[int]] = {}
     for word in words[1:]:
         key, _, value = word.partition("=")
@@ -110,19 +112,20 @@ def _node(words: list[str], default_cpus: tuple[int, ...], where: str) -> Node:
 def plan_groups(
     topology: Topology, kinds: set[str], *, nodes: list[Node] | None, all_pairs: bool, ranks: int | None
 ) -> tuple[list[Group], dict[str, str]]:
-    """Returns the groups to launch for these kinds of scenarios, and the reason for each kind that cannot run.
+    """Returns the groups to launch for the given kinds of scenarios, and for each kind that cannot run the reason.
 
-    Groups of the same ranks in the same places share one launch. `ranks` replaces one rank per core in `all` and load
-    scenarios; more ranks than cores are oversubscribed, which shows that they work but gives no valid timings."""
+    Scenarios with the same rank placement share one launch. `ranks` replaces one rank per core in "all" and load
+    scenarios. If there are more ranks than cores, the group is oversubscribed: the scenarios run, but their timings are
+    invalid."""
     local = nodes or [Node("", tuple(core[0] for core in topology.cores))]
     missing: dict[str, str] = {}
     groups: list[Group] = []
     if "pair" in kinds:
-        groups += _pairs(topology, local[0], all_pairs) + _pairs_across(local, all_pairs)
+        groups += _pair_groups(topology, local[0], all_pairs) + _pair_groups_between_nodes(local, all_pairs)
         if not groups:
             missing["pair"] = "needs 2 free cores; there is 1"
     places = [Place(cpu, node.host) for node in local for cpu in node.cpus]
-    for kind, least in (("all", 2), (BACKGROUND, 4)):
+    for kind, least in (("all", 2), (BACKGROUND_KIND, 4)):
         if kind in kinds:
             if (ranks or len(places)) >= least:
                 groups.append(_group_of(kind, topology, places, ranks or len(places)))
@@ -134,8 +137,9 @@ def plan_groups(
     return _merge_groups(groups), missing
 
 
-def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
-    """Returns a group for each pair of usable cores in a node, or for the first pair of each distance."""
+def _pair_groups(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
+    """Returns one group for each pair of usable cores in a node, or with `all_pairs` false for the first pair of each
+    distance."""
     usable = {pu for core in topology.cores if set(core) & set(node.cpus) for pu in core}
     groups = []
     for distance in topology.distances():
@@ -145,37 +149,39 @@ def _pairs(topology: Topology, node: Node, all_pairs: bool) -> list[Group]:
     return groups
 
 
-def _pairs_across(nodes: list[Node], all_pairs: bool) -> list[Group]:
+def _pair_groups_between_nodes(nodes: list[Node], all_pairs: bool) -> list[Group]:
+    """Returns one group for each pair of nodes, or with `all_pairs` false for the first pair, on the first core of each
+    node."""
     pairs = list(combinations(nodes, 2))
     return [
-        Group(("pair",), (Place(a.cpus[0], a.host), Place(b.cpus[0], b.host)), NETWORK)
+        Group(("pair",), (Place(a.cpus[0], a.host), Place(b.cpus[0], b.host)), NETWORK_DISTANCE)
         for a, b in (pairs if all_pairs else pairs[:1])
     ]
 
 
 def _group_of(kind: str, topology: Topology, places: list[Place], ranks: int) -> Group:
-    """Returns a group of `ranks`, which share places if there are more ranks than places. The ranks of a host are
-    consecutive."""
+    """Returns a group of `ranks` ranks, which are dealt to the places in turn. The ranks of a host are consecutive."""
     dealt = [places[i % len(places)] for i in range(ranks)]
     hosts = [place.host for place in places]
     chosen = sorted(dealt, key=lambda place: hosts.index(place.host))
-    distance = _distance(topology, *chosen[:2]) if kind == BACKGROUND else None
+    distance = _distance_between(topology, *chosen[:2]) if kind == BACKGROUND_KIND else None
     return Group((kind,), tuple(chosen), distance, ranks > len(places))
 
 
-def _distance(topology: Topology, a: Place, b: Place) -> str | None:
-    """Returns the distance of two ranks; None if they share a PU."""
+def _distance_between(topology: Topology, a: Place, b: Place) -> str | None:
+    """Returns the distance between two ranks; None if both are on the same PU."""
     if a.host != b.host:
-        return NETWORK
+        return NETWORK_DISTANCE
     return topology.distance(a.cpu, b.cpu) if a != b else None
 
 
 def _merge_groups(groups: list[Group]) -> list[Group]:
-    """Returns the groups with those of equal places merged: all cores of a two-core machine are also its only pair.
-    Groups with background ranks stay separate, because the engine splits the ranks of their whole launch."""
+    """Returns the groups with those of equal rank placement merged; on a two-core machine, the group of all cores is
+    also the only pair. Groups with background ranks stay separate, because the engine splits all ranks of their
+    launch."""
     merged: dict[tuple[tuple[Place, ...], bool], Group] = {}
     for group in groups:
-        key = (group.places, BACKGROUND in group.kinds)
+        key = (group.places, BACKGROUND_KIND in group.kinds)
         same = merged.get(key)
         merged[key] = replace(same, kinds=same.kinds + group.kinds) if same else group
     return list(merged.values())

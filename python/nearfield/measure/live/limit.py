@@ -1,30 +1,30 @@
-"""Shares the time limit among the launches, so that a probe keeps it on a busy machine, too."""
+"""Divides the time limit of a probe among its launches, so that the probe meets the limit on a busy machine, too."""
 
 from __future__ import annotations
 
-from nearfield.measure.live.launch import Ending
+from nearfield.measure.live.launch import LaunchResult
 
-SHORTEST_S = 0.2  # minimum measuring time of a launch
+MIN_MEASURING_S = 0.2  # minimum measuring time of a launch
 
 
 class TimeLimit:
-    """The remaining time. The start-up of the first launch is not counted, so that something is measured under any
-    limit. The start-up of a later launch is counted, and is expected to take as long as the last one."""
+    """The remaining time of a probe. The start-up of the first launch does not count, so that every limit leaves time
+    to measure. The start-up of each later launch counts, and is expected to take as long as the last one."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = self._left_s = seconds
         self._launching_s = 0.0
 
-    def share(self, launches: int) -> float | None:
-        """Returns the seconds for which the next launch may measure if `launches` are still to come; None without a
-        limit, and 0 if too little is left to start a launch."""
+    def seconds_for_next(self, launches: int) -> float | None:
+        """Returns the seconds for which the next of `launches` remaining launches may measure. Returns None without a
+        limit, and 0 if too little time is left for a launch."""
         if self._left_s is None:
             return None
         seconds = (self._left_s - self._launching_s) / launches
-        return seconds if seconds >= SHORTEST_S or not self._launching_s else 0.0
+        return seconds if seconds >= MIN_MEASURING_S or not self._launching_s else 0.0
 
-    def spend(self, ending: Ending) -> None:
-        """Subtracts the time that a launch took."""
+    def subtract(self, ending: LaunchResult) -> None:
+        """Subtracts the duration of a launch from the remaining time."""
         if self._left_s is None:
             return
         is_first = not self._launching_s

@@ -1,5 +1,5 @@
-"""Parses and validates the engine's output, because a file may be damaged, or changed by another user, before it is
-read again."""
+"""Parses and validates the lines of the engine's output (JSON Lines). Nothing is trusted, because another user or a
+crash may have changed a file before --resume reads it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from pydantic import (
 )
 
 from nearfield.measure.live.switches import Kind
-from nearfield.profile.records import CORE, VERDICT, Side, Unit, Verdict
+from nearfield.profile.records import CORE_COLUMNS, VERDICT, Side, Unit, Verdict
 from nearfield.profile.schema import Calibration, Scenario
 
 
-def _no_column_of_all(name: str) -> str:
-    if name in CORE or name == VERDICT:
+def _reject_common_column(name: str) -> str:
+    """Returns the name of a parameter. Raises ValueError if all records have a column of that name."""
+    if name in CORE_COLUMNS or name == VERDICT:
         raise ValueError(f"'{name}' is a column of every record, not a parameter")
     return name
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 ScenarioName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
-Parameters = dict[Annotated[Name, AfterValidator(_no_column_of_all)], Whole | str]
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+Parameters = dict[Annotated[Name, AfterValidator(_reject_common_column)], Int64 | str]
 Samples = list[float | None]
 
 
 class DescribedScenario(Scenario):
-    """A scenario as the engine's `--describe` prints it. `weight` is its share of the time; with 0, the scenario is
+    """A scenario as `engine --describe` prints it. `weight` determines its share of the time; a scenario of weight 0 is
     only measured on request."""
 
     ranks: Literal["pair", "all", "pair-and-background"]
@@ -49,7 +50,8 @@ class _Line(BaseModel):
 
 
 class LaunchLine(Calibration):
-    """The facts that a launch determined before it measured."""
+    """The facts that a launch determined before measuring, such as latencies, the clock's properties and the MPI's
+    variables."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
     type: Literal["launch"]
@@ -58,11 +60,11 @@ class LaunchLine(Calibration):
     clock_resolution_ns: Annotated[float, Field(ge=0)]
     clock_overhead_ns: Annotated[float, Field(ge=0)]
     ticks_per_ns: Annotated[float, Field(gt=0)]
-    variables: dict[str, Whole]
+    variables: dict[str, Int64]
 
 
 class PhaseLine(_Line):
-    """The activity of the launch before it measures. It only shows that the launch is alive."""
+    """The activity of a launch before it measures; a sign of life only."""
 
     type: Literal["phase"]
     what: str
@@ -73,43 +75,44 @@ class SwitchLine(_Line):
 
     type: Literal["switch"]
     kind: Kind
-    size_bytes: Annotated[Whole, Field(ge=0)]
+    size_bytes: Annotated[Int64, Field(ge=0)]
 
 
-class _OfScenario(_Line):
+class _ScenarioLine(_Line):
     scenario: ScenarioName
 
 
-class SkippedLine(_OfScenario):
-    """A scenario that cannot run here."""
+class SkippedLine(_ScenarioLine):
+    """A scenario that cannot run on this host, with the reason."""
 
     type: Literal["skipped"]
     reason: str
 
 
-class ProgressLine(_OfScenario):
-    """The elapsed share of a scenario's time."""
+class ProgressLine(_ScenarioLine):
+    """The elapsed share of a scenario's time budget."""
 
     type: Literal["progress"]
     share: float
 
 
-class ScenarioEndLine(_OfScenario):
-    """The end of a scenario. `missed` cases were skipped because of the time limit."""
+class ScenarioEndLine(_ScenarioLine):
+    """The end of a scenario. `cut` means that the scenario is unfinished; `missed` is the number of cases skipped
+    because of the time limit."""
 
     type: Literal["scenario_end"]
     cut: bool
-    missed: Annotated[Whole, Field(ge=0)] = 0
+    missed: Annotated[Int64, Field(ge=0)] = 0
 
 
-class _OfCase(_OfScenario):
+class _CaseLine(_ScenarioLine):
     metric: Name
     parameters: Parameters
 
 
-class SamplesLine(_OfCase):
-    """The samples of a case. `visits` has the visit number of each sample, and `c2c_latencies` the core-to-core latency
-    in ns beside it; None if the cores moved meanwhile."""
+class SamplesLine(_CaseLine):
+    """The samples of one case. `visits` has the visit number of each sample. `c2c_latencies` has the core-to-core
+    latency in ns next to each sample; None if the cores migrated."""
 
     type: Literal["samples"]
     unit: Unit
@@ -127,8 +130,8 @@ class SamplesLine(_OfCase):
         return self
 
 
-class StateLine(_OfCase):
-    """The state of a buffer's cache lines, found by timing some of them."""
+class StateLine(_CaseLine):
+    """The verdict on the cache state of a buffer, from timed loads of sampled cache lines."""
 
     type: Literal["state"]
     side: Side
@@ -137,8 +140,8 @@ class StateLine(_OfCase):
     latency_ns: float | None
 
 
-class MissingLine(_OfCase):
-    """A metric that this machine cannot provide."""
+class MissingLine(_CaseLine):
+    """A metric that this host cannot measure, with the reason."""
 
     type: Literal["missing"]
     unit: Unit
@@ -169,7 +172,7 @@ _SCENARIOS = TypeAdapter(list[DescribedScenario])
 
 
 def parse_line(text: str) -> Line | None:
-    """Returns the line; None if it is invalid."""
+    """Returns the parsed line; None if the line is invalid."""
     try:
         return _LINE.validate_json(text)
     except ValidationError:
@@ -177,24 +180,25 @@ def parse_line(text: str) -> Line | None:
 
 
 def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator[Line]:
-    """Yields the engine's lines up to the first invalid one: a crash truncates the last line, and nothing after damage
-    is trusted. A scenario that the launch was not to measure is damage, too."""
+    """Yields the lines of an output file up to the first invalid one: a crash truncates the last line, and nothing
+    after damage is trusted. A line of a scenario that is not in `scenarios` is invalid, too."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in map(parse_line, file):
             if line is None:
                 return
-            if scenarios is not None and isinstance(line, _OfScenario) and line.scenario not in scenarios:
+            if scenarios is not None and isinstance(line, _ScenarioLine) and line.scenario not in scenarios:
                 return
             yield line
 
 
 def parse_scenarios(text: str) -> list[DescribedScenario]:
-    """Returns the scenarios that the engine describes. Raises ValueError if the text is not a description."""
+    """Parses the output of `engine --describe`. Raises ValueError if the text is invalid."""
     return _SCENARIOS.validate_json(text)
 
 
 def damaged_line(path: Path, scenarios: Collection[str]) -> int | None:
-    """Returns the number, counted from 1, of the first line that is complete but invalid; None if there is none."""
+    """Returns the number, counted from 1, of the first line that ends with a newline but is invalid; None if there is
+    no such line."""
     number = sum(1 for _ in read_lines(path, scenarios)) + 1
     with path.open("rb") as file:
         return number if sum(text.endswith(b"\n") for text in file) >= number else None

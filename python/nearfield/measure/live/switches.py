@@ -1,5 +1,5 @@
-"""Identifies the sizes at which the MPI changes its behaviour: protocol switches that the engine detected, matched with
-the MPI's own thresholds (MPI_T), and steps in the time that no protocol switch explains."""
+"""Identifies the message sizes at which the MPI changes its behaviour: protocol switches that the engine detected,
+matched with the MPI's own thresholds (MPI_T control variables), and steps in time that no protocol switch explains."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Literal, NamedTuple
 from nearfield import _native
 from nearfield.profile.schema import Switch, SwitchKind
 
-STEP_FACTOR = 1.25  # minimum ratio of a step to the trend
+STEP_FACTOR = 1.25  # minimum ratio of the growth at a step to the growth of the trend
 
-# Parts of the names of variables that set this kind of switch, best first.
-_WORDS: dict[SwitchKind, tuple[str, ...]] = {
+# Kind of switch -> parts of the names of MPI_T variables that set its threshold, the most specific first.
+_VARIABLE_NAME_PARTS: dict[SwitchKind, tuple[str, ...]] = {
     "eager-limit": ("eager_limit", "eager_max", "cell_size", "eager_threshold", "eager"),
     "unattended-limit": ("inline", "cell_size", "fbox", "eager"),
     "single-copy": ("cma_p2p_threshold", "cma", "eager_limit", "single_copy", "ipc"),
     "step": ("max_send", "fbox", "eager", "threshold", "cell_size"),
 }
-_INSIDE_A_NODE = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
+_NODE_VARIABLE_PARTS = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
 Kind = Literal["eager-limit", "unattended-limit", "single-copy"]
 EVIDENCE: dict[Kind, str] = {
     "eager-limit": "beyond it MPI_Send returned only once the receive was posted",
@@ -28,8 +28,8 @@ EVIDENCE: dict[Kind, str] = {
 }
 
 
-class Seen(NamedTuple):
-    """A protocol switch that one launch detected between a pair."""
+class DetectedSwitch(NamedTuple):
+    """A protocol switch that one launch detected on a pair of ranks."""
 
     pair: str
     distance: str | None
@@ -37,8 +37,9 @@ class Seen(NamedTuple):
     size_bytes: int
 
 
-def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Switch]:
-    """Returns one Switch per pair, kind and size; launches that detected it at another size (noise) are outvoted."""
+def name_switches(found: Iterable[DetectedSwitch], variables: dict[str, int]) -> list[Switch]:
+    """Returns one Switch per pair, kind and size, with the MPI_T variable that sets it. If launches disagree on the
+    size, the majority decides."""
     votes: dict[tuple[str, str | None, Kind], list[int]] = {}
     for one in found:
         votes.setdefault((one.pair, one.distance, one.kind), []).append(one.size_bytes)
@@ -46,12 +47,13 @@ def name_switches(found: Iterable[Seen], variables: dict[str, int]) -> list[Swit
     for (pair, distance, kind), sizes in votes.items():
         for size in _majority_sizes(kind, sizes, variables):
             name = _variable_near(kind, size, variables)
-            switches.append(_switch(pair, distance, kind, size, name, variables, EVIDENCE[kind]))
+            switches.append(_make_switch(pair, distance, kind, size, name, variables, EVIDENCE[kind]))
     return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
 
 
 def _majority_sizes(kind: SwitchKind, sizes: list[int], variables: dict[str, int]) -> list[int]:
-    """Returns the sizes with most votes; if no two launches agree, one size, preferably at a threshold of the MPI."""
+    """Returns the sizes that most launches detected. If no two launches agree, returns one size, preferably one at a
+    threshold of the MPI."""
     votes = Counter(sizes)
     max_votes = max(votes.values())
     agreed = sorted(size for size in votes if votes[size] == max_votes)
@@ -62,7 +64,8 @@ def _majority_sizes(kind: SwitchKind, sizes: list[int], variables: dict[str, int
 
 
 def add_steps(switches: list[Switch], rows: list[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
-    """Returns the switches with their steps of half_round_trip as evidence, and a switch for each other step."""
+    """Returns the switches, and a switch of kind "step" for every step of the ping-pong time that no protocol switch
+    explains. A step that a switch explains is added to the evidence of the switch."""
     result = list(switches)
     pairs = {(r["pair"], r["distance"]) for r in rows if r["scenario"] == "pingpong"}
     for pair, distance in sorted(pairs, key=str):
@@ -72,18 +75,19 @@ def add_steps(switches: list[Switch], rows: list[dict[str, Any]], variables: dic
             if r["scenario"] == "pingpong" and r["metric"] == "half_round_trip" and r.get("state") == "reused"
             and r["pair"] == pair and r["stable"]
         )  # fmt: skip
-        for size, beyond, factor in _steps(curve):
-            _explain(result, pair, distance, size, beyond, factor, variables)
+        for size, beyond, factor in _find_steps(curve):
+            _explain_step(result, pair, distance, size, beyond, factor, variables)
     return result
 
 
-def _steps(curve: list[tuple[int, float]]) -> Iterable[tuple[int, int, float]]:
+def _find_steps(curve: list[tuple[int, float]]) -> Iterable[tuple[int, int, float]]:
+    """Yields (size before the step, size after it, ratio to the trend) for each step of a curve of (size, time)."""
     sizes, times = [float(s) for s, _ in curve], [t for _, t in curve]
     for step in _native.find_steps(sizes, times, STEP_FACTOR):
         yield curve[step.index][0], curve[step.index + 1][0], step.factor
 
 
-def _explain(
+def _explain_step(
     switches: list[Switch],
     pair: str | None,
     distance: str | None,
@@ -98,27 +102,28 @@ def _explain(
         cause.evidence = f"{cause.evidence}; {percent}"
     if not causes:
         name = _variable_at("step", size, beyond, variables)
-        switches.append(_switch(pair, distance, "step", size, name, variables, percent))
+        switches.append(_make_switch(pair, distance, "step", size, name, variables, percent))
 
 
 def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> str | None:
-    """Returns the variable with a threshold just large enough for this payload; a threshold may include the message's
+    """Returns the variable whose threshold just admits a payload of `size` bytes; the threshold may include the message
     header."""
     return _variable_at(kind, size, int(1.1 * size) + 64, variables)
 
 
 def _variable_at(kind: SwitchKind, min_value: int, max_value: int, variables: dict[str, int]) -> str | None:
-    """Returns the variable with a value in this range whose name fits the kind best; None if there is none."""
+    """Returns the variable with a value from `min_value` to `max_value` whose name fits the kind best; None if there is
+    none."""
     near = [name for name, value in variables.items() if max(min_value, 2) <= value <= max_value]
-    inside = [name for name in near if any(word in name.lower() for word in _INSIDE_A_NODE)]
-    for word in _WORDS[kind]:
+    inside = [name for name in near if any(word in name.lower() for word in _NODE_VARIABLE_PARTS)]
+    for word in _VARIABLE_NAME_PARTS[kind]:
         fitting = [name for name in inside if word in name.lower()]
         if fitting:
             return min(fitting, key=lambda name: (variables[name], name))
     return None
 
 
-def _switch(
+def _make_switch(
     pair: str | None,
     distance: str | None,
     kind: SwitchKind,

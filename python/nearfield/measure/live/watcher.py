@@ -1,9 +1,8 @@
-"""Follows a launch by its engine's output: reports its progress, and decides whether it is still alive.
+"""Watches the output file of a launch: reports progress, and decides whether the launch is still alive.
 
-A launch may take as long as it needs while its output grows. One that has written nothing for a long time is dead: it
-waits for an event that will never come. The limit depends on the current slowdown of the machine, since on a busy
-machine the ranks get the cores for only part of the time, and have to wait for each other.
-"""
+A launch may take any time as long as its output grows. If a launch has written nothing for too long, it counts as hung.
+The limit is multiplied by the machine's current slowdown, because the ranks of a busy machine get only part of the
+cores' time and wait for each other."""
 
 from __future__ import annotations
 
@@ -16,31 +15,31 @@ from threading import Event, Thread
 from nearfield.base.cpu_load import Crowd
 from nearfield.measure.live.lines import ProgressLine, ScenarioEndLine, parse_line
 
-OnProgress = Callable[[str, float], None]  # scenario, elapsed share of its time
+OnProgress = Callable[[str, float], None]  # called with a scenario and the elapsed share of its time
 
-QUIET_S = 60.0  # maximum silence of a launch on a machine that is not slowed down
-# Progress lines begin like this. Other lines can be long and are not parsed while the engine measures.
-_OF_PROGRESS = ('{"type":"progress"', '{"type":"scenario_end"')
+MAX_SILENCE_S = 60.0  # maximum time without output on a quiet machine
+# Beginnings of progress lines. Other lines may be long, and parsing them would disturb the measurement.
+_PROGRESS_LINE_STARTS = ('{"type":"progress"', '{"type":"scenario_end"')
 
 
-class Signs:
-    """The progress of one launch. `budgets` are the planned seconds of its scenarios, in their order."""
+class LaunchProgress:
+    """The signs of life of one launch. `budgets` are the planned seconds of its scenarios, in order."""
 
     def __init__(
         self, budgets: Mapping[str, float], crowd: Crowd | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._budgets, self._crowd, self._clock = budgets, crowd or Crowd(), clock
         self._latest = clock()
-        self._measures: float | None = None  # when the first line of progress came
-        self._pace = 1.0  # ratio of the time taken to the planned time
+        self._measures: float | None = None  # time of the first progress line
+        self._pace = 1.0  # ratio of elapsed to planned time
 
-    def see(self) -> None:
-        """Records that the launch has written something."""
+    def record_output(self) -> None:
+        """Records that the output has grown."""
         self._latest = self._clock()
         self._crowd.forget()
 
-    def progress(self, scenario: str, share: float) -> None:
-        """Records the progress of the launch."""
+    def record_progress(self, scenario: str, share: float) -> None:
+        """Records the elapsed share of a scenario, and updates the ratio of elapsed to planned time."""
         names, now = list(self._budgets), self._clock()
         if scenario not in names:
             return
@@ -50,36 +49,38 @@ class Signs:
             self._pace = (now - self._measures) / done_s
 
     def slowdown(self) -> float:
-        """Returns the slowdown relative to a quiet machine; at least 1."""
+        """Returns the machine's slowdown relative to a quiet machine, at least 1: the larger of elapsed over planned
+        time and the oversubscription of the cores."""
         return max(1.0, self._pace, self._crowd.slowdown())
 
     def silent_s(self) -> float:
-        """Returns the seconds since the last output."""
+        """Returns the seconds since the output last grew."""
         return self._clock() - self._latest
 
     def is_dead(self) -> bool:
-        """Returns whether it has been silent for too long. To be called about once per second."""
+        """Returns whether the output has not grown for too long. Must be called about once per second, since each call
+        samples the machine's load."""
         self._crowd.look()
-        return self.silent_s() > QUIET_S * self.slowdown()
+        return self.silent_s() > MAX_SILENCE_S * self.slowdown()
 
-    def silence(self) -> str:
-        """Returns the duration of the silence and its limit in words."""
+    def silence_text(self) -> str:
+        """Returns how long the output has not grown, and the limit, as text for people."""
         silent_s = self.silent_s()
         return (
-            f"no sign of life for {silent_s:.0f} s, {silent_s / QUIET_S:.1f} times as long as a launch on a quiet "
-            f"machine may be silent; this machine is {self.slowdown():.1f} times as slow as a quiet one"
+            f"no sign of life for {silent_s:.0f} s, {silent_s / MAX_SILENCE_S:.1f} times as long as a launch on a "
+            f"quiet machine may be silent; this machine is {self.slowdown():.1f} times as slow as a quiet one"
         )
 
 
 class Watcher:
-    """Follows the growing output in a thread. Used as a context."""
+    """Follows the growing output file in a thread while entered as a context."""
 
     def __init__(self, path: Path, budgets: Mapping[str, float], on_progress: OnProgress) -> None:
         self._path, self._on_progress = path, on_progress
-        self._signs = Signs(budgets)
-        self.is_dead, self.silence = self._signs.is_dead, self._signs.silence
+        self._signs = LaunchProgress(budgets)
+        self.is_dead, self.silence = self._signs.is_dead, self._signs.silence_text
         self._done = Event()
-        self._thread = Thread(target=self._follow, daemon=True)
+        self._thread = Thread(target=self._follow_output, daemon=True)
 
     def __enter__(self) -> Watcher:
         self._thread.start()
@@ -89,21 +90,21 @@ class Watcher:
         self._done.set()
         self._thread.join()
 
-    def _follow(self) -> None:
+    def _follow_output(self) -> None:
         with suppress(OSError), self._path.open(encoding="utf-8", errors="replace") as file:
             rest = ""
             while not self._done.is_set():
                 if new := file.read():
-                    self._signs.see()
+                    self._signs.record_output()
                 *whole, rest = (rest + new).split("\n")
                 for text in whole:
-                    if text.startswith(_OF_PROGRESS):
-                        self._pass_on(text)
-                time.sleep(0.1)  # seldom, since the measuring cores may be the only ones
+                    if text.startswith(_PROGRESS_LINE_STARTS):
+                        self._report_line(text)
+                time.sleep(0.1)  # infrequent, because this thread may have to share a core with a rank
 
-    def _pass_on(self, text: str) -> None:
+    def _report_line(self, text: str) -> None:
         line = parse_line(text)
         if isinstance(line, (ProgressLine, ScenarioEndLine)):
             share = line.share if isinstance(line, ProgressLine) else 1.0
-            self._signs.progress(line.scenario, share)
+            self._signs.record_progress(line.scenario, share)
             self._on_progress(line.scenario, share)

@@ -1,2 +1,2 @@
-"""The sim backend: scenarios on a described machine. Results are deterministic; cases are repeated only to warm their
-caches."""
+"""The sim backend: simulates scenarios on a described machine. Results are deterministic; a case is repeated only to
+warm the simulated caches."""

@@ -1,5 +1,5 @@
-"""Distributes the policies and memory speeds of a request over runs of the simulator, each of which supports several of
-them."""
+"""Distributes NIC policies and memory slowdowns of a request over simulation runs. One run can simulate several of
+each."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from nearfield._native import simulation
 from nearfield.base.errors import UsageError
 from nearfield.base.words import as_sentence, suggest
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import LARGEST_SLOWDOWN, native
-from nearfield.measure.sim.cases import BASE, Axes, Case, scenarios
+from nearfield.machine.native import LARGEST_SLOWDOWN, to_native
+from nearfield.measure.sim.cases import BASE_POLICY, Axes, Case, scenarios
 
 Item = TypeVar("Item")
-ALL = ("all",)  # policies
+ALL_POLICIES = ("all",)  # the value of --policy that requests every policy
 
 
 def policy_order(policy: str) -> tuple[bool, int, str]:
-    """Returns a sort key: the base comes first, then the policies in the order of their list, each before its variants
-    with other parameters."""
+    """Returns a sort key for policies: the base policy first, then the order of the simulator's list; variants with
+    parameters follow their policy."""
     names = [known.name for known in simulation.policies()]
     name = policy.partition(":")[0]
-    return policy != BASE, names.index(name) if name in names else len(names), policy
+    return policy != BASE_POLICY, names.index(name) if name in names else len(names), policy
 
 
 def policies_of(machine: DescribedMachine) -> tuple[str, ...]:
-    """Returns the policies that the machine has caches for."""
+    """Returns the policies for which the machine has enough cache levels."""
     return tuple(policy.name for policy in simulation.policies() if policy.levels <= len(machine.cache))
 
 
 def select_policies(machine: DescribedMachine, requested: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the requested policies, or all if ALL are requested."""
-    return policies_of(machine) if requested == ALL else requested
+    """Returns the requested policies; every policy of the machine if ALL_POLICIES are requested."""
+    return policies_of(machine) if requested == ALL_POLICIES else requested
 
 
 def check_axes(machine: DescribedMachine, policies: Iterable[str], slowdowns: Iterable[float]) -> None:
-    """Raises UsageError for a policy that does not exist or for which the machine has no cache, and for an impossible
-    memory slowdown."""
+    """Raises UsageError for an unknown policy, a policy that needs more cache levels than the machine has, or a memory
+    slowdown out of range."""
     known = {policy.name: policy for policy in simulation.policies()}
-    struct = native(machine)
+    struct = to_native(machine)
     for text in policies:
         name = text.partition(":")[0]
         if name not in known:
@@ -56,18 +56,19 @@ def check_axes(machine: DescribedMachine, policies: Iterable[str], slowdowns: It
 
 
 def with_axes(cases: Iterable[Case], axes: Axes) -> Iterator[Case]:
-    """Yields every case with all policies and memory speeds of `axes`, as many per run as the simulator supports; then
-    the base is always among them. A case inside a node has no NIC, and so no policies."""
+    """Yields every case with the policies and slowdowns of `axes`, split into as many runs as the simulator needs. A
+    case with several policies always contains the base policy. Cases inside a node get no policy, since no NIC takes
+    part."""
     for case in cases:
         at_once = scenarios()[case.scenario].policies
         policies = axes.policies if crosses_the_network(case) else ()
-        slowdowns = chunked(sorted(set(axes.slowdowns)), simulation.max_slowdowns) or [()]
+        slowdowns = split_into_chunks(sorted(set(axes.slowdowns)), simulation.max_slowdowns) or [()]
         for some, speeds in product(_split_policies(policies, at_once), slowdowns):
             yield replace(case, axes=Axes(some, speeds, axes.repetitions))
 
 
 def crosses_the_network(case: Case) -> bool:
-    """Returns whether messages of the case go through NICs."""
+    """Returns whether messages of the case pass through NICs."""
     if case.place.distance:
         return case.place.between_nodes
     if case.scenario == "decomposition":
@@ -76,18 +77,20 @@ def crosses_the_network(case: Case) -> bool:
 
 
 def _split_policies(policies: tuple[str, ...], at_once: int) -> list[tuple[str, ...]]:
+    """Returns the policies in groups of at most `at_once`; each group contains the base policy unless `at_once` is
+    1."""
     if not policies or at_once == 1:
         return [(policy,) for policy in policies] or [()]
-    others = [policy for policy in policies if policy != BASE]
-    return [(BASE, *some) for some in chunked(others, at_once - 1) or [()]]
+    others = [policy for policy in policies if policy != BASE_POLICY]
+    return [(BASE_POLICY, *some) for some in split_into_chunks(others, at_once - 1) or [()]]
 
 
-def chunked(items: list[Item], max_size: int) -> list[tuple[Item, ...]]:
+def split_into_chunks(items: list[Item], max_size: int) -> list[tuple[Item, ...]]:
     """Returns the items in groups of at most `max_size`."""
     return [tuple(items[first : first + max_size]) for first in range(0, len(items), max_size)]
 
 
 def usage_error_from(error: ValueError) -> UsageError:
-    """Returns the simulator's message as an error; the text after its semicolon is the remedy."""
+    """Converts an error of the simulator: the text before the semicolon is the cause, the text after it the remedy."""
     cause, _, remedy = str(error).partition("; ")
     return UsageError(cause, as_sentence(remedy) if remedy else "")

@@ -1,5 +1,5 @@
-"""Cases: one set of parameters of a scenario at one place of a described machine, with several NIC policies and memory
-speeds. Workers receive cases and return rows of records."""
+"""Cases of a simulation: one set of parameters of a scenario on one pair of ranks (or all ranks) of a described
+machine, with several NIC policies and memory slowdowns. Worker processes receive cases and return records."""
 
 from __future__ import annotations
 
@@ -12,48 +12,49 @@ from nearfield._native import simulation
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.words import suggest
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 from nearfield.machine.sweep import Setting, column_of, with_settings
-from nearfield.measure.row import Row, frame, missing, parameters_of, value
-from nearfield.measure.sim.places import NOWHERE, Place
+from nearfield.measure.row import Row, identity_columns, missing_value_columns, parameters_of, value_columns
+from nearfield.measure.sim.places import NO_PAIR, Place
 
-BASE = "memory"  # the baseline policy
-OPERATIONS = ("collective", "application")  # scenarios on all ranks of a cluster, one operation each
-SLOWDOWN, POLICY = "memory_slowdown", "policy"
-# Scheduling estimate: set-up cost of a case, in bytes of simulated traffic; for one node, and per node.
+BASE_POLICY = "memory"  # the baseline NIC policy: incoming bytes go to memory
+# Scenarios on all ranks of a cluster; their cases have an `operation`.
+OPERATION_SCENARIOS = ("collective", "application")
+SLOWDOWN_COLUMN, POLICY_COLUMN = "memory_slowdown", "policy"
+# For the scheduling estimate: set-up cost of a case on one node, and per node of several, in bytes of traffic.
 _SETUP_BYTES, _SETUP_BYTES_PER_NODE = 64e3, 500e3
 _MAX_LOADED_NODES = 48  # src/sim/run/scenarios/load.cpp
-_BYTES_OF_A_LINE = 8  # the cost of a cache line in a collective, in bytes of a pair scenario
-_LINES_OF_APPLICATION = 150  # per line of a rank's data, which is traversed repeatedly
+_BYTES_OF_A_LINE = 8  # simulating a cache line of a collective takes as long as this many bytes of a pair scenario
+_LINES_OF_APPLICATION = 150  # simulated line accesses per cache line of a rank's data
 
-# The configuration of records: scenario, distance and parameters, including policy and memory speed.
+# Identifies the configuration of records: scenario, distance, and parameters including policy and memory slowdown.
 ConfigKey = tuple[str, str | None, frozenset[tuple[str, int | float | str]]]
 
 
 @cache
 def scenarios() -> dict[str, simulation.Scenario]:
-    """Returns all scenarios that can be simulated, by name."""
+    """Returns scenario name -> scenario, for all scenarios that can be simulated."""
     return {spec.name: spec for spec in simulation.scenarios()}
 
 
 @cache
 def collectives() -> dict[str, simulation.Collective]:
-    """Returns all collectives that can be simulated, by name."""
+    """Returns collective name -> collective, for all collectives that can be simulated."""
     return {spec.name: spec for spec in simulation.collectives()}
 
 
 @cache
 def applications() -> dict[str, simulation.Application]:
-    """Returns all applications that can be simulated, by name."""
+    """Returns application name -> application, for all applications that can be simulated."""
     return {spec.name: spec for spec in simulation.applications()}
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Settings of a simulation besides a case's parameters. An empty axis has the machine's value, and no column in the
-    records."""
+    """The settings of a simulation that are no parameters of the case. An empty axis leaves the machine's own value and
+    adds no column to the records."""
 
-    policies: tuple[str, ...] = ()  # the first one determines the order of events
+    policies: tuple[str, ...] = ()  # the order of simulated events is that under the first policy
     slowdowns: tuple[float, ...] = ()  # memory slowdown factors
     repetitions: int | None = None  # None: the scenario's default
 
@@ -61,7 +62,7 @@ class Axes:
 @dataclass(frozen=True)
 class Case:
     """One simulation: a scenario with its parameters at a place of a machine, over some axes. `swept` are values that
-    replace those of the machine's file; the records have a column for each."""
+    replace those of the machine's file; each becomes a column of the records."""
 
     machine: DescribedMachine
     scenario: str
@@ -72,7 +73,7 @@ class Case:
 
     @cached_property
     def values(self) -> dict[str, int | str]:
-        """Returns the parameters by name."""
+        """Returns the parameters: name -> value."""
         return dict(self.parameters)
 
     @property
@@ -81,40 +82,43 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """Returns the name of the cases that take equally long per unit of `work`: the operation or scenario."""
-        return str(self.values["operation"]) if self.scenario in OPERATIONS else self.scenario
+        """Returns the operation, or otherwise the scenario. Cases of equal kind take equally long per unit of
+        `estimated_work`."""
+        return str(self.values["operation"]) if self.scenario in OPERATION_SCENARIOS else self.scenario
 
     def __str__(self) -> str:
-        if self.scenario in OPERATIONS:
+        if self.scenario in OPERATION_SCENARIOS:
             where = "".join(f", {key} {value}" for key, value in self.swept)
             nodes = self.values.get("nodes", 1)
             return f"{self.values['operation']} of {self.values['size_bytes']} B on {nodes} nodes{where}"
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
 
     @property
-    def _columns(self) -> dict[str, int | float | str]:
+    def _swept_columns(self) -> dict[str, int | float | str]:
         return {column_of(key): value for key, value in self.swept}
 
     def config_keys(self) -> list[ConfigKey]:
-        """Returns the configuration keys of this case: for every policy one per memory speed, and one for the values
-        that do not depend on memory speed."""
+        """Returns the configuration keys of all records of this case: for each policy, one per memory slowdown, and one
+        for records that do not depend on the slowdown."""
         made = []
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
-                more = {POLICY: policy, SLOWDOWN: slowdown}
+                more = {POLICY_COLUMN: policy, SLOWDOWN_COLUMN: slowdown}
                 made.append(
-                    _config_key(self.scenario, self.place.distance or None, {**self.values, **self._columns, **more})
+                    _config_key(
+                        self.scenario, self.place.distance or None, {**self.values, **self._swept_columns, **more}
+                    )
                 )
         return made
 
     def run(self) -> list[Row]:
-        """Simulates the case. Raises MeasurementError if the simulator rejects it."""
+        """Simulates the case and returns its records. Raises MeasurementError if the simulator rejects the case."""
         axes = self.axes
         repetitions = self.repetitions if scenarios()[self.scenario].of_nodes else None
         try:
             results = simulation.run(
                 self.scenario,
-                native(with_settings(self.machine, self.swept)),
+                to_native(with_settings(self.machine, self.swept)),
                 self.place.native(),
                 list(self.parameters),
                 list(axes.policies),
@@ -123,15 +127,15 @@ class Case:
             )
         except (ValueError, RuntimeError) as error:
             raise MeasurementError(f"{self} on {self.machine.name} cannot be simulated: {error}") from error
-        return [self._row(result) for result in results]
+        return [self._row_of(result) for result in results]
 
-    def _row(self, result: simulation.Result) -> Row:
+    def _row_of(self, result: simulation.Result) -> Row:
         more: dict[str, int | float | str] = {}
         if self.axes.policies:
-            more[POLICY] = self.axes.policies[result.variant]
+            more[POLICY_COLUMN] = self.axes.policies[result.variant]
         if self.axes.slowdowns and result.speed >= 0:
-            more[SLOWDOWN] = self.axes.slowdowns[result.speed]
-        of = frame(
+            more[SLOWDOWN_COLUMN] = self.axes.slowdowns[result.speed]
+        of = identity_columns(
             self.scenario,
             result.metric,
             result.unit,
@@ -139,17 +143,19 @@ class Case:
             distance=self.place.distance or None,
             pair=self.place.pair if self.place.distance else None,
             side=result.side or None,
-            parameters=self.values | self._columns | more,
+            parameters=self.values | self._swept_columns | more,
         )
         return of | (
-            missing(result.reason) if result.value is None else value(result.value, result.low, result.high, result.n)
+            missing_value_columns(result.reason)
+            if result.value is None
+            else value_columns(result.value, result.low, result.high, result.n)
         )
 
     @property
-    def work(self) -> float:
-        """Returns an estimate of the simulation time, in units of a cache line's path through one cache hierarchy."""
+    def estimated_work(self) -> float:
+        """Returns an estimate of the simulation time, in units of one cache line's path through a cache hierarchy."""
         policies = max(1, len(self.axes.policies))
-        if self.scenario in OPERATIONS:
+        if self.scenario in OPERATION_SCENARIOS:
             return self._work_of_operation() * policies
         return self._bytes_moved() * policies / _BYTES_OF_A_LINE
 
@@ -166,7 +172,7 @@ class Case:
         return self.repetitions * ranks * (20 + lines)
 
     def _bytes_moved(self) -> float:
-        """Returns the estimated bytes that all ranks read and write in all repetitions."""
+        """Returns an estimate of the bytes that all ranks read and write in all repetitions."""
         size, nodes = float(self.values.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
         cores = self.machine.cores.value if self.machine.cores else 1
         again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/run/scenarios/pair.cpp
@@ -194,11 +200,11 @@ def _config_key(scenario: str, distance: str | None, parameters: Mapping[str, in
     return scenario, distance, frozenset((name, one) for name, one in parameters.items() if one is not None)
 
 
-# ---- choosing cases
+# ---- cases of a request
 
 
 def select_scenarios(wanted: Iterable[str]) -> list[simulation.Scenario]:
-    """Returns the wanted scenarios, or all default ones. Raises UsageError for an unknown one."""
+    """Returns the wanted scenarios; the default ones if none are named. Raises UsageError for an unknown scenario."""
     names = tuple(wanted)
     for name in names:
         if name not in scenarios():
@@ -214,35 +220,35 @@ def cases_of_tier(
     sizes: tuple[int, ...] = (),
     nodes: tuple[int, ...] = (),
 ) -> tuple[list[Case], list[tuple[str, str | None, str]]]:
-    """Returns the cases of a tier, smallest first within a scenario and place; and the scenario, distance and reason
-    for everything that this machine cannot do."""
+    """Returns the cases of a tier, those of a scenario and place in ascending size; and (scenario, distance, reason)
+    for each scenario that the machine cannot run."""
     found: list[Case] = []
     skipped: list[tuple[str, str | None, str]] = []
-    struct = native(machine)
+    struct = to_native(machine)
     for spec in specs:
         if spec.of_pair and not places:
             skipped.append((spec.name, None, "the machine's description has one core and no network: there is no pair"))
-        for place in places if spec.of_pair else [NOWHERE]:
+        for place in places if spec.of_pair else [NO_PAIR]:
             if reason := simulation.unable(spec.name, struct, place.native()):
                 skipped.append((spec.name, place.distance or None, reason))
                 continue
             made = simulation.cases(spec.name, struct, place.native(), tier, list(sizes), list(nodes))
             mine = [Case(machine, spec.name, place, tuple(parameters)) for parameters in made]
-            found += sorted(filter(_has_mode, mine), key=lambda case: case.values.get("size_bytes", 0))
+            found += sorted(filter(_has_send_mode, mine), key=lambda case: case.values.get("size_bytes", 0))
     return found, skipped
 
 
 def cases_of_values(
     machine: DescribedMachine, scenario: str, places: Iterable[Place], parameters: dict[str, list[int | str]]
 ) -> Iterator[Case]:
-    """Yields a case for every combination of the parameters at every place."""
+    """Yields a case for every combination of the parameter values at every place."""
     for place in places:
         for values in product(*parameters.values()):
             yield Case(machine, scenario, place, tuple(zip(parameters, values, strict=True)))
 
 
-def _has_mode(case: Case) -> bool:
-    """Returns whether the machine's description has the case's send mode; it always has the standard one."""
+def _has_send_mode(case: Case) -> bool:
+    """Returns whether the machine's description has the case's send mode. Every machine has the standard mode."""
     communication = case.machine.communication
     modes = {mode.name for mode in communication.mode} if communication else set()
     return case.values.get("mode", "standard") in {"standard", *modes}

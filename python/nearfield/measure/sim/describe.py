@@ -1,4 +1,4 @@
-"""Creates machine.toml and run.toml of a simulated profile. A value that the description lacks is absent."""
+"""Builds machine.toml and run.toml of a simulated profile. A value that the machine's description lacks is absent."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any
 from nearfield._native import simulation
 from nearfield.machine import DescribedMachine
 from nearfield.measure.row import Row, parameters_of
-from nearfield.measure.sim.cases import POLICY, SLOWDOWN, scenarios
+from nearfield.measure.sim.cases import POLICY_COLUMN, SLOWDOWN_COLUMN, scenarios
 from nearfield.measure.sim.places import Place, all_places
 from nearfield.profile import schema
-from nearfield.profile.records import SWEPT
+from nearfield.profile.records import SWEPT_PREFIX
 
-SIMULATOR = "2"  # changes whenever the same input gives other results
+SIMULATOR = "2"  # version of the simulator; must change whenever the same input gives other results
 Skipped = tuple[str, str | None, str]  # scenario, distance, reason
-# Parameters that every simulated scenario may have.
-AXES = {
+# Parameters that any simulated scenario may have -> their summary.
+AXIS_SUMMARIES = {
     "nodes": "on how many nodes",
-    POLICY: "where the NIC puts incoming bytes; absent: as the machine's file says",
-    SLOWDOWN: "how many times as slow memory is as the machine describes; absent: the number does not depend on it",
+    POLICY_COLUMN: "where the NIC puts incoming bytes; absent: as the machine's file says",
+    SLOWDOWN_COLUMN: "how many times as slow memory is as the machine describes; absent: the number does not depend "
+    "on it",
 }
-OF_FILE = "a key of the machine's file, over which a sweep went; absent: as the file says"
-# Protocols between nodes with an eager limit, beyond which a send waits for its receive.
-_WITH_LIMIT = ("eager-rendezvous", "buffered-synchronous")
+SWEPT_KEY_SUMMARY = "a key of the machine's file, over which a sweep went; absent: as the file says"
+# Protocols between nodes that have an eager limit, beyond which a send waits for the posted receive.
+_PROTOCOLS_WITH_EAGER_LIMIT = ("eager-rendezvous", "buffered-synchronous")
 
 
 def describe_machine(machine: DescribedMachine) -> schema.Machine:
-    """Returns the machine in the form of a simulated profile's machine.toml."""
+    """Returns the contents of machine.toml for a simulated machine."""
     assert machine.cores and machine.memory
     cores, memory = machine.cores.value, machine.memory
     pages = machine.pages
@@ -58,24 +59,24 @@ def describe_machine(machine: DescribedMachine) -> schema.Machine:
 
 
 def run_metadata(machine: DescribedMachine, rows: list[Row], skipped: Iterable[Skipped]) -> dict[str, Any]:
-    """Returns the keyword arguments of `run_of`."""
+    """Returns the keyword arguments of `make_run` that only the sim backend knows."""
     distances = {row.get("distance") for row in rows}
     places = [place for place in all_places(machine) if place.distance in distances]
     return {
         "backend": "sim",
         "simulated": machine.name,
         "simulator": SIMULATOR,
-        "mpi": _mpi(machine),
+        "mpi": _mpi_table(machine),
         "host": schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),
-        "scenarios": [described(spec, [row for row in rows if row["scenario"] == spec.name])
+        "scenarios": [describe_scenario(spec, [row for row in rows if row["scenario"] == spec.name])
                       for spec in scenarios().values()],
-        "switch": [switch for place in places for switch in _switches(machine, place)],
+        "switch": [switch for place in places for switch in _eager_limit_switches(machine, place)],
         "skipped": [schema.Skipped(scenario=s, distance=where, reason=why) for s, where, why in skipped],
-        "counters": _counters(rows),
+        "counters": _counter_states(rows),
     }  # fmt: skip
 
 
-def _mpi(machine: DescribedMachine) -> schema.Mpi:
+def _mpi_table(machine: DescribedMachine) -> schema.Mpi:
     node = machine.messaging.node if machine.messaging else None
     return schema.Mpi(
         name="simulated",
@@ -87,14 +88,17 @@ def _mpi(machine: DescribedMachine) -> schema.Mpi:
     )
 
 
-def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
-    """Returns the eager limit in the machine's description as protocol switches of this place."""
+def _eager_limit_switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
+    """Returns the eager limit in the machine's description as protocol switches of the pair at this place."""
     messaging = machine.messaging
     if messaging is None:
         return []
     key = "eager_bytes" if place.between_nodes else "node_eager_bytes"
-    limit, protocol = getattr(messaging, key), messaging.network.value if messaging.network else _WITH_LIMIT[0]
-    if not limit or not limit.value or (place.between_nodes and protocol not in _WITH_LIMIT):
+    limit, protocol = (
+        getattr(messaging, key),
+        messaging.network.value if messaging.network else _PROTOCOLS_WITH_EAGER_LIMIT[0],
+    )
+    if not limit or not limit.value or (place.between_nodes and protocol not in _PROTOCOLS_WITH_EAGER_LIMIT):
         return []
     single = not place.between_nodes and messaging.node is not None and messaging.node.value == "single-copy"
     kinds: list[schema.SwitchKind] = ["eager-limit", "single-copy"] if single else ["eager-limit"]
@@ -102,26 +106,27 @@ def _switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
     return [schema.Switch(kind=kind, evidence=f"the machine's description: messaging.{key}", **known) for kind in kinds]
 
 
-def _counters(rows: list[Row]) -> dict[str, str]:
-    """Returns the state of the counters that measured profiles have, too."""
+def _counter_states(rows: list[Row]) -> dict[str, str]:
+    """Returns the simulated counters that measured profiles have, too: counter -> "available", or the reason why it has
+    no value."""
     found = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
     names = ("page_faults", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
     return {name: found[name] for name in names if name in found}
 
 
-def described(spec: simulation.Scenario, rows: Iterable[Row] = ()) -> schema.Scenario:
-    """Returns the scenario with the axes and the additional metrics of the rows."""
+def describe_scenario(spec: simulation.Scenario, rows: Iterable[Row] = ()) -> schema.Scenario:
+    """Returns the [[scenario]] table of run.toml, with the axes and additional metrics that occur in the rows."""
     rows = list(rows)
     present = {name: None for row in rows for name in parameters_of(row)}
-    axes = [name for name in AXES if name in present]
-    swept = [name for name in present if name.startswith(SWEPT)]
+    axes = [name for name in AXIS_SUMMARIES if name in present]
+    swept = [name for name in present if name.startswith(SWEPT_PREFIX)]
     metrics = {row["metric"] for row in rows}
     return schema.Scenario(
         name=spec.name,
         summary=spec.summary,
         parameters=[schema.ParameterInfo(name=p.name, summary=p.summary) for p in spec.parameters]
-        + [schema.ParameterInfo(name=name, summary=AXES[name]) for name in axes]
-        + [schema.ParameterInfo(name=name, summary=OF_FILE) for name in swept],
+        + [schema.ParameterInfo(name=name, summary=AXIS_SUMMARIES[name]) for name in axes]
+        + [schema.ParameterInfo(name=name, summary=SWEPT_KEY_SUMMARY) for name in swept],
         metrics=[schema.MetricInfo(name=m.name, unit=m.unit, summary=m.summary) for m in spec.metrics]
         + [schema.MetricInfo(name=m.name, unit=m.unit, summary=m.summary)
            for m in spec.more_metrics if m.name in metrics],

@@ -1,5 +1,5 @@
-"""The processes that simulate one cluster, each a shard with part of its nodes (src/sim/engine/shards.hpp): those of an
-MPI job, which communicate through mpi4py, or this process alone."""
+"""The processes that simulate one cluster together. Each process is a shard, which simulates part of the nodes
+(src/sim/engine/shards.hpp). The shards are the ranks of an MPI job, connected by mpi4py, or this process alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from nearfield._native import replay
 from nearfield.base.errors import NearfieldError, UsageError
-from nearfield.measure.sim.pool import cores, missing_mpi_error
+from nearfield.measure.sim.pool import missing_mpi_error, usable_cores
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -23,23 +23,25 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_HEAD = struct.Struct("<QQ")  # bytes of a shard's data, and the number of accesses that it has read
-_BLOCK = 2048  # bytes of a shard's first message: the head and the data that fits
-_ROOM = _BLOCK - _HEAD.size
-_TESTS = {True: 500, False: 50}  # calls of MPI_Test before a shard sleeps, by whether it has a core of its own
-_SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # pauses between later tests
-_ENDED = "another shard failed"
-_AT_BARRIER = (
-    struct.pack("<d", -math.inf) + b"here"
-)  # Shards::exchange in src/sim/engine/shards.cpp reads it as a failure before all others
-_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # variables with the number of processes that the launcher started
+# Length of a shard's data in bytes, and the number of memory accesses that the shard has read.
+_BLOCK_HEAD = struct.Struct("<QQ")
+_BLOCK_BYTES = 2048  # length of the first message: the head and the beginning of the data
+_BLOCK_DATA_BYTES = _BLOCK_BYTES - _BLOCK_HEAD.size
+# Shard has a core of its own -> number of MPI_Test calls before sleeping.
+_TESTS_BEFORE_SLEEP = {True: 500, False: 50}
+_SHORTEST_S, _LONGEST_S = 1e-6, 100e-6  # shortest and longest sleep between later MPI_Test calls
+_REMOTE_FAILURE = "another shard failed"
+# Shards::exchange in src/sim/engine/shards.cpp takes this time for a failure that precedes all others.
+_AT_BARRIER = struct.pack("<d", -math.inf) + b"here"
+# Environment variables in which launchers pass the number of processes.
+_WORLD_SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
 class SingleProcess:
-    """This process, which simulates all nodes. It also defines the interface of Shards."""
+    """A single process that simulates all nodes. Also defines the interface of Shards."""
 
     number, count = 0, 1
-    total_accesses = 0  # accesses that all shards have read
+    total_accesses = 0  # memory accesses that all shards have read
 
     def __enter__(self) -> Self:
         return self
@@ -49,30 +51,31 @@ class SingleProcess:
 
     @property
     def cores(self) -> int:
-        """Returns the cores for this shard's threads."""
-        return cores()
+        """Returns the number of cores for this shard's threads."""
+        return usable_cores()
 
     def native(self) -> replay.Shards | None:
         """Returns the simulator's communicator; None for a single process."""
         return None
 
     def report_progress(self, accesses: int) -> None:
-        """Records the number of accesses that this shard has read."""
+        """Records the number of memory accesses that this shard has read."""
         self.total_accesses = accesses
 
     def run_on_all(self, work: Callable[[], Result]) -> Result:
-        """Runs `work` and returns its result on this shard. The call is collective: all shards make the same calls in
-        the same order. If the work fails on any shard, shard 0 raises that error, so that it is reported once, and
-        the others raise SystemExit."""
+        """Runs `work` on this shard and returns its result. The call is collective: all shards must make the same calls
+        in the same order. If the work fails on any shard, shard 0 raises the error, so that the error is
+        reported once, and the other shards raise SystemExit."""
         return work()
 
 
 class Shards(SingleProcess):
-    """The processes of this process's MPI job. Used as a context: if an error that the others do not know leaves it,
-    the job is aborted, since the others would wait for this shard forever."""
+    """The ranks of this process's MPI job. If an error that the other shards do not know about leaves the context, the
+    job is aborted, because the others would wait for this shard forever."""
 
     def __init__(self) -> None:
-        """Raises UsageError without mpi4py, without an MPI that it can load, or if that MPI is not the launcher's."""
+        """Raises UsageError if mpi4py is missing, if mpi4py cannot load an MPI, or if that MPI is not the one of the
+        launcher."""
         try:
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
@@ -80,7 +83,7 @@ class Shards(SingleProcess):
         self._comm = MPI.COMM_WORLD
         self.number, self.count = self._comm.Get_rank(), self._comm.Get_size()
         _check_launcher(self.count, MPI.Get_library_version())
-        self._mine, self._all = bytearray(_BLOCK), bytearray(_BLOCK * self.count)
+        self._mine, self._all = bytearray(_BLOCK_BYTES), bytearray(_BLOCK_BYTES * self.count)
         self._accesses, self._agreed = 0, False
         try:
             self._count_host_cores(MPI.COMM_TYPE_SHARED)
@@ -92,62 +95,61 @@ class Shards(SingleProcess):
             self._abort(error)
 
     def _count_host_cores(self, shared: int) -> None:
-        """Determines the number of cores for this shard and for those of its host."""
-        mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(cores()))
+        """Determines the number of cores of this shard, and whether the shards of its host have a core each."""
+        mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(usable_cores()))
         host = self._comm.Split_type(shared)
-        sharing = sum(
-            1 for item in host.allgather(mine) if item & mine
-        )  # shards of this host that share cores with this one
+        # Number of shards of this host whose affinity overlaps with ours.
+        sharing = sum(1 for item in host.allgather(mine) if item & mine)
         host.Free()
         self._cores = max(1, len(mine) // sharing)
-        self._tests = _TESTS[sharing <= len(mine)]
+        self._tests = _TESTS_BEFORE_SLEEP[sharing <= len(mine)]
 
     @property
     def cores(self) -> int:
-        """Returns the cores for this shard's threads: its usable cores, shared evenly with the other shards of the
-        host."""
+        """Returns the number of cores for this shard's threads: its usable cores divided by the number of shards that
+        share them."""
         return self._cores
 
     def native(self) -> replay.Shards:
-        """Returns the simulator's communicator."""
+        """Returns the simulator's communicator, which calls `exchange`."""
         return replay.Shards(self.number, self.count, self.exchange)
 
     def report_progress(self, accesses: int) -> None:
-        """Records the number of accesses that this shard has read; the others learn it in the next exchange."""
+        """Records the number of memory accesses that this shard has read. The next exchange sends it to the other
+        shards."""
         self._accesses = accesses
 
     def run_on_all(self, work: Callable[[], Result]) -> Result:
-        """Runs the work and agrees with all shards on whether it failed; see SingleProcess.run_on_all."""
+        """Runs the work, and exchanges with all shards whether it failed; see SingleProcess.run_on_all."""
         problem: BaseException | str | None = None
         try:
             result = work()
         except replay.RemoteShardFailed:
-            problem = _ENDED
+            problem = _REMOTE_FAILURE
         except BaseException as error:
             problem = self._picklable(error)
         problems = [pickle.loads(item) for item in self._gather_at_barrier(pickle.dumps(problem))]
         failed = [item for item in problems if item is not None]
         if not failed:
             return result
-        first = next((item for item in failed if item != _ENDED), RuntimeError(_ENDED))
+        first = next((item for item in failed if item != _REMOTE_FAILURE), RuntimeError(_REMOTE_FAILURE))
         self._agreed = True
         if self.number == 0:
             raise first
-        raise SystemExit(
-            0
-        )  # launchers kill a job in which a process fails, and the first shard has to report the error
+        # Code 0, since a launcher kills the job after another code, before shard 0 has reported the error.
+        raise SystemExit(0)
 
     def _gather_at_barrier(self, mine: bytes) -> list[bytes]:
-        """Returns the data of all shards when all have arrived. Shards that still simulate see this as a failure of
-        this shard, and come here next."""
+        """Returns the data of all shards once all have arrived here. To shards that are still simulating, the exchanged
+        bytes look like a failure of this shard, which makes them stop and come here next."""
         while True:
             gathered = self.exchange(_AT_BARRIER + mine)
             if all(item.startswith(_AT_BARRIER) for item in gathered):
                 return [item[len(_AT_BARRIER) :] for item in gathered]
 
     def _picklable(self, error: BaseException) -> BaseException:
-        """Returns the error in a form that can be sent to the other shards. Unexpected exceptions are printed with
-        their traceback on the shard that raised them."""
+        """Returns the error in a form that can be sent to other shards. Prints the traceback of an unexpected exception
+        on the shard that raised it."""
         if not isinstance(error, (NearfieldError, KeyboardInterrupt)):
             traceback.print_exception(error)
         try:
@@ -157,8 +159,8 @@ class Shards(SingleProcess):
         return error
 
     def exchange(self, mine: bytes) -> list[bytes]:
-        """Sends bytes to all shards, and returns the bytes of each, in their order. Aborts the job if MPI fails, or on
-        a second signal during the wait: the others could not learn of it otherwise."""
+        """Sends bytes to all shards and returns the bytes of every shard, in order of their numbers. Aborts the job if
+        MPI fails, or if a second signal interrupts the wait, since the other shards would wait forever."""
         try:
             return self._exchange(mine)
         except BaseException as error:
@@ -175,29 +177,32 @@ class Shards(SingleProcess):
         os._exit(code)
 
     def _exchange(self, mine: bytes) -> list[bytes]:
-        begin = mine[:_ROOM]
-        self._mine[: _HEAD.size + len(begin)] = _HEAD.pack(len(mine), self._accesses) + begin
+        begin = mine[:_BLOCK_DATA_BYTES]
+        self._mine[: _BLOCK_HEAD.size + len(begin)] = _BLOCK_HEAD.pack(len(mine), self._accesses) + begin
         self._wait(self._comm.Iallgather(self._mine, self._all))
-        heads = [_HEAD.unpack_from(self._all, shard * _BLOCK) for shard in range(self.count)]
+        heads = [_BLOCK_HEAD.unpack_from(self._all, shard * _BLOCK_BYTES) for shard in range(self.count)]
         self.total_accesses = sum(passed for _, passed in heads)
-        begins = [shard * _BLOCK + _HEAD.size for shard in range(self.count)]
-        given = [bytes(self._all[at : at + min(n, _ROOM)]) for at, (n, _) in zip(begins, heads, strict=True)]
-        lengths = [max(0, length - _ROOM) for length, _ in heads]
+        begins = [shard * _BLOCK_BYTES + _BLOCK_HEAD.size for shard in range(self.count)]
+        given = [
+            bytes(self._all[at : at + min(n, _BLOCK_DATA_BYTES)]) for at, (n, _) in zip(begins, heads, strict=True)
+        ]
+        lengths = [max(0, length - _BLOCK_DATA_BYTES) for length, _ in heads]
         if any(lengths):
-            rests = self._exchange_remainders(mine[_ROOM:], lengths)
+            rests = self._exchange_remainders(mine[_BLOCK_DATA_BYTES:], lengths)
             given = [item + rest for item, rest in zip(given, rests, strict=True)]
         return given
 
     def _exchange_remainders(self, mine: bytes, lengths: list[int]) -> list[bytes]:
-        """Returns the data that did not fit into the first messages."""
+        """Exchanges by MPI_Iallgatherv the data that did not fit into the first messages, and returns the data of every
+        shard."""
         begins = [sum(lengths[:shard]) for shard in range(self.count)]
         rests = bytearray(sum(lengths))
-        self._wait(self._comm.Iallgatherv(mine, [rests, lengths, begins, _byte()]))
+        self._wait(self._comm.Iallgatherv(mine, [rests, lengths, begins, _byte_datatype()]))
         return [bytes(rests[at : at + length]) for at, length in zip(begins, lengths, strict=True)]
 
     def _wait(self, request: MPI.Request) -> None:
-        """Waits for a message. A busy wait in MPI would occupy a core that late shards may need; this yields the core,
-        and soon sleeps."""
+        """Waits for an MPI request. Calls MPI_Test and yields the core, later sleeps, because a busy wait inside MPI
+        would occupy a core that another shard may need."""
         for _ in range(self._tests):
             if request.Test():
                 return
@@ -213,15 +218,17 @@ def _yield_core() -> None:
         os.sched_yield()
 
 
-def _byte() -> MPI.Datatype:
+def _byte_datatype() -> MPI.Datatype:
     from mpi4py import MPI
 
     return MPI.BYTE
 
 
 def _check_launcher(count: int, library: str) -> None:
-    """Raises UsageError if the launcher started several processes that are unaware of one another."""
-    started = max((int(os.environ[name]) for name in _SIZES if os.environ.get(name, "").isdigit()), default=1)
+    """Raises UsageError if the launcher started several processes, but each of them is alone in its MPI_COMM_WORLD."""
+    started = max(
+        (int(os.environ[name]) for name in _WORLD_SIZE_VARIABLES if os.environ.get(name, "").isdigit()), default=1
+    )
     if count == 1 and started > 1:
         raise UsageError(
             f"the launcher started {started} processes, but mpi4py's MPI is another one, which sees only this: "

@@ -1,5 +1,6 @@
-"""Expands collectives and applications to cases: every operation at every size on every number of nodes, with several
-policies at several memory speeds; and computes from records what each policy saves against the base."""
+"""Expands requested collectives and applications to cases: every operation at every size on every number of nodes,
+under several policies and memory slowdowns. Computes from the records the share of time that each policy saves over the
+base policy."""
 
 from __future__ import annotations
 
@@ -12,21 +13,21 @@ from nearfield._native import simulation
 from nearfield.base.errors import UsageError
 from nearfield.base.words import as_sentence, suggest
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
-from nearfield.machine.sweep import Sweep, Value, settings, with_settings
+from nearfield.machine.native import to_native
+from nearfield.machine.sweep import Sweep, Value, setting_combinations, with_settings
 from nearfield.measure.request import LARGEST_SIZE
 from nearfield.measure.row import Row
 from nearfield.measure.sim.axes import (
-    ALL,
+    ALL_POLICIES,
     check_axes,
-    chunked,
     policy_order,
     select_policies,
+    split_into_chunks,
     usage_error_from,
     with_axes,
 )
-from nearfield.measure.sim.cases import BASE, Axes, Case, applications, collectives
-from nearfield.measure.sim.places import NOWHERE
+from nearfield.measure.sim.cases import BASE_POLICY, Axes, Case, applications, collectives
+from nearfield.measure.sim.places import NO_PAIR
 
 COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
 MAX_REPETITIONS = 10_000
@@ -34,61 +35,60 @@ MAX_REPETITIONS = 10_000
 
 @dataclass(frozen=True)
 class Operations:
-    """The requested collectives and applications. Raises UsageError if one of them cannot be simulated."""
+    """The requested collectives and applications with their axes. Raises UsageError if one of them cannot be
+    simulated."""
 
     machine: DescribedMachine
     names: tuple[str, ...]  # collectives and applications
-    sizes: tuple[
-        int, ...
-    ]  # bytes per rank, or of a collective's whole buffer (total_bytes); empty: the usual ones of each
+    # Bytes per rank, or with total_bytes of a collective's whole buffer; empty: the default sizes of each operation.
+    sizes: tuple[int, ...]
     nodes: tuple[int, ...]
-    policies: tuple[str, ...]  # empty: all that the machine has caches for; the base is added
+    policies: tuple[str, ...]  # empty: all that the machine has cache levels for; the base policy is added
     slowdowns: tuple[float, ...] = (1.0,)
     ranks_per_node: int = 1
-    repetitions: int | None = None  # None: the usual number of each
-    total_bytes: bool = False  # sizes of collectives are those of the whole buffer, of which a rank's block is a part
-    independent_runs: bool = (
-        False  # simulates each policy in a run of its own, so that none determines the message order of another
-    )
+    repetitions: int | None = None  # None: the default of each operation
+    total_bytes: bool = False  # sizes of collectives are those of the whole buffer, not of a rank's block
+    # Simulates each policy in a separate run, so that no policy determines the message order of another.
+    independent_runs: bool = False
 
     def __post_init__(self) -> None:
         self._check_names()
         self._check_numbers()
-        policies = select_policies(self.machine, self.policies or ALL)
-        object.__setattr__(self, "policies", tuple(dict.fromkeys((BASE, *policies))))
+        policies = select_policies(self.machine, self.policies or ALL_POLICIES)
+        object.__setattr__(self, "policies", tuple(dict.fromkeys((BASE_POLICY, *policies))))
         check_axes(self.machine, self.policies, self.slowdowns)
         for name, nodes in product(self.names, self.nodes):
             self._check_by_simulator(name, nodes)
 
     def cases(self) -> list[Case]:
-        """Returns every combination. A case has as many policies and memory speeds as one run supports, or a single
-        policy with `independent_runs`."""
-        cases = list(with_axes(self._plain(), Axes(self.policies, self.slowdowns, self.repetitions)))
+        """Returns the cases of every combination. A case contains as many policies and slowdowns as one simulation run
+        supports; with `independent_runs`, a single policy."""
+        cases = list(with_axes(self._cases_without_axes(), Axes(self.policies, self.slowdowns, self.repetitions)))
         if not self.independent_runs:
             return cases
         return [
             replace(case, axes=replace(case.axes, policies=some))
             for case in cases
-            for some in chunked(list(case.axes.policies), 1) or [()]
+            for some in split_into_chunks(list(case.axes.policies), 1) or [()]
         ]
 
-    def _plain(self) -> Iterator[Case]:
+    def _cases_without_axes(self) -> Iterator[Case]:
         for name, nodes in product(self.names, self.nodes):
             for size in self._sizes_of(name, nodes):
-                yield self._case(name, size, nodes)
+                yield self._make_case(name, size, nodes)
 
-    def _case(self, name: str, size: int, nodes: int) -> Case:
+    def _make_case(self, name: str, size: int, nodes: int) -> Case:
         scenario = "application" if name in applications() else "collective"
         ranks = nodes * self.ranks_per_node
         parameters = (("operation", name), ("size_bytes", size), ("ranks", ranks), ("nodes", nodes))
-        return Case(self.machine, scenario, NOWHERE, parameters)
+        return Case(self.machine, scenario, NO_PAIR, parameters)
 
     def _sizes_of(self, name: str, nodes: int) -> list[int]:
-        """Returns the sizes to pass to a call; a barrier has none."""
+        """Returns the sizes to pass to a call, in bytes; [0] for a barrier."""
         if name in applications():
             return sorted(set(self.sizes or applications()[name].usual_bytes))
         ranks = nodes * self.ranks_per_node
-        unit = collectives()[name].whole_bytes(1, ranks)  # bytes of the buffer for a size of 1
+        unit = collectives()[name].whole_bytes(1, ranks)  # bytes of the whole buffer per byte of the size argument
         if unit == 0:
             return [0]
         return sorted({max(1, size // unit) if self.total_bytes else size for size in self.sizes or COLLECTIVE_SIZES})
@@ -117,33 +117,35 @@ class Operations:
             raise UsageError("nodes and memory slowdowns: at least one of each")
 
     def _check_by_simulator(self, name: str, nodes: int) -> None:
-        """Raises UsageError if the simulator rejects the number of nodes or an application's decomposition. Only sets
-        up the cluster, without caches."""
+        """Raises UsageError if the simulator rejects the number of nodes or an application's decomposition. Sets up the
+        cluster without caches and with 0 repetitions."""
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
-            case = self._case(name, size, nodes)
+            case = self._make_case(name, size, nodes)
             try:
-                simulation.run(case.scenario, native(self.machine), NOWHERE.native(), list(case.parameters),
+                simulation.run(case.scenario, to_native(self.machine), NO_PAIR.native(), list(case.parameters),
                                repetitions=0, memory_effects=False)  # fmt: skip
             except ValueError as error:
                 raise usage_error_from(error) from error
 
 
 def swept_cases(operations: Operations, sweeps: Iterable[Sweep]) -> list[Case]:
-    """Returns the cases of every combination of the sweeps' values. Raises UsageError for an impossible one."""
+    """Returns the cases of every combination of the values of the sweeps. Raises UsageError if the machine cannot have
+    a combination."""
     return [
         replace(case, machine=operations.machine, swept=setting)
-        for setting in settings(sweeps)
+        for setting in setting_combinations(sweeps)
         for case in replace(operations, machine=with_settings(operations.machine, setting)).cases()
     ]
 
 
 _Key = tuple[Any, ...]  # operation, nodes, ranks, bytes, slowdown, values of the sweeps
-METRIC = "mean_time"  # S4, section 4.4: the average of the runs
+METRIC = "mean_time"  # paper S4, section 4.4, averages over the runs
 
 
 @dataclass
 class Savings:
-    """The savings of the policies in one collective or application at one size and memory speed."""
+    """The share of time that each policy saves over the base policy, for one operation at one size and memory
+    slowdown."""
 
     operation: str
     nodes: int
@@ -151,13 +153,13 @@ class Savings:
     size_bytes: int
     slowdown: float
     base_ns: float
-    swept: dict[str, Value] = field(default_factory=dict)  # values of the machine's keys
-    by_policy: dict[str, float] = field(default_factory=dict)  # saved share of the base's time
+    swept: dict[str, Value] = field(default_factory=dict)  # swept key of the machine's file -> value
+    by_policy: dict[str, float] = field(default_factory=dict)  # policy -> saved share of the base policy's time
 
 
 def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[Savings]:
-    """Returns the savings for each collective, number of nodes, size, memory speed and sweep value. Omits cases without
-    the base."""
+    """Returns the savings for each operation, number of nodes, size, memory slowdown and swept value. Omits cases
+    without a record of the base policy."""
     columns = {sweep.column: sweep.key for sweep in sweeps}
     times: dict[tuple[_Key, str], float] = {}
     for row in rows:
@@ -168,12 +170,12 @@ def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[Savings]:
     found: dict[_Key, Savings] = {}
     for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):
         case, policy = key
-        base_ns = times.get((case, BASE))
+        base_ns = times.get((case, BASE_POLICY))
         if base_ns is None:
             continue
         operation, nodes, ranks, size, slowdown, *values = case
         swept = dict(zip(columns.values(), values, strict=True))
         one = found.setdefault(case, Savings(operation, nodes, ranks, size, slowdown, base_ns, swept))
-        if policy != BASE:
+        if policy != BASE_POLICY:
             one.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
     return list(found.values())

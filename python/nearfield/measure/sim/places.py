@@ -1,4 +1,5 @@
-"""Finds pairs of ranks on a described machine, one per distance, nearest first, as on a live machine."""
+"""Finds one pair of ranks per distance on a described machine, nearest first, by the rules that apply to a live
+machine."""
 
 from __future__ import annotations
 
@@ -10,14 +11,15 @@ from nearfield.base.errors import UsageError
 from nearfield.base.topology import Topology
 from nearfield.base.words import suggest
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import native
+from nearfield.machine.native import to_native
 
-MAX_NODES = 256  # in the simulation of a pair
+MAX_NODES = 256  # maximum number of nodes among which distances are searched
 
 
 @dataclass(frozen=True)
 class Place:
-    """A pair of ranks. `own` and `peer` are cores of one node; between nodes, core 0 of node 0 and of node `peer`."""
+    """A pair of ranks at a distance. Inside a node, `own` and `peer` are core numbers. Between nodes, the ranks are on
+    core 0 of node 0 and on core 0 of node `peer`."""
 
     distance: str
     own: int
@@ -35,12 +37,12 @@ class Place:
         return simulation.Place(self.between_nodes, self.own, self.peer)
 
 
-NOWHERE = Place("", 0, 1)  # for scenarios on all cores
+NO_PAIR = Place("", 0, 1)  # stands for all cores, in scenarios that are not of a pair
 
 
 def topology_of(machine: DescribedMachine) -> Topology:
-    """Returns the topology of one node, so that distances follow the same rules as on a live one. Cores with a memory
-    of their own count as a package, since a description has no other information on packages."""
+    """Returns the hwloc topology of one node, so that distances follow the rules of live machines. The cores of one
+    memory form a package, since a description has no other information on packages."""
     assert machine.cores and machine.memory
     objects = [(1, "core:{}"), (1, "pu:{}")]
     for level, cache in enumerate(machine.cache, 1):
@@ -48,46 +50,49 @@ def topology_of(machine: DescribedMachine) -> Topology:
     if machine.memory.shared_by:
         objects.append((machine.memory.shared_by.value, "pack:{} [numa]"))
     words, outer = ["" if machine.memory.shared_by else "[numa]"], machine.cores.value
-    for covered, word in sorted(objects, key=lambda o: (-o[0], _rank(o[1]))):
+    for covered, word in sorted(objects, key=lambda o: (-o[0], _object_order(o[1]))):
         words.append(word.format(max(1, outer // covered)))
         outer = covered
     return Topology.from_synthetic(" ".join(words).strip())
 
 
 def topology_xml(machine: DescribedMachine) -> str:
-    """Returns hwloc's XML of a node without the memory size, which no description states and hwloc invents."""
+    """Returns hwloc's XML of a node, with the memory size set to 0, because hwloc invents a size that no description
+    states."""
     return re.sub(r'local_memory="\d+"', 'local_memory="0"', topology_of(machine).xml())
 
 
-def _rank(word: str) -> int:
-    """Returns the order of objects that cover the same cores: packages, caches from the outermost, cores, PUs."""
+def _object_order(word: str) -> int:
+    """Returns the nesting order of topology objects that cover the same cores: package, caches from the outermost,
+    core, PU."""
     order = ["pack", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "core", "pu"]
     return order.index(word.partition(":")[0])
 
 
 def all_places(machine: DescribedMachine) -> list[Place]:
-    """Returns one pair per distance, nearest first."""
+    """Returns one pair of ranks per distance, nearest first."""
     inside = topology_of(machine).representatives()
-    if linked := _between_hubs(machine):
+    if linked := _pairs_between_hubs(machine):
         inside.pop("same-node", None)  # the routers-* distances subdivide it
-    return [Place(distance, *cores) for distance, cores in inside.items()] + linked + _across(machine)
+    return [Place(distance, *cores) for distance, cores in inside.items()] + linked + _pairs_between_nodes(machine)
 
 
-def _between_hubs(machine: DescribedMachine) -> list[Place]:
-    """Returns the pairs of core 0 with the first core at each number of routers, if hubs are linked."""
+def _pairs_between_hubs(machine: DescribedMachine) -> list[Place]:
+    """Returns the pairs of core 0 with the first core at each number of routers; [] if the machine has no linked
+    hubs."""
     if not (machine.links and machine.memory and machine.memory.shared_by):
         return []
     first: dict[int, int] = {}
-    for hub, links in list(enumerate(memory.hops_of_hubs(native(machine))))[1:]:
+    for hub, links in list(enumerate(memory.hops_of_hubs(to_native(machine))))[1:]:
         first.setdefault(links + 1, hub * machine.memory.shared_by.value)
     return [Place(f"routers-{count}", 0, core) for count, core in sorted(first.items())]
 
 
-def _across(machine: DescribedMachine) -> list[Place]:
-    """Returns the pairs of node 0 with the first node at each number of hops."""
+def _pairs_between_nodes(machine: DescribedMachine) -> list[Place]:
+    """Returns the pairs of node 0 with the first node at each number of hops; [] without a network."""
     if not machine.network or not machine.nic or machine.network.max_nodes.value < 2:
         return []
-    hops = simulation.hops(native(machine), min(machine.network.max_nodes.value, MAX_NODES))
+    hops = simulation.hops(to_native(machine), min(machine.network.max_nodes.value, MAX_NODES))
     first: dict[int, int] = {}
     for node, count in list(enumerate(hops))[1:]:
         first.setdefault(count, node)
@@ -95,8 +100,9 @@ def _across(machine: DescribedMachine) -> list[Place]:
 
 
 def choose_places(machine: DescribedMachine, tier: str, wanted: tuple[str, ...]) -> list[Place]:
-    """Returns the wanted distances, or those of the tier: all inside a node; of the network the nearest (quick), the
-    nearest and the farthest, or all (full). Raises UsageError for a distance that this machine does not have."""
+    """Returns the pairs at the wanted distances, or those of the tier: all distances inside a node, and of the
+    distances between nodes the nearest (quick), the nearest and the farthest (default), or all (full). Raises
+    UsageError for a distance that the machine does not have."""
     places = all_places(machine)
     names = [place.distance for place in places]
     for name in wanted:

@@ -1,4 +1,5 @@
-"""Runs cases on local cores or, through mpi4py, on those of a cluster; results arrive in order of completion."""
+"""Simulates cases on local cores or, through mpi4py, on the ranks of an MPI job. Results arrive in order of
+completion."""
 
 from __future__ import annotations
 
@@ -18,30 +19,31 @@ from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.row import Row
 from nearfield.measure.sim.cases import Case
 
-Finished = tuple[Case, list[Row], float]  # a case, its records, and the seconds that the simulation took
+Finished = tuple[Case, list[Row], float]  # a case, its records, and the duration of its simulation in seconds
 Runner = Callable[[list[Case]], Iterator[Finished]]
 POLL_INTERVAL_S = 0.2  # maximum delay until Ctrl-C takes effect
 
 
-def cores() -> int:
-    """Returns the number of cores that this process may use."""
+def usable_cores() -> int:
+    """Returns the number of cores in this process's affinity mask."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_sequentially(cases: list[Case], guard: InterruptGuard | None = None) -> Iterator[Finished]:
-    """Yields each case with its records, simulated in this process; Ctrl-C interrupts a case soon."""
+    """Simulates the cases in this process, and yields each with its records and seconds. Ctrl-C interrupts a running
+    case."""
     for case in cases:
         yield case, *(guard or InterruptGuard()).run(lambda case=case: _run_timed(case))  # type: ignore[misc]
 
 
 def _run_timed(case: Case) -> tuple[list[Row], float]:
-    """Returns the records of a case and the seconds that simulating it took."""
+    """Simulates a case. Returns its records and the duration in seconds."""
     started = time.monotonic()
     return case.run(), time.monotonic() - started
 
 
 def runner_on_cores(jobs: int, guard: InterruptGuard | None = None) -> Runner:
-    """Returns a runner that simulates on `jobs` processes; with one, in this process."""
+    """Returns a runner that simulates in `jobs` worker processes; in this process if `jobs` is 1."""
 
     def run(cases: list[Case]) -> Iterator[Finished]:
         if min(jobs, len(cases)) <= 1:
@@ -54,7 +56,7 @@ def runner_on_cores(jobs: int, guard: InterruptGuard | None = None) -> Runner:
 
 
 def runner_on_mpi(guard: InterruptGuard) -> Runner:
-    """Returns a runner that simulates on the other ranks of this MPI run."""
+    """Returns a runner that simulates on the other ranks of this MPI job."""
     executor_type = mpi_executor()
 
     def run(cases: list[Case]) -> Iterator[Finished]:
@@ -65,7 +67,7 @@ def runner_on_mpi(guard: InterruptGuard) -> Runner:
 
 
 def mpi_executor() -> type[Executor]:
-    """Returns mpi4py's executor. Raises UsageError without mpi4py, or without an MPI that it can load."""
+    """Returns mpi4py's executor class. Raises UsageError if mpi4py is missing or cannot load an MPI."""
     try:
         from mpi4py.futures import MPIPoolExecutor
     except (ImportError, RuntimeError) as error:
@@ -75,24 +77,28 @@ def mpi_executor() -> type[Executor]:
 
 
 def missing_mpi_error(error: Exception, command: str) -> UsageError:
-    """Returns the error for a user whose mpi4py cannot be imported; `command` is what to run once it can."""
+    """Returns the error for a user whose mpi4py cannot be imported. `command` is the command to run after mpi4py was
+    installed."""
     python = shlex.quote(sys.executable)
     remedy = f"{python} -m pip install mpi4py; then: {command.format(python=python)}"
     return UsageError(f"--mpi needs mpi4py with an MPI: {error}", remedy)
 
 
-def in_schedule_order(cases: list[Case]) -> list[Case]:
-    """Returns the cases in scheduling order. Very short ones come first, so that results and an estimate of the
-    remaining time are available soon. The others follow, longest first, for load balance."""
-    little = sum(case.work for case in cases) / 1000
-    return sorted(cases, key=lambda case: (case.work > little, -case.work if case.work > little else 0.0))
+def sort_for_scheduling(cases: list[Case]) -> list[Case]:
+    """Returns the cases in scheduling order: very short ones first, so that results and an estimate of the remaining
+    time appear early; then the others, longest first, for load balance."""
+    little = sum(case.estimated_work for case in cases) / 1000
+    return sorted(
+        cases,
+        key=lambda case: (case.estimated_work > little, -case.estimated_work if case.estimated_work > little else 0.0),
+    )
 
 
 def _run_on_executor(executor: Executor, cases: list[Case], guard: InterruptGuard) -> Iterator[Finished]:
     futures: dict[Future[tuple[list[Row], float]], Case] = {}
     try:
         with _block_interrupts():
-            for case in in_schedule_order(cases):
+            for case in sort_for_scheduling(cases):
                 futures[executor.submit(_run_timed, case)] = case
         left = set(futures)
         while left:
@@ -101,7 +107,8 @@ def _run_on_executor(executor: Executor, cases: list[Case], guard: InterruptGuar
                 yield futures[future], *future.result()
             guard.check()
     except BrokenExecutor as error:
-        time.sleep(POLL_INTERVAL_S)  # a signal to the process group may reach the workers before this process
+        # A signal to the process group may have killed the workers before it reaches this process.
+        time.sleep(POLL_INTERVAL_S)
         guard.check()
         raise MeasurementError(
             "a process of the simulation died: there was probably too little memory",
@@ -114,7 +121,8 @@ def _run_on_executor(executor: Executor, cases: list[Case], guard: InterruptGuar
 
 @contextmanager
 def _worker_processes(jobs: int) -> Iterator[Executor]:
-    """Yields an executor whose worker processes end immediately if an exception such as Ctrl-C leaves the block."""
+    """Yields an executor whose worker processes are terminated if an exception, such as KeyboardInterrupt, leaves the
+    block."""
     before = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
     try:
@@ -128,7 +136,7 @@ def _worker_processes(jobs: int) -> Iterator[Executor]:
 
 
 def _end_with_parent() -> None:
-    """Makes a worker process end when its parent is killed; otherwise it would continue its simulation."""
+    """Starts a thread that ends this worker process when its parent is killed."""
     parent = multiprocessing.parent_process()
     assert parent
 
@@ -141,8 +149,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Blocks Ctrl-C in processes that start in this block, even during their start-up, because their parent handles
-    it."""
+    """Blocks SIGINT in processes that start inside this block, including their start-up, because the parent handles
+    Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

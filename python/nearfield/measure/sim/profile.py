@@ -1,4 +1,4 @@
-"""Saves simulated records as a profile, with the machine's description and the provenance of the records."""
+"""Saves simulated records as a profile, together with the machine's description and the provenance of the records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from nearfield import profile
 from nearfield.base.errors import ProfileError
 from nearfield.base.files import atomic_write
 from nearfield.machine import DescribedMachine
-from nearfield.machine.files import DESCRIBED, as_toml
+from nearfield.machine.files import DESCRIBED_FILE, as_toml
 from nearfield.measure.request import Request
-from nearfield.measure.row import Row, run_of
+from nearfield.measure.row import Row, make_run
 from nearfield.measure.sim.describe import Skipped, describe_machine, run_metadata
 from nearfield.measure.sim.places import topology_xml
 from nearfield.profile import records, schema
@@ -29,29 +29,29 @@ def save_profile(
     complete: bool,
     seconds: float,
 ) -> profile.Profile:
-    """Saves the records in the given order. `scenarios`: those in addition to the simulator's own. Raises ProfileError
-    if `out` cannot be written."""
+    """Saves the records as a profile at `out`, in the given order. `scenarios` are added to the simulator's own. Raises
+    ProfileError if `out` cannot be written."""
     metadata = run_metadata(machine, rows, skipped)
     metadata["scenarios"] += scenarios
     saved = profile.save(
         out,
         machine=describe_machine(machine),
         topology_xml=topology_xml(machine),
-        run=run_of(request, rows, complete=complete, seconds=seconds, **metadata),
+        run=make_run(request, rows, complete=complete, seconds=seconds, **metadata),
         records=records.from_rows(rows),
         overwrite=True,
     )
-    atomic_write(out / DESCRIBED, as_toml(machine), "Give another folder with --out.")
+    atomic_write(out / DESCRIBED_FILE, as_toml(machine), "Give another folder with --out.")
     return saved
 
 
 def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | None:
-    """Returns the profile at `out`, if it exists, to which results for the same machine can be added. Raises
-    ProfileError if it is of another machine, or was measured."""
+    """Returns the profile at `out` to which results for the same machine can be added; None if there is none. Raises
+    ProfileError if the profile is of another machine, or was not simulated."""
     if not (out / RECORDS).exists():
         profile.ensure_writable(out, overwrite=False)
         return None
-    file = out / DESCRIBED
+    file = out / DESCRIBED_FILE
     if not file.exists():
         raise ProfileError(f"the profile '{out}' was not simulated", "Give another name with --out.")
     if file.read_text(encoding="utf-8") != as_toml(machine):
@@ -64,5 +64,5 @@ def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | N
 
 
 def rows_of(existing: profile.Profile) -> list[Row]:
-    """Returns the records as rows, without null columns."""
+    """Returns the records of a profile as rows, without null columns."""
     return [{name: one for name, one in row.items() if one is not None} for row in existing.records.to_dicts()]

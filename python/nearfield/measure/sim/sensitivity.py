@@ -1,5 +1,5 @@
-"""Computes the error bars of simulated collectives and applications, and which values of a machine's file cause them,
-from simulations in which each uncertain value is changed alone (machine/uncertainty.py)."""
+"""Computes error bars of simulated collectives and applications, and which values of the machine's file cause them,
+from simulations in which one uncertain value at a time is changed (machine/uncertainty.py)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nearfield.measure.sim.operations import Operations, Savings, savings_of
 
 @dataclass(frozen=True)
 class Influence:
-    """What one variation changes: the time by the base policy as a factor, and the share that a policy saves, in
-    points. Both are the largest of all cases."""
+    """The effect of one variation: the factor on the time under the base policy, and the change, in percentage points,
+    of the share that a policy saves. Both are the maximum over all cases."""
 
     variation: Variation
     time_factor: float
@@ -26,8 +26,9 @@ class Influence:
 
 
 @dataclass(frozen=True)
-class Sensitive:
-    """One case with its error bars."""
+class CaseSensitivity:
+    """The savings of one case, with error bars of the time under the base policy and of the share that each policy
+    saves."""
 
     savings: Savings
     base_ns: Range
@@ -36,14 +37,14 @@ class Sensitive:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """All cases, and the influence of each variation, the largest first."""
+    """The cases with their error bars, and the influence of each variation, the largest first."""
 
-    cases: list[Sensitive]
+    cases: list[CaseSensitivity]
     influences: list[Influence]
 
 
 def varied_cases(operations: Operations, variations: Iterable[Variation]) -> list[Case]:
-    """Returns the cases of the machine as it is described, then those of each variation."""
+    """Returns the cases on the machine as described, followed by the cases under each variation."""
     settings = [(), *(((one.key, one.other),) for one in variations)]
     return [
         replace(case, machine=operations.machine, swept=setting)
@@ -53,14 +54,14 @@ def varied_cases(operations: Operations, variations: Iterable[Variation]) -> lis
 
 
 def sensitivity_of(rows: list[Row], variations: Sequence[Variation]) -> Sensitivity:
-    """Returns the cases with error bars, and the influence of each variation. Cases of which a variation is missing,
-    because the simulation was interrupted, are left out."""
+    """Computes the error bars of each case and the influence of each variation. Leaves out cases for which the record
+    of a variation is missing, because the simulation was interrupted."""
     columns = {column_of(one.key): one.key for one in variations}
     rows_by_setting: dict[tuple[str, object] | None, list[Row]] = defaultdict(list)
     for row in rows:
         changed = [(key, row[column]) for column, key in columns.items() if row.get(column) is not None]
         rows_by_setting[changed[0] if changed else None].append(row)
-    savings = {setting: {_case_of(one): one for one in savings_of(some)} for setting, some in rows_by_setting.items()}
+    savings = {setting: {_case_key(one): one for one in savings_of(some)} for setting, some in rows_by_setting.items()}
     cases, influences = [], dict.fromkeys(variations, (1.0, 0.0))
     for case, one in savings.get(None, {}).items():
         varied = {setting: found[case] for setting, found in savings.items() if setting and case in found}
@@ -71,25 +72,25 @@ def sensitivity_of(rows: list[Row], variations: Sequence[Variation]) -> Sensitiv
         for variation, other in others.items():
             factor, points = influences[variation]
             moved = [abs(other.by_policy[name] - saved) for name, saved in one.by_policy.items()]
-            influences[variation] = (_further(factor, other.base_ns / one.base_ns), max([points, *moved]))
+            influences[variation] = (_farther_from_one(factor, other.base_ns / one.base_ns), max([points, *moved]))
     ranked = [Influence(v, factor, 100 * share) for v, (factor, share) in influences.items()]
     ranked.sort(key=lambda one: -max(abs(math.log(one.time_factor)), one.saved_points / 100))
     return Sensitivity(cases, ranked)
 
 
-def _with_error_bars(one: Savings, others: Mapping[Variation, Savings]) -> Sensitive:
+def _with_error_bars(one: Savings, others: Mapping[Variation, Savings]) -> CaseSensitivity:
     times = {variation: other.base_ns for variation, other in others.items()}
     shares = {
         name: range_of_share(share, {variation: other.by_policy[name] for variation, other in others.items()})
         for name, share in one.by_policy.items()
     }
-    return Sensitive(one, range_of_factor(one.base_ns, times), shares)
+    return CaseSensitivity(one, range_of_factor(one.base_ns, times), shares)
 
 
-def _further(factor: float, other: float) -> float:
-    """Returns the factor that is further from 1."""
+def _farther_from_one(factor: float, other: float) -> float:
+    """Returns the factor that is farther from 1 on a logarithmic scale."""
     return max(factor, other, key=lambda one: abs(math.log(one)))
 
 
-def _case_of(one: Savings) -> tuple[object, ...]:
+def _case_key(one: Savings) -> tuple[object, ...]:
     return one.operation, one.nodes, one.ranks, one.size_bytes, one.slowdown

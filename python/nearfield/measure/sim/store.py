@@ -1,5 +1,5 @@
-"""The store of simulated records, which are not simulated again. It can keep a journal, to which every finished case is
-appended, so that even `kill -9` loses none. `simulate` simulates the cases that a store lacks."""
+"""The store of simulated records, so that no case is simulated twice. With a journal, every finished case is appended
+to a file, so that even `kill -9` loses no finished case. `simulate` simulates the cases that the store lacks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from nearfield.measure.sim.pool import Runner
 
 
 class _JournalRow(TypedDict):
-    """A row in the journal; parameters are additional keys."""
+    """A record in the journal; parameters are additional keys."""
 
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
     scenario: str
@@ -43,34 +43,34 @@ class _JournalRow(TypedDict):
     stable: bool
 
 
-_LINE: TypeAdapter[tuple[str, list[_JournalRow]]] = TypeAdapter(
-    tuple[str, list[_JournalRow]]
-)  # the fingerprint of the machine, and rows
+# Fingerprint of the machine, and records.
+_LINE: TypeAdapter[tuple[str, list[_JournalRow]]] = TypeAdapter(tuple[str, list[_JournalRow]])
 _Key = tuple[str, ConfigKey]
 
 
-class Store:
-    """Holds records by fingerprint and configuration."""
+class RecordStore:
+    """Holds simulated records by machine fingerprint and configuration."""
 
     def __init__(self, journal: Journal | None = None) -> None:
-        """Reads the records of the locked journal; damaged lines are skipped, and their cases are simulated again."""
+        """Reads the records of the locked journal. Skips damaged lines, whose cases are then simulated again."""
         self._journal = journal
         self._rows: dict[_Key, dict[tuple[Any, ...], Row]] = {}
-        self.grown = False  # whether cases were added
+        self.has_new_cases = False  # True: `add_case` was called
         for line in journal.lines() if journal else ():
             with suppress(ValueError):
                 digest, rows = _LINE.validate_json(line)
                 self._insert(digest, [dict(row) for row in rows])
 
-    def seed(self, machine: DescribedMachine, rows: Iterable[Row]) -> None:
-        """Adds the rows of an earlier profile of this machine."""
+    def add_earlier_rows(self, machine: DescribedMachine, rows: Iterable[Row]) -> None:
+        """Adds the records of an earlier profile of this machine."""
         self._insert(fingerprint(machine), rows)
 
-    def add(self, case: Case, rows: list[Row]) -> None:
-        """Stores the records of a case. Raises ProfileError if the journal cannot be written."""
+    def add_case(self, case: Case, rows: list[Row]) -> None:
+        """Adds the records of a case, and appends them to the journal. Raises ProfileError if the journal cannot be
+        written."""
         digest = fingerprint(case.machine)
         self._insert(digest, rows)
-        self.grown = True
+        self.has_new_cases = True
         if self._journal:
             self._journal.append(json.dumps([digest, rows]).encode())
 
@@ -78,23 +78,23 @@ class Store:
         for row in rows:
             stored = self._rows.setdefault((digest, config_key_of(row)), {})
             name = (row["metric"], row.get("side"))
-            if name not in stored or stored[name]["n"] != row["n"]:  # keep the existing row: several cases share it
+            if name not in stored or stored[name]["n"] != row["n"]:  # several cases share a record: do not replace it
                 stored[name] = row
 
     @staticmethod
-    def key(case: Case) -> tuple[Any, ...]:
-        """Returns a key that is equal for equal cases."""
+    def key_of(case: Case) -> tuple[Any, ...]:
+        """Returns a key that is equal for cases with equal results."""
         return fingerprint(case.machine), tuple(case.config_keys()), case.repetitions
 
-    def missing(self, case: Case) -> Case | None:
-        """Returns the case with only the policies and memory speeds that are missing, and always the first policy; None
-        if nothing is missing."""
+    def missing_part_of(self, case: Case) -> Case | None:
+        """Returns the case reduced to the policies and memory slowdowns whose records are missing, plus the first
+        policy, which determines the order of events. Returns None if no record is missing."""
         digest, axes = fingerprint(case.machine), case.axes
         lacking = [
             (policy, slowdown)
             for policy in axes.policies or (None,)
             for slowdown in axes.slowdowns or (None,)
-            if not self._has(digest, replace(case, axes=replace(axes, policies=(policy,) if policy else (),
+            if not self._has_records_of(digest, replace(case, axes=replace(axes, policies=(policy,) if policy else (),
                                                               slowdowns=(slowdown,) if slowdown else ())))
         ]  # fmt: skip
         if not lacking:
@@ -107,29 +107,29 @@ class Store:
         )
         return replace(case, axes=axes)
 
-    def _has(self, digest: str, case: Case) -> bool:
+    def _has_records_of(self, digest: str, case: Case) -> bool:
         rows = self._rows.get((digest, case.config_keys()[0]), {}).values()
         return any(row["n"] in (case.repetitions, 0) for row in rows)
 
-    def rows(self, cases: Iterable[Case]) -> list[Row]:
+    def records_of(self, cases: Iterable[Case]) -> list[Row]:
         """Returns the stored records of these cases, in the order of the cases."""
         keys = {(fingerprint(case.machine), point): None for case in cases for point in case.config_keys()}
         return [row for key in keys for row in self._rows.get(key, {}).values()]
 
     def records_outside(self, cases: Iterable[Case]) -> list[Row]:
-        """Returns the records that belong to none of these cases."""
+        """Returns the stored records that belong to none of these cases."""
         keys = {(fingerprint(case.machine), point) for case in cases for point in case.config_keys()}
         return [row for key, rows in self._rows.items() if key not in keys for row in rows.values()]
 
 
 _FINGERPRINTS: dict[
     int, tuple[DescribedMachine, str]
-] = {}  # by identity; keeps the machines alive, so that no id is reused
+] = {}  # id of a machine -> machine and fingerprint; the reference prevents reuse of the id
 
 
 def fingerprint(machine: DescribedMachine) -> str:
-    """Returns a hash of the machine's numbers and of the simulator, since another build of it may give other
-    results."""
+    """Returns a hash of the machine's numbers and of the extension module, since another build of the simulator may
+    give other results."""
     known = _FINGERPRINTS.get(id(machine))
     if known is None:
         words = {"kind", "source", "reason", "claims"}
@@ -141,7 +141,7 @@ def fingerprint(machine: DescribedMachine) -> str:
 
 @cache
 def simulator_digest() -> str:
-    """Returns a hash of the extension module: another build of the simulator may give other numbers."""
+    """Returns a SHA-256 hash of the extension module, which contains the simulator."""
     return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()
 
 
@@ -150,17 +150,17 @@ SAVE_INTERVAL_S = 20.0
 
 def simulate(
     cases: list[Case],
-    store: Store,
+    store: RecordStore,
     runner: Runner,
     report: Report = ignore,
     at_once: int | None = None,
     save: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Simulates the cases that the store lacks. Returns False if Ctrl-C ended it; unfinished cases are then lost.
-    `at_once` is the number of cases that `runner` simulates concurrently, if it is known. `save` is called periodically
-    to save the records so far. Raises MeasurementError."""
-    different = list({store.key(case): case for case in cases}.values())
-    left = [case for case in map(store.missing, different) if case]
+    """Simulates the cases that the store lacks, and adds their records. Returns False if Ctrl-C interrupted it;
+    unfinished cases are lost. `at_once` is the number of cases that `runner` simulates concurrently, if known. `save`
+    is called every SAVE_INTERVAL_S seconds. Raises MeasurementError."""
+    different = list({store.key_of(case): case for case in cases}.values())
+    left = [case for case in map(store.missing_part_of, different) if case]
     concurrent = f", {at_once} at a time" if at_once else ""
     finished = f", {len(different) - len(left)} more are there already" if len(left) < len(different) else ""
     report(f"simulating {counted(len(left), 'case')}{concurrent}{finished}")
@@ -168,7 +168,7 @@ def simulate(
     estimate, saved = CaseEstimate(left, at_once), time.monotonic()
     try:
         for case, rows, seconds in runner(left):
-            store.add(case, rows)
+            store.add_case(case, rows)
             report(estimate.add(case, seconds))
             if time.monotonic() - saved > SAVE_INTERVAL_S:
                 save()
@@ -179,8 +179,8 @@ def simulate(
 
 
 def simulate_rows(cases: list[Case], runner: Runner, report: Report = ignore, at_once: int | None = None) -> list[Row]:
-    """Simulates all cases and returns their records. Raises MeasurementError if it was interrupted."""
-    store = Store()
+    """Simulates all cases and returns their records. Raises MeasurementError if Ctrl-C interrupted the simulation."""
+    store = RecordStore()
     if not simulate(cases, store, runner, report, at_once):
         raise MeasurementError("the simulation was stopped")
-    return store.rows(cases)
+    return store.records_of(cases)

@@ -1,5 +1,5 @@
-"""Defaults of a simulation: one rank per core, and as many nodes as the ranks of a program need; for collectives and
-applications, a cluster size that is still fast to simulate."""
+"""Defaults of a simulation: one rank per core, on the minimum number of nodes for the ranks of a program; for
+collectives and applications, a cluster that is still fast to simulate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nearfield.machine import DescribedMachine
 
-RANKS = 64  # minimum number of ranks
+MIN_RANKS = 64  # minimum number of ranks of a simulated collective or application
 
 
 def usual_ranks_per_node(machine: DescribedMachine, names: Iterable[str]) -> int:
-    """Returns the cores of a node; for applications, which decompose their problem by powers of two, the largest power
-    of two within the number of cores."""
+    """Returns the number of cores of a node; if an application is among `names`, rounded down to a power of two, since
+    applications decompose their problem by powers of two."""
     from nearfield.measure.sim.cases import applications
 
     cores = machine.cores.value if machine.cores else 1
@@ -22,17 +22,17 @@ def usual_ranks_per_node(machine: DescribedMachine, names: Iterable[str]) -> int
 
 
 def usual_nodes_of(machine: DescribedMachine, ranks: int) -> int:
-    """Returns the minimum number of nodes over which the ranks can be distributed evenly, with at most one rank per
+    """Returns the minimum number of nodes to which the ranks can be distributed evenly with at most one rank per
     core."""
     cores = machine.cores.value if machine.cores else 1
     return next(nodes for nodes in range(1, ranks + 1) if ranks % nodes == 0 and ranks <= nodes * cores)
 
 
 def usual_nodes(machine: DescribedMachine, ranks_per_node: int) -> int:
-    """Returns the minimum number of nodes, at least two and a power of two, that have RANKS ranks in total; fewer if
-    the machine is smaller."""
+    """Returns the minimum power of two of nodes, at least 2, on which MIN_RANKS ranks fit; at most the nodes of the
+    machine."""
     max_nodes = machine.network.max_nodes.value if machine.network else 1
     nodes = 2
-    while nodes * ranks_per_node < RANKS:
+    while nodes * ranks_per_node < MIN_RANKS:
         nodes *= 2
     return min(nodes, max_nodes)

@@ -1,5 +1,5 @@
-"""Which placement policy is worth it at which sizes, and how many ways of a cache are enough: conclusions from what
-policies save in simulated collectives and applications."""
+"""Draws conclusions from the savings of NIC policies in simulated collectives and applications: which policy is best at
+which message sizes, and how many cache ways are sufficient."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from itertools import groupby
 from nearfield.base.units import format_bytes
 from nearfield.measure.sim.operations import Savings
 
-MIN_SAVED = 0.01  # a smaller share of the time is worth nothing
-_NEAR_BEST = 0.1  # of the best saving: what is nearer to it is as good
+MIN_SAVED = 0.01  # a policy that saves a smaller share of the time counts as saving nothing
+_NEAR_BEST = 0.1  # relative difference to the best saving up to which a saving is as good
 _WAYS = re.compile(r"(.*\bways=)(\d+)(.*)")
 
 
 @dataclass(frozen=True)
 class BestPolicy:
-    """Neighbouring sizes at which one policy saves most; an empty policy: none saves MIN_SAVED."""
+    """A range of consecutive sizes at which the same policy saves most time. An empty policy means that none saves
+    MIN_SAVED."""
 
     policy: str
     from_bytes: int
@@ -27,34 +28,35 @@ class BestPolicy:
     max_saved: float
 
     def __str__(self) -> str:
-        sizes = _span(format_bytes(self.from_bytes), format_bytes(self.to_bytes))
+        sizes = _format_span(format_bytes(self.from_bytes), format_bytes(self.to_bytes))
         if not self.policy:
             return f"no policy saves {100 * MIN_SAVED:g} % at {sizes}"
-        saved = _span(f"{100 * self.min_saved:.1f}", f"{100 * self.max_saved:.1f}")
+        saved = _format_span(f"{100 * self.min_saved:.1f}", f"{100 * self.max_saved:.1f}")
         return f"{self.policy} saves most at {sizes}: {saved} %"
 
 
 @dataclass(frozen=True)
-class EnoughWays:
-    """Neighbouring sizes at which the same number of ways saves nearly as much as the best one of those simulated."""
+class SufficientWays:
+    """A range of consecutive sizes at which the same number of ways saves nearly as much as the best simulated
+    number."""
 
-    policy: str  # with the number 0: "ddio:ways=0"
+    policy: str  # the policy, with 0 in place of its number of ways: "ddio:ways=0"
     from_bytes: int
     to_bytes: int
     ways: int
 
     def __str__(self) -> str:
-        return f"{self.ways} at {_span(format_bytes(self.from_bytes), format_bytes(self.to_bytes))}"
+        return f"{self.ways} at {_format_span(format_bytes(self.from_bytes), format_bytes(self.to_bytes))}"
 
 
 def best_policies(found: Sequence[Savings]) -> list[BestPolicy]:
-    """Returns the best policy of each size, of cases that differ in their size only. Neighbours with one policy are
-    together. Of a policy with several numbers of ways, the smallest that is enough counts."""
+    """Returns the best policy by ranges of sizes, for cases that differ in size only. Of a policy that was simulated
+    with several numbers of ways, the smallest sufficient number counts."""
     best: list[tuple[str, float, int]] = []
-    for one in _by_size(found):
+    for one in _sort_by_size(found):
         policies = dict(one.by_policy)
-        for family, by_ways in _families(one).items():
-            enough = _enough(by_ways)
+        for family, by_ways in _savings_by_ways(one).items():
+            enough = _smallest_sufficient_ways(by_ways)
             for ways in by_ways:
                 if ways != enough:
                     del policies[_WAYS.sub(rf"\g<1>{ways}\g<3>", family)]
@@ -68,25 +70,25 @@ def best_policies(found: Sequence[Savings]) -> list[BestPolicy]:
     return spans
 
 
-def enough_ways(found: Sequence[Savings]) -> dict[str, list[EnoughWays]]:
-    """Returns how many ways are enough at each size, for policies that were simulated with several numbers of ways,
-    where they save MIN_SAVED with some of them. Neighbours with one number are together."""
+def sufficient_ways(found: Sequence[Savings]) -> dict[str, list[SufficientWays]]:
+    """Returns policy -> sufficient number of ways by ranges of sizes, for policies that were simulated with several
+    numbers of ways and that save MIN_SAVED with one of them."""
     sizes: dict[str, list[tuple[int, int]]] = {}
-    for one in _by_size(found):
-        for family, by_ways in _families(one).items():
+    for one in _sort_by_size(found):
+        for family, by_ways in _savings_by_ways(one).items():
             if max(by_ways.values()) >= MIN_SAVED:
-                sizes.setdefault(family, []).append((_enough(by_ways), one.size_bytes))
-    enough: dict[str, list[EnoughWays]] = {}
+                sizes.setdefault(family, []).append((_smallest_sufficient_ways(by_ways), one.size_bytes))
+    enough: dict[str, list[SufficientWays]] = {}
     for family, of_size in sizes.items():
         for ways, group in groupby(of_size, lambda pair: pair[0]):
             some = [size for _, size in group]
-            enough.setdefault(family, []).append(EnoughWays(family, some[0], some[-1], ways))
+            enough.setdefault(family, []).append(SufficientWays(family, some[0], some[-1], ways))
     return enough
 
 
-def _families(one: Savings) -> dict[str, dict[int, float]]:
-    """Returns the savings by number of ways of each policy that was simulated with several, by the policy with the
-    number 0."""
+def _savings_by_ways(one: Savings) -> dict[str, dict[int, float]]:
+    """Returns policy (with 0 in place of its number of ways) -> number of ways -> saved share, for policies that were
+    simulated with several numbers of ways."""
     families: dict[str, dict[int, float]] = {}
     for policy, saved in one.by_policy.items():
         if match := _WAYS.fullmatch(policy):
@@ -94,15 +96,15 @@ def _families(one: Savings) -> dict[str, dict[int, float]]:
     return {family: by_ways for family, by_ways in families.items() if len(by_ways) > 1}
 
 
-def _enough(by_ways: Mapping[int, float]) -> int:
-    """Returns the smallest number of ways that saves as much as the best one, or _NEAR_BEST of that less."""
+def _smallest_sufficient_ways(by_ways: Mapping[int, float]) -> int:
+    """Returns the smallest number of ways whose saving is at most _NEAR_BEST below the best one."""
     best = max(by_ways.values())
     return min(ways for ways, saved in by_ways.items() if saved >= best - abs(best) * _NEAR_BEST)
 
 
-def _by_size(found: Sequence[Savings]) -> list[Savings]:
+def _sort_by_size(found: Sequence[Savings]) -> list[Savings]:
     return sorted(found, key=lambda one: one.size_bytes)
 
 
-def _span(first: str, last: str) -> str:
+def _format_span(first: str, last: str) -> str:
     return first if first == last else f"{first} to {last}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from nearfield.profile import Profile
-from nearfield.profile.curves import as_described, one_machine, restrict_to_drawn
+from nearfield.profile.curves import restrict_to_drawn, restrict_to_one_machine, without_sweeps
 from nearfield.report.findings import (
     buffer_state,
     collectives,
@@ -63,8 +63,8 @@ def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> l
     """Returns all findings, most important first: by level, then by weight. The first finding of every topic precedes
     the second one of any, since a machine with five distances has five of most. `rules` are those that `tune` found for
     this MPI; `apply` is the command that runs programs with them."""
-    profile = as_described(profile)
-    small = one_machine(restrict_to_drawn(profile))
+    profile = without_sweeps(profile)
+    small = restrict_to_one_machine(restrict_to_drawn(profile))
     found = tuned.tuned(rules, apply) if rules else []
     found += [finding for finder in FINDERS for finding in finder(small)]
     found += [finding for finder in OF_MACHINES for finding in finder(restrict_to_drawn(profile))]

@@ -8,7 +8,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import Place, prefix
+from nearfield.profile.curves import Place, place_prefix
 from nearfield.report.derived_metrics import state_gains
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import percent
@@ -48,7 +48,7 @@ def buffer_state(profile: Profile, place: Place) -> Iterator[Finding]:
         last = max(last, *sure)
         parts.append(f"{call} returns up to {percent(sure[peak].value)} sooner (at {format_bytes(peak)})")
         numbers |= {f"{metric}_gain": sure[peak].value, f"{metric}_peak_bytes": peak}
-    where = prefix(profile, place)
+    where = place_prefix(profile, place)
     if not parts:
         yield from [_no_gain(where, measured)] if measured else []
         return

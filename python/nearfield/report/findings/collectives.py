@@ -9,7 +9,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, curve, levels, one_per_distance, pick, ratios
+from nearfield.profile.curves import Curve, curve, distinct_values, one_per_distance, pick, ratios
 from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import Finding
 from nearfield.report.formatting import times
@@ -70,7 +70,7 @@ def jump(profile: Profile) -> Iterator[Finding]:
 
 def rank_counts(records: pl.DataFrame) -> list[int]:
     """Returns the numbers of ranks that collectives were measured with, ascending."""
-    return sorted(levels(pick(records, scenario="collective", metric="time"), "ranks"))
+    return sorted(distinct_values(pick(records, scenario="collective", metric="time"), "ranks"))
 
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:

@@ -14,7 +14,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Place, common_keys, curve, prefix, ratios
+from nearfield.profile.curves import Curve, Place, common_keys, curve, place_prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import percent, times
 
@@ -45,7 +45,7 @@ def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
         topic="copying",
         title="Which copy is the fastest",
         statement=capitalize(
-            f"{prefix(profile, place)}what the other core just wrote is copied fastest: {'; '.join(parts)}."
+            f"{place_prefix(profile, place)}what the other core just wrote is copied fastest: {'; '.join(parts)}."
         )
         + _why(profile, place, plain, sizes),
         numbers=numbers,

@@ -10,7 +10,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns, format_span
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.curves import Place, common_keys, prefix
+from nearfield.profile.curves import Place, common_keys, place_prefix
 from nearfield.report.derived_metrics import floor_failure, floor_shares, half_round_trip, message_floor
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import percent
@@ -45,7 +45,7 @@ def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Fin
         topic="headroom",
         title=f"{percent(share)} of what the caches allow",
         statement=capitalize(
-            f"{prefix(profile, place)}{_between(sizes)} this MPI moves {percent(share)} of what these caches "
+            f"{place_prefix(profile, place)}{_between(sizes)} this MPI moves {percent(share)} of what these caches "
             f"allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one copy between the "
             f"same two cores {format_ns(floor)}. {format_ns(time - floor)} of each such message are lost."
         ),
@@ -79,7 +79,7 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
         topic="headroom",
         title=f"At most {percent(share.high)} of what the caches allow",
         statement=capitalize(
-            f"{prefix(profile, place)}at {format_bytes(size)} this MPI moves between {percent(share.low)} and "
+            f"{place_prefix(profile, place)}at {format_bytes(size)} this MPI moves between {percent(share.low)} and "
             f"{percent(share.high)} of what these caches allow: a message takes {format_ns(times[size].low)} to "
             f"{format_ns(times[size].high)}, a flag and one copy between the same two cores "
             f"{format_ns(floors[size].low)} to {format_ns(floors[size].high)}. The machine is too restless to say "
@@ -105,7 +105,7 @@ def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
         topic="headroom",
         title="Share of the floor by size",
         statement=capitalize(
-            f"{prefix(profile, place)}of the speed that a flag and one copy would have, this MPI reaches: "
+            f"{place_prefix(profile, place)}of the speed that a flag and one copy would have, this MPI reaches: "
             f"{'; '.join(parts)}."
         ),
         numbers={f"share_to_{group[-1]}": _mean(shares, group) for group in groups},
@@ -125,8 +125,8 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
         topic="headroom",
         title="As fast as the caches allow",
         statement=capitalize(
-            f"{prefix(profile, place)}at every size measured this MPI moves at least {percent(shares[least].value)} of "
-            f"what these caches allow (least at {format_bytes(least)})."
+            f"{place_prefix(profile, place)}at every size measured this MPI moves at least "
+            f"{percent(shares[least].value)} of what these caches allow (least at {format_bytes(least)})."
         ),
         level="good",
         numbers={"share": shares[least].value, "from_bytes": min(shares), "to_bytes": max(shares)},

@@ -8,7 +8,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.curves import Place, curve, levels, pick, prefix, ratios
+from nearfield.profile.curves import Place, curve, distinct_values, pick, place_prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import times
 
@@ -39,7 +39,7 @@ def load(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="load",
         title=f"Load costs up to {times(worst.value)}" if felt else "Load is not felt",
-        statement=capitalize(f"{prefix(profile, place, 'load')}{words}."),
+        statement=capitalize(f"{place_prefix(profile, place, 'load')}{words}."),
         numbers={"bytes": size, "load_bytes": amount, "factor": worst.value},
         weight=worst.value,
     )
@@ -47,4 +47,4 @@ def load(profile: Profile, place: Place) -> Iterator[Finding]:
 
 def _loads(records: pl.DataFrame) -> list[int]:
     rows = pick(records, scenario="load", metric="half_round_trip")
-    return sorted(x for x in levels(rows, "load_bytes") if x > 0)
+    return sorted(x for x in distinct_values(rows, "load_bytes") if x > 0)

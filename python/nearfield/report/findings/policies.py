@@ -10,7 +10,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import OF_CLUSTERS, cases, levels, pick
+from nearfield.profile.curves import CLUSTER_SCENARIOS, distinct_combinations, distinct_values, pick
 from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings, savings
 from nearfield.report.findings.finding import Finding
 from nearfield.report.formatting import memory_speed, percent
@@ -51,7 +51,7 @@ def policies(profile: Profile) -> Iterator[Finding]:
 def _best(profile: Profile, scenario: str) -> list[_Best]:
     rows = pick(profile.records, scenario=scenario, metric="mean_time", source="sim")
     best: dict[str, _Best] = {}
-    for operation, ranks, size in cases(rows, "operation", "ranks", "size_bytes"):
+    for operation, ranks, size in distinct_combinations(rows, "operation", "ranks", "size_bytes"):
         times = mean_times(rows, scenario, "memory_slowdown", operation=operation, ranks=ranks, size_bytes=size)
         for policy, points in policy_savings(times).items():
             for slowdown, point in points.items():
@@ -63,7 +63,7 @@ def _best(profile: Profile, scenario: str) -> list[_Best]:
 
 def _best_of_program(profile: Profile) -> list[_Best]:
     rows = pick(profile.records, scenario="program", metric="time", source="sim")
-    ranks = levels(rows, "ranks")
+    ranks = distinct_values(rows, "ranks")
     if not ranks:
         return []
     curves = policy_savings(mean_times(rows, "program", "memory_slowdown", "time"))
@@ -77,7 +77,7 @@ def _best_of_pairs(profile: Profile) -> list[_Best]:
     records = profile.records
     if "policy" not in records.columns:
         return []
-    rows = records.filter(pl.col("policy").is_not_null() & ~pl.col("scenario").is_in(OF_CLUSTERS))
+    rows = records.filter(pl.col("policy").is_not_null() & ~pl.col("scenario").is_in(CLUSTER_SCENARIOS))
     best: list[_Best] = []
     for scenario in rows["scenario"].unique(maintain_order=True):
         cases = (

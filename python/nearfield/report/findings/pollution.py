@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import Place, prefix
+from nearfield.profile.curves import Place, place_prefix
 from nearfield.report.derived_metrics import Reach, cached_after, pushed_out, reach
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import times
@@ -32,7 +32,7 @@ def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
     yield Finding(
         topic="pollution",
         title="What is cached after the call",
-        statement=capitalize(f"{prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
+        statement=capitalize(f"{place_prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
         action=_action(reaches),
         numbers=numbers,
         weight=2.4,
@@ -80,7 +80,7 @@ def evicted(profile: Profile, place: Place) -> Iterator[Finding]:
         topic="pollution",
         title="Cached buffers are pushed out by the call",
         statement=capitalize(
-            f"{prefix(profile, place, 'pollution')}a buffer that was in the cache before the call is read more "
+            f"{place_prefix(profile, place, 'pollution')}a buffer that was in the cache before the call is read more "
             f"slowly after {join_and(parts)}."
         ),
         action="Compute on such a buffer before the call, not after it.",

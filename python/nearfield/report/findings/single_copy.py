@@ -12,7 +12,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_ns, format_rate
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Place, common_keys, prefix
+from nearfield.profile.curves import Curve, Place, common_keys, place_prefix
 from nearfield.report.derived_metrics import copies, flag, half_round_trip, switch_bytes
 from nearfield.report.findings.finding import AND_COMPARE, Finding, at_each_distance
 from nearfield.report.formatting import no_single_copy, span, times
@@ -59,7 +59,7 @@ def _slower(
         topic="single-copy",
         title=f"The kernel's copy is {times(ratio)} slower",
         statement=capitalize(
-            f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
+            f"{place_prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
             f"is slower than two copies by the cores themselves, even one after the other: a {format_bytes(worst)} "
             f"message takes {format_ns(time[worst].value)} ({format_rate(worst / time[worst].value)}), copying it in "
             f"and out at most {format_ns(bounds[worst][1])}."
@@ -79,7 +79,7 @@ def _faster(
         topic="single-copy",
         title="Single copy pays",
         statement=capitalize(
-            f"{prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
+            f"{place_prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
             f"is faster than copying in and out could be: a {format_bytes(best)} message takes "
             f"{format_ns(time[best].value)}, the slower of the two copies alone {format_ns(bounds[best][0])}."
         ),

@@ -9,7 +9,7 @@ from nearfield.base.estimates import Estimate, ratio_of
 from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import Place, one_per_distance, prefix
+from nearfield.profile.curves import Place, one_per_distance, place_prefix
 from nearfield.profile.schema import Switch
 from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import AND_COMPARE, Finding
@@ -80,7 +80,8 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
         topic="steps",
         title=f"Step at {format_bytes(size)}",
         statement=capitalize(
-            f"{prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. {_size_of(jump)}"
+            f"{place_prefix(profile, place)}the step at {format_bytes(size)} is {names}. Beyond it {beyond}. "
+            f"{_size_of(jump)}"
         ).strip(),
         level="loss" if factor >= _WORTH_A_WORD else "fact",
         action=_action(profile, switches, factor),

@@ -9,7 +9,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Place, common_keys, curve, levels, pick, prefix, ratios
+from nearfield.profile.curves import Curve, Place, common_keys, curve, distinct_values, pick, place_prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import times
 
@@ -32,7 +32,7 @@ def faces(profile: Profile, place: Place) -> list[Finding]:
 def _select_heaviest(
     profile: Profile, place: Place, at_size: Callable[[Profile, Place, int], Finding | None]
 ) -> list[Finding]:
-    sizes = sorted(levels(pick(profile.records, scenario="stride"), "size_bytes"))
+    sizes = sorted(distinct_values(pick(profile.records, scenario="stride"), "size_bytes"))
     found = [finding for size in sizes if (finding := at_size(profile, place, size))]
     return sorted(found, key=lambda finding: -finding.weight)[:1]
 
@@ -65,7 +65,7 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
         topic="strides",
         title=f"Stride {slowest} costs {times(factors[slowest])}",
         statement=capitalize(
-            f"{prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
+            f"{place_prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
             f"datatype, take longer than in one piece ({format_ns(plain.value)}): {join_and(steps)}. {by_hand}"
         ).strip(),
         level="loss" if action else "fact",
@@ -107,8 +107,8 @@ def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
         topic="strides",
         title=f"Face {slowest} costs {times(factor)} face {fastest}",
         statement=capitalize(
-            f"{prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole rows, y: "
-            f"rows far apart, z: single elements apart), each packed the faster way: {join_and(parts)}."
+            f"{place_prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole "
+            f"rows, y: rows far apart, z: single elements apart), each packed the faster way: {join_and(parts)}."
         ),
         action=f"Pack face {join_and(by_hand)} by hand." if by_hand else "",
         numbers={"bytes": size, "factor": factor, "slowest": slowest},

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from nearfield.profile import Profile
-from nearfield.profile.curves import as_described, one_machine
+from nearfield.profile.curves import restrict_to_one_machine, without_sweeps
 from nearfield.report.derived_metrics import has_values
 from nearfield.report.plots import (
     application,
@@ -58,7 +58,7 @@ class Section:
 
 def sections(profile: Profile) -> list[Section]:
     """Returns a section for every scenario that was measured or skipped, and one for sweeps over a machine's keys."""
-    described = as_described(profile)
+    described = without_sweeps(profile)
     present = list(dict.fromkeys([*described.records["scenario"], *(s.scenario for s in profile.run.skipped)]))
     known = [name for name in SCENARIOS if name in present]
     found = [_section(described, name) for name in [*known, *(n for n in present if n not in SCENARIOS)]]
@@ -70,7 +70,7 @@ def _section(profile: Profile, scenario: str) -> Section:
     module = SCENARIOS.get(scenario)
     charts: list[Chart] = []
     if has_values(profile.records, scenario):
-        same = one_machine(profile)
+        same = restrict_to_one_machine(profile)
         charts = module.charts(same) if module else []
         charts = charts or generic.charts(same, scenario)
         charts += machines.charts(profile, scenario)

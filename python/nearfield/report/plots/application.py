@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, cases, pick
+from nearfield.profile.curves import Curve, distinct_combinations, pick
 from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings
 from nearfield.report.formatting import memory_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
@@ -21,7 +21,7 @@ def charts(profile: Profile) -> list[Chart]:
     policy."""
     rows = pick(profile.records, scenario="application", metric="mean_time", source="sim")
     variants = []
-    found = cases(rows, "operation", "ranks", "size_bytes")
+    found = distinct_combinations(rows, "operation", "ranks", "size_bytes")
     for operation, ranks, size in sorted(found, key=lambda case: (case[0], case[2], -case[1])):
         fixed = {"operation": operation, "ranks": ranks, "size_bytes": size}
         times = mean_times(rows, "application", "memory_slowdown", **fixed)

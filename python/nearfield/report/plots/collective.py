@@ -7,7 +7,7 @@ from typing import Any
 
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
-from nearfield.profile.curves import cases, levels, one_per_distance, pick
+from nearfield.profile.curves import distinct_combinations, distinct_values, one_per_distance, pick
 from nearfield.report.derived_metrics import BASE_POLICY, half_round_trip, mean_times, policy_savings
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.formatting import memory_speed
@@ -50,7 +50,7 @@ def charts(profile: Profile) -> list[Chart]:
 
 def named(records: pl.DataFrame) -> dict[str, str]:
     """Returns operation -> its name; those that only a simulation has come last."""
-    present = sorted(levels(pick(records, scenario="collective"), "operation"))
+    present = sorted(distinct_values(pick(records, scenario="collective"), "operation"))
     return NAMES | {name: f"MPI_{name.capitalize()}" for name in present if name not in NAMES}
 
 
@@ -59,7 +59,9 @@ def _policies(profile: Profile) -> list[Chart]:
     rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
     variants = []
     names = named(profile.records)
-    for operation, ranks, slowdown in sorted(cases(rows, "operation", "ranks", "memory_slowdown"), key=_order):
+    for operation, ranks, slowdown in sorted(
+        distinct_combinations(rows, "operation", "ranks", "memory_slowdown"), key=_order
+    ):
         fixed = {"operation": operation, "ranks": ranks, "memory_slowdown": slowdown}
         traces = []
         savings = policy_savings(mean_times(rows, "collective", "size_bytes", **fixed))

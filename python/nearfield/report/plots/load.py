@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.profile.curves import curve, drawn_places, levels, pick
+from nearfield.profile.curves import curve, distinct_values, drawn_places, pick
 from nearfield.report.plots.axes import by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import convert_curve, line, style
@@ -20,7 +20,7 @@ def charts(profile: Profile) -> list[Chart]:
         rows = pick(profile.records, place, scenario="load", metric="half_round_trip")
         for show in ("time", "bandwidth"):
             traces = []
-            for i, amount in enumerate(sorted(levels(rows, "load_bytes"))):
+            for i, amount in enumerate(sorted(distinct_values(rows, "load_bytes"))):
                 points = curve(rows, "load", "half_round_trip", load_bytes=amount, deciding=False)
                 name = f"MPI_Alltoall of {format_bytes(amount)}" if amount else "no load"
                 traces += line(name, convert_curve(points, show), style(i))

@@ -7,7 +7,7 @@ from typing import Any
 
 from nearfield.base.frames import pl
 from nearfield.profile import Profile, parameters
-from nearfield.profile.curves import AXES, OF_CLUSTERS, Curve, Place
+from nearfield.profile.curves import AXES, CLUSTER_SCENARIOS, Curve, Place
 from nearfield.report.derived_metrics import savings
 from nearfield.report.formatting import memory_speed
 from nearfield.report.plots.axes import by_size, share_axis
@@ -25,7 +25,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
     """Returns one chart if several policies or memory speeds of the scenario were simulated; none otherwise."""
     rows = profile.records.filter(pl.col("scenario") == scenario)
     axes = [name for name in AXES if name in rows.columns and rows[name].drop_nulls().n_unique() > 1]
-    if scenario in OF_CLUSTERS or not axes or X not in parameters(rows):
+    if scenario in CLUSTER_SCENARIOS or not axes or X not in parameters(rows):
         return []
     axis = axes[0]
     base = rows[axis].drop_nulls()[0]

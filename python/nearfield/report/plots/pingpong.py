@@ -108,7 +108,7 @@ def gain_points(profile: Profile, place: Place, metric: str, side: str | None, s
 
 
 def _gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
-    worse = next((p for p in (cached, memory) if not p.decides), cached)
+    worse = next((p for p in (cached, memory) if not p.is_deciding), cached)
     return Point(
         1 - ratio.value, 1 - ratio.high, 1 - ratio.low, min(cached.n, memory.n),
         cached.stable and memory.stable, worse.verdict, cached.note or memory.note, "share",

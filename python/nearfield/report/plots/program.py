@@ -6,7 +6,7 @@ from __future__ import annotations
 from nearfield.base.frames import pl
 from nearfield.base.units import format_ns
 from nearfield.profile import Profile
-from nearfield.profile.curves import Curve, Point, levels, pick, point_of
+from nearfield.profile.curves import Curve, Point, distinct_values, pick, point_of
 from nearfield.report.derived_metrics import mean_times, policy_savings
 from nearfield.report.formatting import memory_speed, percent
 from nearfield.report.plots.application import by_speed
@@ -45,7 +45,7 @@ def _calls(rows: pl.DataFrame) -> list[Chart]:
     if not {"call", "policy"} <= {*found.columns}:
         return []
     variants = []
-    for speed in levels(found, "memory_slowdown"):
+    for speed in distinct_values(found, "memory_slowdown"):
         traces = _stacked(pick(found, memory_slowdown=speed))
         figure = {"data": traces, "layout": layout({"type": "category"}, _sum_axis(traces), barmode="stack")}
         variants.append(Variant({"memory": memory_speed(speed)}, figure))

@@ -94,7 +94,7 @@ def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace
         {
             "type": "bar", "name": name, "x": list(points), "y": [p.value for p in values],
             "marker": {
-                "color": [look.colour if p.decides else "@paper" for p in values],
+                "color": [look.colour if p.is_deciding else "@paper" for p in values],
                 "line": {"color": look.colour, "width": 1.5}, "pattern": {"shape": pattern, "fgcolor": "@paper"},
             },
             **({"error_y": error} if any(p.high > p.low for p in values) else {}),

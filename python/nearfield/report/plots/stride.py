@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.profile.curves import curve, drawn_places, levels, pick
+from nearfield.profile.curves import curve, distinct_values, drawn_places, pick
 from nearfield.report.plots.axes import layout, linear_axis, log_axis, number_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant
 from nearfield.report.plots.series import bars, line, style
@@ -27,8 +27,8 @@ def _vectors(profile: Profile) -> Chart:
     variants = []
     for place in drawn_places(profile.records, "stride"):
         rows = pick(profile.records, place, scenario="stride", metric="half_round_trip", face=None)
-        for size in sorted(levels(rows, "size_bytes"), reverse=True):
-            for mode in levels(rows, "mode"):
+        for size in sorted(distinct_values(rows, "size_bytes"), reverse=True):
+            for mode in distinct_values(rows, "mode"):
                 traces = []
                 for method, (name, look, _) in METHODS.items():
                     points = curve(
@@ -50,7 +50,7 @@ def _faces(profile: Profile) -> Chart:
     variants = []
     for place in drawn_places(profile.records, "stride"):
         rows = pick(profile.records, place, scenario="stride", metric="half_round_trip", stride=None)
-        for size in sorted(levels(rows, "size_bytes")):
+        for size in sorted(distinct_values(rows, "size_bytes")):
             traces = []
             for method, (name, look, pattern) in METHODS.items():
                 points = curve(

@@ -1,5 +1,5 @@
-"""Answers a statement by live profiles, with several launches of each, since launches differ by more than their
-samples."""
+"""Answers a statement from live profiles. Each profile is measured in several launches, because launches differ by more
+than the samples of one."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from nearfield.report.rules import evaluate_guidelines
 from nearfield.reproduce.checks import live_curve
 from nearfield.reproduce.curves import Points
 from nearfield.reproduce.judges import JUDGES, JudgeInput
-from nearfield.reproduce.live.bootstrap import MIN_LAUNCHES, decide, intervals, median_curve
+from nearfield.reproduce.live.bootstrap import MIN_LAUNCHES, decide_by_bootstrap, launch_intervals, median_curve
 from nearfield.reproduce.live.questions import QUESTIONS
-from nearfield.reproduce.live.quiet import disturbance
+from nearfield.reproduce.live.quiet import disturbance_reason
 from nearfield.reproduce.live.sizes import Sizes
 from nearfield.reproduce.outcome import Answer
 from nearfield.reproduce.schema import Control, LiveCheck, Paper, Statement
 from nearfield.reproduce.verdicts import Evidence, judge_input
 
-ANYWHERE = (-math.inf, math.inf)
+ANY_POSITION = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
 class LiveData:
-    """The measurements on this machine."""
+    """The live profiles of this machine."""
 
     sizes: Sizes
-    profiles: Mapping[str, Sequence[Profile]]  # name -> one per launch
+    profiles: Mapping[str, Sequence[Profile]]  # name -> one profile per launch
     reasons: Mapping[str, str] = field(default_factory=dict)  # name -> reason for a missing launch
-    stopped: bool = False  # before all launches were made
+    stopped: bool = False  # Ctrl-C stopped the measurement before all launches
 
 
-class _NotJudgeable(Exception):
-    """A statement cannot be judged on this machine; the message has the reason."""
+class _NotJudgeableError(Exception):
+    """A statement cannot be judged on this machine; the message is the reason."""
 
 
 def answer_statement(paper: Paper, statement: Statement, live: LiveData) -> Answer:
@@ -48,23 +48,23 @@ def answer_statement(paper: Paper, statement: Statement, live: LiveData) -> Answ
     if check.asks:
         return QUESTIONS[check.asks](live.sizes.profile.run.mpi)
     every = live.profiles.get(check.profile, ())
-    launches = [one for one in every if not disturbance(one)]
+    launches = [one for one in every if not disturbance_reason(one)]
     common: dict[str, Any] = {"launches": len(launches), "profile": check.profile}
     try:
         _check_launches(check.profile, every, launches, live)
-        answer_here = _by_launches(statement, check, launches, live)
-    except _NotJudgeable as lacking:
+        answer_here = _answer_by_launches(statement, check, launches, live)
+    except _NotJudgeableError as lacking:
         return Answer(answer="cannot tell", ours=str(lacking), **common)
     ours = f"{check.says}: {answer_here.ours}" if check.says else answer_here.ours
     found = answer_here.model_copy(update={**common, "ours": ours})
     if check.control is None:
         return found
-    without = check.model_copy(update={"control": None, "says": ""} | _changes(check, check.control))
+    without = check.model_copy(update={"control": None, "says": ""} | _control_changes(check, check.control))
     controlled = answer_statement(paper, statement.model_copy(update={"here": without}), live)
     return apply_control(found, check.control, controlled)
 
 
-def _changes(check: LiveCheck, control: Control) -> dict[str, Any]:
+def _control_changes(check: LiveCheck, control: Control) -> dict[str, Any]:
     where = {**check.curve.get("where", {}), **control.curve.get("where", {})}
     return {
         "profile": control.profile or check.profile,
@@ -73,8 +73,8 @@ def _changes(check: LiveCheck, control: Control) -> dict[str, Any]:
 
 
 def apply_control(found: Answer, control: Control, controlled: Answer) -> Answer:
-    """Returns the answer in the light of its control. Only an effect that is there can be an artefact; one whose
-    control cannot tell is not known to be one or the other."""
+    """Returns the answer after applying its control measurement. An effect that holds is an artefact if the control
+    contradicts the claimed cause; if the control cannot tell, neither can the answer."""
     text = f"{control.says}: {controlled.answer or 'cannot tell'}, {controlled.ours}"
     answer = found.answer
     if answer == "holds":
@@ -84,40 +84,40 @@ def apply_control(found: Answer, control: Control, controlled: Answer) -> Answer
 
 
 def _check_launches(name: str, every: Sequence[Profile], usable: Sequence[Profile], live: LiveData) -> None:
-    """Raises _NotJudgeable unless there are enough launches of this profile to judge a statement."""
+    """Raises _NotJudgeableError unless there are at least MIN_LAUNCHES usable launches of this profile."""
     if live.stopped and name in live.reasons:
-        raise _NotJudgeable(live.reasons[name])
+        raise _NotJudgeableError(live.reasons[name])
     if len(usable) >= MIN_LAUNCHES:
         return
-    if unusable := [reason for one in every if (reason := disturbance(one))]:
+    if unusable := [reason for one in every if (reason := disturbance_reason(one))]:
         of = counted(len(every), "launch", "launches")
         again = "the same command measures again what cannot be used"
-        raise _NotJudgeable(f"{len(unusable)} of {of} cannot be used: {unusable[0]}; {again}")
-    raise _NotJudgeable(live.reasons.get(name) or f"measured in {counted(len(every), 'launch', 'launches')}")
+        raise _NotJudgeableError(f"{len(unusable)} of {of} cannot be used: {unusable[0]}; {again}")
+    raise _NotJudgeableError(live.reasons.get(name) or f"measured in {counted(len(every), 'launch', 'launches')}")
 
 
-def _by_launches(statement: Statement, check: LiveCheck, launches: Sequence[Profile], live: LiveData) -> Answer:
+def _answer_by_launches(statement: Statement, check: LiveCheck, launches: Sequence[Profile], live: LiveData) -> Answer:
     if statement.rule and not check.judge:
-        return _by_rule(statement, launches)
-    return _by_curve(statement, check, launches, live)
+        return _answer_by_rule(statement, launches)
+    return _answer_by_curve(statement, check, launches, live)
 
 
-def _by_rule(statement: Statement, launches: Sequence[Profile]) -> Answer:
-    """Returns whether the report of each launch supports the guideline."""
+def _answer_by_rule(statement: Statement, launches: Sequence[Profile]) -> Answer:
+    """Returns the answer from the report's guideline: in how many launches it is supported."""
     assert statement.rule
     number = statement.rule.number
     answer_here = [next(rule for rule in evaluate_guidelines(one) if rule.number == number) for one in launches]
     known = [rule for rule in answer_here if rule.status != "not measured"]
     if len(known) < MIN_LAUNCHES:
-        raise _NotJudgeable(f"{answer_here[0].range}: {answer_here[0].evidence}")
+        raise _NotJudgeableError(f"{answer_here[0].range}: {answer_here[0].evidence}")
     seen = [{0.0: float(rule.status == "supported")} for rule in known]
-    word = decide(seen, lambda points: points[0.0] > 0.5, (), ANYWHERE)
+    word = decide_by_bootstrap(seen, lambda points: points[0.0] > 0.5, (), ANY_POSITION)
     held = sum(int(one[0.0]) for one in seen)
     last = f"{known[-1].range}: {known[-1].evidence}"
     return Answer(answer=word, ours=f"in {held} of {counted(len(seen), 'launch', 'launches')}; in the last: {last}")
 
 
-def _by_curve(statement: Statement, check: LiveCheck, launches: Sequence[Profile], live: LiveData) -> Answer:
+def _answer_by_curve(statement: Statement, check: LiveCheck, launches: Sequence[Profile], live: LiveData) -> Answer:
     meant = resolve_statement(statement, check, live.sizes)
     judging = JUDGES[meant.judge or ""]
     judge = judging.judge
@@ -125,33 +125,34 @@ def _by_curve(statement: Statement, check: LiveCheck, launches: Sequence[Profile
     whole = _combine_launches(questions)
     curves = [_relative_curve(one) for one in questions]
     if not median_curve(curves):
-        raise _NotJudgeable(_missing_reason(launches[0], meant.curve.metric if meant.curve else ""))
-    word = decide(
+        raise _NotJudgeableError(_missing_reason(launches[0], meant.curve.metric if meant.curve else ""))
+    word = decide_by_bootstrap(
         curves,
         lambda points: judge(replace(whole, curve=points, than=None)).holds,
         (0.0, 1.0, *(whole.number or ())),
         whole.at or (whole.steps[0] if whole.steps else -math.inf, math.inf),
         judging.over,
     )
-    return Answer(answer=word, ours=judge(replace(whole, write=_with_intervals(questions))).ours)
+    return Answer(answer=word, ours=judge(replace(whole, write=_writer_with_intervals(questions))).ours)
 
 
 def resolve_statement(statement: Statement, check: LiveCheck, sizes: Sizes) -> Statement:
-    """Returns the statement for this machine, with sizes in bytes. Raises _NotJudgeable if one is unknown."""
+    """Returns the statement for this machine: with the pair of ranks at the distance, and sizes in bytes. Raises
+    _NotJudgeableError if there is no such pair, or a size is unknown."""
     curve = live_curve(statement, check)
     distances = curve.where.get("distance", [])
     wanted = [str(one) for one in (distances if isinstance(distances, list) else [distances])]
-    places = [place for place in map(sizes.place, wanted) if place]
+    places = [place for place in map(sizes.place_at, wanted) if place]
     if wanted and not places:
         across = all(map(is_network, wanted))
-        raise _NotJudgeable("needs a second node: --hostfile" if across else "needs two cores of one node")
-    place = places[0] if places else sizes.place("inside")
+        raise _NotJudgeableError("needs a second node: --hostfile" if across else "needs two cores of one node")
+    place = places[0] if places else sizes.place_at("inside")
     where = curve.where | ({"distance": place.distance, "pair": place.pair} if wanted and place else {})
 
     def in_bytes(some: list[Any] | None) -> list[float] | None:
-        answer_here = None if some is None else [sizes.bytes(one, place) for one in some]
+        answer_here = None if some is None else [sizes.bytes_of(one, place) for one in some]
         if answer_here and None in answer_here:
-            raise _NotJudgeable("no eager limit was seen here")
+            raise _NotJudgeableError("no eager limit was seen here")
         return answer_here  # type: ignore[return-value]
 
     return Statement(
@@ -168,7 +169,7 @@ def resolve_statement(statement: Statement, check: LiveCheck, sizes: Sizes) -> S
 
 
 def _combine_launches(questions: Sequence[JudgeInput]) -> JudgeInput:
-    """Returns the judge's input with medians over the launches."""
+    """Returns the judge's input with the medians over the launches."""
     than = [one.than for one in questions if one.than is not None]
     alternatives = zip(*(one.alternatives for one in questions), strict=True)
     return replace(
@@ -180,8 +181,8 @@ def _combine_launches(questions: Sequence[JudgeInput]) -> JudgeInput:
 
 
 def _relative_curve(question: JudgeInput) -> Points:
-    """Returns the curve; if it is compared with another one, their difference or ratio, since both are of one
-    launch."""
+    """Returns the curve of one launch. If it is compared with another curve, returns their difference or ratio, which
+    is paired within the launch."""
     than = question.than
     if than is None:
         return question.curve
@@ -190,12 +191,12 @@ def _relative_curve(question: JudgeInput) -> Points:
     return {x: y / than[x] for x, y in question.curve.items() if than.get(x)}
 
 
-def _with_intervals(questions: Sequence[JudgeInput]) -> Callable[[float], str]:
-    """Returns a formatter for medians over the launches that appends their intervals."""
+def _writer_with_intervals(questions: Sequence[JudgeInput]) -> Callable[[float], str]:
+    """Returns a formatter that appends to each median over the launches its interval."""
     write, floor = questions[0].write, -math.inf if questions[0].is_difference else 0.0
     texts: dict[float, str] = {}
     for some in ([one.curve for one in questions], [one.than or {} for one in questions]):
-        for y, (low, high) in zip(median_curve(some).values(), intervals(some).values(), strict=True):
+        for y, (low, high) in zip(median_curve(some).values(), launch_intervals(some).values(), strict=True):
             texts[y] = write(y) if low == high else f"{write(y)} ({_span(write, max(low, floor), high)})"
     return lambda y: texts.get(y, write(y))
 
@@ -205,7 +206,7 @@ def _span(write: Callable[[float], str], low: float, high: float) -> str:
 
 
 def _missing_reason(profile: Profile, metric: str) -> str:
-    """Returns why there are no numbers: the profile's note on the metric, or the reason of a skipped scenario."""
+    """Returns why a metric has no values: the notes of its records, and the reasons of skipped scenarios."""
     notes = [row["note"] for row in profile.records.to_dicts() if row["metric"] == metric and row["value"] is None]
     reasons = [*notes, *(one.reason for one in profile.run.skipped)]
     return "; ".join(dict.fromkeys(reasons)) or "no record tells"

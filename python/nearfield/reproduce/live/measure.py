@@ -1,5 +1,5 @@
-"""Measures the live profiles of claims: determines the launches, finds those that are already in the folder, and runs
-the others one by one. Each launch is a profile of its own, OUT/here/MPI/NAME-LAUNCH, made as by `nearfield probe`."""
+"""Measures the live profiles of claims: determines the launches, finds those that the folder already has, and runs the
+others one by one. Each launch is a profile of its own, OUT/here/MPI/NAME-LAUNCH, measured as by `nearfield probe`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from nearfield.base.progress import Progress, Report, ignore
 from nearfield.base.units import counted
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.live.session import probe
-from nearfield.measure.request import Request, as_filter
+from nearfield.measure.request import Request, format_filter
 from nearfield.profile import Profile
 from nearfield.reproduce.live.answers import LiveData
-from nearfield.reproduce.live.quiet import disturbance
+from nearfield.reproduce.live.quiet import disturbance_reason
 from nearfield.reproduce.live.sizes import FACTS, Sizes
 from nearfield.reproduce.schema import Claim, LiveProfile, Paper
 
-LAUNCHES = {False: 5, True: 4}  # by --quick
-FACTS_S = 6.0  # to find the protocol switches
+LAUNCHES_BY_QUICK = {False: 5, True: 4}  # --quick -> number of launches
+FACTS_TARGET_S = 6.0  # seconds of the launch that finds the protocol switches
 
 
 @dataclass(frozen=True)
-class Setup:
-    """The settings of the measurement."""
+class MeasurementSetup:
+    """Where and by which MPI to measure, and how thoroughly."""
 
     folder: Path  # OUT/here/MPI
     mpi: str
@@ -42,12 +42,12 @@ class Setup:
 
     @property
     def launches(self) -> int:
-        return LAUNCHES[self.quick]
+        return LAUNCHES_BY_QUICK[self.quick]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a profile."""
+    """One launch of a live profile: its folder, and the request to measure it."""
 
     folder: Path
     request: Request
@@ -56,30 +56,32 @@ class Launch:
 
 
 @dataclass
-class Measured:
-    """The measurements, including earlier ones."""
+class LiveMeasurements:
+    """The live profiles, including those of earlier calls, and the signal that stopped the measurement, if any."""
 
     live: LiveData
     folder: Path
     stopped_by: int | None = None
 
 
-def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, report: Report = ignore) -> Measured:
+def measure_profiles(
+    wanted: list[tuple[Paper, list[Claim]]], setup: MeasurementSetup, report: Report = ignore
+) -> LiveMeasurements:
     """Measures the profiles that the claims need and that the folder lacks, or has only from a busy machine. Ctrl-C
-    interrupts; the same call resumes. The failure of a launch becomes a reason, not an error. Raises NearfieldError if
-    this MPI does not work at all."""
+    interrupts; the same call resumes. If a launch fails, its reason is recorded and no error is raised. Raises
+    NearfieldError if this MPI does not work at all."""
     with os_errors_as_profile_errors(setup.folder, "Give another folder with --out."):
         setup.folder.mkdir(parents=True, exist_ok=True)
     base = Request(tier="quick", launches=1, mpi=setup.mpi, hostfile=setup.hostfile)
-    first = _launch(setup.folder / "facts", FACTS, base, scenarios=(FACTS,), sizes=(8,), seconds=FACTS_S)
-    runner = _Runner(report)
+    first = _make_launch(setup.folder / "facts", FACTS, base, scenarios=(FACTS,), sizes=(8,), seconds=FACTS_TARGET_S)
+    runner = _LaunchRunner(report)
     if not (facts := runner.profile(first)):
         if runner.stopped_by:
             raise KeyboardInterrupt
         raise MeasurementError(runner.reasons[FACTS], f"see whether this MPI works: {own_command.line('mpi')}")
     sizes = Sizes(facts)
-    launches = list(_launches(needed_profiles(wanted), base, sizes, setup))
-    left = [one for one in launches if not _usable(one)]
+    launches = list(_launches_in_rounds(needed_profiles(wanted), base, sizes, setup))
+    left = [one for one in launches if not _usable_profile(one)]
     runner.total_s = sum(one.seconds for one in left)
     finished = f", {len(launches) - len(left)} more are there already" if len(left) < len(launches) else ""
     about = f": about {counted(max(1, round(runner.total_s / 60)), 'minute')} on a quiet machine" if left else ""
@@ -88,13 +90,13 @@ def measure(wanted: list[tuple[Paper, list[Claim]]], setup: Setup, report: Repor
     for one in launches:
         if made := runner.profile(one):
             found[one.name].append(made)
-    return Measured(
+    return LiveMeasurements(
         LiveData(sizes, found, runner.reasons, runner.stopped_by is not None), setup.folder, runner.stopped_by
     )
 
 
 def needed_profiles(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, LiveProfile]:
-    """Returns the live profiles that the claims' statements and their controls need."""
+    """Returns name -> live profile, for all that the claims' statements and their controls need."""
     return {
         name: paper.here[name]
         for paper, claims in wanted
@@ -106,18 +108,20 @@ def needed_profiles(wanted: list[tuple[Paper, list[Claim]]]) -> dict[str, LivePr
     }
 
 
-def _launches(wanted: dict[str, LiveProfile], base: Request, sizes: Sizes, setup: Setup) -> Iterator[Launch]:
-    """Yields the launches in rounds of one per profile, so that a disturbance during one round is not mistaken for a
-    property of one profile."""
+def _launches_in_rounds(
+    wanted: dict[str, LiveProfile], base: Request, sizes: Sizes, setup: MeasurementSetup
+) -> Iterator[Launch]:
+    """Yields the launches in rounds of one launch per profile, so that a disturbance during one round does not affect a
+    single profile only."""
     for number in range(1, setup.launches + 1):
         for name, one in wanted.items():
-            own_sizes = sizes.all_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
-            share = len(own_sizes) / max(len(sizes.all_bytes(one.size_bytes)), 1) if own_sizes else 1.0
-            yield _launch(setup.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario),
+            own_sizes = sizes.known_bytes(one.quick if setup.quick and one.quick else one.size_bytes)
+            share = len(own_sizes) / max(len(sizes.known_bytes(one.size_bytes)), 1) if own_sizes else 1.0
+            yield _make_launch(setup.folder / f"{name}-{number}", name, base, scenarios=tuple(one.scenario),
                           sizes=own_sizes, only=tuple(one.only), seconds=one.seconds * share)  # fmt: skip
 
 
-def _launch(folder: Path, name: str, base: Request, *, seconds: float, **options: Any) -> Launch:
+def _make_launch(folder: Path, name: str, base: Request, *, seconds: float, **options: Any) -> Launch:
     request = replace(base, target_s=seconds, **options)
     words = [
         "probe",
@@ -131,12 +135,12 @@ def _launch(folder: Path, name: str, base: Request, *, seconds: float, **options
     ]
     words += ["--sizes", ",".join(map(str, request.sizes))] if request.sizes else []
     words += ["--hostfile", request.hostfile] if request.hostfile else []
-    words += [word for which in request.only for word in ("--filter", as_filter(which))]
+    words += [word for which in request.only for word in ("--filter", format_filter(which))]
     return Launch(folder, replace(request, command=shlex.join(["nearfield", *words])), name, seconds)
 
 
 def _saved_profile(launch: Launch) -> Profile | None:
-    """Returns the launch's profile if the folder has it complete, for the current request."""
+    """Returns the complete profile that the folder has for the launch's current request; None if there is none."""
     try:
         found = profile.load(launch.folder)
     except ProfileError:
@@ -144,22 +148,22 @@ def _saved_profile(launch: Launch) -> Profile | None:
     return found if found.run.complete and found.run.command == launch.request.command else None
 
 
-def _usable(launch: Launch) -> Profile | None:
-    """Returns the launch's profile if the folder has it complete and it can judge statements."""
+def _usable_profile(launch: Launch) -> Profile | None:
+    """Returns the saved profile of the launch if it is undisturbed, so that it can judge statements; otherwise None."""
     found = _saved_profile(launch)
-    return found if found and not disturbance(found) else None
+    return found if found and not disturbance_reason(found) else None
 
 
-def _is_begun(launch: Launch) -> bool:
-    """Returns whether an interrupted attempt at this launch can be resumed."""
-    with suppress(NearfieldError):  # it does not exist, or is damaged
+def _is_resumable(launch: Launch) -> bool:
+    """Returns whether an interrupted attempt at this launch, with the same request, can be resumed."""
+    with suppress(NearfieldError):  # the checkpoint does not exist, or is damaged
         return CheckpointFolder(launch.folder.resolve()).read_request().command == launch.request.command
     return False
 
 
 @dataclass
-class _Runner:
-    """Makes profiles until Ctrl-C, and records why some could not be made."""
+class _LaunchRunner:
+    """Measures launches until Ctrl-C, and records why some could not be measured."""
 
     report: Report
     total_s: float = 0.0  # the expected duration of all launches; 0 while they are not known
@@ -168,8 +172,9 @@ class _Runner:
     _done_s: float = 0.0
 
     def profile(self, launch: Launch) -> Profile | None:
-        """Returns the launch's profile, measured now if it is missing; None if it could not be measured completely."""
-        if found := _usable(launch):
+        """Returns the launch's profile, after measuring it if it is missing; None if it could not be measured
+        completely."""
+        if found := _usable_profile(launch):
             return found
         if self.stopped_by:
             self.reasons.setdefault(launch.name, "stopped before it was measured; the same command goes on")
@@ -182,12 +187,12 @@ class _Runner:
         return _saved_profile(launch)
 
     def _measure(self, launch: Launch) -> int | None:
-        outcome = probe(launch.folder, launch.request, resume=_is_begun(launch), overwrite=True, keep_samples=False,
-                        report=partial(self._pass_on, launch))  # fmt: skip
+        outcome = probe(launch.folder, launch.request, resume=_is_resumable(launch), overwrite=True, keep_samples=False,
+                        report=partial(self._report_total, launch))  # fmt: skip
         return outcome.stopped_by
 
-    def _pass_on(self, launch: Launch, event: str | Progress) -> None:
-        """Reports the progress of a launch as that of all launches, once they are known."""
+    def _report_total(self, launch: Launch, event: str | Progress) -> None:
+        """Reports the progress of one launch as progress of all launches, once their total duration is known."""
         if isinstance(event, str):
             self.report(f"{launch.folder.name}: {event}")
             return

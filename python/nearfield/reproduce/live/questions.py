@@ -1,5 +1,5 @@
-"""Questions that no record answers: to the rules found by `nearfield tune`, to the compiler, and to loops without
-messages."""
+"""Questions that records cannot answer: to the rules found by `nearfield tune`, to the compiler, and to stencil loops
+without messages."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Callable
 from functools import partial
 
 from nearfield.profile.schema import Mpi
-from nearfield.reproduce.live.compiler import COMPILED, by_compiler
-from nearfield.reproduce.live.loops import LOOPS, by_loops
-from nearfield.reproduce.live.tuned import TUNED, by_rules
+from nearfield.reproduce.live.compiler import COMPILER_QUESTIONS, answer_by_compiler
+from nearfield.reproduce.live.loops import LOOP_QUESTIONS, answer_by_loops
+from nearfield.reproduce.live.tuned import RULE_QUESTIONS, answer_by_rules
 from nearfield.reproduce.outcome import Answer
 
 
 def _of_rules(question: str, mpi: Mpi) -> Answer:
-    return by_rules(question, mpi.family, mpi.version)
+    return answer_by_rules(question, mpi.family, mpi.version)
 
 
 def _of_loops(question: str, _: Mpi) -> Answer:
-    return by_loops(question)
+    return answer_by_loops(question)
 
 
 def _of_compiler(question: str, _: Mpi) -> Answer:
-    return by_compiler(question)
+    return answer_by_compiler(question)
 
 
 QUESTIONS: dict[str, Callable[[Mpi], Answer]] = {
-    **{name: partial(_of_rules, name) for name in TUNED},
-    **{name: partial(_of_compiler, name) for name in COMPILED},
-    **{name: partial(_of_loops, name) for name in LOOPS},
+    **{name: partial(_of_rules, name) for name in RULE_QUESTIONS},
+    **{name: partial(_of_compiler, name) for name in COMPILER_QUESTIONS},
+    **{name: partial(_of_loops, name) for name in LOOP_QUESTIONS},
 }

@@ -1,5 +1,6 @@
-"""Answers from the rules that `nearfield tune` has found for this machine and MPI: paired comparisons with the baseline
-at each distance, with an interval for each gain. Tuning takes long, so it is not started here."""
+"""Answers statements from the rules that `nearfield tune` has found for this machine and MPI. The rules are paired
+comparisons with the baseline at each distance, with an interval for each gain. Tuning takes long, so it is not started
+here."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from nearfield.reproduce.outcome import Answer
 from nearfield.rules.criterion import COLLECTIVES
 from nearfield.rules.schema import PointTable, Rules, differences, find_rules, machine_table, rules_of_mpi
 
-SAME = 0.05  # the common tolerance for equality (judges.py)
+SAME_TOLERANCE = 0.05  # maximum relative difference of equal times, as in adverbs.py
 
 Word = Literal["holds", "does not", "cannot tell"]
 
 
-def by_rules(question: str, family: str, version: str) -> Answer:
-    """Returns the answer of this machine's rules; "cannot tell" if there are none."""
+def answer_by_rules(question: str, family: str, version: str) -> Answer:
+    """Returns the answer from this machine's rules; "cannot tell" if there are none."""
     try:
         _, rules = rules_of_mpi(find_rules(None), family, version)
     except NearfieldError as error:
@@ -30,56 +31,59 @@ def by_rules(question: str, family: str, version: str) -> Answer:
         return Answer(
             answer="cannot tell", ours=f"the rules are of another machine ({other[0]}); {own_command.line('tune')}"
         )
-    word, ours = TUNED[question](rules)
+    word, ours = RULE_QUESTIONS[question](rules)
     return Answer(answer=word, ours=f"by the rules of {rules.created[:10]}: {ours}")
 
 
-def _points(rules: Rules, patterns: Callable[[str], bool]) -> list[tuple[str, PointTable]]:
+def _points_of_patterns(rules: Rules, patterns: Callable[[str], bool]) -> list[tuple[str, PointTable]]:
     return [(rule.distance, point) for rule in rules.rule for point in rule.point if patterns(point.pattern)]
 
 
-def _text(distance: str, point: PointTable) -> str:
+def _gain_text(distance: str, point: PointTable) -> str:
     gain = point.gain
     where = f"{point.pattern} of {format_bytes(point.size_bytes)}, {distance}"
     return f"{gain.value:.2f}x ({gain.low:.2f}x to {gain.high:.2f}x), {where}"
 
 
-def _some_faster(found: Sequence[tuple[str, PointTable]]) -> tuple[Word, str]:
-    """Returns whether some point is significantly faster than the baseline; "does not" if none can be."""
+def _is_some_point_faster(found: Sequence[tuple[str, PointTable]]) -> tuple[Word, str]:
+    """Returns "holds" if some point is significantly faster than the baseline, "does not" if no point can be faster,
+    and the best gain as text."""
     if not found:
         return "cannot tell", "the MPI's defaults are in use, or these were not measured"
     best = max(found, key=lambda one: one[1].gain.value)
     if any(point.gain.as_gain().faster for _, point in found):
-        return "holds", f"up to {_text(*best)}"
-    none = all(point.gain.high <= 1 + SAME for _, point in found)
-    return "does not" if none else "cannot tell", f"at most {_text(*best)}"
+        return "holds", f"up to {_gain_text(*best)}"
+    none = all(point.gain.high <= 1 + SAME_TOLERANCE for _, point in found)
+    return "does not" if none else "cannot tell", f"at most {_gain_text(*best)}"
 
 
-def _faster(rules: Rules) -> tuple[Word, str]:
-    return _some_faster(_points(rules, lambda pattern: pattern not in COLLECTIVES))
+def _is_some_message_faster(rules: Rules) -> tuple[Word, str]:
+    return _is_some_point_faster(_points_of_patterns(rules, lambda pattern: pattern not in COLLECTIVES))
 
 
-def _never_slower(rules: Rules) -> tuple[Word, str]:
-    """Returns whether no message is slower by more than the tolerance for equality."""
-    found = _points(rules, lambda pattern: pattern not in COLLECTIVES)
+def _is_no_message_slower(rules: Rules) -> tuple[Word, str]:
+    """Returns whether no point-to-point message is slower than the baseline by more than the tolerance, and the slowest
+    one as text."""
+    found = _points_of_patterns(rules, lambda pattern: pattern not in COLLECTIVES)
     if not found:
         return "cannot tell", "the MPI's defaults are in use: nothing can be slower"
     distance, worst = min(found, key=lambda one: one[1].gain.value)
-    min_gain = 1 - SAME
+    min_gain = 1 - SAME_TOLERANCE
     word: Word = "cannot tell"
     if all(point.gain.low >= min_gain for _, point in found):
         word = "holds"
     elif any(point.gain.high < min_gain for _, point in found):
         word = "does not"
-    return word, f"slowest: {_text(distance, worst)}"
+    return word, f"slowest: {_gain_text(distance, worst)}"
 
 
-def _collective(name: str) -> Callable[[Rules], tuple[Word, str]]:
-    return lambda rules: _some_faster(_points(rules, lambda pattern: pattern == name))
+def _collective_question(name: str) -> Callable[[Rules], tuple[Word, str]]:
+    return lambda rules: _is_some_point_faster(_points_of_patterns(rules, lambda pattern: pattern == name))
 
 
 def _loses_at_another_distance(rules: Rules) -> tuple[Word, str]:
-    """Returns whether parameters that gain at one distance lose at another. Such gains have no interval."""
+    """Returns whether parameters that gain at one distance lose at another. These gains have no interval, so the answer
+    is never "does not"."""
     if len(rules.machine.distances) < 2:
         return "cannot tell", "this machine has one distance"
     at_others = [(rule.distance, *one) for rule in rules.rule for one in rule.other_distances.items()]
@@ -87,12 +91,12 @@ def _loses_at_another_distance(rules: Rules) -> tuple[Word, str]:
         return "cannot tell", "no parameters were tried at another distance than theirs"
     own, other, min_gain = min(at_others, key=lambda one: one[2])
     return (
-        "holds" if min_gain < 1 - SAME else "cannot tell",
+        "holds" if min_gain < 1 - SAME_TOLERANCE else "cannot tell",
         f"those of {own} run at {min_gain:.2f}x of the baseline's speed at {other}",
     )
 
 
-def _by_distance(rules: Rules) -> tuple[Word, str]:
+def _differ_by_distance(rules: Rules) -> tuple[Word, str]:
     distances = rules.machine.distances
     if len(distances) < 2:
         return "cannot tell", "this machine has one distance"
@@ -101,10 +105,10 @@ def _by_distance(rules: Rules) -> tuple[Word, str]:
     return "holds" if len(different) == len(distances) else "does not", text
 
 
-TUNED: dict[str, Callable[[Rules], tuple[Word, str]]] = {
-    "faster": _faster,
-    "never-slower": _never_slower,
+RULE_QUESTIONS: dict[str, Callable[[Rules], tuple[Word, str]]] = {
+    "faster": _is_some_message_faster,
+    "never-slower": _is_no_message_slower,
     "loses-elsewhere": _loses_at_another_distance,
-    "by-distance": _by_distance,
-    **{name: _collective(name) for name in ("bcast", "alltoall", "allreduce")},
+    "by-distance": _differ_by_distance,
+    **{name: _collective_question(name) for name in ("bcast", "alltoall", "allreduce")},
 }

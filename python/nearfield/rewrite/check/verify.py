@@ -56,7 +56,7 @@ _WRAPPED = (
     *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),
     *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
     *("_ZNSt6chrono3_V212system_clock3nowEv", "_ZNSt6chrono3_V212steady_clock3nowEv"),
-    *hooks.WRAPPED,
+    *hooks.WRAPPED_FUNCTIONS,
 )
 
 
@@ -237,7 +237,7 @@ class Verifier:
     def _flags(self) -> list[str]:
         header = self._folder / "insertions.h"
         compiler, language = (c_wrapper(self._inst), "cc") if self._program.is_c else (self._inst.compiler, "cxx")
-        hooked = hooks.options(str(compiler), hooks.LANGUAGES[language], links_library=False)
+        hooked = hooks.hook_options(str(compiler), hooks.LANGUAGES[language], links_library=False)
         return [
             *flags_of(self._program, keep_optimisation=False),
             *FLAGS, *hooked, "-fPIC", "-include", str(header),
@@ -302,7 +302,7 @@ def layer_folder(inst: Installation) -> Path:
 def _layer_flags() -> list[str]:
     """Returns the layer's flags. Its own copies of memory are not the program's, so they bypass the linker's
     redirection."""
-    copies = [f"-D{name}=__real_{name}" for name in hooks.WRAPPED]
+    copies = [f"-D{name}=__real_{name}" for name in hooks.WRAPPED_FUNCTIONS]
     recorder = '-DNEARFIELD_RECORDER="preload/verify/recorder.hpp"'
     return ["-O3", "-fPIC", "-w", f"-I{mpi.native_source() / 'src'}", recorder, *copies]
 
