@@ -1,5 +1,5 @@
-"""Collects the reads and writes of a piece of code, with its inner loops and conditions. An access that is not exactly
-known is widened to the whole array; an effect that cannot be bounded raises NotMovable."""
+"""Collects the memory accesses of a statement, each with the loops and conditions around it inside the statement. An
+access whose index is unknown is widened to the whole array. A statement with unknown side effects raises NotMovable."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ from nearfield.rewrite.frontend.language import (
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
 _COPIES = ("memcpy", "memmove", "memset")
-_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")  # functions that write their first argument
-_FORMATS = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}  # the argument that is the format
+# Functions that write to their first argument.
+_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")
+_FORMATS = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}  # position of the format string among the arguments
 _ENDS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
 OUTPUT = Base("output", "what is printed", "scalar", "stream")
 _MAX_CALL_DEPTH = 4  # maximum depth of nested calls
@@ -43,28 +44,30 @@ _MAX_CALL_DEPTH = 4  # maximum depth of nested calls
 
 @dataclass
 class Inside:
-    """The loops and conditions around the current statement, within the piece of code."""
+    """The loops and conditions around the code that is being analysed, up to the statement whose accesses are
+    collected."""
 
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    breakable: bool = False  # inside a loop of the code itself, which break and continue may leave
-    callees: tuple[Function, ...] = ()  # functions that are being analysed, which may return
-    certain: bool = True  # the statement is executed whenever the piece of code is
+    breakable: bool = False  # inside a loop of the statement, so that break and continue do not leave the statement
+    callees: tuple[Function, ...] = ()  # callees that are being analysed, in which `return` is allowed
+    certain: bool = True  # executed exactly once per execution of the statement, under no condition
 
 
 @dataclass
 class Collector:
-    """Walks one piece of code in textual order and records its accesses."""
+    """Walks the syntax tree of one statement in textual order and records its memory accesses."""
 
     reader: Expressions
     functions: Functions
     accesses: list[Access] = field(default_factory=list)
-    private: set[int] = field(default_factory=set)  # variables that the code declares
+    private: set[int] = field(default_factory=set)  # declarations of variables that the statement itself declares
     inside: Inside = field(default_factory=Inside)
-    counters: set[int] = field(default_factory=set)  # loop variables that are declared outside
+    counters: set[int] = field(default_factory=set)  # loop iterators that are declared outside of the statement
 
     def collect(self, node: Node) -> None:
-        """Adds the accesses of a statement or an expression. Raises NotMovable for unknown jumps or effects."""
+        """Adds the memory accesses of a statement or an expression. Raises NotMovable for jumps out of it and for
+        unknown side effects."""
         jumps = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
         jumps = (*jumps, Kind.RETURN_STMT) if self.inside.callees else jumps
         if node.kind in _JUMPS and node.kind not in jumps:
@@ -75,7 +78,7 @@ class Collector:
         (handler or Collector._parts)(self, node)
 
     def _implicit(self, node: Node) -> None:
-        """Handles what libclang does not expose: implicit conversions, which have one part."""
+        """Adds the accesses of an implicit conversion, which libclang shows as an unexposed node with one child."""
         if len([child for child in node.children if child.kind != Kind.TYPE_REF]) != 1:
             raise NotMovable(f"it is not known what {words_of(node)} does", node.line)
         self._parts(node)
@@ -119,7 +122,7 @@ class Collector:
 
     @contextlib.contextmanager
     def within(self, **changes: Any) -> Iterator[None]:
-        """Replaces attributes of `inside` in a block."""
+        """Replaces attributes of `inside` for the duration of a `with` block."""
         before = self.inside
         self.inside = replace(before, **changes)
         try:
@@ -130,7 +133,8 @@ class Collector:
     # ---- declarations and assignments
 
     def declare(self, node: Node) -> None:
-        """Registers a variable that the code declares. Its value is known if it never changes."""
+        """Registers a variable that the statement declares. If the variable never changes, uses of it stand for its
+        initial value."""
         if makes_no_object(node):
             return
         if reason := refuse_variable(node) if node.kind == Kind.VAR_DECL else f"it declares {describe(node)}":
@@ -167,6 +171,8 @@ class Collector:
         self._place(target, write=True)
 
     def _place(self, node: Node, *, write: bool) -> None:
+        """Adds the access to an lvalue, and the reads of its indices. Variables that the statement declares are
+        omitted."""
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator in ("++", "--"):
             raise NotMovable("it uses the result of an increment", node.line)
@@ -188,8 +194,8 @@ class Collector:
             self.add(pointer, write=write, line=node.line)
 
     def _is_own(self, pointer: Pointer, node: Node) -> bool:
-        """Returns whether the memory belongs to a variable that the code declares. Raises NotMovable if it lies behind
-        a pointer in such a variable."""
+        """Returns whether an address lies in a variable that the analysed statement itself declares. Raises NotMovable
+        if it lies behind a pointer that is such a variable."""
         base = pointer.base
         if base.declaration not in self.private:
             return False
@@ -198,12 +204,12 @@ class Collector:
         return True
 
     def add(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
-        """Adds an access under the current loops and conditions."""
+        """Adds an access to an address, under the current loops and conditions."""
         base, index, inside = pointer.base, pointer.index, self.inside
         self.accesses.append(Access(base, index, write, line, inside.loops, inside.conditions, message, pointer.note))
 
     def _indices(self, node: Node) -> None:
-        """Adds the reads made by the indices and pointers of an lvalue."""
+        """Adds the reads of the array indices and pointers from which an lvalue's address is computed."""
         node = node.bare
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
@@ -229,13 +235,15 @@ class Collector:
             self._pointer_itself(node, node.declaration.key)
 
     def _pointer_itself(self, node: Node, key: int) -> None:
+        """Adds the read of a pointer variable, as opposed to the memory that it points to."""
         if key not in self.private and key not in self.reader.bound:
             base = replace(self.reader.pointer(node).base, kind="scalar", element="pointer", sizes=())
             self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
 
-    # ---- calls
+    # ---- function calls
 
     def _call(self, node: Node) -> None:
+        """Adds the accesses of a function call. Raises NotMovable if the callee's side effects are unknown."""
         if node.name == "operator[]":
             self._place(node, write=False)
             return
@@ -255,8 +263,8 @@ class Collector:
                 self.collect(argument.bare)
 
     def _library(self, node: Node) -> None:
-        """Adds the accesses of a C library function that prints or copies. Prints keep their order, also relative to
-        messages."""
+        """Adds the accesses of a C library function that prints or copies. Printing counts as a write to OUTPUT, so
+        that output keeps its order, also relative to messages."""
         arguments = node.arguments
         if (format_ := _FORMATS.get(node.name)) is not None:
             literal = arguments[format_].bare
@@ -281,7 +289,7 @@ class Collector:
                 self.collect(argument.bare)
 
     def _whole(self, node: Node, *, write: bool) -> None:
-        """Adds an access to all elements that a pointer may reach."""
+        """Adds an access to all elements of the array that a pointer points into."""
         if node.bare.kind == Kind.DECL_REF_EXPR and node.bare.name in ("stdout", "stderr"):
             return
         self._indices(node.bare)
@@ -293,13 +301,15 @@ class Collector:
         self.add(replace(pointer, index=index, note=note), write=write, line=node.line)
 
     def special(self, node: Node) -> bool:
-        """Handles calls with special semantics, such as those of MPI. Returns whether the call is one."""
+        """Adds the accesses of a call with special semantics, such as an MPI call. Returns whether the call is of such
+        a kind."""
         if node.name.startswith(("MPI_", "PMPI_")):
             raise NotMovable(f"it calls {node.name}", node.line)
         return False
 
     def _inline(self, node: Node, callee: Function) -> None:
-        """Adds the accesses of a function that the file defines, with the arguments of this call."""
+        """Adds the accesses of a callee whose definition is known, with the arguments of this call in place of its
+        parameters."""
         if len(self.inside.callees) >= _MAX_CALL_DEPTH or callee in self.inside.callees:
             raise NotMovable(f"it calls {callee.name}, whose calls are too deep", node.line)
         arguments = node.arguments
@@ -338,6 +348,7 @@ class Collector:
             self.accesses[place] = replace(self.accesses[place], line=node.line)
 
     def _meaning(self, argument: Node, formal: Node) -> Poly | Pointer | None:
+        """Returns the value or address that a parameter has in a callee; None if it is unknown."""
         kind = formal.type.kind
         try:
             if kind in (TypeKind.POINTER, *ARRAYS):
@@ -355,7 +366,7 @@ class Collector:
         except NotAffine:
             return None
 
-    # ---- control
+    # ---- loops and branches
 
     def _for(self, node: Node) -> None:
         loop = canonical_loop(node, self.reader)
@@ -374,7 +385,8 @@ class Collector:
         del self.reader.bound[key]
 
     def count(self, node: Node, key: int, loop: Loop) -> None:
-        """Makes a loop variable private; records it if it outlives the loop."""
+        """Makes a loop iterator private to the statement. An iterator that is declared outside of the loop is also
+        recorded in `counters`."""
         if not loop.declares and key not in self.private:
             declared = self.reader.function.declared.get(key)
             if (
@@ -388,7 +400,7 @@ class Collector:
         self.private.add(key)
 
     def bounds(self, node: Node) -> None:
-        """Adds the reads of a loop header."""
+        """Adds the reads in a loop header: of variables in the bounds and of array elements."""
         key = iterator_key(node)
         for part in node.children[:-1]:
             for inner in part.walk():
@@ -399,8 +411,8 @@ class Collector:
                     self.collect(inner)
 
     def _repeat(self, node: Node) -> None:
-        """Analyses a loop of which only the repetition is known: variables that it modifies have no known value
-        inside."""
+        """Adds the accesses of a loop that is not canonical. Variables that the loop modifies have unknown values in
+        its body."""
         changed = {
             key for key, nodes in self.reader.function.changes.items() if any(is_within(one, node) for one in nodes)
         }
@@ -419,10 +431,11 @@ class Collector:
         self.reader.bound.update(saved)
 
     def _own(self, key: int, node: Node) -> bool:
-        """Returns whether the loop contains every use of the variable."""
+        """Returns whether all uses of a variable in the function lie inside the given loop."""
         return all(is_within(use, node) for use in self.reader.function.uses.get(key, []))
 
     def _if(self, node: Node) -> None:
+        """Adds the accesses of an `if`, those of each branch under the condition that it is taken."""
         if has_initialisation(node):
             raise NotMovable("an `if` has an initialisation", node.line)
         test, *branches = node.children
@@ -436,7 +449,8 @@ class Collector:
 
 
 def _is_known_formal(formal: Node) -> bool:
-    """Returns whether a parameter is a plain object or a reference to an lvalue, and has no default value."""
+    """Returns whether a function parameter is a plain object or a reference to an lvalue, and has no attributes and no
+    default value."""
     type_ = formal.type
     if type_.kind == TypeKind.LVALUEREFERENCE:
         type_ = type_.get_pointee().get_canonical()
@@ -452,7 +466,7 @@ def _has_default(formal: Node) -> bool:
 
 
 def _is_lvalue(node: Node) -> bool:
-    """Returns whether an expression denotes an object, and is not converted to a temporary."""
+    """Returns whether an expression denotes an object in memory, without a conversion to a temporary."""
     kinds = (Kind.DECL_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR, Kind.UNARY_OPERATOR, Kind.CALL_EXPR)
     inner = node
     while inner.kind in (Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR) and len(inner.children) == 1:
@@ -464,16 +478,16 @@ def _is_lvalue(node: Node) -> bool:
     return inner.kind in kinds and (inner.kind != Kind.CALL_EXPR or inner.name == "operator[]")
 
 
-# Jumps, which are understood only inside of what they leave.
+# Jump statements, which are supported only if the loop or function that they leave is part of the analysed statement.
 _JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.RETURN_STMT: "return"}
-# The names of some nodes that are not understood.
+# Names of unsupported language constructs, for messages.
 _NAMES = {
     Kind.GOTO_STMT: "goto", Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label",
     Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try", Kind.CXX_DELETE_EXPR: "delete", Kind.CXX_NEW_EXPR: "new",
     Kind.ASM_STMT: "assembly", Kind.MS_ASM_STMT: "assembly", Kind.LAMBDA_EXPR: "a lambda",
     Kind.CXX_FOR_RANGE_STMT: "a loop over a range",
 }  # fmt: skip
-# Handlers by kind of node.
+# Methods of the collector by kind of syntax node.
 _HANDLERS: dict[Any, Callable[[Collector, Node], None]] = {
     Kind.FOR_STMT: Collector._for, Kind.WHILE_STMT: Collector._repeat, Kind.DO_STMT: Collector._repeat,
     Kind.IF_STMT: Collector._if, Kind.DECL_STMT: Collector._declarations, Kind.CALL_EXPR: Collector._call,

@@ -1,7 +1,7 @@
 """Decides from the pointer assignments of a function whether two arrays may overlap.
 
 Two pointers do not overlap if all values assigned to them come from different allocations. Pointers that are only
-swapped afterwards hold the same values in another order, so they do not overlap either."""
+swapped after their first assignment keep the same set of values, so they do not overlap either."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nearfield.rewrite.frontend.text import skip_blank
 ALLOCATE = frozenset(
     {"malloc", "calloc", "aligned_alloc", "valloc", "memalign", "fftw_malloc", "_mm_malloc", "operator new[]"}
 )
-# Functions of the C and C++ libraries that do not keep the addresses that they take.
+# Functions of the C and C++ libraries that do not retain the addresses passed to them.
 KEEP_NOTHING = frozenset({
     "free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill", "scanf", "sscanf", "fscanf",
     "strtol", "strtod", "gettimeofday", "clock_gettime", "memcpy", "memmove", "memset", "memcmp", "printf",
@@ -34,12 +34,12 @@ KEEP_NOTHING = frozenset({
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||", "!")
-# Statements that do nothing with the value of an expression but test or discard it.
+# Statements that only test or discard the value of an expression.
 _DISCARD_VALUE = (
     Kind.COMPOUND_STMT, Kind.IF_STMT, Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.SWITCH_STMT, Kind.CASE_STMT,
     Kind.DEFAULT_STMT, Kind.LABEL_STMT,
 )  # fmt: skip
-# Kinds of expressions of which the value is, or may be, the address that is an operand.
+# Kinds of expressions whose value may be the address that is their operand.
 _PASS_ADDRESS = (
     Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR, Kind.CSTYLE_CAST_EXPR,
     Kind.CALL_EXPR,
@@ -49,18 +49,20 @@ MAX_CALL_DEPTH = 3  # maximum depth of nested calls that are analysed
 
 @dataclass(frozen=True)
 class Assumed:
-    """Assumptions from --assume-noalias: sentences, and pairs of bases that do not overlap."""
+    """What the user asserts by --assume-noalias: sentences on pointers to rows, and pairs of arrays that do not
+    overlap."""
 
     rows: list[str]
     pairs: list[tuple[Base, Base]]
 
     @property
     def sentences(self) -> list[str]:
+        """Returns all assumptions as sentences."""
         return self.rows + [f"{one.text} and {other.text} do not overlap" for one, other in self.pairs]
 
 
 class Aliases:
-    """Points-to analysis of the pointers of one function."""
+    """Points-to analysis of the pointers in one function."""
 
     def __init__(self, functions: Functions, function: Function, assumed: Collection[str]) -> None:
         self._functions, self._function = functions, function
@@ -70,8 +72,8 @@ class Aliases:
         self._swapped = frozenset().union(*(swap.nodes for swap in self._swaps)) if self._swaps else frozenset()
 
     def check(self, region: Region) -> Assumed:
-        """Returns the assumptions that the region needs. Raises NotMovable if a written base may overlap another
-        one."""
+        """Returns the no-alias assumptions that the region needs. Raises NotMovable if an array or variable that the
+        region writes may overlap another one that it accesses, and the user did not assert otherwise."""
         written = {a.base.key for item in region.items for a in item.accesses if a.write}
         used = {a.base.key: a.base for item in region.items for a in item.accesses}
         bases = {key: base for key, base in used.items() if base.sizes or "->" in key}
@@ -102,14 +104,15 @@ class Aliases:
         return Assumed(list(rows), pairs)
 
     def _named(self, region: Region) -> Iterator[Base]:
-        """Yields the variables in bounds, indices and message lengths."""
+        """Yields the integer variables in the region's loop bounds, indices and message lengths."""
         for key in sorted({key for symbol in region.symbols.values() for key in symbol.variables}):
             declared = self._function.declared.get(key) or self._globals.get(key)
             if declared is not None and declared.type.kind in INTEGERS:
                 yield Base(f"{declared.name}@{key}", declared.name, "scalar", declared.type.spelling, (), key)
 
     def _may_reach(self, variable: Base, other: Base) -> bool:
-        """Returns whether a pointer may point to a scalar variable or to a member of one."""
+        """Returns whether the pointer `other` may point to a scalar variable, or to a member of a structure
+        variable."""
         member, other_member = _member_of(variable), _member_of(other)
         if other.kind not in ("pointer", "rows") and (not member or member != other_member):
             return False
@@ -122,13 +125,14 @@ class Aliases:
         return any(origin == UNKNOWN or origin.startswith("parameter") for origin in origins)
 
     def _is_pointed_to(self, key: int) -> bool:
-        """Returns whether a pointer or a reference to a local variable may be stored."""
+        """Returns whether a pointer or a reference to a local variable may be stored somewhere."""
         if key not in self._function.address_taken:
             return False
         escaping = self._function.escaping_uses(key)
         return any(not self._is_address_taken(use) or self._stores_address(use, self._function) for use in escaping)
 
     def _is_address_taken(self, use: Node) -> bool:
+        """Returns whether a use of a variable is, directly or by a member, the operand of `&`."""
         for above in self._function.ancestors(use):
             if above.operator == "&" and above.kind == Kind.UNARY_OPERATOR:
                 return True
@@ -137,13 +141,14 @@ class Aliases:
         return False
 
     def _may_overlap(self, one: Base, other: Base) -> bool:
+        """Returns whether the memory of two arrays, or behind two pointers, may overlap."""
         if one.declaration == other.declaration and one.key != other.key:
             keys = [base.key.replace("->", ".") + "." for base in (one, other)]
             if keys[0].startswith(keys[1]) or keys[1].startswith(keys[0]):  # a structure and its member
                 return True
             if "pointer" not in (one.kind, other.kind):
                 return False
-        if not one.sizes or not other.sizes:  # a member that is reached through a pointer
+        if not one.sizes or not other.sizes:  # a member of a structure behind a pointer
             same = _member_of(one) == _member_of(other)
             return _same_kind(one, other) and (same or bool(one.sizes or other.sizes))
         if {one.kind, other.kind} <= {"array", "vector"} and not self._is_pointer(one) and not self._is_pointer(other):
@@ -165,12 +170,13 @@ class Aliases:
         return self._function.declared.get(base.declaration) or self._globals.get(base.declaration)
 
     def _escapes(self, key: int) -> bool:
-        """Returns whether the address of a local variable escapes."""
+        """Returns whether the address of a local variable escapes from the function."""
         return any(self._stores_address(use, self._function) for use in self._function.uses.get(key, []))
 
     def _stores_address(self, use: Node, function: Function, depth: int = 0) -> bool:
-        """Returns whether a function may store an address that it uses. It does not where it loads or changes an
-        element, compares addresses, or passes them to a function that keeps none; everything else may."""
+        """Returns whether a function may retain an address that it uses. A function that only loads or changes an
+        element, compares addresses, or passes them to functions that retain none does not; for all other uses the
+        answer is True."""
         if any(outer.kind == Kind.LAMBDA_EXPR for outer in function.ancestors(use)):
             return True
         below, above = use, function.parent(use)
@@ -192,15 +198,15 @@ class Aliases:
         return True
 
     def _is_of_library(self, call: Node) -> bool:
-        """Returns whether a call is of a system header's function, which no file of the program defines; of methods,
-        only those of containers count."""
+        """Returns whether a call is of a function that a system header declares and no file of the program defines. Of
+        methods, only those of containers count."""
         callee = call.callee()
         if callee is None or not callee.cursor.location.is_in_system_header:
             return False
         return callee.kind != Kind.FUNCTION_DECL or self._functions.definition(call) is None
 
     def _callee_stores(self, call: Node, argument: Node, depth: int) -> bool:
-        """Returns whether a called function stores an address that is passed to it."""
+        """Returns whether a called function may retain an address that is passed to it as an argument."""
         if is_plain_mpi_call(call.name):
             return False
         if call.name == "swap" and argument.type.kind != TypeKind.POINTER:
@@ -216,10 +222,11 @@ class Aliases:
         uses = [use for formal in mine for use in callee.uses.get(formal.key, [])]
         return not mine or any(self._stores_address(use, callee, depth + 1) for use in uses)
 
-    # ---- origins
+    # ---- allocations that a pointer may point into
 
     def _origins(self, base: Base, *, swaps: bool = True) -> frozenset[str]:
-        """Returns the possible allocations of a base as names, which are equal only for memory that may be the same."""
+        """Returns names for the allocations that an array or pointer may belong to; UNKNOWN is one of them if it may be
+        any. Two arrays may overlap only if they share a name or one has UNKNOWN."""
         if base.kind == "rows" or "->" in base.key or "." in base.key.split("@")[-1]:
             return frozenset({UNKNOWN})
         declared = self._declared(base)
@@ -234,6 +241,8 @@ class Aliases:
         return self._of_pointer(declared.key, swaps, frozenset())
 
     def _of_pointer(self, key: int, swaps: bool, seen: frozenset[int]) -> frozenset[str]:
+        """Returns the names of the allocations that a pointer variable may point into, from all values that are
+        assigned to it. `swaps`: whether pointer swaps count as assignments."""
         declared = self._function.declared.get(key)
         if declared is None or key in seen:
             return frozenset({UNKNOWN} if declared is None else ())
@@ -257,6 +266,7 @@ class Aliases:
         return frozenset(found)
 
     def _of_value(self, node: Node, swaps: bool, seen: frozenset[int]) -> frozenset[str]:
+        """Returns the names of the allocations that the value of a pointer expression may point into."""
         node = node.bare
         if node.kind == Kind.INIT_LIST_EXPR and len(node.children) == 1:
             node = node.children[0].bare
@@ -287,11 +297,12 @@ class Aliases:
         return f"{'array' if local else 'global'} {declared.key}"
 
     def _of_global(self, declared: Node) -> frozenset[str]:
-        """Returns the allocations of a static pointer, if the file assigns nothing else to it."""
+        """Returns UNKNOWN, since assignments to global pointers are not analysed."""
         return frozenset({UNKNOWN})
 
     def _allocated_into(self, key: int) -> list[Node]:
-        """Returns the calls that allocate into the variable, if nothing else takes its address."""
+        """Returns the calls, such as posix_memalign, that allocate memory into a pointer variable; none if anything
+        else takes the variable's address."""
         allocations = [call for call in self._function.calls if call.name in ALLOCATE_INTO]
         taken = [
             call for call in allocations for argument in call.arguments[ALLOCATE_INTO[call.name] :][:1]
@@ -299,10 +310,11 @@ class Aliases:
         ]  # fmt: skip
         return taken if len(taken) == len(self._function.escaping_uses(key)) else []
 
-    # ---- swaps
+    # ---- pointer swaps
 
     def _permuted(self, one: Base, other: Base) -> bool:
-        """Returns whether both pointers are only swapped after one assignment to each, outside of loops."""
+        """Returns whether each of two pointers is assigned once outside of loops, and otherwise only swapped with
+        others of that kind, so that the two never hold the same address."""
         group: set[int] = {one.declaration, other.declaration}
         joined = [swap for swap in self._swaps if swap.permuted & group]
         if not joined:
@@ -312,6 +324,7 @@ class Aliases:
         return all(self._given_once(key) for key in group)
 
     def _given_once(self, key: int) -> bool:
+        """Returns whether a pointer variable gets a value exactly once, outside of loops, apart from swaps."""
         function = self._function
         declared = function.declared.get(key)
         if declared is None or key in function.address_taken and not self._allocated_into(key):
@@ -323,19 +336,19 @@ class Aliases:
 
 
 def _loads_element(cast: Node, operand: Node) -> bool:
-    """Returns whether an implicit conversion loads a number from an lvalue."""
+    """Returns whether an implicit conversion is the load of a number from an lvalue."""
     is_number = cast.type.kind in NUMBERS or cast.type.kind == TypeKind.COMPLEX
     return bool(cast.kind == Kind.UNEXPOSED_EXPR and is_number and cast.type.kind == operand.type.kind)
 
 
 def _is_plain_new(node: Node) -> bool:
-    """Returns whether an expression with `new` allocates memory, and is no placement into other memory."""
+    """Returns whether a new-expression allocates memory; a placement new does not."""
     match = re.compile(r"(?:::\s*)?new\b").match(node.unit.text, node.offset)
     return match is not None and node.unit.text[skip_blank(node.unit.text, match.end())] != "("
 
 
 def _prints_address(call: Node) -> bool:
-    """Returns whether a call may print an address, from which a pointer could be made again."""
+    """Returns whether a printf-like call may print an address, from which the program could make a pointer again."""
     if "print" not in call.name:
         return False
     literals = [one.bare for one in call.arguments if one.bare.kind == Kind.STRING_LITERAL]
@@ -343,24 +356,26 @@ def _prints_address(call: Node) -> bool:
 
 
 def _member_of(base: Base) -> str:
-    """Returns the name of the structure member that a base is; '' if it is none."""
+    """Returns the name of the structure member that a base denotes; '' if the base is no member."""
     return re.split(r"->|\.", base.key.partition("@")[2])[-1] if re.search(r"@.*(->|\.)", base.key) else ""
 
 
 def _same_kind(one: Base, other: Base) -> bool:
-    """Returns whether memory may be accessed as both types: they differ at most in sign, one is a byte type, or one is
-    a structure with a member of the other type."""
+    """Returns whether the same memory may be accessed as the types of both bases: the types differ at most in sign, one
+    is a byte type, or one is a structure or complex type with a part of the other type."""
     names = [base.element.replace("unsigned ", "").replace("signed ", "") for base in (one, other)]
     parts = any("omplex" in name for name in names)  # a complex number consists of two others
     return names[0] == names[1] or "char" in names or parts or not all(map(bytes_of, names))
 
 
 def _parameters_overlap(one: str, other: str) -> bool:
-    """Returns whether two origins may be the same memory: two parameters, or a parameter and a global array."""
+    """Returns whether two names of allocations may be the same memory: two parameters, or a parameter and a global
+    array."""
     kinds = {one.split()[0], other.split()[0]}
     return kinds == {"parameter"} and one != other or kinds == {"parameter", "global"}
 
 
 def _line(region: Region, base: Base) -> int:
+    """Returns the line of the first access to a base in a region."""
     lines = (a.line for item in region.items for a in item.accesses if a.base.key == base.key)
     return next(lines, region.line)

@@ -1,5 +1,5 @@
-"""Delinearizes arrays: flat indices such as i * n + j become row and column, with the conditions under which no index
-leaves its row."""
+"""Delinearizes arrays: flat indices such as i * n + j become row and column. Both are valid only under the condition
+that no column index leaves its row."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from nearfield.rewrite.analysis.program import Access, Loop
 
 @dataclass(frozen=True)
 class Shape:
-    """The dimensions of an array: `strides` of all but the innermost if it is flat, `sizes` of all but the first."""
+    """The dimensions of an array. `strides` are the strides of all dimensions but the innermost if the array is flat;
+    `sizes` are the sizes of all dimensions but the outermost."""
 
     strides: tuple[Monomial, ...]  # largest first
-    sizes: tuple[Poly | None, ...]  # None: rows do not overlap, whatever their length
+    sizes: tuple[Poly | None, ...]  # None if the length of a row is unknown but rows do not overlap
 
     @property
     def rank(self) -> int:
@@ -23,7 +24,7 @@ class Shape:
 
 
 def shape_of(accesses: Sequence[Access], symbols: dict[str, Symbol]) -> Shape | None:
-    """Returns the common shape of all accesses to a base; None if there is none."""
+    """Returns the array shape that all accesses to an array have in common; None if there is none."""
     base = accesses[0].base
     inner = base.sizes[1:]
     if inner and all(size is not None for size in inner):
@@ -50,7 +51,7 @@ def shape_of(accesses: Sequence[Access], symbols: dict[str, Symbol]) -> Shape | 
 
 
 def with_shape(access: Access, shape: Shape) -> Access:
-    """Returns the access with one index per dimension of the shape."""
+    """Returns an access with one index per dimension of the array shape."""
     if shape.strides and len(access.index) == 1:
         access = _split_message(access, shape)
         return replace(access, index=_by_strides(access.index[-1], shape))
@@ -63,6 +64,7 @@ def with_shape(access: Access, shape: Shape) -> Access:
 
 
 def _by_strides(index: Poly | None, shape: Shape) -> tuple[Poly | None, ...]:
+    """Splits a flat index into one index per dimension, by division by the strides."""
     if index is None:
         return (None,) * shape.rank
     made: list[Poly | None] = []
@@ -73,7 +75,7 @@ def _by_strides(index: Poly | None, shape: Shape) -> tuple[Poly | None, ...]:
 
 
 def _split_message(access: Access, shape: Shape) -> Access:
-    """Returns a message of whole rows of a flat array as two loops."""
+    """Returns an access by a message of whole rows of a flat array as two loops, over rows and columns."""
     if not access.message or not access.loops or access.index[-1] is None:
         return access
     loop = access.loops[-1]
@@ -88,7 +90,8 @@ def _split_message(access: Access, shape: Shape) -> Access:
 
 
 def _whole_rows(access: Access, shape: Shape) -> Access:
-    """Returns a message of several whole rows of an array of arrays as two loops."""
+    """Returns an access by a message of whole rows of a multidimensional array as loops over rows and columns, and over
+    planes if it spans several."""
     if not access.loops or len(access.index) != shape.rank:
         return access
     loop, size = access.loops[-1], shape.sizes[-1]
@@ -111,7 +114,7 @@ def _plus(index: Poly | None, loop: Loop) -> Poly | None:
 
 
 def _quotient(count: Poly, size: Poly) -> Poly | None:
-    """Returns count / size if the division is known to be exact."""
+    """Returns count / size if the division is known to be exact, otherwise None."""
     if size.constant:
         whole = all(factor % size.constant == 0 for factor in count.terms.values())
         return Poly({m: factor // size.constant for m, factor in count.terms.items()}) if whole else None
@@ -122,7 +125,8 @@ def _quotient(count: Poly, size: Poly) -> Poly | None:
 
 
 def _carried(index: tuple[Poly | None, ...], shape: Shape) -> tuple[Poly | None, ...]:
-    """Returns the indices with whole rows carried from the column index into the row index."""
+    """Returns the indices of an array access with multiples of the row length moved from the column index to the row
+    index."""
     made = list(index)
     for place in range(len(made) - 1, 0, -1):
         column, row, size = made[place], made[place - 1], shape.sizes[place - 1]

@@ -1,9 +1,9 @@
 """Finds blocking calls that can be replaced by a nonblocking call and a later completion: an MPI_Send, MPI_Recv or
 MPI_Sendrecv that is a statement, or several of them in the branches of an `if`.
 
-The test of an `if`, and the other statements in it, are then executed while messages are in flight. So they must not
-read what an earlier call of the statement receives, nor write what it sends. `Blocking.accesses` identifies the
-accesses of each call, and the model checks them."""
+After the replacement, the test of an `if` and the other statements in it are executed while messages are in flight. So
+they must not read what an earlier call of the statement receives, nor write what it sends. `Blocking.accesses`
+identifies the accesses of each call, and the polyhedral model checks them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _TAKE_STATUS = (*STATUSES, "MPI_Wait", "MPI_Sendrecv_replace")
 
 
 def blocking_calls(statement: Node, sends: Callable[[Node], bool]) -> list[tuple[Node, bool]] | None:
-    """Returns the blocking calls of a statement, each with whether it is in a block; None if the statement has other
-    communication, or if a call is part of an expression or in a loop. `sends` returns whether a call communicates."""
+    """Returns the blocking MPI calls of a statement, each with whether it stands in a block. Returns None if the
+    statement has other communication, or if a call is part of an expression or in a loop. `sends` returns whether a
+    function call communicates."""
     if statement.bare.kind == Kind.CALL_EXPR and statement.bare.name in NONBLOCKING:
         return [(statement, True)]
     found: list[tuple[Node, bool]] = []
@@ -43,7 +44,7 @@ def blocking_calls(statement: Node, sends: Callable[[Node], bool]) -> list[tuple
 
 
 def _parts(statement: Node, *, listed: bool) -> Iterator[tuple[Node, bool]]:
-    """Yields the statements in blocks and branches, and whether each is in a block."""
+    """Yields the statements in the blocks and branches of an `if`, each with whether it stands in a block."""
     if statement.kind == Kind.COMPOUND_STMT:
         for child in statement.children:
             yield from _parts(child, listed=True)
@@ -57,8 +58,8 @@ def _parts(statement: Node, *, listed: bool) -> Iterator[tuple[Node, bool]]:
 
 
 def is_unread(status: Node, function: Function) -> bool:
-    """Returns whether nothing reads the status that a call fills: it is ignored, or it is a local variable that is only
-    passed to calls that fill it."""
+    """Returns whether nothing reads the MPI_Status that a call fills: the argument is MPI_STATUS_IGNORE, or a local
+    variable that is only passed to calls that fill it."""
     node = status.bare
     if words_of(status) in ("MPI_STATUS_IGNORE", "MPI_STATUSES_IGNORE"):
         return True
@@ -69,7 +70,7 @@ def is_unread(status: Node, function: Function) -> bool:
 
 
 def _is_filled(use: Node, function: Function) -> bool:
-    """Returns whether a use of a variable only passes its address to a call that fills it."""
+    """Returns whether a use of an MPI_Status variable only passes its address to a call that fills it."""
     for above in function.ancestors(use):
         if above.kind == Kind.CALL_EXPR:
             return above.name in _TAKE_STATUS
@@ -79,7 +80,7 @@ def _is_filled(use: Node, function: Function) -> bool:
 
 
 def unsplit(call: Node, function: Function) -> str:
-    """Returns why a blocking call cannot be completed later than it begins; '' if it can."""
+    """Returns the reason why a blocking MPI call cannot be completed later than it begins; '' if it can."""
     arguments = call.arguments
     if call.name in STATUSES and not is_unread(arguments[STATUSES[call.name]], function):
         return "the status of a message is kept, which a split exchange would not have"
@@ -90,18 +91,18 @@ def unsplit(call: Node, function: Function) -> str:
 
 @functools.lru_cache(maxsize=4)
 def takes_any_message(functions: Functions) -> bool:
-    """Returns whether which message a call of the program gets may depend on the order in which messages of several
-    ranks arrive: it receives from MPI_ANY_SOURCE, or probes. A send must then not be begun before the receives in front
-    of it have completed, since these may be what orders it behind the message of a third rank. What of the program is
-    not known is assumed to do neither (NO_WILDCARD)."""
+    """Returns whether the program receives from MPI_ANY_SOURCE or probes, so that the matching of messages may depend
+    on their order of arrival. A send must then not begin before the receives in front of it have completed, since these
+    may order it behind the message of a third rank. Files of the program that are not known are assumed to do neither
+    (NO_WILDCARD)."""
     if any(_ANY_MESSAGE.search(_COMMENT.sub(" ", text)) for text in functions.texts()):
         return True
     return any(_has_negative_source(call) for function in functions.of_file for call in function.calls)
 
 
 def _has_negative_source(call: Node) -> bool:
-    """Returns whether a receive names its source by a negative number that is not MPI_PROC_NULL. MPI_ANY_SOURCE is one,
-    whatever the macros are that lead to it."""
+    """Returns whether a receive has a negative number as its source that is not MPI_PROC_NULL. MPI_ANY_SOURCE is such a
+    number, whatever macro expands to it."""
     place = _ALL_SOURCES.get(call.name.removeprefix("P"))
     if place is None:
         return False
@@ -111,7 +112,7 @@ def _has_negative_source(call: Node) -> bool:
 
 
 def _is_any(source: Node, function: Function) -> bool:
-    """Returns whether a receive may match any rank: its source is MPI_ANY_SOURCE, or a variable in a file that uses
+    """Returns whether a receive may match any sender: its source is MPI_ANY_SOURCE, or a variable in a file that uses
     MPI_ANY_SOURCE outside of MPI calls."""
     if "MPI_ANY_SOURCE" in words_of(source):
         return True
@@ -123,5 +124,5 @@ def _is_any(source: Node, function: Function) -> bool:
 
 @functools.lru_cache(maxsize=4)
 def _stores_any_source(text: str) -> bool:
-    """Returns whether MPI_ANY_SOURCE is used other than as an argument of an MPI call."""
+    """Returns whether a source file uses MPI_ANY_SOURCE other than as an argument of an MPI call."""
     return re.search(r"\bMPI_ANY_SOURCE\b", _TO_MPI.sub("", _COMMENT.sub(" ", text))) is not None

@@ -1,4 +1,4 @@
-"""Reads MPI calls: the elements that they send and receive, and the messages that they begin and complete."""
+"""Reads MPI calls: the buffer elements that they send and receive, and the messages that they begin and complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, i
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
 from nearfield.rewrite.frontend.text import group_end
 
-# Position of buffers in a call, (send?, buffer, count, datatype), and of its request.
+# Positions of the arguments for each buffer of an MPI call: whether it is sent, buffer, count and datatype.
 _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     "MPI_Sendrecv": [(True, 0, 1, 2), (False, 5, 6, 7)],
     **dict.fromkeys(("MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Bsend", "MPI_Isend", "MPI_Issend", "MPI_Irsend"),
@@ -26,14 +26,14 @@ _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     **dict.fromkeys(("MPI_Recv", "MPI_Irecv"), [(False, 0, 1, 2)]),
     "MPI_Sendrecv_replace": [(True, 0, 1, 2), (False, 0, 1, 2)],
 }  # fmt: skip
-# Calls without messages of their own, whose order relative to the others is kept.
+# MPI calls that send nothing, but keep their order relative to other MPI calls.
 _STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free",
           "MPI_Request_free")  # fmt: skip
 _TELLS = ("MPI_Comm_rank", "MPI_Comm_size", "MPI_Get_count")
 _BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
 _MAKES = re.compile(r"P?MPI_(?:[bsr]?send|recv)_init", re.I)  # creates a persistent request
 _STATUS = {"MPI_Recv": 6, "MPI_Sendrecv": 11, "MPI_Sendrecv_replace": 8, "MPI_Wait": 1, "MPI_Waitall": 2}
-# Reasons why nothing is moved across other calls, by name.
+# Reasons why nothing is moved across other MPI calls, by the name of the function.
 _BARRIERS = (
     (r"MPI_I?(?:bcast|reduce\w*|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|neighbor_\w+)",
      "a collective, across which nothing is moved"),
@@ -52,35 +52,35 @@ _SENDRECV = (
 
 @dataclass
 class Posted:
-    """A message in flight, with its request."""
+    """A message in flight: its request, and the accesses to its buffer."""
 
     request: tuple[str, int | None]
     accesses: list[Access]
-    certain: bool  # it is begun whenever its statement is executed
+    certain: bool  # begun by every execution of its statement, under no condition
 
 
 @dataclass
 class Communication(Collector):
-    """Collects the accesses of a statement with MPI calls. `posted` are messages in flight from earlier statements of
-    the region; the statements share it."""
+    """Collects the memory accesses and the messages of a statement with MPI calls. `posted` are messages in flight from
+    earlier statements of the region; all statements of the region share that list."""
 
     posted: list[Posted] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     begins: bool = False
     completes: bool = False
-    sides: dict[int, range] = field(
-        default_factory=dict
-    )  # accesses of the calls that send or receive, by offset of the call
-    number: int = 0  # makes the names of loops over messages unique
-    since: int = 0  # the statements of the region, up to this one, lie between these offsets
-    until: int = 0
+    # by source offset of a call that sends or receives: the numbers of its accesses in `accesses`
+    sides: dict[int, range] = field(default_factory=dict)
+    number: int = 0  # loops over message elements so far, which makes their names unique
+    since: int = 0  # source offset of the first statement of the region
+    until: int = 0  # source offset at which the current statement ends
 
     def __post_init__(self) -> None:
         self.root = self.reader.function  # callees are read with the same reader
 
     def collect(self, node: Node) -> None:
-        """Handles a loop that only tests a message for completion as a wait for it."""
+        """Adds the accesses of a statement. A loop such as `while (!flag) MPI_Test(...)` counts as a wait for the
+        message."""
         test, body = node.children if node.kind == Kind.WHILE_STMT and len(node.children) == 2 else (node, node)
         while body.kind == Kind.COMPOUND_STMT and len(body.children) == 1:
             body = body.children[0]
@@ -99,7 +99,7 @@ class Communication(Collector):
         self._status(status)
 
     def special(self, node: Node) -> bool:
-        """Handles MPI calls."""
+        """Adds the accesses and messages of an MPI call. Returns whether the call is of MPI."""
         name = node.name.removeprefix("P") if node.name.startswith("PMPI_") else node.name
         if not name.startswith("MPI_"):
             return False
@@ -134,26 +134,26 @@ class Communication(Collector):
         return True
 
     def _status(self, node: Node) -> None:
-        """Adds the write of a status."""
+        """Adds the write to the status argument of an MPI call, unless nothing reads the status."""
         if not is_unread(node, self.reader.function):
             self._write_any_element(node)
 
     def _write_any_element(self, node: Node) -> None:
-        """Adds a write to any element behind a pointer."""
+        """Adds a write to an unknown element of the array that a pointer points into."""
         self._indices(node.bare)
         pointer = self.reader.pointer(node)
         if not self._is_own(pointer, node):
             self.add(replace(pointer, index=(None,) * len(pointer.base.sizes)), write=True, line=node.line)
 
     def _query(self, name: str, arguments: list[Node]) -> None:
-        """Handles a query that returns only process-local information."""
+        """Adds the accesses of an MPI call that returns only process-local information, such as MPI_Comm_rank."""
         if name == "MPI_Get_count":
             self._whole(arguments[0], write=False)
         self._write_any_element(arguments[-1])
 
     def _started(self, node: Node, request: Node, several: bool) -> None:
-        """Handles the start of persistent requests. Raises NotMovable if the calls that created them are unknown, or
-        their arguments may have changed."""
+        """Records the messages that MPI_Start or MPI_Startall begins. Raises NotMovable if the calls that created the
+        persistent requests are unknown, or if their arguments may have changed since."""
         base, place = self._request(request)
         function, begun = self.reader.function, 0
         for maker in function.calls:
@@ -179,6 +179,7 @@ class Communication(Collector):
         self.begins = True
 
     def _message(self, node: Node, name: str, arguments: list[Node]) -> None:
+        """Records the messages of a send or receive call, and the accesses to its buffers."""
         before = len(self.accesses)
         for send, buffer, count, datatype in _SIDES[name]:
             self._side(node, send, arguments[buffer], arguments[count], arguments[datatype])
@@ -192,20 +193,21 @@ class Communication(Collector):
             self.begins = self.completes = True
 
     def _plain_arguments(self, arguments: list[Node], buffers: Collection[int]) -> None:
-        """Adds the reads of all arguments but buffers, requests and statuses: counts, ranks, tags, and the computation
-        of handles."""
+        """Adds the reads in all arguments of an MPI call but buffers, requests and statuses: in counts, ranks, tags and
+        expressions that compute handles."""
         for place, argument in enumerate(arguments):
             computes = any(one.kind == Kind.CALL_EXPR for one in argument.walk())
             if any(one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in argument.walk()):
                 raise NotMovable(f"an argument of its call changes something: {words_of(argument)}", argument.line)
             if place in buffers:
-                continue  # _side() reads them
+                continue  # the buffer's own function adds its access
             if argument.type.kind in INTEGERS:
                 self.collect(argument.bare)
             elif computes:
                 raise NotMovable(f"an argument of its call calls a function: {words_of(argument)}", argument.line)
 
     def _side(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
+        """Adds the access to one buffer of an MPI call, which is read (`send`) or written, and records the message."""
         words = words_of(buffer)
         if words in ("MPI_IN_PLACE", "MPI_BOTTOM"):
             raise NotMovable(f"its buffer is {words}", node.line)
@@ -228,8 +230,8 @@ class Communication(Collector):
         self._add(node, *self._elements(pointer, number, shape), send)
 
     def _count(self, node: Node) -> tuple[Poly | None, bool]:
-        """Returns a number of elements, and whether it is exact; None if it is not known. One without sign that is
-        converted to a shorter int counts as what it was before, which is as many or more."""
+        """Returns a count argument as a polynomial (None if it is unknown), and whether it is exact. For an unsigned
+        number that is converted to a shorter int, returns the unsigned number, which is an upper bound."""
         inner = node
         while inner.kind == Kind.UNEXPOSED_EXPR and is_cut(inner) and inner.children[0].type.kind in UNSIGNED:
             inner = inner.children[0]
@@ -239,8 +241,8 @@ class Communication(Collector):
             return None, False
 
     def _elements(self, pointer: Pointer, number: Poly | None, shape: Layout) -> tuple[Pointer, tuple[Loop, ...]]:
-        """Returns the elements of a buffer that belong to a message, and the loops over them; all elements that the
-        pointer may reach if the layout of the message is not known."""
+        """Returns the address of a message's elements in terms of loop iterators, and the loops over them. Returns all
+        elements that the pointer may reach if the layout of the message is unknown."""
         element_bytes = bytes_of(pointer.base.element)
         if number is None or not element_bytes or not shape.element_bytes:
             return _anywhere(pointer), ()
@@ -266,14 +268,17 @@ class Communication(Collector):
             self.add(pointer, write=not send, line=node.line, message=True)
 
     def _loop(self, count: Poly) -> Loop:
+        """Returns a new loop from 0 to `count` over the elements of a message."""
         self.number += 1
         symbol = Symbol(f"message#{id(self)}.{self.number}", "message", iterator=True)
         self.reader.symbols[symbol.key] = symbol
         return Loop(symbol, (ZERO,), (count,))
 
-    # ---- requests
+    # ---- requests of nonblocking messages
 
     def _request(self, node: Node) -> tuple[str, int | None]:
+        """Returns the key of the variable or array that holds a request, and the index of the request in it; None if
+        the index is unknown."""
         pointer = self.reader.pointer(node)
         places = [one.constant if one is not None else None for one in pointer.index]
         if not pointer.index:
@@ -281,8 +286,8 @@ class Communication(Collector):
         return pointer.base.key, places[0] if len(places) == 1 else None
 
     def _handle(self, node: Node, request: Node, count: Node | Poly) -> None:
-        """Adds the accesses to requests, which must not be reused before completion. Requests behind one pointer count
-        as one."""
+        """Adds a read and a write of `count` requests, so that a request is not reused before its message completes.
+        All requests behind pointers count as the same memory."""
         self._indices(request.bare)
         pointer = self.reader.pointer(request)
         if pointer.base.declaration in self.private:
@@ -301,8 +306,8 @@ class Communication(Collector):
                 self.add(pointer, write=write, line=node.line)
 
     def _completed(self, node: Node, request: Node, count: Node | None) -> None:
-        """Handles the completion of one request, or of `count` ones. Raises NotMovable if one of them may have been
-        begun elsewhere, or may be of a message that goes on."""
+        """Records the completion of one request, or of `count` requests of an array. Raises NotMovable if a request may
+        belong to a message that was begun outside of the region, or if a message may remain in flight."""
         self.completes = True
         base, place = self._request(request)
         first = 0 if place is None else place
@@ -329,7 +334,8 @@ class Communication(Collector):
             self.posted.remove(mine[0])
 
     def _places(self, first: int, count: Node) -> range | None:
-        """Returns the requests that a call completes; None if their number is not constant."""
+        """Returns the indices of the requests that a call completes, from `first` on; None if their number is not
+        constant."""
         try:
             number = self.reader.integer(count).constant
         except NotAffine:
@@ -343,8 +349,8 @@ class Communication(Collector):
         return place == 0 and places is not None and size is not None and len(places) >= size
 
     def _may_be_of_others(self, request: Node) -> str:
-        """Returns why the requests of an array or a variable may be of other messages than those that the region
-        begins; '' if they cannot."""
+        """Returns the reason why the requests of an array or a variable may belong to messages that were begun outside
+        of the region; '' if they cannot."""
         base, root = self.reader.pointer(request).base, self.root
         declared = root.declared.get(base.declaration)
         if declared is None or declared.kind != Kind.VAR_DECL or declared.cursor.storage_class.name == "STATIC":
@@ -358,28 +364,31 @@ class Communication(Collector):
         return ""
 
     def _lasts(self, declared: Node) -> bool:
-        """Returns whether a name always denotes the same object: an array, a handle, or an unchanged variable."""
+        """Returns whether a name denotes the same object throughout the function: an array, an MPI handle, or a
+        variable that never changes."""
         handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
         if declared.type.kind == TypeKind.RECORD and not handle:
-            return False  # a vector may get other memory
+            return False  # a vector may reallocate
         lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
         return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
 
 
 def _anywhere(pointer: Pointer) -> Pointer:
-    """Returns any elements of what a pointer points into; of an array of pointers, any of the same row."""
+    """Returns an unknown element of the array that a pointer points into; for an array of pointers to rows, an unknown
+    element of the same row."""
     rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
     index = (*rows, *(None,) * max(len(pointer.index) - len(rows), 1))
     return replace(pointer, index=index, note=pointer.note if rows else "the layout of a message is not known")
 
 
 def _is_part(pointer: Pointer) -> bool:
-    """Returns whether a pointer is to a member of a structure."""
+    """Returns whether a pointer points to a member of a structure."""
     return bool(re.search(r"\.|->", pointer.base.key.partition("@")[2] or pointer.base.key))
 
 
 def _lies_within(pointer: Pointer, number: Poly | None, shape: Layout) -> bool:
-    """Returns whether a message of constant length lies within the member that its buffer points to."""
+    """Returns whether a message of constant length lies within the structure member that its buffer argument points
+    to."""
     base, size = pointer.base, bytes_of(pointer.base.element)
     if (
         number is None
@@ -398,19 +407,19 @@ def _lies_within(pointer: Pointer, number: Poly | None, shape: Layout) -> bool:
 
 
 def _stops(name: str, arguments: list[Node]) -> str:
-    """Returns why nothing is moved across an MPI call that is not modelled."""
+    """Returns the reason why nothing is moved across a call of an MPI function that is not modelled."""
     why = next((why for pattern, why in _BARRIERS if re.fullmatch(pattern, name, re.I)), "")
     anyone = " (MPI_ANY_SOURCE)" if any(words_of(one).startswith("MPI_ANY_SOURCE") for one in arguments) else ""
     return f"it calls {name}{anyone}{', ' if why else ''}{why}"
 
 
 def sendrecv_arguments(call: Node) -> dict[str, str]:
-    """Returns the arguments of an MPI_Sendrecv as written, by MPI's parameter names."""
+    """Returns the source texts of the arguments of an MPI_Sendrecv, by the parameter names of the MPI standard."""
     return dict(zip(_SENDRECV, split_arguments(call), strict=False))
 
 
 def split_arguments(call: Node) -> list[str]:
-    """Returns the texts of a call's arguments."""
+    """Returns the source text of each argument of a call."""
     text = call.unit.text
     start = text.index("(", call.offset)
     end = group_end(text, start) - 1
@@ -424,7 +433,8 @@ def split_arguments(call: Node) -> list[str]:
 
 
 def _scaled(number: Poly, length: Poly, have: int, want: int) -> tuple[Poly, Poly] | None:
-    """Returns a count of bytes as a count of elements, if the division is known to be exact."""
+    """Converts the number of elements of a message and the length of a block from a datatype of `have` bytes to
+    elements of `want` bytes. Returns None if the division is not known to be exact."""
     whole = number * length
     if have == 1 and all(factor % want == 0 for factor in whole.terms.values()):
         return Poly({monomial: factor // want for monomial, factor in whole.terms.items()}), Poly.number(1)

@@ -21,7 +21,7 @@ _BYTES = {
 
 
 def bytes_of(element: str) -> int:
-    """Returns the size of a built-in C type; 0 for others."""
+    """Returns the size in bytes of a built-in C type; 0 for other types."""
     return {
         "double": 8, "float": 4, "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "char": 1, "bool": 1,
         "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "long long": 8, "_Bool": 1,
@@ -29,15 +29,16 @@ def bytes_of(element: str) -> int:
     }.get(element, 0)  # fmt: skip
 
 
-# Calls that make a datatype whose elements lie in the array that the buffer points into, wherever in it.
+# Calls that create a datatype whose elements lie at unknown positions of the array that the buffer points into.
 _RELATIVE = ("MPI_Type_create_subarray", "MPI_Type_indexed", "MPI_Type_create_indexed_block")
-_KEEP_TYPE = ("MPI_Type_commit", "MPI_Type_free")  # calls that take the address of a handle and leave the type as it is
+# Calls that take the address of a handle without changing the layout.
+_KEEP_TYPE = ("MPI_Type_commit", "MPI_Type_free")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`blocks` runs of `length` elements with a stride of `stride` elements; element_bytes is the size of an element,
-    and 0 if any elements of the array may be meant."""
+    """The layout of an MPI datatype: `blocks` blocks of `length` elements at a stride of `stride` elements.
+    `element_bytes` is the size of an element; 0 means that any elements of the array may belong to the message."""
 
     element_bytes: int
     blocks: Poly
@@ -51,8 +52,8 @@ _ANYWHERE = Layout(0, ONE, ONE, ONE)
 def layout(
     node: Node, reader: Expressions, functions: Functions, within: frozenset[int] = frozenset()
 ) -> Layout | None:
-    """Returns the layout of a datatype argument; None if it is unknown. `within` are the variables of the datatypes
-    that are made of this one."""
+    """Returns the layout of an MPI datatype argument; None if it is unknown. `within` are the variables of the derived
+    datatypes that are being resolved, to detect recursion."""
     word = re.compile(r"([A-Za-z_]\w*)\s*[,)]").match(node.unit.text, node.offset)  # the whole argument is one name
     if word is None:
         return None
@@ -63,13 +64,13 @@ def layout(
     if node.kind != Kind.DECL_REF_EXPR or node.declaration is None or node.declaration.key in within:
         return None
     if node.declaration.cursor.linkage.name == "EXTERNAL":
-        return None  # another file may set it
+        return None  # another file may assign to the handle
     return _derived(node.declaration.key, reader, functions, within | {node.declaration.key})
 
 
 def _derived(key: int, reader: Expressions, functions: Functions, within: frozenset[int]) -> Layout | None:
-    """Returns the layout of a datatype that exactly one call creates, whose elements lie in the array of the buffer;
-    None for others."""
+    """Returns the layout of a derived datatype that exactly one call creates and whose elements lie in the array of the
+    buffer; None for other datatypes."""
     makers = _find_makers(key, functions)
     if len(makers) != 1:
         return None
@@ -90,7 +91,8 @@ def _derived(key: int, reader: Expressions, functions: Functions, within: frozen
 
 
 def _find_makers(key: int, functions: Functions) -> list[tuple[Node, Function]]:
-    """Returns the calls that create a datatype; none if another use of the variable might give it another value."""
+    """Returns the calls that create the datatype in a variable; none if another use of the variable might assign to
+    it."""
     makers: list[tuple[Node, Function]] = []
     for function in functions.of_file:
         uses = function.uses.get(key, [])
@@ -106,13 +108,14 @@ def _find_makers(key: int, functions: Functions) -> list[tuple[Node, Function]]:
 
 
 def _is_value(use: Node, function: Function) -> bool:
-    """Returns whether a use of a variable only loads its value."""
+    """Returns whether a use of a variable only loads the variable's value."""
     above = function.parent(use)
     return above is not None and above.kind == Kind.UNEXPOSED_EXPR and above.type.kind == use.type.kind
 
 
 def _several(element: Layout, reader: Expressions, *numbers: Node) -> Layout:
-    """Returns the layout of elements; the numbers are their count, or that of a block, the blocks and the stride."""
+    """Returns the layout of a contiguous or vector datatype. `numbers` are either the element count, or block length,
+    block count and stride."""
     if element.length.constant != 1 or element.blocks.constant != 1 or not element.element_bytes:
         return _ANYWHERE
     try:
@@ -123,7 +126,8 @@ def _several(element: Layout, reader: Expressions, *numbers: Node) -> Layout:
 
 
 def _stable(reader: Expressions, node: Node) -> Poly:
-    """Returns a number that is unchanged until the message is sent. Raises NotAffine if it may change."""
+    """Returns an expression as a polynomial whose value does not change until the message is sent. Raises NotAffine if
+    it may change."""
     made = reader.integer(node)
     if not all(reader.symbols[key].stable or reader.symbols[key].value is not None for key in made.keys):
         raise NotAffine("the datatype's layout depends on what may have changed", node.line)
@@ -131,6 +135,7 @@ def _stable(reader: Expressions, node: Node) -> Poly:
 
 
 def _makes(call: Node, key: int) -> bool:
+    """Returns whether a call creates an MPI datatype in the given variable."""
     if not call.name.startswith("MPI_Type_") or call.name in ("MPI_Type_commit", "MPI_Type_free"):
         return False
     return any(argument.mentions(key) for argument in call.arguments[-1:])

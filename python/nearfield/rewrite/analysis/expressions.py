@@ -1,4 +1,5 @@
-"""Reads indices, bounds and memory locations from expressions."""
+"""Converts expressions of C and C++: integer expressions to polynomials, lvalues and pointers to the array element that
+they denote."""
 
 from __future__ import annotations
 
@@ -26,25 +27,27 @@ from nearfield.rewrite.frontend.conversions import (
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
 from nearfield.rewrite.frontend.language import refuse_attributes
 
-# Kinds of expressions that read no memory by themselves.
+# Kinds of expressions that read no memory themselves; their operands may.
 VALUES = (
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
     Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
 )  # fmt: skip
-# Kinds of expressions whose value may be written elsewhere: they call, convert and change nothing.
+# Kinds of nodes that an invariant expression may consist of, whose text may be copied to another place of the function.
 _INVARIANT = (
     Kind.INTEGER_LITERAL, Kind.CHARACTER_LITERAL, Kind.CXX_BOOL_LITERAL_EXPR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR,
     Kind.DECL_REF_EXPR, Kind.MEMBER_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.BINARY_OPERATOR, Kind.UNARY_OPERATOR,
     Kind.CXX_THIS_EXPR,
 )  # fmt: skip
-# Of an invariant value every part is an integer, or leads to one. So writes of other numbers do not change it.
+# Types of the parts of an invariant expression: integers, and the arrays, pointers and structures that contain them. So
+# a write to floating-point data does not change the value of such an expression.
 _IN_INVARIANT = (*INTEGERS, *ARRAYS, TypeKind.POINTER, TypeKind.RECORD)
-_WRAPS = 2**31  # an unsigned constant from here on may be a wrapped negative number
+_WRAPS = 2**31  # an unsigned constant of at least this value may be a negative number that wrapped around
 _VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
 
 
 class NotAffine(Exception):
-    """An expression is not a polynomial in loop variables and invariant values."""
+    """Raised for an expression that is not a polynomial in loop iterators and in values that are invariant in the
+    region."""
 
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(reason)
@@ -53,23 +56,26 @@ class NotAffine(Exception):
 
 @dataclass(frozen=True)
 class Pointer:
-    """An address: an element of a base; the last index counts elements of its dimension."""
+    """The address of an array element, or of a row if `index` has fewer entries than the array has dimensions. Pointer
+    arithmetic changes the last index. An index of None is unknown."""
 
     base: Base
     index: tuple[Poly | None, ...]
     note: str = ""
-    viewed: bool = False  # a cast changed the element type: it may point to any element
+    viewed: bool = False  # a cast changed the element type, so that the address may be that of any element
 
     def viewed_otherwise(self) -> Pointer:
-        """Returns the address of any element, since a cast changed the element type."""
+        """Returns the address with unknown indices, for a pointer that was cast to another element type."""
         index = (None,) * max(len(self.base.sizes), 1)
         return replace(self, index=index, note=self.note or "a cast counts other elements", viewed=True)
 
     def inside(self) -> Pointer:
-        """Returns the address of the first element inside this one."""
+        """Returns the address of the first element of the row, or of the memory behind the pointer, at this address."""
         return self if self.viewed else replace(self, index=(*self.index, Poly()))
 
     def moved(self, by: Poly | None, note: str = "") -> Pointer:
+        """Returns the address after pointer arithmetic by `by` elements. If `by` is None, the last index becomes
+        unknown; `note` says why. Raises NotMovable if the address is that of a scalar."""
         if self.viewed:
             return self
         if not self.index:
@@ -80,8 +86,9 @@ class Pointer:
 
 
 class Expressions:
-    """Reads the expressions of one function. `bound` are variables with a known meaning: iterators, formal parameters
-    of an analysed callee, locals of a loop body. With `by_value`, constants are replaced by their values."""
+    """Converts the expressions of one function to polynomials and addresses. `bound` maps the declarations of loop
+    iterators, of parameters of an analysed callee and of locals of a loop body to their values; None if the value is
+    unknown. If `by_value` is set, named constants are replaced by their values."""
 
     def __init__(
         self,
@@ -93,18 +100,18 @@ class Expressions:
     ) -> None:
         self.function = function
         self._definition = definition
-        self._within: list[Function] = []  # functions whose return values are being read
+        self._within: list[Function] = []  # callees whose return expressions are being converted, to detect recursion
         self.by_value = by_value
         self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
         self.bound: dict[int, Poly | Pointer | None] = {}
-        self.fits_int: set[str] = set()  # iterators of loops that count from 0 or more to less than an int
-        self.lowest: dict[str, int] = {}  # the lower bounds of loops that begin at a constant, by the iterator's key
+        self.fits_int: set[str] = set()  # keys of iterators from a constant >= 0 to below an int
+        self.lowest: dict[str, int] = {}  # constant lower bounds of loops, by the key of the iterator
         self.foreign = False
 
-    # ---- numbers
+    # ---- integer expressions as polynomials
 
     def integer(self, node: Node) -> Poly:
-        """Returns the expression as a polynomial. Raises NotAffine with the reason."""
+        """Returns an integer expression as a polynomial. Raises NotAffine with the reason if it is none."""
         if is_cut(node) and not self._is_small(node):
             if node.value is None:
                 raise NotAffine(f"{words_of(node)} is cut to a shorter number", node.line)
@@ -131,14 +138,16 @@ class Expressions:
         return self._opaque(node)
 
     def _is_small(self, node: Node) -> bool:
-        """Returns whether a number that is converted to an int is the variable of a loop that stays below an int."""
+        """Returns whether the operand of a conversion to int is the iterator of a loop whose upper bound is an int, so
+        that the conversion truncates nothing."""
         declared = node.bare.declaration if node.bare.kind == Kind.DECL_REF_EXPR else None
         meaning = self.bound.get(declared.key) if declared is not None and node.type.kind == TypeKind.INT else None
         return isinstance(meaning, Poly) and any(meaning == Poly.of(key) for key in self.fits_int)
 
     def _fits(self, operator: str, left: Poly, right: Poly) -> bool:
-        """Returns whether an unsigned sum or difference of a loop's variable and a constant cannot wrap around, since
-        the variable is at least as large, or lies below a bound."""
+        """Returns whether an unsigned sum or difference of a loop iterator and a constant does not wrap around: the
+        constant is subtracted and is at most the iterator's constant lower bound, or it is added to an iterator that
+        stays below its upper bound."""
         counter, offset = (left, right) if right.constant is not None else (right, left)
         key = next(iter(counter.keys), "")
         lowest = self.lowest.get(key)
@@ -147,7 +156,8 @@ class Expressions:
         return operator == "+" and offset.constant >= 0 or operator == "-" and 0 <= offset.constant <= lowest
 
     def _return_value(self, node: Node) -> Poly:
-        """Returns the value of a call to a function whose body only returns an expression."""
+        """Returns the value of a call as a polynomial in the arguments, if the callee's body is a single return
+        statement. Raises NotAffine otherwise."""
         callee = self._definition(node)
         body = callee.body.children if callee is not None and callee.body is not None else []
         if callee is None or len(body) != 1 or body[0].kind != Kind.RETURN_STMT or callee in self._within:
@@ -180,7 +190,7 @@ class Expressions:
         return Poly.number(value)
 
     def natural(self, node: Node) -> bool:
-        """Returns whether an expression is a sum or product of numbers that are never negative."""
+        """Returns whether an integer expression is a sum or product of values that are never negative."""
         node = node.bare
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "*"):
             return all(map(self.natural, node.children))
@@ -195,6 +205,8 @@ class Expressions:
         self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True,
         natural: bool = False, may_fail: bool = False,
     ) -> Poly:  # fmt: skip
+        """Creates a symbol for a value that is not a constant number, and returns the polynomial that consists of the
+        symbol."""
         made = Symbol(key, text, value, False, variables, None, stable, self.foreign, natural, may_fail)
         self.symbols.setdefault(key, made)
         return Poly.of(key)
@@ -229,11 +241,13 @@ class Expressions:
         )  # fmt: skip
 
     def _product(self, left: Poly, right: Poly) -> Poly:
-        """Returns the product; an invariant sum is kept as one factor, since it may be a stride."""
+        """Returns the product of two polynomials. A factor that is a sum of invariants becomes one symbol, since it may
+        be the stride of an array."""
         left, right = (self._factor(left), self._factor(right))
         return left * right
 
     def _factor(self, poly: Poly) -> Poly:
+        """Returns a polynomial as one symbol if it is a sum of invariants, otherwise the polynomial itself."""
         several = len(poly.terms) > 1
         if not several or any(self.symbols[key].iterator for key in poly.keys):
             return poly
@@ -247,7 +261,7 @@ class Expressions:
         return Poly.of(key)
 
     def text(self, poly: Poly) -> str:
-        """Returns the polynomial in C."""
+        """Returns a polynomial as a C expression."""
         words = ""
         for monomial, factor in sorted(poly.terms.items(), key=lambda term: (term[0] == (), term[1] < 0)):
             names = [self.symbols[key].text for key in monomial]
@@ -258,7 +272,8 @@ class Expressions:
         return words or "0"
 
     def _opaque(self, node: Node) -> Poly:
-        """Returns a symbol for an invariant expression."""
+        """Returns a new symbol for an expression that is invariant in the region but is not a polynomial, such as n /
+        2. Raises NotAffine if the expression may have side effects, truncates a value or uses a loop iterator."""
         variables: set[int] = set()
         for inner in node.walk():
             if inner.kind not in _INVARIANT or inner.operator in (*ASSIGNMENTS, *INCREMENTS, "&", ","):
@@ -279,10 +294,11 @@ class Expressions:
         natural, may_fail = node.type.kind in UNSIGNED, any(map(operation_may_fail, node.walk()))
         return self._named(key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail)
 
-    # ---- places
+    # ---- addresses of lvalues and pointers
 
     def place(self, node: Node) -> Pointer:
-        """Returns the element that an lvalue denotes. Raises NotMovable if its array is unknown."""
+        """Returns the address of the array element or variable that an lvalue denotes. Raises NotMovable if the array
+        is unknown."""
         node = node.bare
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
@@ -307,12 +323,14 @@ class Expressions:
         raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
 
     def _address_in_elements(self, node: Node) -> Pointer:
-        """Returns the address denoted by an expression, counted in elements of its type."""
+        """Returns the address that a pointer expression holds. If a cast changed the element type, the indices are
+        unknown."""
         pointer = self.pointer(node)
         return pointer.viewed_otherwise() if views(node) else pointer
 
     def pointer(self, node: Node) -> Pointer:
-        """Returns the address denoted by an expression. Raises NotMovable if its array is unknown."""
+        """Returns the address that a pointer expression holds. Raises NotMovable if the array that it points into is
+        unknown."""
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
             return self.place(node.children[0])
@@ -428,7 +446,8 @@ class Expressions:
         return Base(key, text, kind, type_.spelling.removeprefix("const "), tuple(sizes), declaration)
 
     def _sizes_as_written(self, declared: Node, known: int) -> list[Poly]:
-        """Returns the sizes of an array's dimensions as written; libclang lists the innermost first."""
+        """Returns the dimension sizes in an array's declaration as polynomials, outermost first (libclang lists them
+        innermost first); an empty list if a size is not affine or may have changed since the declaration."""
         written = [child for child in declared.children if child.kind.is_expression()]
         made: list[Poly] = []
         for child in written:
@@ -437,7 +456,7 @@ class Expressions:
             except NotAffine:
                 break
             if not all(self.symbols[key].stable or self.symbols[key].value is not None for key in size.keys):
-                break  # its value may have changed since
+                break  # the size may have changed since the declaration
             made.append(size)
             if len(made) == self._dimensions(declared):
                 break
@@ -456,14 +475,15 @@ class Expressions:
 
 
 def words_of(node: Node, *, shorten: bool = True) -> str:
-    """Returns an expression as written, shortened for messages."""
+    """Returns the source text of an expression on one line, shortened to 40 characters for messages."""
     text = node.unit.text[node.offset : node.cursor.extent.end.offset]
     text = " ".join(text.split()) or node.name
     return text if len(text) <= 40 or not shorten else f"{text[:37]}..."
 
 
 def render_expression(node: Node) -> str:
-    """Returns an expression in C. Raises NotAffine if it cannot be written."""
+    """Returns an expression as C text with parentheses around every operation. Raises NotAffine if the expression
+    contains a call, a cast or a side effect."""
     node = node.bare
     if node.kind == Kind.INTEGER_LITERAL:
         return str(node.value)

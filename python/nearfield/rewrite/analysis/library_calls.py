@@ -16,7 +16,8 @@ PURE |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "rea
 
 
 def is_of_library(call: Node) -> bool:
-    """Returns whether the compiler or a system header declares the called function, and it is not a method."""
+    """Returns whether a system header or the compiler declares the called function, and the function is not a
+    method."""
     callee = call.callee()
     if callee is None or callee.kind != Kind.FUNCTION_DECL:
         return False
@@ -24,14 +25,14 @@ def is_of_library(call: Node) -> bool:
 
 
 def is_pure(call: Node) -> bool:
-    """Returns whether a call is of a library function that only reads its numeric arguments."""
+    """Returns whether a call is of a library function without side effects that only reads its numeric arguments."""
     arguments = [one.type for one in call.arguments]
     numbers = all(one.kind in (*NUMBERS, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
     return call.name in PURE and numbers and is_of_library(call)
 
 
 def unknown_call(node: Node) -> str:
-    """Returns the reason why the effects of a call are unknown."""
+    """Returns the reason why the side effects of a function call are unknown."""
     callee = node.callee()
     if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR):
         called = words_of(node.children[0]) if node.children else words_of(node)

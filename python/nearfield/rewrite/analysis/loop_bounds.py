@@ -1,5 +1,5 @@
-"""Recognises canonical loops: ascending from a lower to an upper bound, or descending in the forms `i = b; i >= a; --i`
-and `i = b; i-- > a;`."""
+"""Recognises canonical loops: ascending from a lower to an upper bound, or descending in one of the forms `i = b; i >=
+a; --i` and `i = b; i-- > a;`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, wraps_below_zero
 
-# Kinds of nodes of which all parts are executed.
+# Kinds of syntax nodes whose children are all executed, unconditionally.
 _ALWAYS = (
     Kind.COMPOUND_STMT, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR,
     Kind.ARRAY_SUBSCRIPT_EXPR,
@@ -22,7 +22,7 @@ _JUMPS = (Kind.BREAK_STMT, Kind.RETURN_STMT, Kind.GOTO_STMT)
 
 
 def canonical_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop if its bounds are affine; otherwise the reason why it is not canonical."""
+    """Returns a `for` statement as a loop with affine bounds, or the reason why it is not canonical."""
     up = _ascending_loop(node, reader)
     if not isinstance(up, str):
         return up
@@ -31,7 +31,7 @@ def canonical_loop(node: Node, reader: Expressions) -> Loop | str:
 
 
 def iterator_key(node: Node) -> int:
-    """Returns the key of the induction variable's declaration; 0 if there is none."""
+    """Returns the declaration key of a loop's induction variable; 0 if the loop has none."""
     first = node.children[0]
     if first.kind == Kind.DECL_STMT:
         variable = _counter(node)
@@ -44,7 +44,8 @@ def iterator_key(node: Node) -> int:
 
 
 def _counter(node: Node) -> Node | None:
-    """Returns the induction variable among the declared ones: the only one, or the one that the loop's step changes."""
+    """Returns the induction variable among the variables that a loop header declares: the only one, or the one that the
+    loop's step changes."""
     declared = node.children[0].children
     if len(declared) == 1:
         return declared[0]
@@ -54,7 +55,7 @@ def _counter(node: Node) -> Node | None:
 
 
 def secondary_induction_variables(node: Node) -> list[Node]:
-    """Returns the other variables that a loop header declares."""
+    """Returns the variables that a loop header declares in addition to the induction variable."""
     if node.children[0].kind != Kind.DECL_STMT:
         return []
     return [one for one in node.children[0].children if one.key != iterator_key(node)]
@@ -62,7 +63,7 @@ def secondary_induction_variables(node: Node) -> list[Node]:
 
 @dataclass(frozen=True)
 class _Start:
-    """The initialisation of a loop."""
+    """The initialisation in a `for` header: the induction variable and its start value."""
 
     key: int
     name: str
@@ -72,6 +73,7 @@ class _Start:
 
 
 def _start(node: Node, reader: Expressions) -> _Start | str:
+    """Returns the initialisation in a `for` header, or the reason why the loop is not canonical."""
     key = iterator_key(node)
     if not key:
         return "the loop does not start with one assignment to its variable"
@@ -96,7 +98,7 @@ def _start(node: Node, reader: Expressions) -> _Start | str:
 
 
 def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop, or the reason why it is not canonical."""
+    """Returns a `for` statement as an ascending loop, or the reason why it is not canonical."""
     begin = _start(node, reader)
     if isinstance(begin, str):
         return begin
@@ -127,8 +129,8 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
 
 
 def _may_be_huge(node: Node, key: int, *, has_one_bound: bool) -> bool:
-    """Returns whether a bound that would be negative is a huge number without sign, and the loop may end all the same,
-    without accesses outside of its arrays: another bound or a jump may end it, or it counts 32 bits."""
+    """Returns whether an unsigned loop bound may be negative and wrap around to a huge number without the loop running
+    out of its arrays: a second bound or a jump may end the loop, or the bound has 32 bits."""
     parts = [part for part in node.children[:2] for part in part.walk() if not part.is_variable(key)]
     bits = [bits for part in parts if (bits := wraps_below_zero(part))]
     if not bits or not has_one_bound or any(one.kind in _JUMPS for one in node.children[-1].walk()):
@@ -137,7 +139,7 @@ def _may_be_huge(node: Node, key: int, *, has_one_bound: bool) -> bool:
 
 
 def _always_indexes(key: int, node: Node) -> bool:
-    """Returns whether each execution of a statement accesses an array by an index with the variable."""
+    """Returns whether every execution of a statement accesses an array at an index that contains the given variable."""
     if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR and node.children[1].mentions(key):
         return True
     always = node.kind in _ALWAYS and node.operator not in ("&&", "||")
@@ -145,13 +147,14 @@ def _always_indexes(key: int, node: Node) -> bool:
 
 
 def _iterator(node: Node, begin: _Start, reader: Expressions) -> Symbol:
+    """Returns a new symbol for the iterator of a loop."""
     symbol = Symbol(f"{begin.name}#{node.offset}.{node.line}", begin.name, iterator=True)
     reader.symbols[symbol.key] = symbol
     return symbol
 
 
 def _declared_type(variable: Node) -> str:
-    """Returns the type as written in the file."""
+    """Returns a variable's type as the source file writes it."""
     words = variable.unit.text[variable.offset : variable.location].strip()
     if "auto" in words.split():
         return str(variable.type.spelling).removeprefix("const ")
@@ -159,6 +162,7 @@ def _declared_type(variable: Node) -> str:
 
 
 def _step(node: Node, key: int) -> int:
+    """Returns the constant by which a loop's step increments the induction variable; 0 if it does not."""
     if node.operator in ("++", "post++") and node.children[0].is_variable(key):
         return 1
     if node.operator == "+=" and node.children[0].is_variable(key):
@@ -171,7 +175,8 @@ def _step(node: Node, key: int) -> int:
 
 
 def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
-    """Returns exclusive upper bounds."""
+    """Returns the exclusive upper bounds in the test of an ascending loop. Raises NotAffine if a bound is not
+    affine."""
     if test.operator == "&&":
         both = [_upper(child.bare, key, reader) for child in test.children]
         return [one for some in both for one in some] if all(both) else []
@@ -190,8 +195,8 @@ def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
 
 
 def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
-    """Returns a bound; several if it is a minimum (`least` is "<") or a maximum (">"), written as a function or as a <
-    b ? a : b."""
+    """Returns the operands of a minimum (if `least` is "<") or maximum (if ">"), written as a library call or as a < b
+    ? a : b; for any other expression, the expression as the only bound. Raises NotAffine."""
     bare = node.bare
     if bare.kind == Kind.CONDITIONAL_OPERATOR:
         test, first, second = bare.children
@@ -211,7 +216,7 @@ def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
 
 
 def _without_sign(test: Node) -> bool:
-    """Returns whether a test compares unsigned numbers."""
+    """Returns whether a loop test compares unsigned numbers."""
     return any(
         child.type.kind in UNSIGNED
         for one in test.walk() if one.operator in ("<", "<=", ">", ">=") for child in one.children
@@ -219,7 +224,7 @@ def _without_sign(test: Node) -> bool:
 
 
 def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop, or the reason why it is not canonical."""
+    """Returns a `for` statement as a descending loop, or the reason why it is not canonical."""
     begin = _start(node, reader)
     if isinstance(begin, str):
         return begin
@@ -247,5 +252,5 @@ def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
 
 
 def is_within(node: Node, outer: Node) -> bool:
-    """Returns whether a node begins within another."""
+    """Returns whether a syntax node begins inside another node."""
     return outer.offset <= node.offset <= outer.end

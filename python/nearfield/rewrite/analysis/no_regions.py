@@ -1,5 +1,5 @@
-"""Explains why a file has no region: it does not call MPI, has no loops beside its messages, or calls functions whose
-effects are unknown."""
+"""Explains why a source file has no region that could be rewritten: it does not call MPI, has no loops next to its
+messages, or calls functions whose effects are unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 
 
 def explain_no_regions(functions: Functions, nodes: Sequence[Node]) -> MissedOptimization:
-    """Returns the reason why a file with no other result has nothing to move."""
+    """Returns the reason why there is nothing to move in a file without patches and without other reasons."""
     calls = [(node, call) for node in nodes for call in functions.of(node).calls]
     sent = [(node, call) for node, call in calls if functions.messages(call)]
     if sent:
@@ -28,7 +28,7 @@ def explain_no_regions(functions: Functions, nodes: Sequence[Node]) -> MissedOpt
 
 
 def find_unknown_callees(functions: Functions, nodes: Sequence[Node]) -> Iterator[MissedOptimization]:
-    """Yields a missed optimization for each unknown function that may communicate."""
+    """Yields a missed optimization for each called function whose definition is unknown and that may communicate."""
     problem: set[str] = set()
     for node in nodes:
         for call in functions.of(node).calls:

@@ -1,5 +1,5 @@
-"""Finds regions: consecutive statements of a block, of which some communicate and others are loops that may be moved.
-Every other statement ends a region, and the reason is recorded."""
+"""Finds regions: consecutive statements of a block that either communicate or are loop nests that may be moved. Any
+other statement ends a region, and the reason is recorded in `missed`."""
 
 from __future__ import annotations
 
@@ -36,24 +36,22 @@ from nearfield.rewrite.frontend.function import LOOPS, Function
 from nearfield.rewrite.frontend.language import has_initialisation, may_move, may_split
 from nearfield.rewrite.frontend.text import line_of, lines_of, skip_blank, statement_end, words_in
 
-MAX_ITEMS, CONTEXT_ITEMS = (
-    40,
-    8,
-)  # maximum statements of a region; a longer one keeps this many on each side of its calls
+MAX_ITEMS = 40  # maximum number of statements of a region
+CONTEXT_ITEMS = 8  # statements that a longer region keeps before its first and after its last call
 _BLOCKS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
 _INVARIANT = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
 _ALONE = "nothing in its block could be done before or after it"
 _NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*")
-_HANDLE = re.compile(r"stream|request|MPI_\w+")  # share no memory with the program's numbers
+_HANDLE = re.compile(r"stream|request|MPI_\w+")  # types whose memory does not alias numbers of the program
 _READS_MEMORY = re.compile(r"\[|->|\(\*")
 
 
 @dataclass
 class Reader:
-    """Reads one function. `depth` is the number of loops of a nest that may be split; the code inside is kept
-    verbatim."""
+    """Finds the regions of one function. `depth` is the number of nested loops whose iterations may be split into
+    several loops; code inside the innermost of these is copied verbatim."""
 
     unit: Unit
     functions: Functions
@@ -63,11 +61,12 @@ class Reader:
     missed: list[MissedOptimization] = field(default_factory=list)
 
     def regions(self) -> Iterator[Region]:
-        """Yields the regions of the function."""
+        """Yields the regions of the function, those of inner blocks first."""
         if self.function.body is not None:
             yield from self._block(self.function.body)
 
     def _block(self, block: Node) -> Iterator[Region]:
+        """Yields the regions of a block of statements and of the blocks inside it."""
         run: list[Item] = []
         expressions = self._expressions()
         posted: list[Posted] = []
@@ -92,7 +91,7 @@ class Reader:
                 since = run[0].start if run else statement.offset
                 run.append(self._item(statement, following, expressions, posted, since))
                 if not inner and statement.kind not in LOOPS:
-                    del self.missed[known:]  # the block is moved as a whole
+                    del self.missed[known:]  # reasons inside a block that is moved as a whole do not matter
             except NotMovable as barrier:
                 if not inner and len(self.missed) == known and self._has_message(statement):
                     self._record_missed(statement.line, self._at(barrier, statement.line), barrier.assumption)
@@ -101,8 +100,8 @@ class Reader:
         yield from self._make_regions(run, declared, expressions, posted, why, None)
 
     def _may_come_first(self, statement: Node, block: Node, start: int) -> bool:
-        """Returns whether declarations can be hoisted above the statements from an offset on: these do not use the
-        variables, and the initial values are invariant."""
+        """Returns whether a declaration statement can be hoisted to the offset `start`: the statements in between do
+        not use the variables, and the initial values are invariant."""
         if self.unit.is_macro(statement.offset) or self.function.has_label(block):
             return False
         before = words_in(self.unit.text[start : statement.offset])
@@ -137,11 +136,13 @@ class Reader:
 
     @staticmethod
     def _at(barrier: NotMovable, line: int) -> str:
-        """Returns the reason, with its line if that differs."""
+        """Returns the reason why a statement cannot be moved, with the line number of the reason if it is not
+        `line`."""
         return barrier.reason if barrier.line in (0, line) else f"{barrier.reason} (line {barrier.line})"
 
     def _near_calls(self, block: Node) -> set[int]:
-        """Returns the numbers of the statements close enough to a call to be in a region with it."""
+        """Returns the numbers of the statements of a block that are close enough to a call to be in a region with the
+        call."""
         near: set[int] = set()
         for number, statement in enumerate(block.children):
             if any(statement.offset <= place < statement.end for place in self._calls):
@@ -150,7 +151,8 @@ class Reader:
 
     @functools.cached_property
     def _calls(self) -> list[int]:
-        """Returns the offsets of calls to MPI, and to functions of the file, which may communicate."""
+        """Returns the source offsets of calls that may communicate: calls of MPI and calls of functions whose
+        definition is known."""
         calls = self.function.calls
         return [
             call.offset
@@ -159,6 +161,7 @@ class Reader:
         ]
 
     def _inside(self, statement: Node) -> Iterator[Region]:
+        """Yields the regions of the blocks inside a statement, such as a loop body or the branches of an `if`."""
         if statement.kind == Kind.COMPOUND_STMT:
             yield from self._block(statement)
         elif statement.kind == Kind.IF_STMT and not has_initialisation(statement):
@@ -181,7 +184,9 @@ class Reader:
         before: NotMovable | None,
         after: NotMovable | None,
     ) -> Iterator[Region]:
-        """Yields the run of statements as a region if it has both communication and loops to move."""
+        """Yields a run of consecutive statements as a region if it has both communication and loop nests to move. A
+        statement of the run that cannot be moved splits the run in two. `before` and `after` are the reasons why the
+        run ends on either side."""
         calls = [item for item in run if isinstance(item, Call)]
         if not any(call.messages for call in calls):
             return
@@ -233,12 +238,12 @@ class Reader:
         if missed not in self.missed:
             self.missed.append(missed)
 
-    # ---- what changes in the region
+    # ---- symbols that the region modifies
 
     def _make_loop_invariant(self, region: Region, written: Sequence[Access]) -> None:
-        """Makes the region's accesses independent of what it modifies: an index with a modified symbol may have any
-        value, and a condition with one is dropped. Raises NotMovable if loops, message lengths or array sizes depend on
-        modified symbols."""
+        """Removes from the region's accesses the symbols that the region modifies: an index that contains one becomes
+        unknown, and a condition that contains one is dropped. Raises NotMovable if the bounds of a loop, the length of
+        a message or the size of an array contain a modified symbol."""
         modified = self._modified_symbols(region, written)
         for item in region.items:
             lengths = [poly for loop in item.loops for poly in (*loop.lower, *loop.upper)]
@@ -249,7 +254,8 @@ class Reader:
             item.accesses = [_independent(access, modified) for access in item.accesses]
 
     def _modified_symbols(self, region: Region, written: Sequence[Access]) -> dict[str, NotMovable]:
-        """Returns the symbols that the writes modify, each with the reason."""
+        """Returns the keys of the symbols whose values the accesses `written` may change, each with a NotMovable that
+        has the reason."""
         variables = {access.base.declaration: access for access in written if access.base.kind == "scalar"}
         numbers = [a for a in written if a.base.kind != "scalar" and not _NO_INTEGER.fullmatch(a.base.element)]
         found: dict[str, NotMovable] = {}
@@ -265,13 +271,14 @@ class Reader:
                     found.setdefault(symbol.key, NotMovable(reason, access.line))
         return found
 
-    # ---- one statement
+    # ---- a statement as an item of a region
 
     def _item(
         self, statement: Node, following: int, expressions: Expressions, posted: list[Posted], since: int
     ) -> Item:
-        """Returns a statement as an item; `following` is the start of the next one, and `since` that of the first one
-        of the run. Raises NotMovable if nothing can be moved across it."""
+        """Returns a statement as a loop nest or, if it communicates, as a call. `following` is the source offset of the
+        next statement, `since` that of the first statement of the region. Raises NotMovable if nothing can be moved
+        across the statement."""
         if statement.kind == Kind.DECL_STMT:
             raise NotMovable("a variable is declared", statement.line)
         text = self.unit.text
@@ -320,8 +327,8 @@ class Reader:
         return made
 
     def _blocking(self, made: Call, statement: Node, read: Communication) -> None:
-        """Records the calls of a statement whose begin and completion can be separated, or the reason why they
-        cannot."""
+        """Records in `made.blocking` the blocking MPI calls of a statement whose begin and completion can be separated,
+        or in `made.unsplit` the reason why they cannot."""
         found = blocking_calls(statement, self.functions.messages)
         if not found or any(part.offset not in read.sides or self.unit.is_macro(part.offset) for part, _ in found):
             return
@@ -334,22 +341,22 @@ class Reader:
             made.blocking.append(Blocking(part.bare.name, words, part.offset, end, read.sides[part.offset], listed))
 
     def _end(self, statement: Node, following: int) -> int:
-        """Returns the end of a statement. Raises NotMovable if a macro hides it."""
+        """Returns the source offset at which a statement ends. Raises NotMovable if a macro hides the end."""
         end = self.unit.statement_end(statement)
         if end > following or (self.unit.is_macro(statement.offset) and end < statement.end):
             raise NotMovable("a macro hides where it ends", statement.line)
         return end
 
     def _between(self, start: int, statement: Node, *, any_directive: bool) -> None:
-        """Raises NotMovable for a pragma between an offset and a statement that is not directly above it; with
-        `any_directive`, for any directive."""
+        """Raises NotMovable if a pragma stands between the offset `start` and a statement but not directly above the
+        statement. If `any_directive` is set, any preprocessor directive raises."""
         text = self.unit.text[start : self._lead(statement.offset)]
         if _PRAGMA.search(text) or any_directive and _DIRECTIVE.search(text):
             raise NotMovable("a directive of the preprocessor stands in front of it", statement.line)
 
     def _directives(self, statement: Node, end: int) -> None:
-        """Raises NotMovable for preprocessor directives in a statement, unless they are complete conditionals or
-        includes and do not affect its end."""
+        """Raises NotMovable for preprocessor directives inside a statement, unless they are includes or complete
+        conditionals that do not affect where the statement ends."""
         text = self.unit.text
         found = [match[0].strip(" \t#") for match in _DIRECTIVE.finditer(text, statement.offset, end)]
         if not found:
@@ -365,11 +372,13 @@ class Reader:
             raise NotMovable("a directive of the preprocessor is in it", line)
 
     def _plain(self, accesses: Sequence[object], statement: Node) -> None:
+        """Raises NotMovable for a statement without known memory accesses, since its effects are unknown."""
         if not accesses:
             raise NotMovable("its effects are not known", statement.line)
 
     def _chain(self, node: Node, expressions: Expressions) -> tuple[list[tuple[Loop, Node]], Node]:
-        """Returns the loops around the innermost part of a statement, at most `depth`, and that part."""
+        """Returns the canonical loops around the innermost part of a loop nest, at most `depth`, and the innermost
+        part."""
         loops: list[tuple[Loop, Node]] = []
         bound = dict(expressions.bound)
         while len(loops) < self.depth and node.kind == Kind.FOR_STMT:
@@ -388,7 +397,8 @@ class Reader:
         return loops, node
 
     def _lead(self, start: int) -> int:
-        """Returns the start of the pragmas in front of a statement."""
+        """Returns the source offset of the first of the pragmas directly above a statement, or of the statement
+        itself."""
         text = self.unit.text
         place = text.rfind("\n", 0, start) + 1
         while place > 0:
@@ -400,8 +410,8 @@ class Reader:
         return start - len(own.lstrip(" \t")) if "#" in own else start
 
     def _pragmas(self, statement: Node) -> tuple[int, tuple[str, ...]]:
-        """Returns the start of the pragmas in front of a statement, and their lines. Raises NotMovable if they may not
-        allow moving the statement."""
+        """Returns the source offset of the pragmas directly above a statement, and their lines. Raises NotMovable if a
+        pragma is not known to allow that the statement moves."""
         lead = self._lead(statement.offset)
         own = self.unit.text[lead : statement.offset]
         lines = tuple(" ".join(line.split()) for line in lines_of(own) if line.strip())
@@ -412,7 +422,8 @@ class Reader:
 
 
 def _independent(access: Access, modified: Mapping[str, NotMovable]) -> Access:
-    """Returns the access without the terms that depend on modified symbols."""
+    """Returns an access without its dependence on modified symbols: loops and conditions that use one are dropped, and
+    indices that use one become unknown."""
     if not modified:
         return access
     loops = [one for one in access.loops if not _depends_on(modified, *one.lower, *one.upper)]
@@ -428,7 +439,8 @@ def _depends_on(keys: Container[str], *polys: Poly) -> bool:
 
 
 def split_exchanges(region: Region) -> Iterator[Region]:
-    """Yields the region; if loops separate several exchanges in it, also each exchange with the loops around it."""
+    """Yields the region. If loops separate several exchanges in the region, also yields a region for each exchange with
+    the loops before and after it."""
     yield region
     open_messages, group, made = 0, [], []
     for number, item in enumerate(region.items):

@@ -1,4 +1,4 @@
-"""Decides whether requests may be of messages that were begun outside of a region."""
+"""Decides whether MPI requests may belong to messages that were begun outside of a region."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nearfield.rewrite.analysis.expressions import words_of
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.function import Function, initial_value
 
-# Calls after which a request that they take is not active, or as active as before.
+# MPI calls that do not activate the request passed to them.
 _BEGIN_NOTHING = re.compile(
     r"P?MPI_(?:Wait|Waitall|Test|Testall|Waitany|Waitsome|Testany|Testsome|Request_free|(?:[bsr]?send|recv)_init)", re.I
 )
@@ -16,9 +16,8 @@ _MAKE_MEMORY = ("malloc", "calloc")
 
 
 def holds_request(use: Node, function: Function) -> str:
-    """Returns how a use of a variable may leave an active request in it, until a statement elsewhere; '' if it does
-    not: it completes requests, sets them to MPI_REQUEST_NULL or compares them, or it begins a message that the next
-    statements complete."""
+    """Returns how a use of a request variable may leave an active request in it. Returns '' if the use completes
+    requests, sets them to MPI_REQUEST_NULL or compares them, or begins a message that the next statements complete."""
     below = use
     for above in function.ancestors(use):
         if above.kind == Kind.CALL_EXPR:
@@ -37,8 +36,8 @@ def holds_request(use: Node, function: Function) -> str:
 
 
 def _is_completed_soon(call: Node, use: Node, function: Function) -> bool:
-    """Returns whether a call begins one message by a request, which the next statements of the same block complete,
-    with nothing but other such calls between them."""
+    """Returns whether a call begins a message whose request the next statements of the same block complete, with only
+    other nonblocking sends and receives in between."""
     if not re.fullmatch(r"MPI_I(?:[bsr]?send|recv)", call.name, re.I):
         return False
     block = function.parent(call)
@@ -64,7 +63,8 @@ def _key(use: Node) -> int:
 
 
 def _place_of(request: Node) -> int:
-    """Returns the element of an array that a call takes as a request; -1 if it is not known."""
+    """Returns the index in a request array of a call's request argument, 0 for a single request; -1 if it is
+    unknown."""
     node = request.bare
     if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
         node = node.children[0].bare
@@ -75,7 +75,8 @@ def _place_of(request: Node) -> int:
 
 
 def is_allocated_once(declared: Node, function: Function) -> bool:
-    """Returns whether a pointer is to memory of its own, which one call allocates."""
+    """Returns whether a pointer variable is initialised by malloc or calloc and never changes, so that it points to
+    memory of its own."""
     value = initial_value(declared)
     if value is None or not function.unchanged(declared.key):
         return False

@@ -1,7 +1,7 @@
-"""Finds names that would mean another variable where a patch writes them.
+"""Finds names that would denote another variable at the place where a patch writes them.
 
-Bounds and conditions are written with the names of the values that they were computed from. `const int m = n` is read
-as n, for instance, so that a loop to m gets a bound of n, although a nearer variable may have that name, too."""
+Bounds and conditions are written with the names of the values that they were computed from. For example, after `const
+int m = n`, a loop to m gets the bound n, although a nearer variable may have the name n, too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nearfield.rewrite.frontend.text import words_in
 
 
 def check_names(region: Region, function: Function) -> None:
-    """Raises NotMovable if a name in the bounds, indices or lengths of a region is also that of another variable, which
-    is visible in the region or is declared in it."""
+    """Raises NotMovable if a name in a region's loop bounds, indices or message lengths is also the name of another
+    variable that is visible in the region or declared in it."""
     for symbol in region.symbols.values():
         if symbol.iterator or symbol.foreign:
             continue
@@ -24,7 +24,7 @@ def check_names(region: Region, function: Function) -> None:
 
 
 def _is_visible(declared: Node, region: Region, function: Function) -> bool:
-    """Returns whether a variable's scope includes a part of the region."""
+    """Returns whether the scope of a variable includes a part of the region."""
     if region.start <= declared.offset < region.end:
         return True
     statement = function.parent(declared)

@@ -1,5 +1,5 @@
-"""Finds pointer swaps, such as those of the old and the new array, after which the pointers hold the same values in
-another order."""
+"""Finds pointer swaps, such as of the old and the new array of a stencil. After a swap, the pointers hold the same set
+of addresses."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nearfield.rewrite.frontend.function import Function
 
 @dataclass(frozen=True)
 class Swap:
-    """Consecutive assignments that permute pointers."""
+    """Consecutive assignments that permute the values of some pointers."""
 
     permuted: frozenset[int]
     nodes: frozenset[int]  # offsets of the assignments
 
 
 def swaps_of(function: Function) -> Iterable[Swap]:
-    """Yields pointer swaps: t = a; a = b; b = t; longer cycles; and std::swap(a, b)."""
+    """Yields the pointer swaps of a function: t = a; a = b; b = t; longer cycles; and std::swap(a, b)."""
     if function.body is None:
         return
     for node in function.body.walk():
@@ -41,7 +41,8 @@ def swaps_of(function: Function) -> Iterable[Swap]:
 
 
 def _copies(statement: Node) -> list[tuple[int, int, int]] | None:
-    """Returns (target, source, offset) for each pointer copy in the statement."""
+    """Returns (target, source, source offset) for each copy of a pointer in a statement; None if the statement does
+    anything else."""
     if statement.kind == Kind.DECL_STMT:
         made = []
         for variable in statement.children:
@@ -66,7 +67,7 @@ def _pointer_key(node: Node) -> int:
 
 
 def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
-    """Yields the swap if the copies of a run permute some pointers; the others are temporaries."""
+    """Yields the swap if a run of pointer copies permutes some of the pointers; the others are temporaries."""
     if len(run) < 3:
         return
     held: dict[int, int] = {}
