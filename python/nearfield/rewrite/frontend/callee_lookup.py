@@ -1,7 +1,7 @@
-"""Looks up the functions that a file calls: in the file, in headers that it includes, and in other files of the
-program.
+"""Looks up the definitions of the functions that a file calls: in the file, in headers that it includes, and in other
+files of the program.
 
-A function with definitions in several files counts as unknown, since it is not known which one is linked."""
+A function with definitions in several files counts as unknown, since it is not known which definition is linked."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Others = Sequence[tuple[Path, Sequence[str]]]  # other files of the program, wit
 _MESSAGE = re.compile(
     r"P?MPI_(?:I?[bsr]?send(?:recv|_init)?\w*|I?m?recv\w*|Start(?:all)?|(?:Wait|Test)(?:all|any|some)?|I?m?probe)", re.I
 )
-_READS = ("operator[]", "data", "size", "begin")  # methods of containers, which send nothing
+_READS = ("operator[]", "data", "size", "begin")  # methods of C++ containers, which send no messages
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 class Functions:
-    """The functions that a file and `others` define."""
+    """The functions that a source file and the other files of its program define."""
 
     def __init__(self, unit: Unit, others: Others = ()) -> None:
         self.unit = unit
@@ -36,24 +36,27 @@ class Functions:
         self._texts: dict[Path, str] = {}
 
     def of(self, node: Node) -> Function:
+        """Returns the facts on the variables of a function definition, computed at the first call."""
         if node.key not in self._made:
             self._made[node.key] = Function(node)
         return self._made[node.key]
 
     @functools.cached_property
     def of_file(self) -> list[Function]:
-        """Returns all functions of the file itself; this reads all of them."""
+        """Returns all functions that the file itself defines, which analyses each of them."""
         return [self.of(node) for node in self.unit.functions]
 
     @functools.cached_property
     def is_whole_program(self) -> bool:
-        """Returns whether the file contains all of the program that may communicate."""
+        """Returns whether no code outside of the file can communicate: the file has main(), and all its calls are of
+        its own functions, MPI or system headers."""
         if not any(node.name == "main" for node in self.unit.functions):
             return False
         return all(self._is_of_file(call) for function in self.of_file for call in function.calls)
 
     def _is_of_file(self, call: Node) -> bool:
-        """Returns whether a call runs a function of the file, or one that is known to send no messages of its own."""
+        """Returns whether a call runs a function that the file defines, or one that is known to send no messages of its
+        own."""
         callee = call.callee()
         if callee is None:
             return False
@@ -63,14 +66,15 @@ class Functions:
         return inner is not None and not inner.node.unit.foreign
 
     def texts(self) -> Iterator[str]:
-        """Yields the texts of the program as far as they are known: of the file, of the headers that it includes, and
-        of its other files."""
+        """Yields the source texts of the program as far as they are known: of the file, of the headers that it
+        includes, and of the program's other files."""
         yield self.unit.text
         yield from (text for _, text in self.unit.headers())
         yield from (_text(path) or "" for path, _ in self._others)
 
     def definition(self, call: Node) -> Function | None:
-        """Returns the function that a call runs, if it is known and cannot be overridden."""
+        """Returns the function definition that a call runs; None if it is unknown, a method, or may be replaced at link
+        time."""
         callee = call.callee()
         if callee is None or callee.kind != Kind.FUNCTION_DECL or callee.name.startswith(("MPI_", "PMPI_")):
             return None
@@ -83,7 +87,7 @@ class Functions:
         return self.of(node)
 
     def messages(self, call: Node, seen: frozenset[str] = frozenset()) -> bool:
-        """Returns whether a call sends, receives or completes a message."""
+        """Returns whether a call sends, receives or completes a message, directly or in a callee."""
         if _MESSAGE.fullmatch(call.name):
             return True
         inner = self.definition(call)
@@ -92,7 +96,7 @@ class Functions:
         return any(self.messages(one, seen | {inner.name}) for one in inner.calls)
 
     def _included(self, callee: Node, usr: str) -> Node | None:
-        """Returns the definition in an included header."""
+        """Returns the definition of a callee in an included header; None if there is none."""
         found = callee.cursor.get_definition()
         if found is None or found.location.file is None or found.location.is_in_system_header:
             return None
@@ -104,7 +108,7 @@ class Functions:
         return next((one for one in header.functions if one.cursor.get_usr() == usr), None) if header else None
 
     def _linked(self, callee: Node, usr: str) -> Node | None:
-        """Returns the definition in another file, if exactly one has it."""
+        """Returns the definition of a callee in another file of the program; None unless exactly one file has it."""
         if callee.cursor.location.is_in_system_header:
             return None
         defines = re.compile(rf"\b{re.escape(callee.name)}\s*\([^;{{}}]*\)\s*\{{")
@@ -118,16 +122,17 @@ class Functions:
         return found[0] if len(found) == 1 else None
 
     def _parsed(self, path: Path, arguments: Sequence[str]) -> Unit | None:
+        """Returns another file of the program, parsed at the first call; None if it does not compile."""
         if path not in self._units:
             try:
                 self._units[path] = parse(path, _text(path) or "", arguments, foreign=True)
             except UsageError:
-                self._units[path] = None  # its functions stay unknown
+                self._units[path] = None  # the functions of a file that does not compile stay unknown
         return self._units[path]
 
 
 def _text(path: Path) -> str | None:
-    """Returns the text of a file, one character per byte; None if it cannot be read or is not UTF-8."""
+    """Returns the text of a file with one character per byte; None if the file cannot be read or is not UTF-8."""
     try:
         data = path.read_bytes()
         data.decode("utf-8")

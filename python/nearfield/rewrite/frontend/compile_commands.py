@@ -1,4 +1,4 @@
-"""Finds the compiler arguments of a file: from a compile_commands.json, or else from the include folders of the MPI."""
+"""Finds the compiler arguments of a source file, in a compile_commands.json."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMEDY = "Let the build write it anew (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=O
 
 @dataclass(frozen=True)
 class Entry:
-    """The compile command of one file: `words` are the compiler and its arguments."""
+    """The compile command of one source file: `words` are the compiler and its arguments."""
 
     file: Path
     directory: Path
@@ -29,8 +29,9 @@ class Entry:
 
 
 def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[str]:
-    """Returns the compiler arguments of a file, with absolute folders; for a `parser`, only those that it needs.
-    `database` is a compile_commands.json or its folder. Raises UsageError if it lacks the file or is damaged."""
+    """Returns the compiler arguments of a source file, with absolute folders. If `parser` is set, omits arguments that
+    only affect code generation. `database` is a compile_commands.json or its folder. Raises UsageError if it lacks the
+    file or is damaged."""
     wanted = source.resolve()
     for entry in _entries(database):
         if entry.file.resolve() == wanted:
@@ -41,16 +42,18 @@ def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[s
 
 
 def files_of(database: Path) -> list[Path]:
-    """Returns the existing files of a compile_commands.json. Raises UsageError if it is damaged."""
+    """Returns the existing source files that a compile_commands.json lists. Raises UsageError if it is damaged."""
     return [path for path in dict.fromkeys(entry.file for entry in _entries(database)) if path.is_file()]
 
 
 def _named(database: Path) -> Path:
+    """Returns the path of the compile_commands.json, given the file or its folder."""
     return database / "compile_commands.json" if database.is_dir() else database
 
 
 def _entries(database: Path) -> Iterator[Entry]:
-    """Yields the entries. Raises UsageError with the file and the number of the wrong entry."""
+    """Yields the entries of a compile_commands.json. Raises UsageError with the file and the number of the wrong
+    entry."""
     path = _named(database)
     try:
         found = json.loads(read_file(path))
@@ -71,7 +74,7 @@ def _entries(database: Path) -> Iterator[Entry]:
 
 
 def _entry(one: Any) -> Entry:
-    """Returns an entry. Raises ValueError with the reason if it is invalid."""
+    """Converts an entry of a compile_commands.json. Raises ValueError with the reason if the entry is invalid."""
     if not isinstance(one, dict):
         raise ValueError("it is no object with keys")
     directory = Path(_text(one.get("directory", "."), "directory"))
@@ -89,6 +92,7 @@ def _entry(one: Any) -> Entry:
 
 
 def _split(command: str) -> list[str]:
+    """Splits a shell command into words. Raises ValueError if its quotes do not match."""
     try:
         return shlex.split(command)
     except ValueError as error:
@@ -96,7 +100,8 @@ def _split(command: str) -> list[str]:
 
 
 def _text(value: Any, key: str) -> str:
-    """Returns a text that can be a path or an argument. Raises ValueError for any other value."""
+    """Returns a JSON value that must be a text usable as a path or an argument. Raises ValueError for any other
+    value."""
     if not isinstance(value, str):
         raise ValueError(f"'{key}' has {json.dumps(value)[:40]} in place of a text")
     if "\0" in value:
@@ -109,7 +114,7 @@ def _text(value: Any, key: str) -> str:
 
 
 def _needed_arguments(words: Sequence[str], directory: Path, parser: bool) -> list[str]:
-    """Returns the arguments that a compiler, or a parser, needs to read the file."""
+    """Returns the compiler arguments that a compiler, or only a parser, needs to read a source file."""
     made: list[str] = []
     rest = iter(words)
     for word in rest:
