@@ -1,5 +1,5 @@
-"""Maps the instances of a region to the elements that they access. An access that is not exactly known is widened to
-all elements of its array, and the reason is recorded."""
+"""Maps the loop iterations and calls of a region to the array elements that they access. An access that is not exactly
+known is widened to all elements of its array, and the reason is recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearfield.rewrite.model.names import Names
 
 @dataclass(frozen=True)
 class Note:
-    """An access that the model had to widen, and the reason."""
+    """The line and the reason of a memory access that the model had to widen to the whole array."""
 
     line: int
     reason: str
@@ -25,19 +25,20 @@ class Note:
 
 @dataclass(frozen=True)
 class AccessRelations:
-    """The elements that instances and events read and write, those that messages send, and the conditions under which
-    accesses stay within their rows."""
+    """The array elements that loop iterations and call events read and write, the elements that messages send, and the
+    conditions under which no index leaves its row."""
 
     reads: isl.UnionMap
     writes: isl.UnionMap
     sent: isl.UnionSet
-    elements: dict[tuple[int, Access], isl.Set]  # by item and access, with the access as a read at line 0
+    elements: dict[tuple[int, Access], isl.Set]  # by item number and access; the access as a read at line 0
     conditions: tuple[isl.Set, ...]
     notes: tuple[Note, ...]
 
 
 def shapes_of(region: Region) -> dict[str, Shape | None]:
-    """Returns the shapes of all bases; None for an array whose dimensions do not fit all its indices."""
+    """Returns the shapes of all arrays that a region accesses; None for an array whose dimensions do not fit all its
+    indices."""
     by_base: dict[str, list[Access]] = defaultdict(list)
     for item in region.items:
         for access in item.accesses:
@@ -53,13 +54,13 @@ def relate_accesses(
     shapes: dict[str, Shape | None],
     context: isl.Set,
 ) -> AccessRelations:
-    """Returns the access relations of a region. `domains` are the instances or events of its items."""
+    """Returns the access relations of a region. `domains` are the loop iterations or call events of its items."""
     mapper = _Mapper(region, names, context)
     relations = {write: isl.UnionMap("{ }") for write in (False, True)}
     sent = isl.UnionSet("{ }")
     elements: dict[tuple[int, Access], isl.Set] = {}
     for number, item in enumerate(region.items):
-        maps: dict[Access, isl.Map] = {}  # by access, regardless of read or write and of the line
+        maps: dict[Access, isl.Map] = {}  # by access, regardless of its line and of whether it writes
         recorded: set[tuple[Access, bool]] = set()
         tuples = [domain.get_tuple_name() for domain in domains[number]]
         for access in item.accesses:
@@ -82,18 +83,20 @@ def relate_accesses(
 
 
 class _Mapper:
-    """Maps instances to elements, and collects the conditions and the notes."""
+    """Builds the maps from loop iterations to array elements, and collects their conditions and the widened
+    accesses."""
 
     def __init__(self, region: Region, names: Names, context: isl.Set) -> None:
         self.region, self.names, self.context = region, names, context
         self.written = {a.base.key for item in region.items for a in item.accesses if a.write}
         self.conditions: list[isl.Set] = []
         self.notes: list[Note] = []
-        self._large: tuple[int, isl.Set] | None = None  # with the number of parameters at that time
+        self._large: tuple[int, isl.Set] | None = None  # the result of _large_parameters, for a number of parameters
         self._rows: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
 
     def map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
-        """Returns the elements that an instance accesses, in the array's dimensions."""
+        """Returns the map from the iterations of an item to the elements that an access reaches, one index per array
+        dimension."""
         if access.note and access.base.sizes and access.base.key in self.written:
             self.notes.append(Note(access.line, access.note))
         source = _tuple(name, [self.names.iterator(loop.iterator.key) for loop in item.loops])
@@ -114,12 +117,14 @@ class _Mapper:
         return made
 
     def _any(self, source: str, rank: int, access: Access, reason: str) -> isl.Map:
+        """Returns the map from an item's iterations to all elements of an array, and records the reason."""
         if not access.note and access.base.key in self.written:
             self.notes.append(Note(access.line, reason))
         return self.names.map(source, _tuple(self.names.array(access.base.key), _cells(rank)))
 
     def _exact(self, source: str, item: Item, access: Access) -> isl.Map:
-        """Returns the map from instances to elements, projected over the inner loops. Raises NotAffine."""
+        """Returns the map from an item's iterations to the accessed elements, projected over the inner loops. Raises
+        NotAffine if an index is not affine."""
         inner = [self.names.iterator(loop.iterator.key) for loop in access.loops]
         constraints = self.names.loops(access.loops) + self.names.conditions(access.conditions)
         constraints += self.names.loops(item.loops)
@@ -129,11 +134,11 @@ class _Mapper:
         target = _tuple(self.names.array(access.base.key), _cells(len(access.index)))
         return self.names.map(source, target, constraints, inner)
 
-    # ---- rows
+    # ---- array indices that may leave their rows
 
     def _within_rows(self, wide: isl.Map, access: Access, shape: Shape) -> isl.Map | None:
-        """Returns the map if all indices stay within their rows, possibly after carrying a row, or under a condition on
-        parameters, which is recorded; None otherwise."""
+        """Returns the map if all array indices stay within their rows, possibly after an index is carried to the next
+        row, or under a condition on parameters, which is recorded. Returns None otherwise."""
         for place in range(shape.rank - 1, 0, -1):
             length = shape.sizes[place - 1]
             if access.index[place] is None or length is None:
@@ -154,8 +159,8 @@ class _Mapper:
         return wide
 
     def _under_condition(self, outside: Sequence[tuple[isl.Map, isl.Map]]) -> isl.Map | None:
-        """Returns the first map that stays within its rows under a simple condition, which is recorded; None if there
-        is none. Each map comes with its part outside of the rows."""
+        """Returns the first map whose array indices stay within their rows under a simple condition on parameters,
+        which is recorded; None if there is none. Each map comes with its part outside of the rows."""
         for one, out in outside:
             condition = self._unbounded_parts(out.params().complement().intersect(self.context).coalesce())
             if not condition.is_empty() and condition.n_basic_set() <= 2:
@@ -164,7 +169,7 @@ class _Mapper:
         return None
 
     def _unbounded_parts(self, condition: isl.Set) -> isl.Set:
-        """Returns the parts of a condition that allow arbitrarily large sizes and loop extents."""
+        """Returns the parts of a condition on parameters that allow arbitrarily large array sizes and loop extents."""
         where = self._large_parameters()
         made = isl.Set.empty(condition.get_space())
         for part in condition.get_basic_sets():
@@ -174,7 +179,7 @@ class _Mapper:
         return made
 
     def _large_parameters(self) -> isl.Set:
-        """Returns the parameters for which all sizes and loop extents are large; all parameters if that is
+        """Returns the parameter values for which all array sizes and loop extents are large; all values if that is
         impossible."""
         names, count = self.names, len(self.names.parameters)
         if self._large is None or self._large[0] != count:
@@ -194,8 +199,8 @@ class _Mapper:
         return self._large[1]
 
     def _outside_and_carries(self, wide: isl.Map, place: int, size: str) -> tuple[isl.Set, list[isl.Map]]:
-        """Returns the elements outside of rows of this size, and the maps that carry an index to the next or previous
-        row."""
+        """Returns the elements whose index in one dimension lies outside of the row, and the maps that carry the index
+        to the next or previous row."""
         rank, name = wide.dim(isl.dim_type.out), wide.get_tuple_name(isl.dim_type.out)
         key = (name, place, size)
         if key not in self._rows:
@@ -211,8 +216,10 @@ class _Mapper:
 
 
 def _cells(rank: int) -> list[str]:
+    """Returns the isl names of an array's dimensions."""
     return [f"a{place}" for place in range(rank)]
 
 
 def _tuple(name: str, cells: Sequence[str]) -> str:
+    """Returns an isl tuple with a name and dimensions."""
     return f"{name}[{', '.join(cells)}]"

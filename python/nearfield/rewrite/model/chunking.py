@@ -1,9 +1,9 @@
-"""Decides which exchanges all ranks would split into the same chunks.
+"""Decides which MPI exchanges can be split into the same chunks on all ranks.
 
-Chunks match only if the sender and the receiver split a message equally. So only MPI_Sendrecv is split, since it is
-both sides of an exchange. It must send as many elements as it receives, under one tag; the count must be the same on
-all ranks; and no other call of the program may match its messages, unless it is split in the same way. What a file does
-not show (values on other ranks, calls in other files) is rejected, or assumed by --assume-uniform."""
+Chunks match only if sender and receiver split a message equally. So only MPI_Sendrecv is split, since one call has both
+sides. It must send as many elements as it receives, under one tag; the count must be the same on all ranks; and no
+other call of the program may match its messages, unless that call is split in the same way. What a file does not show
+(values on other ranks, calls in other files) is rejected, or asserted by the user with --assume-uniform."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _TAGS = {
     "MPI_Probe": (1,), "MPI_Iprobe": (1,),
 }  # fmt: skip
 _TAG_IS_FIFTH = re.compile(r"MPI_(I?[srb]?send|[SRB]?[Ss]end(_init)?|I?recv|Recv(_init)?)")
-_READS = ("operator[]", "data", "size", "begin")  # calls without side effects
+_READS = ("operator[]", "data", "size", "begin")  # methods of C++ containers without side effects
 
 
 @dataclass
 class Chunker:
-    """Splits the exchanges of one file's regions. `uniform` are names that, according to the user, have the same value
-    on all ranks, which all execute the exchange."""
+    """Splits the messages of the exchanges in a file's regions into chunks. `uniform` are names which, as the user
+    asserts, have the same value on all ranks, all of which execute the exchange."""
 
     unit: Unit
     functions: Functions
@@ -44,7 +44,8 @@ class Chunker:
 
     def region(self, region: Region, at: str) -> tuple[Region, list[str]]:
         """Returns the region with its exchanges split into chunks, and the names that must be assumed uniform across
-        ranks. `at` names the first element of a chunk. Raises NotMovable if no exchange can be split."""
+        ranks. `at` is the name of the variable for the first element of a chunk. Raises NotMovable if no exchange can
+        be split."""
         symbols = dict(region.symbols)
         chunked: dict[int, Call] = {}
         why: NotMovable | None = None
@@ -62,9 +63,10 @@ class Chunker:
         names = list(dict.fromkeys(name for call in chunked.values() for name in self._names_to_assume(call, symbols)))
         return replace(region, items=items, symbols=symbols), names
 
-    # ---- one exchange
+    # ---- splitting one exchange
 
     def _chunk(self, call: Call, symbols: dict[str, Symbol], at: str) -> Call:
+        """Returns an MPI_Sendrecv split into chunks. Raises NotMovable with the reason if it cannot be split."""
         line = call.line
         if not call.exchange:
             raise NotMovable("only an MPI_Sendrecv by itself is cut, of which both sides are in one call", line)
@@ -87,8 +89,8 @@ class Chunker:
         return replace(call, accesses=accesses, chunking=chunk)
 
     def _conditions(self, call: Call, arguments: Sequence[Node]) -> Iterator[tuple[bool, str]]:
-        """Yields whether conditions hold under which an exchange can be split, each with the reason if it does not. A
-        condition may presuppose the ones before it."""
+        """Yields the conditions under which an exchange can be split, each with whether it holds and the reason for a
+        refusal. A condition may presuppose those before it."""
         words, tags = call.exchange, [arguments[place].value for place in _TAGS["MPI_Sendrecv"]]
         yield words["status"] == "MPI_STATUS_IGNORE", "the status of its message is kept, which pieces would not have"
         any_source = "it receives from any source, and pieces of several messages would mix"
@@ -105,6 +107,7 @@ class Chunker:
         yield self.pieces.piece_bytes >= sent.element_bytes, "an element is longer than a piece"
 
     def _node(self, call: Call) -> Node:
+        """Returns the syntax node of an MPI_Sendrecv."""
         for node in self.unit.functions:
             for one in self.functions.of(node).calls:
                 if one.offset == call.start and one.name.endswith("MPI_Sendrecv"):
@@ -113,6 +116,7 @@ class Chunker:
 
     @staticmethod
     def _changes(argument: Node) -> bool:
+        """Returns whether an argument calls a function or has a side effect."""
         return any(
             one.operator in (*ASSIGNMENTS, *INCREMENTS) or (one.kind == Kind.CALL_EXPR and one.name not in _READS)
             for one in argument.walk()
@@ -120,7 +124,7 @@ class Chunker:
 
     @staticmethod
     def _chunk_access(access: Access, call: Call, chunk: Chunking, symbols: dict[str, Symbol]) -> Access:
-        """Returns the access of one chunk, clipped at the end of the message."""
+        """Returns the memory access of one message chunk, clipped at the end of the message."""
         if not access.message:
             return access
         message = next(one for one in call.messages if one.send != access.write)
@@ -134,10 +138,11 @@ class Chunker:
         loops = (replace(inner, upper=(Poly.number(chunk.elements),)),)
         return replace(access, loops=loops, index=(*access.index[:-1], last + at), conditions=(within,))
 
-    # ---- the other side
+    # ---- calls that may match the messages of an exchange
 
     def _check_other_sides(self, call: Call, chunked: Collection[Call]) -> None:
-        """Raises NotMovable unless every call that may match a message of this call is split in the same way."""
+        """Raises NotMovable unless every call of the file that may match a message of this exchange is split in the
+        same way."""
         chunk = call.chunking
         assert chunk
         tag = self._node(call).arguments[4].value
@@ -157,6 +162,7 @@ class Chunker:
                 raise NotMovable(reason, call.line)
 
     def _point_to_point(self) -> Iterator[Node]:
+        """Yields all point-to-point calls and probes in the file."""
         for node in self.unit.functions:
             for call in self.functions.of(node).calls:
                 if _POINT_TO_POINT.match(call.name):
@@ -164,17 +170,16 @@ class Chunker:
 
     @staticmethod
     def _may_match(call: Node, tag: int | None) -> bool:
+        """Returns whether a call may send or receive a message with this tag (None: any tag)."""
         arguments = call.arguments
         name = call.name.removeprefix("P")
         places = (4,) if _TAG_IS_FIFTH.fullmatch(name) else _TAGS.get(name, ())
-        tags = [arguments[place].value for place in places] or [
-            None
-        ]  # None: any tag, since the position of the tag is unknown
-        return tag is None or any(one is None or one == tag or one < 0 for one in tags)  # wildcards are negative
+        tags = [arguments[place].value for place in places] or [None]  # None: any tag, if its position is unknown
+        return tag is None or any(one is None or one == tag or one < 0 for one in tags)  # a negative tag is a wildcard
 
     def _names_to_assume(self, call: Call, symbols: dict[str, Symbol]) -> list[str]:
-        """Returns the names to be assumed uniform across ranks, which must all execute the call. Raises NotMovable,
-        with these names, if the user did not assume them."""
+        """Returns the names that must be assumed uniform across ranks, all of which execute the exchange. Raises
+        NotMovable, with the names, if the user did not assert that."""
         assert call.chunking
         counted = variables(sorted(call.chunking.count.keys), symbols)
         differing = [one.text for one in counted if one.value is None]
@@ -189,8 +194,8 @@ class Chunker:
 
 
 def deciding_variables(model: Model, guard: isl.Set) -> list[str]:
-    """Returns the variables on which a guard depends: if they differ between ranks, some would split messages and
-    others not."""
+    """Returns the variables in the guard of a new order. If they differ between ranks, some ranks would split messages
+    and others not."""
     shown = guard.gist(model.context)
     found: dict[str, None] = {}
     for keys, name in model.names.parameters.items():
@@ -201,7 +206,7 @@ def deciding_variables(model: Model, guard: isl.Set) -> list[str]:
 
 
 def variables(keys: Collection[str], symbols: Mapping[str, Symbol]) -> list[Symbol]:
-    """Returns the symbols, with sums replaced by their terms."""
+    """Returns the symbols of some keys, with a symbol for a sum replaced by the symbols in the sum."""
     found: list[Symbol] = []
     for key in keys:
         meaning = symbols[key].meaning
@@ -210,7 +215,7 @@ def variables(keys: Collection[str], symbols: Mapping[str, Symbol]) -> list[Symb
 
 
 def assumption_text(names: Collection[str]) -> str:
-    """Returns the assumption as a sentence; '' if there is none."""
+    """Returns the assumption that some names have the same value on all ranks, as a sentence; '' if there are none."""
     if not names:
         return ""
     have = "has" if len(names) == 1 else "have"
@@ -218,7 +223,7 @@ def assumption_text(names: Collection[str]) -> str:
 
 
 def pointee(node: Node) -> str:
-    """Returns the pointee type of an argument as written, before its conversion to MPI's type."""
+    """Returns the pointee type of a buffer argument as in the source, before its conversion to void *."""
     while node.kind == Kind.UNEXPOSED_EXPR and len(node.children) == 1:
         node = node.children[0]
     type_ = node.type

@@ -1,4 +1,4 @@
-"""Explains which dependence prevents a new order: which access at which line depends on which other."""
+"""Explains which data dependence prevents a new order: which memory access at which line depends on which other one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _MAX_PATH = 3  # maximum number of consecutive dependences in an explanation
 
 
 def reason_of_order(model: Model, partition: Partition, tried: Order | None) -> tuple[str, int]:
-    """Returns why no order but the original one is legal, and at which line. `tried` is an illegal order."""
+    """Returns the reason why no order of a region but the original one is legal, and its line. `tried` is an order that
+    was found illegal."""
     found = (
         _message_dependences(model)
         if tried is None or is_empty(partition.free)
@@ -33,7 +34,8 @@ def reason_of_order(model: Model, partition: Partition, tried: Order | None) -> 
 
 
 def describe_shared_array(region: Region) -> str:
-    """Returns which loop and message of a region use the same array; it does not compare elements."""
+    """Returns a sentence on a loop and a message of a region that use the same array, regardless of which elements; ''
+    if there are none."""
     calls = [item for item in region.items if isinstance(item, Call)]
     for nest in sorted(region.nests, key=lambda one: not one.loops):
         for call in sorted(calls, key=lambda one: abs(one.start - nest.start)):
@@ -46,7 +48,8 @@ def describe_shared_array(region: Region) -> str:
 
 
 def _message_dependences(model: Model) -> tuple[str, int] | None:
-    """Returns the dependences between a message and the first loops that access arrays."""
+    """Returns a sentence on the dependences between a message and a loop that accesses arrays, and the loop's line;
+    None if there are none."""
     items = model.region.items
     moved = [n for n, item in enumerate(items) if isinstance(item, Nest) and any(a.base.sizes for a in item.accesses)]
     calls = [n for n, item in enumerate(items) if isinstance(item, Call) and item.messages]
@@ -60,7 +63,7 @@ def _message_dependences(model: Model) -> tuple[str, int] | None:
 
 
 def _whole_nest_note(nest: Nest) -> str:
-    """Returns why a nest without loops of its own is not split."""
+    """Returns the reason why a statement without loops of its own is not split; '' for a loop nest."""
     return "" if nest.loops else "; it is moved as a whole, since only loops that stand in this block are split"
 
 
@@ -70,7 +73,7 @@ def _nest(item: Item) -> Nest:
 
 
 def _violated_dependence(model: Model, tried: Order) -> tuple[str, int] | None:
-    """Returns a dependence that an order would violate."""
+    """Returns a sentence on a dependence that an order would violate, and its line; None if there is none."""
     for one in violations(model, tried):
         first, second = (int(one.get_tuple_name(side)[1:]) for side in (isl.dim_type.in_, isl.dim_type.out))
         if _conflict(model, first, second) is not None:
@@ -80,7 +83,8 @@ def _violated_dependence(model: Model, tried: Order) -> tuple[str, int] | None:
 
 
 def _dependence_path(model: Model, first: int, last: int) -> list[int]:
-    """Returns the shortest path of dependences from one item to a later one; empty if there is none."""
+    """Returns the shortest path of dependences from one item of a region to a later one, as item numbers; empty if
+    there is none."""
     came: dict[int, int] = {first: first}
     waiting = deque([first])
     while waiting and last not in came:
@@ -98,13 +102,14 @@ def _dependence_path(model: Model, first: int, last: int) -> list[int]:
 
 
 def _conflict(model: Model, first: int, second: int) -> tuple[Access, Access] | None:
-    """Returns two accesses of two items to the same elements, one of which is a write; accesses to arrays come
-    first."""
+    """Returns two accesses of two items to the same elements, at least one of which is a write; arrays are preferred to
+    scalars. Returns None if there are none."""
     found = sorted(_conflicts(model, first, second), key=lambda pair: (not pair[0].base.sizes, not pair[0].write))
     return found[0] if found else None
 
 
 def _conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, Access]]:
+    """Yields the pairs of accesses of two dependent items to the same elements."""
     for one in _instance_sets(model, first):
         for other in _instance_sets(model, second):
             between = model.dependences.intersect_domain(one).intersect_range(other)
@@ -119,7 +124,7 @@ def _conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, 
 def _overlapping(
     model: Model, first: tuple[isl.UnionSet, Access], second: tuple[isl.UnionSet, Access]
 ) -> Iterator[tuple[Access, Access]]:
-    """Yields the two accesses if the elements that they reach overlap."""
+    """Yields the two accesses if the sets of elements that they reach overlap."""
     sets = [
         domain.apply(model.writes if access.write else model.reads) for domain, access in (first, second)
     ]  # fmt: skip
@@ -130,7 +135,7 @@ def _overlapping(
 
 
 def _dims(some: isl.UnionSet, array: str) -> str:
-    """Returns names for the dimensions of an array."""
+    """Returns isl names for the dimensions of an array; '' if the array does not occur in the set."""
     sets = some.get_set_list()
     for place in range(sets.n_set()):
         one = sets.get_at(place)
@@ -140,12 +145,14 @@ def _dims(some: isl.UnionSet, array: str) -> str:
 
 
 def _instance_sets(model: Model, number: int) -> Iterator[isl.UnionSet]:
+    """Yields the iterations of a loop nest, or the events of a call."""
     for one in model.domains[number]:
         yield isl.UnionSet.from_set(one.intersect_params(model.needed))
 
 
 def _describe_dependence(model: Model, first: int, second: int) -> str:
-    """Returns the dependence of two items as a sentence: what the later one does, then what the earlier one does."""
+    """Returns the dependence between two items as a sentence: what the later one does, then what the earlier one
+    does."""
     pair = _conflict(model, first, second)
     assert pair is not None
     one, other = model.region.items[first], model.region.items[second]
@@ -157,6 +164,7 @@ def _describe_dependence(model: Model, first: int, second: int) -> str:
 
 
 def _name_of(item: Item) -> str:
+    """Returns the name of a call or loop with its line, for a sentence."""
     if isinstance(item, Call):
         return f"the {item.name} at line {item.line}"
     kind = "loop" if item.loops else "statement"
@@ -164,6 +172,7 @@ def _name_of(item: Item) -> str:
 
 
 def _verb_of(item: Item, access: Access) -> str:
+    """Returns the verb for a memory access in a sentence: sends, receives into, reads or writes."""
     if isinstance(item, Call) and access.message:
         return "receives into" if access.write else "sends"
     where = f" (line {access.line})" if access.line != item.line else ""

@@ -1,4 +1,4 @@
-"""Proves that an order keeps every dependence, possibly only beyond degenerate sizes."""
+"""Proves that a new order of execution keeps every dependence, possibly only if sizes are not degenerate."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from nearfield.rewrite.analysis.program import Nest
 from nearfield.rewrite.model.polyhedral import Model, maps_of
 from nearfield.rewrite.model.schedule import ChunkLoop, ComputeStep, Order, Step
 
-SMALL = 16  # a size up to this is degenerate
+SMALL = 16  # sizes up to this number of elements or iterations are degenerate
 
 
 def guard_of(model: Model, order: Order) -> isl.Set | None:
-    """Returns the parameters for which the order is legal: all, or all but degenerate sizes. None if it is illegal."""
+    """Returns the parameter values for which an order is legal: all, or all but degenerate sizes. Returns None if the
+    order is illegal."""
     if not partitions(model, order):
         return None
     considered = guard = model.considered_parameters()
@@ -35,7 +36,7 @@ def guard_of(model: Model, order: Order) -> isl.Set | None:
 
 
 def _simplest(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Set:
-    """Returns one conjunction of the guard if it excludes only degenerate sizes; otherwise the guard."""
+    """Returns one conjunction of the guard if that excludes only degenerate sizes; otherwise the whole guard."""
     for part in guard.get_basic_sets():
         one = isl.Set.from_basic_set(part)
         if only_small(considered.subtract(one), model):
@@ -44,7 +45,7 @@ def _simplest(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Set:
 
 
 def partitions(model: Model, order: Order) -> bool:
-    """Returns whether each instance and each call event is in exactly one step."""
+    """Returns whether each loop iteration and each call event is in exactly one step of the order."""
     for number, item in enumerate(model.region.items):
         if not isinstance(item, Nest):
             halves = [step for step in order.steps if not isinstance(step, ComputeStep) and step.call == number]
@@ -62,7 +63,8 @@ def partitions(model: Model, order: Order) -> bool:
 
 
 def _instances(order: Order, number: int) -> Iterator[isl.Set | None]:
-    """Yields the instances of a nest that each step executes; None if a chunk loop executes one with several chunks."""
+    """Yields the iterations of a loop nest that each step of an order executes; None if a chunk loop would execute an
+    iteration with several chunks."""
     for step in order.steps:
         if isinstance(step, ComputeStep) and number in step.sets:
             yield step.sets[number]
@@ -74,8 +76,8 @@ def _instances(order: Order, number: int) -> Iterator[isl.Set | None]:
 
 @dataclass(frozen=True)
 class Timed:
-    """Instances or call events of one name in one step. `first` is the common prefix of their execution times; `times`
-    orders those with equal prefixes."""
+    """Loop iterations or call events of one isl tuple name in one step of an order. `first` is the common prefix of
+    their execution times; `times` orders those with equal prefixes."""
 
     first: tuple[int, ...]
     instances: isl.Set
@@ -83,7 +85,7 @@ class Timed:
 
 
 def timing(model: Model, order: Order) -> dict[str, list[Timed]]:
-    """Returns when the order executes instances and call events, by name."""
+    """Returns the execution times of loop iterations and call events in an order, by isl tuple name."""
     made: dict[str, list[Timed]] = defaultdict(list)
     for place, step in enumerate(order.steps):
         for one in _timed_instances(model, place, step):
@@ -92,6 +94,7 @@ def timing(model: Model, order: Order) -> dict[str, list[Timed]]:
 
 
 def _timed_instances(model: Model, place: int, step: Step) -> Iterator[Timed]:
+    """Yields the loop iterations and call events of one step of an order, with their execution times."""
     if isinstance(step, ChunkLoop):
         for one in _times_of_chunk_loop(model, step):
             yield Timed((place,), one.domain(), one)
@@ -106,7 +109,7 @@ def _timed_instances(model: Model, place: int, step: Step) -> Iterator[Timed]:
 
 
 def _times_of_chunk_loop(model: Model, step: ChunkLoop) -> Iterator[isl.Map]:
-    """Yields the execution times in a chunk loop: the chunk, then the position in the loop body."""
+    """Yields the execution times in a loop over message chunks: the chunk, then the position in the loop body."""
     begins, completes = model.domains[step.call]
     at = model.region.items[step.call].loops[0].iterator
     name = model.names.iterator(at.key)
@@ -142,8 +145,8 @@ def violations(model: Model, order: Order) -> Iterator[isl.Map]:
 
 
 def _present(model: Model, phase: ComputeStep) -> isl.Set:
-    """Returns the parameters for which a step has instances of all its nests, so that its loops need no further
-    conditions."""
+    """Returns the parameter values for which a step executes at least one iteration of each of its loop nests, so that
+    its loops need no further conditions."""
     made = model.needed
     for number, some in phase.sets.items():
         if some.is_empty():
@@ -154,13 +157,14 @@ def _present(model: Model, phase: ComputeStep) -> isl.Set:
 
 
 def only_small(bad: isl.Set, model: Model) -> bool:
-    """Returns whether every part of a parameter set has a small size: a parameter or a loop extent."""
+    """Returns whether every part of a set of parameter values has a small size, which may be a parameter or a loop
+    extent."""
     small = _small(model)
     return bool(bad.is_subset(small))
 
 
 def _small(model: Model) -> isl.Set:
-    """Returns the parameters for which some size is at most SMALL."""
+    """Returns the parameter values for which at least one size is at most SMALL."""
     names = list(model.names.parameters.values())
     extents = [f"{name} <= {SMALL}" for name in names]
     for nest in model.region.nests:

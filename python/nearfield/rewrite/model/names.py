@@ -1,4 +1,5 @@
-"""Writes polynomials, domains and accesses in isl's syntax, with short names in place of the program's."""
+"""Writes polynomials, iteration domains and accesses in isl's syntax, with short names in place of the program's
+names."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from nearfield.rewrite.analysis.program import Condition, Loop
 
 
 class Names:
-    """Names of symbols: parameters are p0, p1, ...; iterators are i0, i1, ...; bases are A0, A1, ... A product of
-    parameters is a parameter."""
+    """The isl names of a region's symbols: parameters are p0, p1, ...; loop iterators are i0, i1, ...; arrays are A0,
+    A1, ... A product of parameters is a parameter of its own."""
 
     def __init__(self, symbols: dict[str, Symbol]) -> None:
         self.symbols = symbols
@@ -22,17 +23,19 @@ class Names:
         self._arrays: dict[str, str] = {}
 
     def array(self, key: str) -> str:
-        """Returns the name of a base."""
+        """Returns the isl name of an array or variable."""
         return self._arrays.setdefault(key, f"A{len(self._arrays)}")
 
     def iterator(self, key: str) -> str:
+        """Returns the isl name of a loop iterator."""
         return self._iterators.setdefault(key, f"i{len(self._iterators)}")
 
     def parameter(self, keys: tuple[str, ...]) -> str:
+        """Returns the isl name of a parameter, which may be a product of symbols."""
         return self.parameters.setdefault(keys, f"p{len(self.parameters)}")
 
     def poly(self, poly: Poly) -> str:
-        """Returns the text of an affine polynomial. Raises NotAffine for others."""
+        """Returns an affine polynomial in isl's syntax. Raises NotAffine for any other polynomial."""
         words = [str(poly.terms.get((), 0))]
         for monomial, factor in poly.terms.items():
             if not monomial:
@@ -45,11 +48,12 @@ class Names:
         return " + ".join(words)
 
     def _counts(self, key: str) -> bool:
+        """Returns whether a key is that of a loop iterator."""
         symbol = self.symbols.get(key)
         return symbol is not None and symbol.iterator
 
     def loops(self, loops: Iterable[Loop]) -> list[str]:
-        """Returns the constraints of loops."""
+        """Returns the isl constraints on the iterators of loops."""
         made = []
         for number, loop in enumerate(loops):
             name = self.iterator(loop.iterator.key)
@@ -60,7 +64,7 @@ class Names:
         return [f"({one})" for one in made]
 
     def conditions(self, conditions: Iterable[Condition]) -> list[str]:
-        """Returns the constraints of conditions; those that are not affine are omitted."""
+        """Returns conditions as isl constraints; conditions that are not affine are omitted."""
         made = []
         for one in conditions:
             try:
@@ -70,18 +74,21 @@ class Names:
         return made
 
     def head(self) -> str:
+        """Returns the beginning of an isl expression, which declares all parameters."""
         return f"[{', '.join(self.parameters.values())}] -> "
 
     def set(self, tuple_name: str, dims: Sequence[str], constraints: Sequence[str]) -> isl.Set:
+        """Returns the isl set of tuples with this name and these dimensions that satisfy the constraints."""
         where = f" : {' and '.join(constraints)}" if constraints else ""
         return isl.Set(f"{self.head()}{{ {tuple_name}[{', '.join(dims)}]{where} }}")
 
     def map(self, source: str, target: str, constraints: Sequence[str] = (), exists: Sequence[str] = ()) -> isl.Map:
-        """Returns a map between two tuples, where the constraints hold for some values of `exists`."""
+        """Returns the isl map between two tuples for which the constraints hold, for some values of the variables in
+        `exists`."""
         some = f"exists {', '.join(exists)}: " if exists else ""
         where = f" : {some}{' and '.join(constraints)}" if constraints else ""
         return isl.Map(f"{self.head()}{{ {source} -> {target}{where} }}")
 
     def facts(self, constraints: Sequence[str]) -> isl.Set:
-        """Returns a set of parameters."""
+        """Returns the isl set of parameter values that satisfy the constraints."""
         return isl.Set(f"{self.head()}{{ : {' and '.join(constraints)} }}")

@@ -1,5 +1,5 @@
-"""Message chunking (S0, section IV-C, claim S0.10): the chunks of a long message are sent as soon as they are produced,
-and used as they arrive, with computation in between."""
+"""Message chunking (Pellegrini et al. 2012, section IV-C; claim S0.10): the chunks of a long message are sent as soon
+as they are produced, and consumed as they arrive, with computation in between."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ComputeStep, O
 
 
 def orders(partition: Partition) -> Iterator[Order]:
-    """Yields: the remaining predecessors; the begin of each chunk after its producers; what is independent of the
-    messages; the completion of each chunk before its consumers; the rest. Variants chunk only the producers or only the
-    consumers."""
+    """Yields orders for message chunking: the remaining predecessors; the begin of each chunk after its producers; what
+    is independent of the messages; the completion of each chunk before its consumers; the rest. Variants chunk only the
+    producers or only the consumers."""
     if not is_empty(partition.between):
         return
     for before, after, producers_chunked, consumers_chunked in partition.chunk_assignments():

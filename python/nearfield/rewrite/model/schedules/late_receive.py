@@ -1,5 +1,5 @@
-"""Late receive: everything independent of the received data is executed before the exchange, and the consumers of the
-data directly after it."""
+"""Late receive: everything that is independent of the received data is executed before the exchange, and the consumers
+of the data directly after it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Tran
 
 
 def orders(partition: Partition) -> Iterator[Order]:
-    """Yields: everything that may precede the exchange, the exchange, its consumers."""
+    """Yields the order of a late receive: everything that may precede the exchange, the exchange, the consumers of the
+    received data."""
     if not is_empty(partition.free) and not is_empty(partition.after):
         words = "all that does not need the received data, then the exchange, then what needs them, at once"
         first = ComputeStep(union_of(partition.before, partition.free))

@@ -1,4 +1,5 @@
-"""Overlap: messages are begun as early as possible and completed as late as possible, with computation in between."""
+"""Overlap of communication and computation: messages are begun as early and completed as late as possible, with
+computation in between."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Step
 
 
 def in_turn(partition: Partition) -> Iterator[Order]:
-    """Yields an order for several rounds of messages with loops in between: each round begins as soon as its data is
-    produced, and is in flight during the remaining loops before it, or otherwise those after it."""
+    """Yields an order that overlaps several rounds of messages with loops in between. Each round begins as soon as its
+    data is produced, and is in flight during the remaining loops before the round or, if there are none, those after
+    it."""
     rounds = partition.exchange_rounds()
     ends = [*(one[0] for one in rounds[1:]), len(partition.model.region.items)]
     steps: list[Step] = []
@@ -31,8 +33,8 @@ def in_turn(partition: Partition) -> Iterator[Order]:
 
 
 def orders(partition: Partition) -> Iterator[Order]:
-    """Yields: begin, what is independent of the messages, completion, the rest. If later messages depend on earlier
-    ones, only the later ones overlap."""
+    """Yields orders that overlap communication: begin of the messages, what is independent of them, their completion,
+    the rest. If later messages depend on earlier ones, only the later ones overlap."""
     if is_empty(partition.free):
         return
     if len(partition.exchange_rounds()) > 1:

@@ -1,5 +1,5 @@
-"""Reverse (S0, listing 3, OPT2): late receive with reversed loops over rows and columns, so that the data to be sent
-has just been read."""
+"""Reversed loops (Pellegrini et al. 2012, listing 3, OPT2): late receive with loops over rows and columns in reverse,
+so that the data to be sent are accessed last before the exchange."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Tran
 
 
 def orders(partition: Partition) -> Iterator[Order]:
-    """Yields: everything that may precede the exchange, reversed; the exchange; its consumers. All loops are reversed,
-    or only the outermost ones if that is not legal."""
+    """Yields orders with reversed loops: everything that may precede the exchange, reversed; the exchange; the
+    consumers of the received data. All loops are reversed, or only the outermost ones if reversing all is not legal."""
     if is_empty(partition.free) or is_empty(partition.after):
         return
     words = "all that does not need the received data, backwards, then the exchange, then what needs them"

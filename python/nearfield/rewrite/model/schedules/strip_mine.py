@@ -1,5 +1,5 @@
-"""Strip mining of messages (S0, section IV-C): a loop over chunks of a long message, in which each chunk is produced,
-exchanged and used while it is cached."""
+"""Strip mining of messages (Pellegrini et al. 2012, section IV-C): a loop over chunks of a long message, in which each
+chunk is produced, exchanged and consumed while it is cached."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from nearfield.rewrite.model.schedule import ChunkLoop, ComputeStep, Order, Part
 
 
 def orders(partition: Partition) -> Iterator[Order]:
-    """Yields: the remaining predecessors; for each chunk the producers or readers of the sent data, the exchange, and
-    the consumers of the received data; the rest. Variants strip-mine only the producers or only the consumers."""
+    """Yields orders with a loop over message chunks: the remaining predecessors; for each chunk the producers or
+    readers of the sent data, the exchange, and the consumers of the received data; the rest. Variants strip-mine only
+    the producers or only the consumers."""
     for before, after, producers_chunked, consumers_chunked in partition.chunk_assignments():
         steps: list[Step] = []
         for step in partition.original_calls():

@@ -1,4 +1,5 @@
-"""Warm send (S0, listing 2, OPT1): accesses to the data to be sent are executed directly before the exchange."""
+"""Warm send (Pellegrini et al. 2012, listing 2, OPT1): loop iterations that access the data to be sent are executed
+directly before the exchange."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Tran
 
 
 def orders(partition: Partition) -> Iterator[Order]:
-    """Yields: the rows that are sent, the exchange, the rest; if loops precede the exchange, also an order in which the
-    sent rows come last among these."""
+    """Yields orders for a warm send: the iterations that access data to be sent, the exchange, the rest. If loops
+    precede the exchange, also an order in which the iterations that access data to be sent are the last of these."""
     warm = intersection(partition.free, partition.warm)
     if not is_empty(warm):
         rest = union_of(difference(partition.free, warm), partition.after)
