@@ -1,5 +1,5 @@
-"""Proves that emitted code is equivalent to its region: each instance of a nest and each event of a call is executed
-exactly once, and the order keeps every dependence."""
+"""Proves that emitted code is equivalent to the region that it replaces: each loop iteration and each call event is
+executed exactly once, and the order keeps every dependence."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from nearfield.rewrite.model.polyhedral import Model, maps_of
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A statement of the emitted code that executes instances of a nest, or an event of a call."""
+    """A statement of the emitted code that executes iterations of a loop nest, or an event of a call."""
 
-    name: str  # isl name of the instances
-    loops: tuple[Loop, ...]  # the loops whose variables number the instances
+    name: str  # isl tuple name of the iterations or events
+    loops: tuple[Loop, ...]  # the loops whose iterators number the iterations of the nest
     position: Position
-    instances: isl.Set | None = None  # for a nest that is copied with its loops
+    instances: isl.Set | None = None  # set only for a nest that is copied with its loops
 
 
 def prove_equivalence(
     model: Model, guard: isl.Set, occurrences: Sequence[Occurrence], constraints: Translation
 ) -> None:
-    """Raises Invalid unless the occurrences, in textual order, do what the region does, where the guard holds."""
+    """Raises Invalid unless the statements of the emitted code, in textual order, do what the region does, for
+    parameter values that satisfy the guard."""
     length = max((len(one.position.time) for one in occurrences), default=0) + 1
     times: dict[str, list[isl.Map]] = defaultdict(list)
     for number, one in enumerate(occurrences):
@@ -38,8 +39,8 @@ def prove_equivalence(
 
 
 def _times_of(one: Occurrence, number: int, length: int, constraints: Translation) -> isl.Map:
-    """Returns the execution times of the instances that an occurrence executes. The number of the occurrence orders
-    those of one statement, such as the events of a call that begins and completes."""
+    """Returns the execution times of the loop iterations or events that a statement of the emitted code executes. The
+    statement's number orders events of the same statement, such as those of a call that begins and completes."""
     time = [*one.position.time, str(number)]
     time += ["0"] * (length - len(time))
     where = [f"t{place} = {value}" for place, value in enumerate(time)]
@@ -54,7 +55,7 @@ def _times_of(one: Occurrence, number: int, length: int, constraints: Translatio
 
 
 def _check_executed_once(whole: isl.Set, times: Sequence[isl.Map]) -> None:
-    """Raises Invalid unless each instance has exactly one execution time."""
+    """Raises Invalid unless each loop iteration has exactly one execution time."""
     executed = isl.Set.empty(whole.get_space())
     for one in times:
         if not one.is_single_valued() or not one.domain().intersect(executed).is_empty():
@@ -65,7 +66,7 @@ def _check_executed_once(whole: isl.Set, times: Sequence[isl.Map]) -> None:
 
 
 def _check_order(dependences: isl.UnionMap, times: dict[str, list[isl.Map]]) -> None:
-    """Raises Invalid if an instance is executed before another one that it depends on."""
+    """Raises Invalid if a loop iteration or call event is executed before another one that it depends on."""
     for one in maps_of(dependences):
         for first in times[one.get_tuple_name(isl.dim_type.in_)]:
             for second in times[one.get_tuple_name(isl.dim_type.out)]:

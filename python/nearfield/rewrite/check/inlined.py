@@ -1,8 +1,8 @@
-"""Verifies a text with inlined functions independently of the code that wrote it.
+"""Verifies a text with inlined functions, independently of the code that inlined them.
 
 The caller is compared with its original node by node. In place of a call there must be the body of the callee, in which
 each name has the same meaning: a parameter is the call's argument, a variable its counterpart, and everything else the
-same declaration. That arguments keep their values is proved where they are read (`inlining.py`)."""
+same declaration. That arguments keep their values during the call is proved elsewhere (`inlining.py`)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _VARIABLES = (Kind.VAR_DECL, Kind.PARM_DECL)
 
 
 class Differs(Exception):
-    """The text is not proved to be equivalent; the message has the difference."""
+    """Raised if a text with inlined functions is not proved equivalent; the message describes the difference."""
 
 
 class Comparison:
-    """Compares a function that has calls with its version in another text that has the callees' bodies."""
+    """Compares a function that has calls with its version in another text in which the callees are inlined."""
 
     def __init__(self, made: Text) -> None:
         self._made = made
         self._sites = list(made.sites)
-        self._known: dict[int, int] = {}  # variables of the old text, with their counterparts
-        self._arguments: dict[int, Node] = {}  # arguments by parameter
+        self._known: dict[int, int] = {}  # from variables of the old text to their counterparts, by declaration key
+        self._arguments: dict[int, Node] = {}  # from parameters to the arguments of the call, by declaration key
 
     def check(self, old: Node, unit: Unit) -> None:
-        """Raises Differs unless the function in the parsed new text is equivalent to the old one."""
+        """Raises Differs unless the function in the parsed new text is equivalent to the old function."""
         if unit.problem:
             raise Differs(f"the text with inlined functions does not compile: {unit.problem}")
         new = next((one for one in unit.functions if one.cursor.get_usr() == old.cursor.get_usr()), None)
@@ -43,6 +43,7 @@ class Comparison:
             raise Differs("a call is not found that was to be inlined")
 
     def _same(self, old: Node, new: Node) -> None:
+        """Compares two syntax trees. Raises Differs if they differ in more than inlined calls."""
         old, new = _plain(old), _plain(new)
         declared = old.declaration if old.kind == Kind.DECL_REF_EXPR else None
         if declared is not None and declared.key in self._arguments:
@@ -62,7 +63,7 @@ class Comparison:
             self._same(*pair)
 
     def _means_the_same(self, old: Node, new: Node) -> None:
-        """Compares two nodes without their children."""
+        """Compares two syntax nodes without their children. Raises Differs if they differ."""
         if old.kind in _LITERALS and _literal(old) != _literal(new):
             raise Differs(f"{_literal(old)} has become {_literal(new)}")
         if old.kind.is_expression() or old.kind.is_reference():
@@ -73,6 +74,7 @@ class Comparison:
                 raise Differs(f"{_words(old)} has another type")
 
     def _refers_to_the_same(self, old: Node, new: Node) -> None:
+        """Raises Differs unless two names refer to the same declaration, or to a variable and its counterpart."""
         old_declared, new_declared = old.declaration, new.declaration
         if old_declared is None or new_declared is None:
             if old_declared is not new_declared:
@@ -83,10 +85,11 @@ class Comparison:
         elif old_declared.cursor.get_usr() != new_declared.cursor.get_usr() or _is_local(new_declared):
             raise Differs(f"the name {old_declared.name} clashes with another one")
 
-    # ---- blocks
+    # ---- blocks of statements
 
     def _block(self, old: Node, new: Node) -> None:
-        """Compares two blocks; the new one may have bodies in place of calls, with their variables declared first."""
+        """Compares two blocks of statements. The new block may have bodies of callees in place of calls, with the
+        callees' variables declared at its beginning."""
         rest = list(new.children)
         inside = {id(site.statement): site for site in self._sites if site.statement in old.children}
         self._sites = [site for site in self._sites if id(site.statement) not in inside]
@@ -102,7 +105,8 @@ class Comparison:
             raise Differs("a block has more statements than it had")
 
     def _body(self, site: Site, hoisted: list[Node], rest: list[Node]) -> None:
-        """Compares the callee's body with the code in place of the call, and consumes its hoisted declarations."""
+        """Compares the callee's body with the statements in place of the call, and removes these and the hoisted
+        declarations from the lists `rest` and `hoisted`."""
         self._arguments |= {
             formal.key: argument for formal, argument in zip(site.formals, site.arguments, strict=True)
         }  # fmt: skip
@@ -120,17 +124,19 @@ class Comparison:
 
     @staticmethod
     def _empty(statement: Node) -> None:
+        """Raises Differs unless a statement is empty, which stands for a callee without statements."""
         if statement.kind != Kind.NULL_STMT:
             raise Differs("a block has more statements than it had")
 
     def _known_of(self, given: Node) -> int:
+        """Returns the declaration key, in the new text, of the variable that gets a call's return value."""
         declared = given.declaration
         if declared is None:
             raise Differs(f"{given.name} is not known")
         return self._known.get(declared.key, declared.key)
 
     def _variables(self, old: Node, new: Node, rest: list[Node]) -> None:
-        """Compares declarations; an assignment may stand in place of a declaration."""
+        """Compares the declarations of a callee's variables. An assignment may stand in place of an initial value."""
         if new.kind != Kind.DECL_STMT or len(old.children) != len(new.children):
             raise Differs(f"{_words(old)} is declared otherwise")
         for mine, theirs in zip(old.children, new.children, strict=True):
@@ -143,6 +149,7 @@ class Comparison:
             self._assigned(_next(rest), theirs.key, mine.children[-1])
 
     def _assigned(self, statement: Node, key: int, value: Node) -> None:
+        """Raises Differs unless a statement assigns the given value to the variable with this declaration key."""
         if statement.operator != "=" or statement.kind != Kind.BINARY_OPERATOR:
             raise Differs(f"{_words(value)} is not assigned")
         target, new = statement.children
@@ -152,10 +159,12 @@ class Comparison:
 
 
 def _statements(site: Site) -> list[Node]:
+    """Returns the statements of the callee's body at a call site."""
     return site.callee.body.children if site.callee.body is not None else []
 
 
 def _next(rest: list[Node]) -> Node:
+    """Removes and returns the first statement of a list. Raises Differs if the list is empty."""
     if not rest:
         raise Differs("a block has fewer statements than it had")
     return rest.pop(0)
@@ -169,19 +178,22 @@ def _plain(node: Node) -> Node:
 
 
 def _type_follows_argument(node: Node) -> bool:
-    """Returns whether the node's type follows from an argument, which is compared where it is passed."""
+    """Returns whether a node's type follows from an argument, whose type is compared where it is passed."""
     return node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR)
 
 
 def _is_local(declared: Node) -> bool:
+    """Returns whether a declaration is that of a local variable or a parameter."""
     return declared.kind in _VARIABLES and declared.cursor.linkage in (LinkageKind.INVALID, LinkageKind.NO_LINKAGE)
 
 
 def _literal(node: Node) -> tuple[str, int | None]:
+    """Returns the source text and the value of a literal."""
     text = node.unit.text
     match = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[\w.]+').match(text, node.location)
     return (match[0] if match else "", node.value)
 
 
 def _words(node: Node) -> str:
+    """Returns the source text of a node on one line, at most 60 characters."""
     return " ".join(node.unit.text[node.offset : node.end].split())[:60] or node.name

@@ -1,5 +1,5 @@
-"""Matches the calls in emitted code with those of the region: verbatim, begun and completed separately, or one chunk of
-their messages at a time, each with the expected arguments."""
+"""Matches the MPI calls in emitted code with those of the region: unchanged, begun and completed separately, or one
+message chunk at a time, each with the expected arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _CHUNK_BEGINS = (("MPI_Irecv", *_RECEIVED, "comm"), ("MPI_Isend", *_SENT, "comm"
 
 @dataclass
 class EmittedCode:
-    """The emitted code of a region, and what is needed to read it."""
+    """The emitted code of a region, with the model, the original text and the expression reader that are needed to
+    interpret it."""
 
     model: Model
     original: str
@@ -39,31 +40,35 @@ class EmittedCode:
     reader: Expressions
 
     def text(self, node: Node) -> str:
+        """Returns the source text of a statement."""
         return self.unit.text[node.offset : self.unit.statement_end(node)]
 
     def is_new(self, name: str) -> bool:
-        """Returns whether a name does not occur in the region, so that the emitted code may declare it."""
+        """Returns whether a name does not occur in the original region, so that the emitted code may declare it."""
         return name not in self._words
 
     @cached_property
     def _words(self) -> set[str]:
+        """Returns all identifiers in the original region."""
         return words_in(self.model.region.text(self.original))
 
 
 class CallMatcher:
-    """Matches the statements that begin and complete calls, in textual order, and tracks the requests in flight."""
+    """Matches the statements of emitted code that begin and complete MPI calls, in textual order, and tracks the
+    requests in flight."""
 
     def __init__(self, code: EmittedCode) -> None:
         self._code, self._items = code, code.model.region.items
-        self._arrays: dict[str, str] = {}  # the size and the initialiser of each request array
-        self._in_flight: dict[str, list[int]] = {}  # the calls that have begun, by request array
-        self._num_requests: Counter[str] = Counter()  # requests that unchunked calls use, by request array
-        self._num_begun = 0  # calls of the current statement that have begun
-        self._block: tuple[object, ...] | None = None  # the block in which these have begun
-        self._conditional = False  # some of them may not be executed
+        self._arrays: dict[str, str] = {}  # by name of a request array: its size and initialiser, as text
+        self._in_flight: dict[str, list[int]] = {}  # by request array: item numbers of the calls in flight
+        self._num_requests: Counter[str] = Counter()  # by request array: requests of unchunked calls
+        self._num_begun = 0  # requests of the current call that have begun so far
+        self._block: tuple[object, ...] | None = None  # the block in which the current call has begun
+        self._conditional = False  # whether a call may not be executed, since it is in a branch
 
     def declares(self, node: Node, at: Position) -> bool:
-        """Returns whether a declaration is that of a request array, or of the length of a chunk."""
+        """Returns whether a declaration in emitted code is that of a request array, or of the length of a message
+        chunk."""
         variable = node.children[0]
         if len(node.children) != 1 or not self._code.is_new(variable.name):
             return False
@@ -73,15 +78,16 @@ class CallMatcher:
         return self._code.text(node).startswith("const int ") and bool(self._bounds(variable))
 
     def _bounds(self, variable: Node) -> set[Poly]:
-        """Returns the numbers whose minimum is the initial value of a variable; none if it is not affine."""
+        """Returns the operands of the minimum that is a variable's initial value; empty if it is not affine."""
         try:
             return set(bounds_of(variable.children[-1], self._code.reader, "<"))
         except NotAffine:
             return set()
 
     def begin(self, node: Node, step: CallStep, at: Position) -> list[Occurrence] | None:
-        """Returns the events that a statement executes if it is the next one of a step that begins a call, none for all
-        but the last of several statements; None if it is another statement."""
+        """Returns the call events that a statement executes, if it is the next statement of a step that begins a call.
+        Of several statements that begin one call, only the last returns the events, the others an empty list. Returns
+        None for any other statement."""
         call = self._items[step.call]
         assert isinstance(call, Call)
         continued = self._block
@@ -99,8 +105,9 @@ class CallMatcher:
         return [] if self._num_begun else self._events(step.call, at)[: 1 + step.completes]
 
     def complete(self, node: Node, at: Position) -> list[Occurrence] | None:
-        """Returns the events of an MPI_Waitall that completes the requests in flight of an array; None for another
-        statement. The array must have room for them, and be initialised if some calls may not be executed."""
+        """Returns the call events of an MPI_Waitall that completes all requests in flight of a request array; None for
+        any other statement. The array must be large enough, and initialised to MPI_REQUEST_NULL if some calls may not
+        be executed."""
         if node.bare.kind != Kind.CALL_EXPR or node.bare.name != "MPI_Waitall" or self._num_begun:
             return None
         arguments = split_arguments(node.bare)
@@ -117,19 +124,21 @@ class CallMatcher:
         return [self._events(number, at)[1] for number in calls]
 
     def _events(self, number: int, at: Position) -> list[Occurrence]:
-        """Returns the two events of a call."""
+        """Returns the begin and the completion of a call, as executed at a position in the emitted code."""
         names = {loop.iterator.text for loop in self._items[number].loops}
         loops = tuple(loop for loop in at.loops if loop.iterator.text in names)
         return [Occurrence(name, loops, at) for name in self._code.model.events(number)]
 
     def _original_text(self, call: Call) -> str:
+        """Returns the source text of a call in the original file."""
         return self._code.original[call.start : call.end]
 
     # ---- calls that begin and complete separately
 
     def _begins(self, node: Node, step: CallStep, call: Call) -> bool:
-        """Returns whether a statement begins blocking calls, each with its arguments and the next request. A plain
-        MPI_Sendrecv may become two statements; in a compound statement, all other tokens must be the original ones."""
+        """Returns whether a statement begins blocking calls, each with its original arguments and the next request. A
+        single MPI_Sendrecv may become two statements. In a compound statement, all other tokens must be the original
+        ones."""
         wanted = [begin_calls for one in call.blocking for begin_calls in one.begin_calls()][self._num_begun :]
         found = [one for one in node.walk() if one.kind == Kind.CALL_EXPR and one.name.startswith(("MPI_", "PMPI_"))]
         if call.is_plain:
@@ -149,13 +158,15 @@ class CallMatcher:
         return True
 
     def _record_begun(self, array: str, number: int, begun: int, of: int) -> None:
-        """Records that further requests of a call have begun; the call is in flight when all `of` them have."""
+        """Records that `begun` further requests of a call have begun. The call is in flight when all `of` its requests
+        have."""
         self._num_begun = (self._num_begun + begun) % of
         if not self._num_begun:
             self._in_flight.setdefault(array, []).append(number)
 
     def _with_blocking(self, node: Node, call: Call, begin_calls: Sequence[Node]) -> str:
-        """Returns the text of a statement with the original blocking calls in place of the calls that begin them."""
+        """Returns the text of a statement with the original blocking calls in place of the nonblocking calls that begin
+        them."""
         unit = self._code.unit
         text, last, rest = "", node.offset, list(begin_calls)
         for one in call.blocking:
@@ -173,8 +184,8 @@ class CallMatcher:
     # ---- chunks of messages
 
     def _is_chunk(self, node: Node, step: CallStep, call: Call, loop: Loop) -> bool:
-        """Returns whether a statement is the next one for a chunk of a call: buffers offset by the chunk's start, count
-        replaced, all other arguments unchanged."""
+        """Returns whether a statement is the next one for a message chunk of a call: buffers offset by the start of the
+        chunk, the count replaced, all other arguments unchanged."""
         node = node.bare
         if node.kind != Kind.CALL_EXPR or not self._code.is_new(loop.iterator.text):
             return False
@@ -189,12 +200,15 @@ class CallMatcher:
         return split_arguments(node)[6:] == [code.request(place)]
 
     def _chunk_code(self, number: int, array: str) -> ChunkCode | None:
+        """Returns the expected source text of the loop over a call's message chunks; None if the call is not
+        chunked."""
         call = self._items[number]
         assert isinstance(call, Call)
         return ChunkCode(call.chunking, call.exchange, array) if call.chunking else None
 
     def _is_moved(self, node: Node, call: Call, loop: Loop, wanted: tuple[str, ...]) -> bool:
-        """Returns whether a call has these arguments of the original one, adjusted to the chunk of an iteration."""
+        """Returns whether an MPI call has the given arguments of the original call, adjusted to the current message
+        chunk."""
         arguments, texts = node.arguments, split_arguments(node)
         if node.name != wanted[0] or len(texts) < len(wanted) - 1:
             return False
@@ -213,7 +227,8 @@ class CallMatcher:
         return True
 
     def _is_length(self, argument: Node, call: Call, loop: Loop) -> bool:
-        """Returns whether an argument is a constant with the length of a chunk: what is left, or all its elements."""
+        """Returns whether an argument is a constant that holds the length of a message chunk: the minimum of the
+        remaining elements and the chunk size."""
         declared = argument.bare.declaration
         if declared is None or declared.kind != Kind.VAR_DECL or not call.chunking:
             return False
@@ -222,6 +237,6 @@ class CallMatcher:
 
 
 def _array_in(call: Node) -> str:
-    """Returns the array that the request of a call is in; '' if there is none."""
+    """Returns the name of the request array in the last argument of a nonblocking call; '' if there is none."""
     match = re.match(r"&(\w+)\[", split_arguments(call)[-1])
     return match[1] if match else ""

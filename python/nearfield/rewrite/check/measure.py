@@ -1,5 +1,5 @@
 """Measures the gain of a rewrite on this machine: both versions are compiled with the program's own flags and run
-alternately, and each pair of runs gives a ratio. A patch whose gain is not significant is not worth its lines."""
+alternately, and each pair of runs gives a speed-up. A patch whose gain is not significant is not worth its lines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ RUN_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Measured:
-    """The gain of the rewritten version: in `total`, the time of the slowest rank from MPI_Init to MPI_Finalize, and in
-    `messages`, the time of ranks in calls that send, receive or wait (None if there are none). `message_share` is the
+    """The speed-up of the rewritten program: `total` by the time of the slowest rank from MPI_Init to MPI_Finalize,
+    `messages` by the time of ranks in calls that send, receive or wait (None if there are none). `message_share` is the
     share of these calls in the original's time."""
 
     total: Gain
@@ -36,7 +36,7 @@ class Measured:
 
     @property
     def is_supported(self) -> bool:
-        """Returns whether there is a gain, in total or in communication, and no loss in total."""
+        """Returns whether the measurements show a gain, in total or in communication, and no loss in total."""
         return self.total.is_gain or (self.messages is not None and self.messages.is_gain and not self.total.is_loss)
 
     def __str__(self) -> str:
@@ -47,6 +47,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class _Times:
+    """Times in s, summed over the program's runs: of the slowest rank in total, and of the ranks in message calls on
+    average."""
+
     total_s: float
     messages_s: float
 
@@ -61,9 +64,9 @@ def measure(
     budget_s: float = BUDGET_S,
     progress: ReportLine = ignore,
 ) -> Measured:
-    """Returns the gain of the rewritten text. The first run of each version is discarded; then pairs run in alternating
-    order for `budget_s`, at least the minimum number. Raises MeasurementError if a run fails, CompileError if a version
-    does not compile."""
+    """Measures the gain of a rewritten text. The first run of each version is discarded; then pairs of runs alternate
+    for `budget_s`, at least the minimum number of pairs. Raises MeasurementError if a run fails, CompileError if a
+    version does not compile."""
     with tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         progress("compiling both versions")
@@ -85,6 +88,7 @@ def measure(
 
 
 def _evaluate(times: tuple[list[_Times], list[_Times]], ranks: int) -> Measured:
+    """Returns the gain from the times of both versions."""
     before, after = times
     total = paired_gain([t.total_s for t in before], [t.total_s for t in after])
     in_messages = [[t.messages_s for t in version] for version in times]
@@ -94,6 +98,7 @@ def _evaluate(times: tuple[list[_Times], list[_Times]], ranks: int) -> Measured:
 
 
 def _build_version(program: Program, inst: Installation, text: str, folder: Path) -> Path:
+    """Compiles and links a version of the program with the timer for MPI calls."""
     folder.mkdir()
     timer = folder / "times.o"
     source = mpi.native_source() / "src/preload/measure/times.c"
@@ -107,7 +112,7 @@ def _build_version(program: Program, inst: Installation, text: str, folder: Path
 
 
 def _run(program: Program, inst: Installation, executable: Path, ranks: int) -> _Times:
-    """Executes each of the program's runs once, and returns the sum of their times."""
+    """Executes each run of the program once, and returns the sum of the times."""
     total_s = messages_s = 0.0
     for arguments in program.runs:
         with tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True) as name:

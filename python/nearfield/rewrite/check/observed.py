@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 _OTHER_WRITES = "has the same values, but reads saw other writes of it"
-Key = tuple[str, ...]  # what is compared: ("prints", "stdout"), ("file", name), ("message", rank, peer, tag), ...
+# Identifies what is compared in two runs: ("prints", "stdout"), ("file", name), ("message", rank, peer, tag), ...
+Key = tuple[str, ...]
 
 
 class Piece(NamedTuple):
-    """A piece of memory at one check: its length in bytes, the hash of its bytes, and the hash of their histories."""
+    """A piece of memory at one check: its length in bytes, the hash of its bytes, and the hash of the histories of its
+    bytes."""
 
     name: str
     size: str
@@ -25,28 +27,29 @@ class Piece(NamedTuple):
 
 @dataclass
 class Rank:
-    """The log of one rank. `sent` has, for each peer and tag, the hash of the stream after each number of bytes.
-    `places` are the memory checks, with all pieces of memory; `lines` has the line number of each."""
+    """The verification log of one rank. `sent` has, for each peer and tag, the hash of the message stream after each
+    number of bytes. `places` are the memory checks, each with all pieces of memory; `lines` has the line of each event
+    in the log."""
 
     process: str = ""
     has_ended: bool = False
     sent: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     places: list[tuple[str, list[Piece]]] = field(default_factory=list)
-    wrong: list[tuple[int, str]] = field(default_factory=list)  # number of preceding checks, and what was wrong
+    wrong: list[tuple[int, str]] = field(default_factory=list)  # misuse of buffers: memory checks before it, and text
     lines: dict[tuple[str, ...] | int, int] = field(default_factory=dict)
 
 
 @dataclass
 class Run:
-    """One run of a program."""
+    """The observed results of one run of a program."""
 
     exit_code: int
     seconds: float
     timed_out: bool
     said: str  # the first line on standard error, of the program or the launcher
     ranks: list[Rank]
-    prints: dict[str, list[str]]  # by stream, the text of each process
-    files: dict[str, str]  # hashes by name
+    prints: dict[str, list[str]]  # by stream (stdout, stderr): the text of each process
+    files: dict[str, str]  # hash of each written file, by name
 
     @property
     def is_whole(self) -> bool:
@@ -55,24 +58,26 @@ class Run:
 
     @property
     def messages(self) -> int:
+        """Returns the number of messages that all ranks sent."""
         return sum(len(stream) for rank in self.ranks for stream in rank.sent.values())
 
     @property
     def places(self) -> Counter[str]:
+        """Returns how often memory was checked at each place in the program."""
         return Counter(where for rank in self.ranks for where, _ in rank.places)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference between two runs, and a sentence about where it begins."""
+    """A difference between two runs, with a sentence on where it begins."""
 
     key: Key
     text: str
-    line: int = sys.maxsize  # in the rank's log
+    line: int = sys.maxsize  # line number in the rank's log
 
 
 def read_rank(log: Path) -> Rank:
-    """Returns the contents of a rank's log."""
+    """Reads the verification log of one rank."""
     rank = Rank()
     whole_lines = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")[
         0
@@ -102,7 +107,7 @@ def read_rank(log: Path) -> Rank:
 
 
 def read_run(logs: Path, work: Path, exit_code: int, seconds: float, timed_out: bool, said: str) -> Run:
-    """Returns the results of a run from its two folders."""
+    """Returns the results of a run from the folder with its logs and from its working directory."""
     files = sorted(logs.glob("log.*"), key=lambda file: int(file.suffix[1:]))
     ranks = [read_rank(file) for file in files]
     prints = {stream: _printed(logs, stream, [rank.process for rank in ranks]) for stream in ("stdout", "stderr")}
@@ -113,19 +118,20 @@ def read_run(logs: Path, work: Path, exit_code: int, seconds: float, timed_out: 
 
 
 def _printed(logs: Path, stream: str, processes: list[str]) -> list[str]:
-    """Returns what each rank printed, then what other processes printed, in any order."""
+    """Returns the printed text of each rank, followed by that of other processes in any order."""
     texts = {file.suffix[1:]: file.read_text(encoding="utf-8", errors="replace") for file in logs.glob(f"{stream}.*")}
     return [texts.pop(process, "") for process in processes] + sorted(filter(None, texts.values()))
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yields the name and the hash of each file below a folder."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             yield str(file.relative_to(folder)), hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def differences(one: Run, other: Run) -> Iterator[Difference]:
-    """Yields the differences of the second run from the first; for each rank, the first ones."""
+    """Yields the differences of the second run from the first; for each rank, sorted by where they begin."""
     if len(one.ranks) != len(other.ranks):
         yield Difference(("ranks",), f"{len(other.ranks)} ranks called MPI_Init, not {len(one.ranks)}")
     for number, (before, after) in enumerate(zip(one.ranks, other.ranks, strict=False)):
@@ -143,6 +149,7 @@ def differences(one: Run, other: Run) -> Iterator[Difference]:
 
 
 def _first_other_line(one: str, other: str) -> str:
+    """Returns the first line that differs between two printed texts, in words."""
     before, after = one.splitlines(), other.splitlines()
     at = next((i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
     if at is None:
@@ -151,6 +158,7 @@ def _first_other_line(one: str, other: str) -> str:
 
 
 def _of_rank(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
+    """Yields the differences between two logs of one rank."""
     for place, text in other.wrong:
         if (place, text) not in one.wrong:
             yield Difference(("wrong",), f"on rank {number} {text}", 0)
@@ -170,7 +178,7 @@ def _of_rank(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
 
 
 def _of_memory(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
-    """Yields the first difference of each piece of memory."""
+    """Yields the first difference of each piece of memory between two logs of one rank."""
     reported = set()
     for at, (before, after) in enumerate(zip(one.places, other.places, strict=False)):
         where = f"on rank {number} at place {at + 1} ({after[0]})"
@@ -190,7 +198,7 @@ def _of_memory(number: str, one: Rank, other: Rank) -> Iterator[Difference]:
 
 
 def _difference_of(before: Piece, after: Piece | None) -> str:
-    """Returns what is different about a piece of memory; empty if nothing is."""
+    """Returns the difference between two states of a piece of memory in words; '' if there is none."""
     piece = f"{before.name} of {before.size} bytes"
     if after is None:
         return f"{piece} is not there"
@@ -202,7 +210,7 @@ def _difference_of(before: Piece, after: Piece | None) -> str:
 
 
 def _by_name(place: tuple[str, list[Piece]]) -> dict[str, Piece]:
-    """Returns each piece of memory. Arrays of the same name are distinguished by their order; a
+    """Returns the pieces of memory at one check by name. Arrays of the same name are numbered in their order; a
     rewritten program may have more of them."""
     seen: Counter[str] = Counter()
     found = {}

@@ -1,4 +1,4 @@
-"""Translates polynomials, conditions and loops of emitted text into the names of the region's model."""
+"""Translates polynomials, conditions and loops of emitted code into the isl names of the region's model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==")
 
 
 class Invalid(Exception):
-    """The emitted code could not be proved equivalent."""
+    """Raised if emitted code cannot be proved equivalent to the region."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """A place in the emitted code: statement numbers and loop variables as its execution time, and the loops and
-    conditions around it, from the outermost to the innermost."""
+    """A position in the emitted code: statement numbers and loop iterators, which form its execution time, and the
+    loops and conditions around it, from the outermost to the innermost."""
 
     time: tuple[str, ...] = ()
     loops: tuple[Loop, ...] = ()
@@ -31,26 +31,29 @@ class Position:
 
 
 def variable(loop: Loop) -> str:
-    """Returns the isl name of an emitted loop's variable."""
+    """Returns the isl name for the iterator of a loop in emitted code."""
     return f"c_{loop.iterator.text}"
 
 
 def time_of(loop: Loop) -> str:
-    """Returns the execution time within a loop, which ascends in the order of execution."""
+    """Returns a component of the execution time inside a loop, which ascends in the order of execution: the iterator,
+    negated for a descending loop."""
     return f"{'-' if loop.down else ''}{variable(loop)}"
 
 
 class Translation:
-    """Translates what `reader` reads in the emitted text."""
+    """Translates what `reader` reads in the emitted code into isl's syntax."""
 
     def __init__(self, model: Model, reader: Expressions) -> None:
         self._model, self._reader = model, reader
 
     def head(self) -> str:
+        """Returns the beginning of an isl expression, which declares all parameters of the model."""
         return self._model.names.head()
 
     def poly(self, poly: Poly) -> str:
-        """Returns the polynomial in the model's names. Symbols of the emitted text are looked up by their text."""
+        """Returns a polynomial in the isl names of the model. Symbols of the emitted code are looked up by their source
+        text. Raises Invalid if one is unknown in the region."""
         words = [str(poly.terms.get((), 0))]
         old = self._by_text()
         for monomial, factor in poly.terms.items():
@@ -74,6 +77,8 @@ class Translation:
         return " + ".join(words)
 
     def _by_text(self) -> dict[str, str]:
+        """Returns the keys of the region's symbols by their source text. Raises Invalid if two symbols have the same
+        text."""
         found: dict[str, str] = {}
         for symbol in self._model.region.symbols.values():
             if not symbol.iterator and not symbol.foreign and found.setdefault(symbol.text, symbol.key) != symbol.key:
@@ -81,7 +86,7 @@ class Translation:
         return found
 
     def test(self, node: Node) -> str:
-        """Returns a condition of the emitted text as an isl constraint."""
+        """Returns a C condition in the emitted code as an isl constraint. Raises Invalid if it is not affine."""
         node = node.bare
         if node.operator in ("&&", "||"):
             left, right = (self.test(child) for child in node.children)
@@ -95,7 +100,7 @@ class Translation:
         raise Invalid("a condition of the new code is not understood")
 
     def counts(self, loop: Loop) -> str:
-        """Returns the constraint on the iterations of a loop."""
+        """Returns the isl constraint on the iterator of a loop."""
         name = variable(loop)
         constraints = [f"{name} >= {self.poly(one)}" for one in loop.lower]
         constraints += [f"{name} < {self.poly(one)}" for one in loop.upper]
@@ -103,11 +108,11 @@ class Translation:
             constraints.append(f"exists s_{name}: {name} = {self.poly(loop.lower[0])} + {loop.step}*s_{name}")
         return " and ".join(f"({one})" for one in constraints)
 
-    # ---- numbers without sign
+    # ---- unsigned numbers that may wrap around
 
     def no_number_wraps(self, node: Node, at: Position, known: isl.Set) -> None:
-        """Raises Invalid if an unsigned expression of the emitted text may wrap below zero, under what is known of the
-        parameters and under the surrounding loops and conditions."""
+        """Raises Invalid if an unsigned expression of the emitted code may wrap below zero, given the known facts on
+        parameters and the loops and conditions around the expression."""
         known = known.intersect(self._natural())
         for inner in node.walk():
             if inner.type.kind not in UNSIGNED or not self._subtracts(inner):
@@ -121,17 +126,19 @@ class Translation:
 
     @staticmethod
     def _subtracts(node: Node) -> bool:
-        """Returns whether a number may be negative although its operands are not, or were signed."""
+        """Returns whether an unsigned expression may have a negative mathematical value: it is a difference, or a
+        converted signed number."""
         return node.operator == "-" or node.bare is not node and node.bare.type.kind not in UNSIGNED
 
     def _negative(self, poly: Poly, at: Position) -> isl.Set:
+        """Returns the loop iterations for which a polynomial is negative, as an isl set."""
         constraints = [*map(self.counts, at.loops), *(f"({test})" for test in at.tests), f"({self.poly(poly)} < 0)"]
         dims = ", ".join(map(variable, at.loops))
         return isl.Set(f"{self.head()}{{ [{dims}] : {' and '.join(constraints)} }}")
 
     def _natural(self) -> isl.Set:
-        """Returns the known facts on parameters: values of constants, and that unsigned values and bounds of unsigned
-        loops are not negative."""
+        """Returns the known facts on parameters: the values of constants, and that unsigned values and the bounds of
+        unsigned loops are not negative."""
         constraints = []
         for symbol in self._model.region.symbols.values():
             name = self._model.names.parameters.get((symbol.key,))

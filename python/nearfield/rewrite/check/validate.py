@@ -1,7 +1,7 @@
-"""Parses emitted code and proves it again, independently of the code that wrote it.
+"""Parses emitted code and proves its equivalence to the region again, independently of the code generator.
 
-Each statement must be a copy of a nest, of its body or of a call, token by token. By the loops and conditions around
-them, the statements must execute each instance once, in an order that keeps every dependence."""
+Each statement must be a copy of a loop nest, of the body of a nest or of a call, token by token. Under the loops and
+conditions around them, the statements must execute each iteration once, in an order that keeps every dependence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Validator:
         self._emitted = emitted
 
     def check(self, unit: Unit, function_name: str, start: int, end: int) -> None:
-        """Raises Invalid unless the code between the offsets of the new text is equivalent to the region."""
+        """Raises Invalid unless the code between two offsets of the rewritten file is equivalent to the region."""
         if problem := unit.problem:
             raise Invalid(f"the new code does not compile: {problem}")
         node = unit.function_at(function_name, start, end)
@@ -56,10 +56,11 @@ class Validator:
             self._statement(statement, Position((str(number),)))
         prove_equivalence(self._model, self._guard, self._occurrences, self._names)
 
-    # ---- what stands around the new code
+    # ---- declarations and guard around the new code
 
     def _skip_declarations(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements after the region's declarations, which must come first and be unchanged."""
+        """Returns the statements after the region's declarations. Raises Invalid unless the declarations come first and
+        are unchanged."""
         declared = [self._original[start:end] for start, end in self._model.region.declared]
         found = [self._unit.text[one.offset : self._unit.statement_end(one)] for one in statements[: len(declared)]]
         if len(found) != len(declared) or not all(map(same_tokens, found, declared)):
@@ -67,7 +68,8 @@ class Validator:
         return statements[len(declared) :]
 
     def _skip_guard(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements under the guard, after the static assertion."""
+        """Returns the statements under the guard and after the static assertion. Raises Invalid if either is
+        missing."""
         if self._emitted.condition:
             statements = self._check_guard(statements)
         if not self._emitted.asserted:
@@ -77,7 +79,8 @@ class Validator:
         return statements[1:]
 
     def _check_guard(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements under the guard; the else branch must be the original code."""
+        """Returns the statements under the guard. Raises Invalid unless the else branch is the original code and the
+        condition implies the guard."""
         if len(statements) != 1 or statements[0].kind != Kind.IF_STMT or len(statements[0].children) != 3:
             raise Invalid("the guard is not found in the new code")
         test, new, old = statements[0].children
@@ -91,13 +94,14 @@ class Validator:
         return new.children
 
     def _without_check(self, test: Node, offset: int) -> str:
-        """Returns the guard as a constraint, without the alias check that precedes it. The whole condition must be as
-        written; the static assertion need not be in it."""
+        """Returns the guard's condition as an isl constraint, without the run-time alias check. Raises Invalid unless
+        the whole condition is the one that was emitted. The part that is asserted statically need not be in the
+        condition."""
         text, names, nowhere = self._unit.text, self._names, Position()
         start = text.index("(", offset)
         if not same_tokens(text[start + 1 : group_end(text, start) - 1], self._emitted.condition):
             raise Invalid("the guard in the new code is not the one that was written")
-        if self._emitted.check:  # it affects nothing where the guard does not hold
+        if self._emitted.check:  # the alias check only matters where the guard holds
             names.no_number_wraps(test, nowhere, self._guard)
         if self._emitted.asserted:
             return self._values()
@@ -108,13 +112,15 @@ class Validator:
         return names.test(guard)
 
     def _values(self) -> str:
-        """Returns the statically asserted guard as a constraint."""
+        """Returns the statically asserted guard as an isl constraint."""
         parameters = self._guard.gist(self._model.context)
         return str(parameters).split(":", 1)[1].rsplit("}", 1)[0].strip() or "1 = 1"
 
-    # ---- the new code
+    # ---- statements of the new code
 
     def _statement(self, node: Node, at: Position) -> None:
+        """Records the iterations and calls that a statement of the emitted code executes. Raises Invalid for a
+        statement that is not expected."""
         if self._is_expected(node, at):
             return
         if node.kind == Kind.FOR_STMT:
@@ -128,6 +134,7 @@ class Validator:
             raise Invalid(f"a statement is not expected in the new code: {self._code.text(node)[:60]}")
 
     def _branches(self, node: Node, at: Position) -> None:
+        """Records what the branches of an `if` in the emitted code execute."""
         test, *branches = node.children
         self._names.no_number_wraps(test, at, self._guard)
         holds = self._names.test(test)
@@ -135,6 +142,7 @@ class Validator:
             self._statement(branch, replace(at, tests=(*at.tests, words), time=(*at.time, str(number))))
 
     def _loop(self, node: Node, at: Position) -> None:
+        """Records what a loop of the emitted code executes. Raises Invalid if the loop is not canonical."""
         reader = self._code.reader
         loop = canonical_loop(node, reader)
         if isinstance(loop, str) or secondary_induction_variables(node):
@@ -149,8 +157,8 @@ class Validator:
         del reader.bound[key]
 
     def _is_expected(self, node: Node, at: Position) -> bool:
-        """Returns whether a statement completes calls, or is the next one that the emitter reports; its occurrences are
-        recorded."""
+        """Returns whether a statement completes calls, or is the next piece that the emitter reported. Records the
+        iterations and calls that it executes."""
         found = self._calls.complete(node, at)
         if found is None and self._expected:
             step = self._expected[0]
@@ -160,8 +168,8 @@ class Validator:
         return found is not None
 
     def _copy(self, node: Node, number: int, at: Position) -> list[Occurrence] | None:
-        """Returns the occurrence if a statement is a copy of a nest, or of the body of one in loops of the same names;
-        None otherwise."""
+        """Returns the executed iterations if a statement is a copy of a loop nest, or of the body of a nest inside
+        loops with the same iterators; None otherwise."""
         nest, text, name = self._model.region.items[number], self._code.text(node), self._model.tuple_name(number)
         assert isinstance(nest, Nest)
         if not at.loops and same_tokens(text, self._original[nest.start : nest.end]):
@@ -175,16 +183,18 @@ class Validator:
 
 
 def _texts(loops: Iterable[Loop]) -> list[str]:
+    """Returns the names of the loops' iterators."""
     return [loop.iterator.text for loop in loops]
 
 
 def _holds(node: Node, start: int, end: int) -> bool:
+    """Returns whether a syntax node contains the text between two source offsets."""
     return node.offset <= start and end <= node.end
 
 
 def _block(node: Node, start: int, end: int) -> Node | None:
-    """Returns the innermost block that contains the text between two offsets. Ends of nodes are not reliable, their
-    starts are: only the last children that begin before the text can contain it."""
+    """Returns the innermost block that contains the text between two source offsets; None if there is none. Only the
+    starts of nodes are reliable, not their ends, so only the last children that begin before the text are searched."""
     begun = max((child.offset for child in node.children if child.offset <= start), default=-1)
     for child in reversed(node.children):
         if child.offset == begun and (found := _block(child, start, end)):

@@ -1,17 +1,16 @@
 """Verifies a rewrite: compiles and runs both versions of the program, and compares everything they do bit by bit.
 
-Compared are the output of each rank, exit codes, written files, the bytes of all messages of each rank by peer and tag,
-and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region, at
-collectives, when a block is freed, and in MPI_Finalize. Of each byte of this memory the history is compared, too: which
-values it had, and how many reads saw each of them. So a read that moves across a write is found even if the values are
-the same. Both versions are linked with src/preload/verify, which makes early reads and late writes of message buffers
-visible that otherwise depend on timing, and lets sends wait for their receives if the original program works that way,
-since MPI may do so.
+The comparison covers the output of each rank, exit codes, written files, the bytes of all messages of each rank by peer
+and tag, and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region, at
+collectives, when a block is freed, and in MPI_Finalize. It also covers the history of each byte of this memory: which
+values the byte had, and how many reads saw each value. So a read that moves across a write is found even if the values
+are the same. Both versions are linked with src/preload/verify, which makes early reads and late writes of message
+buffers visible that otherwise depend on timing. If the original program works without buffered sends, sends wait for
+their receives, as MPI allows.
 
-Both versions are compiled with FLAGS and with the observer's hooks at loads and stores. Without optimisation each load
-of the source is one of the program; flags that allow reordering of sums, such as -Ofast, would round each copy of a
-loop differently, so that a bitwise comparison has no meaning.
-"""
+Both versions are compiled with FLAGS and with the observer's hooks at loads and stores. Without optimisation, each load
+in the source is a load of the program. Flags that allow reordering of sums, such as -Ofast, would round each copy of a
+loop differently, so that a bitwise comparison would have no meaning."""
 
 from __future__ import annotations
 
@@ -47,11 +46,9 @@ from nearfield.rewrite.check.observed import Key, Run, differences, read_run
 
 FLAGS = ("-O0", "-ffp-contract=off")
 RANKS = (1, 2, 3, 4)
-RUN_LIMIT_S = 60.0  # of the original
-MAX_SLOWDOWN, MIN_LIMIT_S = (
-    5.0,
-    5.0,
-)  # a version slower by this factor, and by more than this time in s, counts as hanging
+RUN_LIMIT_S = 60.0  # time limit for a run of the original program
+# A version counts as hanging if it takes MAX_SLOWDOWN times as long as the original, and at least MIN_LIMIT_S.
+MAX_SLOWDOWN, MIN_LIMIT_S = 5.0, 5.0
 _WRAPPED = (
     *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),
     *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
@@ -62,7 +59,8 @@ _WRAPPED = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a verification. `problem` describes a difference; `notes` list what was not compared."""
+    """The result of a verification. `problem` describes a difference, '' if there is none; `notes` list what was not
+    compared."""
 
     problem: str
     runs: int = 0
@@ -73,6 +71,7 @@ class Verdict:
 
     @property
     def same(self) -> bool:
+        """Returns whether both versions of the program did the same."""
         return not self.problem
 
     def __str__(self) -> str:
@@ -84,7 +83,8 @@ class Verdict:
 
 @dataclass
 class _Case:
-    """A run of the original, with its results and the differences of a second run."""
+    """A baseline run of the original program with its results, and the keys of what differed in a second run of the
+    original."""
 
     ranks: int
     arguments: tuple[str, ...]
@@ -93,14 +93,16 @@ class _Case:
 
     @property
     def name(self) -> str:
+        """Returns the number of ranks and the arguments of the run, in words."""
         return _name(self.ranks, self.arguments)
 
     @property
     def limit_s(self) -> float:
+        """Returns the time in s after which another version counts as hanging."""
         return max(MIN_LIMIT_S, MAX_SLOWDOWN * self.run.seconds)
 
     def problem(self, run: Run) -> str:
-        """Returns how a run of another version differs from the original; '' if it does not."""
+        """Returns how a run of another version differs from the original program; '' if it does not."""
         if run.timed_out:
             return f"it hangs: it has not ended after {self.limit_s:.0f} s, the original takes {self.run.seconds:.1f} s"
         if self.run.is_whole and not run.is_whole:
@@ -109,8 +111,8 @@ class _Case:
 
 
 class Verifier:
-    """Compares rewritten texts of a program's file with the original text. Used as a context: all files are temporary
-    and removed at the end. The original's runs are reused for the next text."""
+    """Verifies rewritten texts of a program's source file against the original text. A context manager: all files are
+    temporary and are removed at the end. Runs of the original are reused for the next text."""
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class Verifier:
         self._program, self._original, self._inst = program, original, inst
         self._ranks, self._progress = tuple(ranks), progress
         self._synchronous = True
-        self._known: dict[str, list[_Case]] = {}  # by the original's instrumented text
+        self._known: dict[str, list[_Case]] = {}  # baseline runs by the instrumented text of the original
         self._notes: list[str] = []
         self._lock = threading.Lock()
         self._linked: list[str] | None = None
@@ -139,8 +141,8 @@ class Verifier:
         self._temporary.cleanup()
 
     def verify(self, rewritten: str, alike: Sequence[str] = ()) -> Verdict:
-        """Returns whether the program with this text is equivalent. `alike` are other texts that change the same
-        function; the original then need not run again for them. Raises UsageError if the original program does not
+        """Returns whether the program with this text is equivalent to the original. `alike` are other texts that change
+        the same function; the original need not run again for them. Raises UsageError if the original program does not
         compile or run."""
         start = time.monotonic()
         before, after = self._instrument_both(rewritten, alike)
@@ -151,6 +153,7 @@ class Verifier:
         return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
 
     def _compare(self, cases: list[_Case], built: Future[Path] | None, rewritten: str) -> Verdict:
+        """Runs the rewritten program in each baseline case, and returns the first difference."""
         runs = messages = places = 0
         self._progress("compiling the rewritten program")
         try:
@@ -167,18 +170,21 @@ class Verifier:
         return Verdict("" if messages else nothing, runs, messages, places)
 
     def _runs_of(self, text: str) -> list[_Case]:
+        """Returns the baseline runs of an original text, which are executed at the first call."""
         if text not in self._known:
             self._known[text] = self._original_runs(text)
         return self._known[text]
 
     def _instrument_both(self, rewritten: str, alike: Sequence[str]) -> tuple[str, str]:
+        """Returns the original and the rewritten text with memory checks inserted."""
         program = self._program
         flags = [f"-I{folder}" for folder in include_folders(self._inst)] + list(program.arguments)
         before, after = insert_checks(program.source, [self._original, rewritten], flags, alike)
         return before, after
 
     def _original_runs(self, text: str) -> list[_Case]:
-        """Returns the runs of the original; none if it compiles only without instrumentation."""
+        """Runs the original program with each number of ranks and each set of arguments. Returns no runs if it compiles
+        only without instrumentation. Raises UsageError if it does not compile or no run succeeds."""
         self._progress("compiling the original program")
         try:
             executable = self._build_version(text)
@@ -208,7 +214,8 @@ class Verifier:
         return cases
 
     def _original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _Case:
-        """Runs the original twice. If it requires buffered sends, all runs buffer them."""
+        """Runs the original program twice, to find what differs between its runs. If it requires buffered sends, all
+        further runs buffer them."""
         first = self._run(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
         case = _Case(ranks, arguments, first, set())
         if not first.is_whole:
@@ -227,7 +234,7 @@ class Verifier:
         return case
 
     def _build_version(self, text: str) -> Path:
-        """Compiles and links a version."""
+        """Compiles and links a version of the program, and returns the path of the executable."""
         folder = Path(tempfile.mkdtemp(prefix="version-", dir=self._folder))
         program = replace(self._program, linked=tuple(self._objects()))
         if not layer_folder(self._inst).exists():
@@ -235,6 +242,8 @@ class Verifier:
         return build(program, self._inst, text, folder, self._flags(), layer(self._inst))
 
     def _flags(self) -> list[str]:
+        """Returns the compiler flags for a verified version: the program's own ones, FLAGS, and those for the
+        observer's hooks."""
         header = self._folder / "insertions.h"
         compiler, language = (c_wrapper(self._inst), "cc") if self._program.is_c else (self._inst.compiler, "cxx")
         hooked = hooks.options(str(compiler), hooks.LANGUAGES[language], links_library=False)
@@ -244,7 +253,7 @@ class Verifier:
         ]  # fmt: skip
 
     def _objects(self) -> list[str]:
-        """Returns the linker inputs, with the program's other sources compiled once for all versions."""
+        """Returns the linker inputs; other sources of the program are compiled once for all versions."""
         with self._lock:
             if self._linked is None:
                 self._linked = objects(self._program, self._inst, self._folder / "linked", self._flags())
@@ -253,6 +262,7 @@ class Verifier:
     def _run(
         self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
     ) -> Run:
+        """Runs a version in a fresh working directory, and returns what it did."""
         with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
             logs, work = Path(folder) / "logs", Path(folder) / "work"
             logs.mkdir()
@@ -273,8 +283,8 @@ class Verifier:
 
 
 def layer(inst: Installation) -> list[str]:
-    """Returns the linker inputs for src/preload/verify as objects. The first call for an MPI compiles them into the
-    cache folder."""
+    """Returns the linker inputs for the verification layer (src/preload/verify) as objects, which the first call for an
+    MPI compiles into the cache folder."""
     object_folder = layer_folder(inst)
     if not object_folder.exists():
         object_folder.parent.mkdir(parents=True, exist_ok=True)
@@ -293,34 +303,37 @@ def layer(inst: Installation) -> list[str]:
 
 
 def layer_folder(inst: Installation) -> Path:
-    """Returns the folder of `layer`'s objects for this MPI; it exists once they are compiled."""
+    """Returns the cache folder for the objects of the verification layer with this MPI. The folder exists once they are
+    compiled."""
     contents = (source.read_bytes() for source in _layer_sources())
     content = b"\0".join([str(c_wrapper(inst)).encode(), inst.version.encode(), *contents])
     return mpi.cache_root() / "rewrite" / hashlib.sha256(content).hexdigest()[:20]
 
 
 def _layer_flags() -> list[str]:
-    """Returns the layer's flags. Its own copies of memory are not the program's, so they bypass the linker's
-    redirection."""
+    """Returns the compiler flags of the verification layer. Memory copies by the layer itself are not the program's, so
+    they call the functions that the linker's --wrap redirects by their real names."""
     copies = [f"-D{name}=__real_{name}" for name in hooks.WRAPPED]
     recorder = '-DNEARFIELD_RECORDER="preload/verify/recorder.hpp"'
     return ["-O3", "-fPIC", "-w", f"-I{mpi.native_source() / 'src'}", recorder, *copies]
 
 
 def _layer_sources() -> list[Path]:
-    """Returns the files of the layer, and the observer's hooks, which are compiled for the layer's recorder."""
+    """Returns the source files of the verification layer, and those of the observer's hooks, which are compiled for the
+    layer's recorder."""
     folder = mpi.native_source() / "src/preload"
     names = ("atomics.cpp", "hook.hpp", "hooks.cpp", "ranges.cpp")
     return sorted([*(folder / "verify").glob("*.[ch]*"), *(folder / "observe" / name for name in names)])
 
 
 def _name(ranks: int, arguments: tuple[str, ...]) -> str:
+    """Returns the number of ranks and the arguments of a run, in words."""
     given = f" with '{shlex.join(arguments)}'" if arguments else ""
     return f"on {ranks} rank{'s' * (ranks > 1)}{given}"
 
 
 def _words(key: Key) -> str:
-    """Returns the description of a key, without the rank."""
+    """Returns what a comparison key stands for in words, without the rank."""
     words = {
         "stdout": "what it prints",
         "stderr": "what it prints to standard error",

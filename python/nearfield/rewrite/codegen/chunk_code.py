@@ -13,7 +13,7 @@ _PLAIN = re.compile(r"[&*]?[\w\[\]().>*+\- ]+")  # expressions that need no pare
 
 @dataclass(frozen=True)
 class ChunkCode:
-    """The source text of a chunk loop, from the arguments of the MPI_Sendrecv that is split."""
+    """The C source text of a loop over message chunks, made from the arguments of the MPI_Sendrecv that is split."""
 
     chunking: Chunking
     exchange: Mapping[str, str]
@@ -21,45 +21,52 @@ class ChunkCode:
 
     @property
     def _count(self) -> str:
-        """Returns the message's count as the call has it."""
+        """Returns the message's element count as in the original call, in parentheses if needed."""
         return parenthesised(self.exchange["sendcount"])
 
     @property
     def count_name(self) -> str:
+        """Returns the name of the variable that holds the number of elements of the current chunk."""
         return self.chunking.at.replace("_at", "_count")
 
     @property
     def loop(self) -> str:
+        """Returns the header of the C loop over the chunks."""
         at = self.chunking.at
         return f"for (long {at} = 0; {at} < {self._count}; {at} += {self.chunking.elements})"
 
     @property
     def count_declaration(self) -> str:
+        """Returns the declaration of the variable that holds the number of elements of the current chunk."""
         rest, elements = f"{self._count} - {self.chunking.at}", self.chunking.elements
         return f"const int {self.count_name} = {rest} < {elements} ? {rest} : {elements}"
 
     @property
     def requests_declaration(self) -> str:
+        """Returns the declarator of the request array, with two requests per chunk."""
         return f"{self.requests}[2 * (({self._count} - 1) / {self.chunking.elements} + 1)]"
 
     def request(self, which: int) -> str:
+        """Returns the address of the current chunk's receive request (0) or send request (1)."""
         return f"&{self.requests}[{self.chunking.at} / {self.chunking.elements} * 2{' + 1' if which else ''}]"
 
     def side(self, buffer: str, count: str, *rest: str) -> str:
-        """Returns the arguments for one side of a chunk's message."""
+        """Returns the arguments for the send or the receive side of the current chunk's message."""
         words = self.exchange
         return ", ".join([f"{parenthesised(words[buffer])} + {self.chunking.at}", count, *(words[one] for one in rest)])
 
     @property
     def sent(self) -> str:
+        """Returns the arguments for the send side of the current chunk's message."""
         return self.side("sendbuf", self.count_name, "sendtype", "dest", "sendtag")
 
     @property
     def received(self) -> str:
+        """Returns the arguments for the receive side of the current chunk's message."""
         return self.side("recvbuf", self.count_name, "recvtype", "source", "recvtag")
 
     def calls(self, *, begins: bool, completes: bool) -> list[str]:
-        """Returns the lines with the calls for one chunk."""
+        """Returns the lines with the MPI calls that begin the exchange of the current chunk, complete it, or both."""
         comm = self.exchange["comm"]
         if begins and completes:
             blanks = " " * len("MPI_Sendrecv(")
@@ -74,5 +81,5 @@ class ChunkCode:
 
 
 def parenthesised(text: str) -> str:
-    """Returns the expression, in parentheses if it needs them in a sum."""
+    """Returns a C expression, in parentheses if it needs them as an operand of a sum."""
     return text if _PLAIN.fullmatch(text) else f"({text})"

@@ -20,12 +20,12 @@ _OPERATORS = {
 
 
 class NotWritten(Exception):
-    """isl generated something that cannot be written as C."""
+    """Raised if isl generates an expression or a loop that cannot be written as C."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """The loop style of a file."""
+    """The style in which the loops of a source file are written."""
 
     step: str  # one step of indentation
     head: str  # "for (" or "for("
@@ -34,18 +34,18 @@ class Style:
 
     @staticmethod
     def of(text: str, step: str) -> Style:
-        """Returns the style of a loop's text."""
+        """Returns the style of a loop's source text; `step` is one step of indentation."""
         head = "for(" if "for(" in text else "for ("
         compact = re.search(r"[\w\])]<=?[\w(]", text) is not None
         return Style(step, head, re.search(r"(\+\+|--)\s*\w+\s*\)", text) is not None, not compact)
 
     def apply(self, words: str) -> str:
-        """Returns an expression with or without blanks around operators, as the style has it."""
+        """Returns an expression with or without blanks around its operators, as the style has it."""
         return words if self.spaced else re.sub(r" ([-+*<>=]=?) ", r"\1", words)
 
 
 class Writer:
-    """Writes loops over a set of instances of one nest."""
+    """Writes C loops over a set of iterations of one loop nest."""
 
     def __init__(
         self, names: Names, nest: Nest, body: str, old_indent: str, style: Style, more: Mapping[str, str]
@@ -53,14 +53,15 @@ class Writer:
         self.nest = nest
         self.style = style
         self._body, self._old_indent = body, old_indent
-        self._words = {**words_of_names(names), **more}  # `more`: parameters of these loops only
+        self._words = {**words_of_names(names), **more}  # `more`: C names for isl parameters of these loops only
         self._iterators = [names.iterator(loop.iterator.key) for loop in nest.loops]
         for name, loop in zip(self._iterators, nest.loops, strict=True):
             self._words[name] = loop.iterator.text
-        self.written = 0  # number of copies of the body
+        self.written = 0  # number of copies of the loop body written so far
 
     def loops(self, instances: isl.Set, context: isl.Set, indent: str, *, reverse: int = 0) -> str:
-        """Returns loops over the instances, with the `reverse` outermost ones counting backwards. Raises NotWritten."""
+        """Returns C loops over the given iterations, with the `reverse` outermost loops counting backwards. Raises
+        NotWritten if that is not possible."""
         build = isl.AstBuild.from_context(context)
         ids = isl.IdList.alloc(isl.DEFAULT_CONTEXT, len(self._iterators))
         for name in self._iterators:
@@ -73,9 +74,10 @@ class Writer:
         schedule = isl.UnionMap(f"{{ {name}[{dims}] -> [{dims}] }}").intersect_domain(isl.UnionSet.from_set(instances))
         return self._node(build.node_from_schedule_map(schedule), 0, indent, reverse)
 
-    # ---- loops
+    # ---- loops and conditions
 
     def _node(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
+        """Returns the C code for a node of isl's syntax tree at a loop depth."""
         kind = _kind(node)
         if kind == "block":
             children = node.block_get_children()
@@ -102,10 +104,12 @@ class Writer:
         return self._around(head, self._node(node.for_get_body(), own + 1, self._deeper(indent), reverse), indent, own)
 
     def _down(self, depth: int, reverse: int) -> bool:
+        """Returns whether the loop at a depth counts downwards in the new code."""
         return self.nest.loops[depth].down != (depth < reverse)
 
     def _single(self, node: isl.AstNode, depth: int, own: int) -> tuple[str, None] | None:
-        """Returns a loop for an iterator with a single value, for which isl generates no loop."""
+        """Returns the header of a loop for an iterator that has a single value, for which isl generates no loop; None
+        for other iterators."""
         if depth >= own:
             return None
         user = node
@@ -122,6 +126,7 @@ class Writer:
         return self._head(loop.declares, loop.iterator.text, first, f"< {after}", 1), None
 
     def _around(self, head: str, inner: str, indent: str, depth: int) -> str:
+        """Returns a loop header with its body, in braces if the body may be more than one statement."""
         pragmas = "".join(f"{indent}{line}\n" for line in self.nest.loops[depth].pragmas)
         stripped = inner.lstrip()
         if stripped.startswith("{"):
@@ -132,19 +137,22 @@ class Writer:
 
     @staticmethod
     def _several(inner: str, indent: str) -> bool:
-        """Returns whether the text may be more than one statement."""
+        """Returns whether a piece of C code may be more than one statement."""
         start = skip_blank(inner, 0)
         return inner[start] == "#" or bool(inner[statement_end(inner, start) :].strip())
 
     def _deeper(self, indent: str) -> str:
+        """Returns an indent increased by one step."""
         return indent + self.style.step
 
     def _forward(self, node: isl.AstNode, own: int) -> str:
+        """Returns the header of an ascending loop."""
         loop = self.nest.loops[own]
         step = int(node.for_get_inc().get_val().to_python())
         return self._head(loop.declares, loop.iterator.text, self._text(node.for_get_init()), self._test(node), step)
 
     def _backward(self, node: isl.AstNode, own: int) -> str:
+        """Returns the header of a descending loop. Raises NotWritten for a loop with a stride."""
         loop = self.nest.loops[own]
         if int(node.for_get_inc().get_val().to_python()) != 1:
             raise NotWritten("a loop with a stride is not reversed")
@@ -163,11 +171,13 @@ class Writer:
         return self.style.apply(f"{self.style.head}{declared}{name} = {last}; {name} >= {first}; {change})")
 
     def _head(self, declares: str, name: str, first: str, test: str, step: int) -> str:
+        """Returns a C loop header from its parts, in the style of the file."""
         change = (f"++{name}" if self.style.before else f"{name}++") if step == 1 else f"{name} += {step}"
         declared = f"{declares} " if declares else ""
         return self.style.apply(f"{self.style.head}{declared}{name} = {first}; {name} {test}; {change})")
 
     def _test(self, node: isl.AstNode) -> str:
+        """Returns the comparison in a loop header, such as `< n`."""
         condition = node.for_get_cond()
         kind = _name(condition)
         bound = condition.get_op_arg(1)
@@ -180,6 +190,7 @@ class Writer:
         return f"< {self._plus_one(bound)}"
 
     def _condition(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
+        """Returns a C `if` with its branches."""
         inner = self._node(node.if_get_then(), depth, self._deeper(indent), reverse)
         text = f"{indent}if ({self._text(node.if_get_cond())}) {{\n{inner}\n{indent}}}"
         if node.if_has_else():
@@ -190,9 +201,11 @@ class Writer:
     # ---- expressions
 
     def _text(self, expression: isl.AstExpr) -> str:
+        """Returns an isl expression as C."""
         return text_of(expression, self._words)
 
     def _plus_one(self, expression: isl.AstExpr, sign: int = 1) -> str:
+        """Returns an isl expression plus `sign` (1 or -1) as C."""
         terms = _linear(expression)
         if terms is None:
             return f"{self._text(expression)} {'+' if sign > 0 else '-'} 1"
@@ -201,7 +214,7 @@ class Writer:
 
 
 def words_of_names(names: Names) -> dict[str, str]:
-    """Returns the C expression of each isl parameter."""
+    """Returns the C expression of each isl parameter, by its isl name."""
     words = {}
     for keys, name in names.parameters.items():
         if any(names.symbols[key].foreign for key in keys):
@@ -211,7 +224,7 @@ def words_of_names(names: Names) -> dict[str, str]:
 
 
 def text_of(expression: isl.AstExpr, words: Mapping[str, str]) -> str:
-    """Returns an expression in C. Raises NotWritten."""
+    """Returns an isl expression as C. Raises NotWritten if C has no equivalent."""
     terms = _linear(expression)
     if terms is not None:
         return sum_text(terms, words)
@@ -240,11 +253,13 @@ def text_of(expression: isl.AstExpr, words: Mapping[str, str]) -> str:
 
 
 def _wrapped(text: str) -> str:
+    """Returns a C expression in parentheses, unless it is a single name or number."""
     return text if re.fullmatch(r"\w+|\(.*\)", text) else f"({text})"
 
 
 def sum_text(terms: Mapping[str, int], words: Mapping[str, str]) -> str:
-    """Returns a sum in C, with positive terms first and the constant last."""
+    """Returns a sum as C, with positive terms first and the constant last. Raises NotWritten if a term has no C
+    expression."""
     text = ""
     for name, factor in sorted(terms.items(), key=lambda term: (term[0] == "", term[1] < 0)):
         if not factor:
@@ -259,7 +274,8 @@ def sum_text(terms: Mapping[str, int], words: Mapping[str, str]) -> str:
 
 
 def _linear(expression: isl.AstExpr) -> dict[str, int] | None:
-    """Returns coefficients by name, '' for the constant; None if the expression is not linear."""
+    """Returns the coefficients of an isl expression by parameter name, with '' for the constant; None if the expression
+    is not linear."""
     if _kind(expression) == "int":
         return {"": int(expression.get_val().to_python())}
     if _kind(expression) == "id":
@@ -287,10 +303,12 @@ def _linear(expression: isl.AstExpr) -> dict[str, int] | None:
 
 
 def _name(expression: isl.AstExpr) -> str:
+    """Returns the operator of an isl expression. Raises NotWritten if the expression has none."""
     if _kind(expression) != "op":
         raise NotWritten("isl made an expression of another kind")
     return str(expression.get_op_type()).rsplit(".", 1)[-1]
 
 
 def _kind(node: isl.AstNode | isl.AstExpr) -> str:
+    """Returns the kind of a node or expression of isl's syntax tree, such as "for_" or "op"."""
     return str(node.get_type()).rsplit(".", 1)[-1]

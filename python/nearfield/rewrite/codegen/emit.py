@@ -1,4 +1,4 @@
-"""Writes an order of a region as source: calls and whole nests verbatim, parts of nests as new loops."""
+"""Writes a new order of a region as C code: calls and whole loop nests verbatim, parts of nests as new loops."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ MAX_CONDITION_CHARS = 100  # maximum characters of a condition on one line
 
 @dataclass
 class Emitted:
-    """The new text of a region. `pieces` lists its contents in order: item numbers for nests, CallSteps for calls.
-    `guard` is the condition under which it runs; '' if it always does."""
+    """The new C code for a region. `pieces` lists its contents in textual order: item numbers for loop nests, CallSteps
+    for calls. `guard` is the condition under which the new order is legal; '' if it always is. `asserted` is set if the
+    compiler checks the guard."""
 
     text: str
     pieces: list[int | CallStep] = field(default_factory=list)
@@ -33,15 +34,15 @@ class Emitted:
 
     @property
     def condition(self) -> str:
-        """Returns the condition of the enclosing `if`; '' if there is none."""
+        """Returns the condition of the `if` around the new code; '' if there is no `if`."""
         guard = "" if self.asserted else self.guard
         wrapped = f"({guard})" if self.check and ("||" in guard or "&&" in guard) else guard
         return " && ".join(part for part in (self.check, wrapped) if part)
 
 
 def _with_waits(steps: Sequence[Step]) -> Iterator[tuple[list[CallStep], Step | None]]:
-    """Yields the steps that are not empty, each with the completions that one MPI_Waitall awaits before it; None at the
-    end if completions are left."""
+    """Yields the steps that are not empty, each with the calls that one MPI_Waitall completes before it; at the end
+    None as the step, if calls are left to complete."""
     waiting: list[CallStep] = []
     for step in steps:
         if isinstance(step, CallStep) and step.completes and not step.begins:
@@ -54,7 +55,7 @@ def _with_waits(steps: Sequence[Step]) -> Iterator[tuple[list[CallStep], Step | 
 
 
 def requests_declaration(calls: Sequence[Call], name: str) -> str:
-    """Returns the declaration of the requests of calls that begin and complete separately. Requests of calls in
+    """Returns the declaration of a request array for calls that begin and complete separately. Requests of calls in
     branches are initialised to MPI_REQUEST_NULL, since the calls may not be executed."""
     count = sum(call.requests for call in calls)
     certain = all(call.is_plain for call in calls)
@@ -62,7 +63,7 @@ def requests_declaration(calls: Sequence[Call], name: str) -> str:
 
 
 class Emitter:
-    """Writes orders of one region of a file."""
+    """Writes new orders of one region of a source file as C code."""
 
     def __init__(self, text: str, model: Model, *, cplusplus: bool, requests: str = "nearfield_requests") -> None:
         self._text = text
@@ -73,12 +74,11 @@ class Emitter:
         self._indent = indent_at(text, region.start)
         self._step = indent_step(text)
         self._leads = self._comments()
-        self._blank_lines = any(
-            lead.startswith("\n") for lead in self._leads.values()
-        )  # whether statements are separated by blank lines
+        # whether blank lines separate the statements of the region
+        self._blank_lines = any(lead.startswith("\n") for lead in self._leads.values())
 
     def _comments(self) -> dict[int, str]:
-        """Returns the text between items, such as comments, by the number of the following item."""
+        """Returns the text between the items of the region, such as comments, by the number of the following item."""
         found = {}
         items = self._model.region.items
         for number in range(1, len(items)):
@@ -90,8 +90,9 @@ class Emitter:
         return found
 
     def emit(self, order: Order, guard: isl.Set, check: str = "") -> Emitted:
-        """Returns the new text from the region's first character, or the pragma in front of it, to its last. `check` is
-        a further condition in C. Raises NotWritten."""
+        """Returns the new code for an order, which replaces the region from its first character, or the pragma above
+        it, to its last. `check` is a run-time condition in C, tested in addition to the guard. Raises NotWritten if the
+        order cannot be written."""
         emitted = Emitted("", check=check)
         known = self._model.names.facts([])
         condition = self._condition(guard)
@@ -119,23 +120,25 @@ class Emitter:
             text = f"{head}{text}{between}{self._original()}\n{self._indent}}}"
         for start, end in reversed(self._model.region.declared):
             text = f"{self._indent}{self._text[start:end]}\n{text}"
-        there = indent_at(self._text, self._model.region.items[0].lead)  # it is kept; a pragma's may be another one
+        there = indent_at(self._text, self._model.region.items[0].lead)  # indent that the first line keeps
         emitted.text = text[len(there) :] if text.startswith(there) else text
         return emitted
 
     def _break_lines(self, condition: str) -> str:
-        """Returns a long condition broken into several lines."""
+        """Returns a long C condition broken into several lines."""
         if len(condition) < MAX_CONDITION_CHARS:
             return condition
         return condition.replace(" && ", f" &&\n{self._indent}    ")
 
     def _original(self) -> str:
+        """Returns the original code of the region, indented for the else branch of the guard."""
         text = self._model.region.text(self._text)
         return reindent(text.lstrip(), self._indent, self._indent + self._step)
 
-    # ---- the guard
+    # ---- the guard: the condition for the new order
 
     def _condition(self, guard: isl.Set) -> str:
+        """Returns the guard as a C condition; '' if it always holds."""
         shown = guard.gist(self._model.context).coalesce()
         if self._model.context.is_subset(guard):
             return ""
@@ -143,8 +146,8 @@ class Emitter:
         return text_of(build.expr_from_set(shown), words_of_names(self._model.names))
 
     def _check_computable(self, condition: str) -> None:
-        """Raises NotWritten if a condition evaluates an expression that may fail, such as a division, and the original
-        does not always evaluate it."""
+        """Raises NotWritten if a condition evaluates an expression that may trap, such as a division, which the
+        original code does not always evaluate."""
         region = self._model.region
         polys = [one for nest in region.nests for loop in nest.loops[:1] for one in (*loop.lower, *loop.upper)]
         for call in region.calls:
@@ -157,7 +160,8 @@ class Emitter:
                 raise NotWritten(f"it depends on {symbol.text}, which may be computed under a condition only")
 
     def _holds_for_constants(self, guard: isl.Set) -> bool | None:
-        """Returns whether the guard holds for the values of constants; None if it depends on other parameters."""
+        """Returns whether the guard holds for the values of the constants in it; None if it depends on other
+        parameters."""
         shown = guard.gist(self._model.context)
         for keys, name in self._model.names.parameters.items():
             place = shown.find_dim_by_name(isl.dim_type.param, name)
@@ -172,10 +176,10 @@ class Emitter:
             shown = shown.fix_val(isl.dim_type.param, place, isl.Val(value))
         return not shown.is_empty()
 
-    # ---- steps
+    # ---- the steps of an order
 
     def _steps(self, order: Order, context: isl.Set, indent: str, emitted: Emitted) -> list[str]:
-        """Returns the lines of all steps, with blank lines between them if the region has some."""
+        """Returns the lines of code for all steps of an order, separated by blank lines if the region has some."""
         commented: set[int] = set()
         groups = [self._declarations(order.steps, indent)]
         number_of_requests = 0
@@ -196,7 +200,7 @@ class Emitter:
         return between.join("\n".join(lines) for lines in groups if lines).split("\n")
 
     def _declarations(self, steps: Sequence[Step], indent: str) -> list[str]:
-        """Returns the declarations of the requests of calls that begin and complete separately."""
+        """Returns the declarations of the request arrays for calls that begin and complete separately."""
         begins = [step for step in steps if not isinstance(step, ComputeStep) and step.begins and not step.completes]
         chunked = [f"MPI_Request {self._requests_of(step)};" for step in begins if isinstance(step, ChunkLoop)]
         calls = [self._call(step) for step in begins if isinstance(step, CallStep)]
@@ -206,6 +210,7 @@ class Emitter:
     def _phase(
         self, phase: ComputeStep, context: isl.Set, indent: str, emitted: Emitted, commented: set[int]
     ) -> list[str]:
+        """Returns the lines of code for a step that executes loop iterations."""
         lines: list[str] = []
         for number, instances in sorted(phase.sets.items()):
             instances = instances.intersect_params(context)
@@ -227,6 +232,7 @@ class Emitter:
         return lines
 
     def _writer(self, nest: Nest, at: Mapping[str, str] | None = None) -> Writer:
+        """Returns a writer for loops over parts of a loop nest. `at` maps an isl parameter to its C name."""
         text = self._text[nest.start : nest.end]
         body = self._text[nest.body[0] : nest.body[1]]
         style = Style.of(text[: nest.body[0] - nest.start] or text, self._step)
@@ -235,7 +241,7 @@ class Emitter:
     def _chunk_loop(
         self, step: ChunkLoop, context: isl.Set, indent: str, emitted: Emitted, commented: set[int]
     ) -> list[str]:
-        """Returns the loop over the chunks of a call's messages."""
+        """Returns the lines of the loop over the chunks of a call's messages."""
         written, inner = self._chunk_code(step), indent + self._step
         lines = self._comment(step.call, indent, commented) if step.begins else []
         lines.append(f"{indent}{written.loop} {{")
@@ -248,7 +254,7 @@ class Emitter:
         return [*lines, f"{indent}}}"]
 
     def _requests_of(self, step: ChunkLoop) -> str:
-        """Returns the declarator of the request array of a chunked call. Raises NotWritten if it would be a
+        """Returns the declarator of the request array for a chunked call. Raises NotWritten if it would be a
         variable-length array in C++."""
         chunk = self._call(step).chunking
         constant = chunk and all(self._model.region.symbols[key].value is not None for key in chunk.count.keys)
@@ -257,6 +263,7 @@ class Emitter:
         return self._chunk_code(step).requests_declaration
 
     def _chunk_code(self, step: ChunkLoop) -> ChunkCode:
+        """Returns the source text of the loop over the chunks of a call's messages."""
         number = [number for number, _ in self._model.chunked_calls].index(step.call)
         call = self._call(step)
         assert call.chunking
@@ -265,7 +272,8 @@ class Emitter:
     def _chunk_nests(
         self, pieces: ChunkMaps, call: int, context: isl.Set, indent: str, emitted: Emitted, commented: set[int]
     ) -> list[str]:
-        """Returns loops over the instances that are executed with one chunk, whose first element is a parameter."""
+        """Returns loops over the iterations that are executed together with one message chunk, whose first element is
+        an isl parameter."""
         lines: list[str] = []
         domain = self._model.domains[call][0]
         at = self._model.region.items[call].loops[0].iterator
@@ -287,17 +295,19 @@ class Emitter:
         return lines
 
     def _verbatim(self, number: int, indent: str) -> str:
+        """Returns the original text of an item of the region, with another indent."""
         item = self._model.region.items[number]
         text = self._text[item.lead : item.end]
         return reindent(text.lstrip(), self._indent, indent)
 
     def _comment(self, number: int, indent: str, commented: set[int]) -> list[str]:
-        """Returns the comments in front of an item; each item has them once."""
+        """Returns the comment lines in front of an item; none if they were returned before."""
         lead = "" if number in commented else self._leads.get(number, "").strip("\n \t")
         commented.add(number)
         return [f"{indent}{line.strip()}" if line.strip() else "" for line in lead.split("\n")] if lead else []
 
     def _begin_call(self, step: CallStep, place: int, indent: str, emitted: Emitted, commented: set[int]) -> list[str]:
+        """Returns the lines that begin a call without completing it; `place` is the number of its first request."""
         call = self._call(step)
         emitted.pieces.append(step)
         lead = self._comment(step.call, indent, commented)
@@ -322,17 +332,21 @@ class Emitter:
             number += len(NONBLOCKING[one.name])
 
     def _begin_statements(self, call: Blocking, place: int) -> list[str]:
-        """Returns the statements that begin a blocking call; `place` is the number of its first request."""
+        """Returns the nonblocking calls, as C statements, that begin a blocking call; `place` is the number of its
+        first request."""
         return [
             f"{name}({', '.join(words)}, &{self._requests}[{place + number}]);"
             for number, (name, words) in enumerate(call.begin_calls())
         ]
 
     def _wait_for_calls(self, waiting: list[CallStep], count: int, indent: str, emitted: Emitted) -> list[str]:
+        """Returns the MPI_Waitall that completes `count` requests."""
         emitted.pieces += waiting
         return [f"{indent}MPI_Waitall({count}, {self._requests}, MPI_STATUSES_IGNORE);"]
 
     def _call(self, step: CallStep | ChunkLoop) -> Call:
+        """Returns the call that a step executes. Raises NotWritten if the call cannot be split into begin and
+        completion."""
         call = self._model.region.items[step.call]
         assert isinstance(call, Call)
         if call.unsplit:

@@ -1,8 +1,7 @@
 """Inlines calls to functions of the same file, so that the loops of the callees can be split.
 
 Parameters become the call's arguments. Variables of the body's outermost block are declared at the beginning of the
-caller's block, and renamed if their names are in use. The result is not trusted: `check/inlined.py` verifies it.
-"""
+caller's block, and renamed if their names are in use. The result is not trusted: `check/inlined.py` verifies it."""
 
 from __future__ import annotations
 
@@ -24,34 +23,36 @@ from nearfield.rewrite.frontend.text import indent_at, line_of, line_start, repl
 _LEAVES = {Kind.GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
            Kind.INDIRECT_GOTO_STMT: "goto"}  # fmt: skip
 _OF_PLACE = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "alloca")
-_BYTES = ("char", "signedchar", "unsignedchar")  # types that may alias part of any object
+_BYTES = ("char", "signedchar", "unsignedchar")  # byte types, which may alias any object
 _QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict|__restrict__)\b|\s+")
 
 
 @dataclass(frozen=True)
 class Site:
-    """A statement that calls a function of the file: `f(x);` or `y = f(x);`."""
+    """A call site that can be inlined: a statement `f(x);` or `y = f(x);` that calls a function of the file."""
 
     statement: Node
     call: Node
     callee: Function
-    given: Node | None = None  # the variable that gets the return value
+    given: Node | None = None  # the variable that the return value is assigned to
 
     @property
     def formals(self) -> list[Node]:
+        """Returns the declarations of the callee's parameters."""
         return [child for child in self.callee.node.children if child.kind == Kind.PARM_DECL]
 
     @property
     def arguments(self) -> list[Node]:
+        """Returns the argument expressions of the call."""
         return self.call.arguments
 
 
-Line = tuple[str, int]  # a line of text, and the line of the file that it comes from
+Line = tuple[str, int]  # a line of text, and its line number in the original file
 
 
 @dataclass(frozen=True)
 class _Edit:
-    """A replacement between two offsets of a file: the body of a function, or declarations."""
+    """Lines that replace the text between two offsets of a file: the body of an inlined function, or declarations."""
 
     start: int
     end: int
@@ -61,20 +62,21 @@ class _Edit:
 
 @dataclass
 class Text:
-    """A file with inlined calls. `calls` maps each line to its line in the file, or to the line of the call; `sources`
-    maps lines of a body to their own lines."""
+    """The text of a file with inlined calls. `calls` maps each line to its line in the original file, which for an
+    inlined body is that of the call; `sources` maps the lines of an inlined body to the lines of the callee."""
 
     text: str
     block: Node
     sites: list[Site]
-    spans: list[tuple[int, int]] = field(default_factory=list)  # lines of each body
+    spans: list[tuple[int, int]] = field(default_factory=list)  # first and last line of each inlined body
     calls: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
-    declares: int = 0  # the line after which variables of the bodies are declared
+    declares: int = 0  # the line after which variables of inlined bodies are declared; 0 if there are none
 
 
 def site_of(statement: Node, functions: Functions) -> Site | None:
-    """Returns the call site that a statement is, if the callee is known."""
+    """Returns the call site if a statement is a call, or an assignment from a call, of a function whose definition is
+    known; None otherwise."""
     node, given = statement.bare, None
     if node.operator == "=" and node.kind == Kind.BINARY_OPERATOR and node.children[0].kind == Kind.DECL_REF_EXPR:
         given, node = node.children[0], node.children[1].bare
@@ -85,14 +87,14 @@ def site_of(statement: Node, functions: Functions) -> Site | None:
 
 
 class Inliner:
-    """Inlines calls in one block of a function."""
+    """Inlines function calls in one block of a function."""
 
     def __init__(self, unit: Unit, functions: Functions, function: Function, block: Node) -> None:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
 
     def text(self, sites: Sequence[Site]) -> Text:
-        """Returns the file with each call replaced by the body of the called function. Raises NotMovable, with the line
-        of the call, if a call cannot be inlined."""
+        """Returns the file with each given call replaced by the body of the called function. Raises NotMovable, with
+        the line of the call, if a call cannot be inlined."""
         block, whole = self._block, self._unit.text
         taken = words_in(whole[block.offset : block.end])
         declarations: list[str] = []
@@ -112,6 +114,7 @@ class Inliner:
         return made
 
     def _applied(self, edits: Sequence[_Edit], sites: list[Site]) -> Text:
+        """Returns the file with all edits applied, and the map from its lines to those of the original file."""
         whole, last = self._unit.text, 0
         made = Text("", self._block, sites)
         for edit in [*edits, _Edit(len(whole), len(whole), [("", line_of(whole, len(whole)))], False)]:
@@ -134,19 +137,19 @@ class Inliner:
 
 
 class _Body:
-    """The body of one callee at one call."""
+    """The body of one callee, as it is inlined at one call site."""
 
     def __init__(
         self, unit: Unit, functions: Functions, function: Function, block: Node, site: Site, taken: set[str]
     ) -> None:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
         self._site, self._callee, self._taken = site, site.callee, taken
-        self._names: dict[str, str] = {}  # replacements of the callee's names
-        self._invariant: set[int] = set()  # variables of the callee whose values are known where the block begins
+        self._names: dict[str, str] = {}  # from names in the callee to their replacements
+        self._invariant: set[int] = set()  # variables with the same value where the block begins
 
     def write(self) -> tuple[list[str], list[Line]]:
-        """Returns declarations for the block, and the lines that replace the call. Raises NotMovable, at the line of
-        the call."""
+        """Returns the declarations for the caller's block, and the lines that replace the call. Raises NotMovable, with
+        the line of the call, if the body cannot be inlined."""
         assert self._callee.body is not None
         if self._callee.node.unit is not self._unit:
             raise self._refused("the function is defined in another file", self._site.call.line)
@@ -157,6 +160,7 @@ class _Body:
         return found
 
     def _refused(self, reason: str, line: int) -> NotMovable:
+        """Returns the exception that a callee cannot be inlined, with the reason and its line."""
         at = f" (line {line})" if line != self._site.call.line else ""
         return NotMovable(
             f"the loops of {self._callee.name} could be split only if its body stood in place of this call, which is "
@@ -164,10 +168,11 @@ class _Body:
             self._site.call.line,
         )
 
-    # ---- what a body may have
+    # ---- conditions on the body of a callee
 
     def _closed(self, body: Node) -> None:
-        """Raises NotMovable if the body would have another meaning in the caller."""
+        """Raises NotMovable if the callee's body has another meaning in the caller, or a control flow that cannot be
+        inlined."""
         last = body.children[-1] if body.children else None
         for node in body.walk():
             if node.kind == Kind.RETURN_STMT and node is not last:
@@ -194,13 +199,16 @@ class _Body:
                 raise self._refused(f"the macro {name} is defined more than once", body.line)
 
     def _pragmas(self, body: Node) -> None:
+        """Raises NotMovable if a pragma in the callee's body names a variable that would be renamed."""
         for pragma in re.finditer(r"^[ \t]*#[ \t]*pragma[^\n]*", self._unit.text[body.offset : body.end], re.MULTILINE):
             if name := next((name for name in words_in(pragma[0]) if self._names.get(name, name) != name), ""):
                 raise self._refused(f"a pragma names {name}, which would get another name", body.line)
 
-    # ---- arguments
+    # ---- arguments in place of parameters
 
     def _arguments(self) -> None:
+        """Maps the callee's parameters to the call's arguments. Raises NotMovable if an argument cannot replace its
+        parameter."""
         site = self._site
         formals, arguments, words = site.formals, site.arguments, split_arguments(site.call)
         if not len(formals) == len(arguments) == (len(words) if words != [""] else 0):
@@ -212,7 +220,7 @@ class _Body:
         self._macros()
 
     def _macros(self) -> None:
-        """Raises NotMovable if a macro names a parameter that is replaced."""
+        """Raises NotMovable if a macro used in the callee's body contains the name of a parameter that is replaced."""
         assert self._callee.body is not None
         words = words_in(self._unit.text[self._callee.body.offset : self._callee.body.end])
         for macro in sorted(words & self._unit.macros.keys()):
@@ -221,7 +229,7 @@ class _Body:
                 raise self._refused(f"the macro {macro} uses the name of the parameter {name}", self._callee.body.line)
 
     def _argument(self, formal: Node, argument: Node) -> None:
-        """Raises NotMovable unless the argument can replace every use of the parameter."""
+        """Raises NotMovable unless an argument of the call can replace every use of its parameter."""
         name = formal.name
         by_reference = formal.type.kind == TypeKind.LVALUEREFERENCE
         wanted = formal.type.get_pointee().get_canonical() if by_reference else formal.type
@@ -247,6 +255,7 @@ class _Body:
                 raise self._refused(f"the function takes the size of its parameter {name}", node.line)
 
     def _invariant_argument(self, name: str, node: Node) -> None:
+        """Raises NotMovable if part of an argument may change its value while the callee runs."""
         if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
             if node.type.is_volatile_qualified() or not self._keeps(node.declaration):
                 raise self._refused(
@@ -259,14 +268,15 @@ class _Body:
             )
 
     def _same_rows(self, name: str, argument: Node) -> None:
-        """Raises NotMovable if the length of an array's rows may differ in the caller although it has the same name."""
+        """Raises NotMovable if the row length of an array argument may have changed in the caller since the array's
+        declaration."""
         for word in words_in("".join(re.findall(r"\[.*?\]", type_of(argument.bare.type)))):
             known = [one for one in self._function.declared.values() if one.name == word]
             if len(known) != 1 or not self._function.unchanged(known[0].key):
                 raise self._refused(f"the length of the rows of the parameter {name} may change", argument.line)
 
     def _keeps(self, declared: Node) -> bool:
-        """Returns whether the callee does not modify a variable of its caller."""
+        """Returns whether the callee does not modify a given variable of its caller."""
         if declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or declared.type.kind in ARRAYS:
             return True
         local = declared.key in self._function.declared and declared.cursor.storage_class.name != "STATIC"
@@ -281,7 +291,7 @@ class _Body:
         return not self._may_store(self._callee, declared, set())
 
     def _may_store(self, callee: Function, declared: Node, seen: set[str]) -> bool:
-        """Returns whether a function may modify a variable, by name or through a pointer to its type."""
+        """Returns whether a function may modify a variable, by name or through a pointer to the variable's type."""
         seen.add(callee.name)
         if callee.changes.get(declared.key) or declared.key in callee.address_taken or callee.body is None:
             return True
@@ -296,6 +306,7 @@ class _Body:
         return any(self._call_may_store(call, declared, kind, seen) for call in callee.calls)
 
     def _call_may_store(self, call: Node, declared: Node, kind: str, seen: set[str]) -> bool:
+        """Returns whether a call in the callee may modify a variable of a given type."""
         inner = self._functions.definition(call)
         if inner is not None:
             return inner.name not in seen and self._may_store(inner, declared, seen)
@@ -307,9 +318,10 @@ class _Body:
             )
         return not is_pure(call) and not (is_of_library(call) and call.name in ("printf", "puts", "fflush"))
 
-    # ---- statements
+    # ---- statements of the body
 
     def _statements(self, body: Node) -> tuple[list[str], list[Line]]:
+        """Returns the declarations to hoist out of the callee's body, and the remaining lines of the body."""
         text, place = self._unit.text, body.offset + 1
         hoisted: list[str] = []
         pieces: list[Line] = []
@@ -331,6 +343,7 @@ class _Body:
         return hoisted, _lines(pieces)
 
     def _result(self, statement: Node) -> str:
+        """Returns the assignment that replaces a `return` statement; '' if the call does not use the result."""
         given = self._site.given
         if not statement.children:
             return ""
@@ -348,7 +361,8 @@ class _Body:
         return f"{given.name} = {replace_names(words, self._names)}"
 
     def _declaration(self, statement: Node) -> tuple[str, str]:
-        """Returns the declaration for the block, and the assignment that remains in its place."""
+        """Returns the declaration to hoist to the caller's block, and the assignment that remains in its place ('' if
+        the initial value is invariant)."""
         variables = [child for child in statement.children if child.kind == Kind.VAR_DECL]
         if len(variables) != len(statement.children):
             raise self._refused("the function declares something that is no variable", statement.line)
@@ -375,6 +389,7 @@ class _Body:
         return hoisted, f"{new} = {' '.join(replace_names(value, self._names).split())}"
 
     def _rename(self, name: str) -> None:
+        """Chooses a name for a variable of the callee that is not in use in the caller."""
         new = name
         while new in self._taken or (new != name and new in words_in(self._unit.text)):
             new = f"{new}_{self._callee.name}" if new == name else f"{new}_"
@@ -382,7 +397,7 @@ class _Body:
         self._names[name] = new
 
     def _is_invariant(self, node: Node) -> bool:
-        """Returns whether an expression has the same value where the block begins."""
+        """Returns whether an expression of the callee has the same value at the beginning of the caller's block."""
         if node.kind != Kind.DECL_REF_EXPR:
             return node.kind in (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR) or node.operator in ("+", "-", "*")
         declared = node.declaration
@@ -396,6 +411,7 @@ class _Body:
         return self._callee.unchanged(declared.key) and declared.key in self._invariant
 
     def _lasts(self, node: Node) -> bool:
+        """Returns whether a variable in an argument has a fixed value from the beginning of the caller's block on."""
         if node.kind != Kind.DECL_REF_EXPR or node.declaration is None:
             return True
         declared = node.declaration
@@ -404,7 +420,8 @@ class _Body:
 
 
 def type_of(type_: Any) -> str:
-    """Returns a type's name without qualifiers; of an array, that of a pointer to its first element."""
+    """Returns the name of a type without qualifiers; for an array, the name of the type of a pointer to its first
+    element."""
     if type_.kind in ARRAYS:
         name = _QUALIFIERS.sub("", type_.element_type.get_canonical().spelling)
         return re.sub(r"(?=\[)|$", "(*)", name, count=1) if "[" in name else f"{name}*"
@@ -412,22 +429,22 @@ def type_of(type_: Any) -> str:
 
 
 def _may_be_part(type_: Any, kind: str) -> bool:
-    """Returns whether a store of one type may modify part of a variable of another type: they differ at most in sign,
-    or one is a byte type."""
+    """Returns whether a store of one type may modify part of a variable of another type: the types differ at most in
+    sign, or one is a byte type."""
     name = type_of(type_)
     return name in _BYTES or name == "void" or name.removeprefix("unsigned") == kind.removeprefix("unsigned")
 
 
 def _whole_lines(text: str, first: int, last: int) -> tuple[int, int]:
-    """Returns the range extended to whole lines, if the rest of them is only a comment."""
+    """Returns a range of text extended to whole lines, if the rest of these lines is only a comment."""
     start, end = line_start(text, first), text.find("\n", last)
     alone = not text[start:first].strip() and re.fullmatch(r"[ \t]*(//[^\n]*|/\*[^\n]*\*/)?[ \t\r]*", text[last:end])
     return (start, end + 1) if alone and end >= 0 else (first, last)
 
 
 def _lines(pieces: Sequence[Line]) -> list[Line]:
-    """Returns the lines of some text without indent and surrounding blank lines, each with the line that it comes
-    from."""
+    """Splits pieces of text into lines without their common indent and without blank lines at either end, each with the
+    line of the file that it comes from."""
     made: list[Line] = [("", 0)]
     for text, source in pieces:
         for number, part in enumerate(text.split("\n")):

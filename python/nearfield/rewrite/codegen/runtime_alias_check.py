@@ -1,4 +1,5 @@
-"""Writes a run-time check that the region's accesses through two pointers do not overlap."""
+"""Writes a run-time check, as a C condition, that the memory that a region accesses through two pointers does not
+overlap."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from nearfield.rewrite.analysis.program import Base
 from nearfield.rewrite.codegen.code import NotWritten, text_of, words_of_names
 from nearfield.rewrite.model.polyhedral import Model
 
-MAX_PARTS = 3  # per array; each part is compared with each part of the other array
+MAX_PARTS = 3  # maximum parts per array; each is compared with each part of the other array
 
 
 def alias_check_of(model: Model, pairs: list[tuple[Base, Base]]) -> str:
-    """Returns a C condition under which none of the pairs overlaps. Raises NotWritten if the bounds of loops and
-    messages do not determine it."""
+    """Returns a C condition that is true if none of the pairs of arrays overlaps. Raises NotWritten if the bounds of
+    loops and messages do not determine which parts are accessed."""
     tests = [
         _disjoint(mine, theirs) for one, other in pairs for mine in _ends(model, one) for theirs in _ends(model, other)
     ]  # fmt: skip
@@ -21,14 +22,15 @@ def alias_check_of(model: Model, pairs: list[tuple[Base, Base]]) -> str:
 
 
 def _disjoint(one: tuple[str, str], other: tuple[str, str]) -> str:
-    """Returns the condition that one part of memory ends before the other begins, or the reverse."""
+    """Returns the C condition that one memory range ends before another one begins, or the reverse."""
     (first, after), (other_first, other_after) = one, other
     left = f"(const char *)({after}) <= (const char *)({other_first})"
     return f"({left} || (const char *)({other_after}) <= (const char *)({first}))"
 
 
 def _ends(model: Model, base: Base) -> list[tuple[str, str]]:
-    """Returns the begin and end, as pointers in C, of the rows that the region may access, for each part of them."""
+    """Returns begin and end, as C pointers, of each range of rows that the region may access behind a pointer. Raises
+    NotWritten if they are unknown."""
     shape = model.shapes.get(base.key)
     if base.kind != "pointer" or shape is None:
         raise NotWritten("only what lies behind one pointer is checked")
@@ -48,11 +50,13 @@ def _ends(model: Model, base: Base) -> list[tuple[str, str]]:
 
 
 def _times(count: str, stride: str) -> str:
+    """Returns the C product of a row count and a stride."""
     return f"({count}){stride}" if stride and not count.isalnum() else f"{count}{stride}"
 
 
 def _rows(model: Model, part: isl.BasicSet) -> tuple[str, str]:
-    """Returns the first row of a part of an array, and one past the last, whether or not the part is empty."""
+    """Returns the first row of a part of an array, and one past its last row, as C expressions, whether or not the part
+    is empty."""
     words = words_of_names(model.names)
     rows = isl.Set.from_basic_set(part)
     rows = rows.project_out(isl.dim_type.set, 1, rows.dim(isl.dim_type.set) - 1)
@@ -67,6 +71,7 @@ def _rows(model: Model, part: isl.BasicSet) -> tuple[str, str]:
 
 
 def _elements(model: Model, base: Base) -> isl.Set:
+    """Returns the elements of an array that the region accesses."""
     name = model.names.array(base.key)
     accesses = model.reads.union(model.writes).intersect_domain(model.instances)
     found = accesses.range().get_set_list()
