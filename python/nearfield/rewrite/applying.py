@@ -1,4 +1,4 @@
-"""Applies the best patch of each region to one text."""
+"""Applies the best patch of each region to one source file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from nearfield.rewrite.patch import Patch
 
 
 def best(patches: Sequence[Patch]) -> list[Patch]:
-    """Returns the first patch of each region; of overlapping regions, only the first one. Patches must be ranked."""
+    """Returns the first patch of each region; of overlapping regions, only that of the first one. Patches must be
+    ranked."""
     chosen: list[Patch] = []
     for patch in patches:
         first, last = patch.lines
@@ -18,7 +19,7 @@ def best(patches: Sequence[Patch]) -> list[Patch]:
 
 
 def apply_patches(patches: Sequence[Patch]) -> str:
-    """Returns the file with all patches, which must not overlap."""
+    """Returns the text of the source file with all patches applied, which must not overlap."""
     text = patches[0].original
     for patch in sorted(patches, key=lambda one: one.lines, reverse=True):
         before, after = patch.original, patch.rewritten

@@ -1,4 +1,4 @@
-"""Analyses one C or C++ file: finds its communication regions and returns every legal rewrite of each."""
+"""Analyses one C or C++ file: finds the regions with communication, and returns every legal rewrite of each."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from nearfield.rewrite.proof import Prover, Variant, span_of
 from nearfield.rewrite.ranking import Costs, rank_patches
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
-MAX_OPERATIONS = 1_000_000  # isl operations per region, about half a second
+MAX_OPERATIONS = 1_000_000  # maximum isl operations per region, about half a second
 ILLEGAL, STANDS = "it is not legal", "it stands as"  # reasons for rejecting an order
-DEPTHS = (1, 2, 3)  # loop levels of a nest that may be split
+DEPTHS = (1, 2, 3)  # numbers of loops of a nest that may be split
 
 
 def analyse(
@@ -55,11 +55,11 @@ def analyse(
     pieces: ChunkSizes | None = None,
     assume_uniform: Sequence[str] = (),
 ) -> Analysis:
-    """Returns the legal rewrites of a file, and a reason for each place that stays unchanged. `arguments` are compiler
-    options (-I, -D, -std), `only` are names of transformations, `costs` come from a profile, and `others` are the other
-    files of the program, whose functions are analysed as callees. Messages are split into chunks only if `pieces` gives
-    sizes; `assume_uniform` are names with the same value on all ranks. Raises UsageError if the file cannot be
-    parsed."""
+    """Returns the legal rewrites of a source file, and the reason for each place that stays unchanged. `arguments` are
+    compiler options (-I, -D, -std), `only` are names of transformations, `costs` are message times of a profile, and
+    `others` are the other files of the program, whose functions are analysed as callees. Messages are split into chunks
+    only if `pieces` gives the sizes; `assume_uniform` are names that have the same value on all ranks. Raises
+    UsageError if the file cannot be parsed."""
     text = read_source(path)
     with _garbage_collection_off():
         unit = parse(path, text, arguments)
@@ -69,7 +69,8 @@ def analyse(
 
 @contextmanager
 def _garbage_collection_off() -> Iterator[None]:
-    """Disables garbage collection: scanning a million live nodes would take half of the time."""
+    """Disables Python's garbage collection during a `with` block: to scan a million live syntax nodes would take half
+    of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -81,8 +82,8 @@ def _garbage_collection_off() -> Iterator[None]:
 
 @contextmanager
 def limit_operations() -> Iterator[Callable[[], bool]]:
-    """Limits the isl operations in a block. Yields a function that returns, after the block, whether the limit was
-    exceeded."""
+    """Limits the isl operations during a `with` block. Yields a function that returns, after the block, whether the
+    limit was exceeded."""
     context = isl.DEFAULT_CONTEXT
     context.reset_operations()
     context.set_max_operations(MAX_OPERATIONS)
@@ -100,7 +101,7 @@ def limit_operations() -> Iterator[Callable[[], bool]]:
 
 @dataclass
 class Analyser:
-    """Analyses the functions of one file."""
+    """Analyses the functions of one source file, and collects the legal rewrites and the reasons for refusals."""
 
     path: Path
     text: str
@@ -111,20 +112,21 @@ class Analyser:
     others: Others = ()
     pieces: ChunkSizes | None = None
     uniform: Sequence[str] = ()
-    inlines: bool = True  # inlines functions of the file where that lets their loops be split
+    inlines: bool = True  # whether to inline functions whose loops could then be split
 
     def __post_init__(self) -> None:
         self.functions = Functions(self.unit, self.others)
         self._variants: dict[tuple[int, str], Variant] = {}
-        # regions by offsets and by the number of splittable loops of each nest
+        # regions that were tried: source offsets, and the number of splittable loops of each nest
         self._tried_splits: set[tuple[int, ...]] = set()
         self._uniform_names: list[str] = []  # names assumed uniform across ranks where messages are split into chunks
-        self._over_limit: set[tuple[int, int]] = set()  # regions that exceeded the isl limit
-        self._names: dict[int, int] = {}  # region numbers by start offset
+        self._over_limit: set[tuple[int, int]] = set()  # source offsets of regions that exceeded the isl limit
+        self._names: dict[int, int] = {}  # by start offset of a region: its number
         self._missed: dict[int, MissedOptimization] = {}  # by the line of the communication
 
     def run(self, function: str | None) -> Analysis:
-        """Returns the analysis of one function, or of all. Raises UsageError if the file has no such function."""
+        """Returns the analysis of one function, or of all functions if `function` is None. Raises UsageError if the
+        file does not define the function."""
         reason, line = self._refuse_file()
         if reason:
             return Analysis(self.path, [], [MissedOptimization(line, reason)])
@@ -150,7 +152,7 @@ class Analyser:
         return Analysis(self.path, rank_patches(patches), missed)
 
     def _refuse_file(self) -> tuple[str, int]:
-        """Returns why no statement of the file may be moved, and the line; ('', 0) if nothing forbids it."""
+        """Returns the reason why no statement of the file may be moved, and its line; ('', 0) if there is no reason."""
         own = next((node for node in self.unit.functions if is_mpi_name(node.name)), None)
         if own is not None:
             return f"the file defines {own.name}, a name that belongs to MPI", own.line
@@ -159,7 +161,7 @@ class Analyser:
         return (reason, line) if reason else (next(filter(None, headers), ""), 1)
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
-        """Returns patches that inline callees, for blocks that have no patch otherwise."""
+        """Returns patches that inline callees, for blocks of statements that have no patch otherwise."""
         found: list[Patch] = []
         starts = {start for start, _ in self._variants}
         for node in nodes:
@@ -181,6 +183,7 @@ class Analyser:
         return replace(self, text=text, unit=unit, inlines=False).run(function)
 
     def _communicates(self, function: Function, seen: set[str]) -> bool:
+        """Returns whether a function calls MPI, directly or in a callee. `seen` are the functions visited so far."""
         seen.add(function.name)
         for call in function.calls:
             if call.name.startswith(("MPI_", "PMPI_")):
@@ -191,6 +194,8 @@ class Analyser:
         return False
 
     def _function(self, node: Node) -> None:
+        """Analyses one function, with one to three splittable loops per nest. If no order is legal for symbolic
+        constants, tries again with the constants' values."""
         function = self.functions.of(node)
         self._aliases = Aliases(self.functions, function, self.assumed)
         for by_value in (False, True):
@@ -211,6 +216,8 @@ class Analyser:
                 return
 
     def _region(self, region: Region, by_value: bool) -> None:
+        """Records all legal orders of a region, with whole messages and with messages in chunks, or the reason why
+        there are none."""
         try:
             assumed = self._aliases.check(region)
         except NotMovable as barrier:
@@ -244,10 +251,11 @@ class Analyser:
                 )
 
     def _wanted_transformations(self) -> list[Transformation]:
+        """Returns the transformations that the user selected, by default all."""
         return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
 
     def _has_all_variants(self, region: Region) -> bool:
-        """Returns whether every kind has a variant that no other loop split can improve."""
+        """Returns whether the region already has a legal order of every kind that no other loop split can improve."""
         deepest = max((len(nest.loops) for nest in region.nests), default=0)
         made = [
             self._variants.get((region.start, one.name))
@@ -271,7 +279,7 @@ class Analyser:
         self._reorder(region, wanted, assumed, by_value)
 
     def _reorder(self, region: Region, wanted: Sequence[Transformation], assumed: Assumed, by_value: bool) -> None:
-        """Records all legal orders of a region."""
+        """Records all legal orders of a region, or the reason why there are none."""
         model = build_model(region)
         partition = Partition(model)
         emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
@@ -282,7 +290,7 @@ class Analyser:
                 found = found or not problem
                 tried = tried or (order if problem == ILLEGAL else None)
                 why = problem if why in ("", ILLEGAL) else why
-                if problem.startswith(STANDS):  # the original order is the best one; the following ones are worse
+                if problem.startswith(STANDS):  # the original order is the best of this kind, so stop
                     break
         if found:
             return
@@ -302,8 +310,8 @@ class Analyser:
         assumed: Assumed,
         by_value: bool,
     ) -> str:
-        """Records the order if it is legal and new, or reverses more loops. Returns the reason if it is rejected; '' if
-        this order or another one of its kind is recorded."""
+        """Records an order of a region if it is legal and new, or if it reverses more loops than the recorded one.
+        Returns the reason for a rejection; '' if this order, or another one of the same kind, is recorded."""
         key = (model.region.start, transformation.name)
         if key in self._variants and self._variants[key].order.reverse >= order.reverse:
             return ""
@@ -336,7 +344,7 @@ class Analyser:
         return ""
 
     def _requests(self, region: Region) -> str:
-        """Returns a name for the region's requests that is unique in the file."""
+        """Returns a name for the region's request array that is unique in the file."""
         number = self._names.setdefault(region.start, len(self._names) + 1)
         while True:
             name = f"nearfield_requests{number if number > 1 else ''}"
@@ -345,23 +353,26 @@ class Analyser:
             number += 100
 
     def _record_missed(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
+        """Records the reason why the communication of a region is not moved, unless a reason is recorded already."""
         self._missed.setdefault(region.line, MissedOptimization(line, reason, region.function, assumption))
 
 
 def _has_loops_inside(nest: Nest) -> bool:
-    """Returns whether a nest may have further loops below the splittable ones."""
+    """Returns whether a loop nest may have further loops inside the splittable ones."""
     return bool(nest.loops) and any(access.loops for access in nest.accesses)
 
 
 def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:
-    """Returns whether the new text has the same words, and at most statements without arrays moved."""
+    """Returns whether emitted code has the same tokens as the original, and moves at most statements that access no
+    arrays."""
     numbers = [piece if isinstance(piece, int) else piece.call for piece in emitted.pieces]
     order = [n for n in numbers if n in region.with_arrays]
     return sorted(emitted.text.split()) == sorted(original.split()) and order == sorted(order)
 
 
 def _alias_check(model: Model, assumed: Assumed) -> str:
-    """Returns the run-time check that the assumed pairs do not overlap; '' if it is not needed or cannot be written."""
+    """Returns the run-time check, as a C condition, that the array pairs assumed disjoint do not overlap; '' if it is
+    not needed or cannot be written."""
     try:
         return alias_check_of(model, assumed.pairs)
     except NotWritten:
@@ -369,8 +380,11 @@ def _alias_check(model: Model, assumed: Assumed) -> str:
 
 
 def _noalias_option(names: str) -> str:
+    """Returns the command-line option that asserts that some arrays do not overlap; '' for no names."""
     return f"--assume-noalias {names}" if names else ""
 
 
 def _uniform_option(names: str) -> str:
+    """Returns the command-line option that asserts that some names have the same value on all ranks; '' for no
+    names."""
     return f"--assume-uniform {names}" if names else ""

@@ -1,4 +1,4 @@
-"""Converts patches and missed optimizations to notes, for people, editors and scripts."""
+"""Converts patches and missed optimizations of a source file to notes for people, editors and scripts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFUSED = Rule(
 
 
 def notes_of(analysis: Analysis) -> list[Note]:
-    """Returns a note for each patch and each missed optimization, by line."""
+    """Returns a note for each patch and each missed optimization of a source file, by line."""
     found = [_of_patch(patch) for patch in analysis.patches]
     for one in analysis.missed:
         advice = f"If it is known to be otherwise, say so: {one.assumption}." if one.assumption else ""
@@ -40,6 +40,7 @@ def notes_of(analysis: Analysis) -> list[Note]:
 
 
 def _of_patch(patch: Patch) -> Note:
+    """Returns the note for a patch, with the patch as a fix that an editor can apply."""
     file = str(patch.path)
     first, last = patch.lines
     fix = Fix(patch.reason, (Edit(file, first, last, "".join(patch.replacement)),))
@@ -52,5 +53,6 @@ def _of_patch(patch: Patch) -> Note:
 
 
 def folder_of(path: Path) -> Path:
-    """Returns the root folder for a file's addresses in SARIF."""
+    """Returns the root folder for the path of a source file in SARIF: the current folder if the file lies below it,
+    otherwise the file's own folder."""
     return Path.cwd() if path.resolve().is_relative_to(Path.cwd()) else path.resolve().parent

@@ -1,5 +1,5 @@
-"""Renders the results of `nearfield rewrite` for a file as one page: the code of each place before and after, with the
-reason, the assumptions and the results of the checks."""
+"""Renders the rewrites of one source file as an HTML page: the code of each place before and after, with the reason,
+the assumptions and the results of the checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Row = tuple[int | None, int | None, bool]  # line indices before and after, and 
 
 
 def render(found: Analysis, command: str) -> str:
-    """Returns the whole page, which is self-contained. `command` is the command line that produced it."""
+    """Returns the HTML page with all patches and refusals for a source file, which is self-contained. `command` is the
+    command line that produced it."""
     places = [list(some) for _, some in groupby(found.patches, key=lambda patch: patch.lines)]
     parts = [_place(number, some) for number, some in enumerate(places, 1)]
     links = [(f"place-{number}", f"Line {some[0].lines[0]}") for number, some in enumerate(places, 1)]
@@ -36,6 +37,7 @@ def render(found: Analysis, command: str) -> str:
 
 
 def _headline(found: Analysis, places: int, command: str) -> str:
+    """Returns the HTML head of the page: the number of places, of legal orders and of refusals."""
     title = f"{found.path.name}: communication stays where it is"
     if places:
         title = f"{found.path.name}: {counted(places, 'place')} where communication can move to suit the caches"
@@ -49,7 +51,7 @@ def _headline(found: Analysis, places: int, command: str) -> str:
 
 
 def _place(number: int, patches: Sequence[Patch]) -> str:
-    """Returns the section of one place: its best order, and the others folded."""
+    """Returns the HTML section of one place in the source: its best patch, and the other patches folded."""
     first, last = patches[0].lines
     where = f"Lines {first} to {last} of {patches[0].function}"
     others = "".join(folded(f"Also legal here: {patch.transformation}", _patch(patch)) for patch in patches[1:])
@@ -58,13 +60,14 @@ def _place(number: int, patches: Sequence[Patch]) -> str:
 
 
 def _patch(patch: Patch) -> str:
+    """Returns the HTML of one patch: the reason, the facts and the code before and after."""
     reason = tag("p", text(f"{patch.reason[:1].upper()}{patch.reason[1:]}."), class_="reason")
     both = tag("div", side_by_side(patch), class_="both") + tag("div", one_column(patch), class_="one")
     return reason + _facts(patch) + both
 
 
 def _facts(patch: Patch) -> str:
-    """Returns the row above a patch: gain, length, assumptions and results of the checks."""
+    """Returns the HTML list above a patch: gain, length, assumptions and results of the checks."""
     gain, length = text(patch.expected), text(patch.size_text)
     if patch.is_long:
         length = tag("b", text(f"more than {LONG_FACTOR} times as long as before: ")) + length
@@ -76,7 +79,7 @@ def _facts(patch: Patch) -> str:
 
 
 def side_by_side(patch: Patch) -> str:
-    """Returns a table of the changed lines with context, before and after."""
+    """Returns an HTML table of the changed lines with context, before and after in two columns."""
     before, after = _both(patch)
     head = tag("tr", tag("th", "before", colspan=2, scope="col") + tag("th", "after", colspan=2, scope="col"))
     rows = []
@@ -89,7 +92,8 @@ def side_by_side(patch: Patch) -> str:
 
 
 def one_column(patch: Patch) -> str:
-    """Returns the same lines as one column, for narrow screens; removed lines come first."""
+    """Returns an HTML table of the changed lines with context in one column, for narrow screens; removed lines come
+    before added ones."""
     before, after = _both(patch)
     rows: list[str] = []
     for changed, some in groupby(_rows(patch, before, after), key=lambda row: row[2]):
@@ -103,19 +107,19 @@ def one_column(patch: Patch) -> str:
 
 
 def _line(kind: str, sign: str, code: str) -> str:
-    """Returns a row of the single column."""
+    """Returns a table row with a line of code, for the one-column diff."""
     cells = tag("td", sign, class_=f"number {kind}".strip()) + tag("td", tag("code", raw(code)), class_=kind or None)
     return tag("tr", cells)
 
 
 def _both(patch: Patch) -> tuple[list[str], list[str]]:
-    """Returns the lines of both versions without their ends."""
+    """Returns the lines of the original and of the rewritten file, without line ends."""
     before, after = ([line.rstrip("\r\n") for line in lines_of(one)] for one in (patch.original, patch.rewritten))
     return before, after
 
 
 def _cells(lines: Sequence[str], line: int | None, kind: str) -> str:
-    """Returns the cells with a line's number and code; empty cells for None."""
+    """Returns the table cells with a line's number and code; empty cells for None."""
     if line is None:
         return tag("td", class_="none") * 2
     return tag("td", str(line + 1), class_=f"number {kind}".strip()) + tag(
@@ -124,7 +128,7 @@ def _cells(lines: Sequence[str], line: int | None, kind: str) -> str:
 
 
 def _rows(patch: Patch, before: Sequence[str], after: Sequence[str]) -> Iterator[Row]:
-    """Yields the lines of both sides, with equal lines aligned."""
+    """Yields the lines of a diff with context, each unchanged line next to its counterpart."""
     first = max(patch.lines[0] - 1 - CONTEXT, 0)
     behind = min(len(before) - patch.lines[1], CONTEXT)  # unchanged lines of context after the change
     old = range(first, patch.lines[1] + behind)
@@ -136,6 +140,7 @@ def _rows(patch: Patch, before: Sequence[str], after: Sequence[str]) -> Iterator
 
 
 def _refused(missed: Sequence[MissedOptimization]) -> str:
+    """Returns the HTML section of the places that stay unchanged."""
     items = "".join(_refusal(one) for one in missed)
     intro = tag("p", "No other order could be proved to keep the results here.", class_="quiet")
     return tag(
@@ -144,6 +149,7 @@ def _refused(missed: Sequence[MissedOptimization]) -> str:
 
 
 def _refusal(one: MissedOptimization) -> str:
+    """Returns the HTML of one place that stays unchanged, with the reason and the option that would allow more."""
     head = tag("h3", text(f"Line {one.line}") + (text(f", {one.function}") if one.function else ""))
     advice = f"If it is known to be otherwise, say so: {tag('code', raw(one.assumption))}." if one.assumption else ""
     action = tag("p", advice, class_="action") if advice else ""

@@ -1,4 +1,5 @@
-"""A patch: one function with its communication moved, and everything that a person needs to judge it."""
+"""A patch: a source file with the communication of one region moved, and everything that a person needs to judge the
+patch."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from nearfield.rewrite.analysis.program import MissedOptimization
 from nearfield.rewrite.frontend.text import lines_of
 from nearfield.rewrite.gain import Expected
 
-CONTEXT = 3  # unchanged lines around a change
-LONG_FACTOR = 3  # growth factor beyond which a patch counts as long
+CONTEXT = 3  # unchanged lines of context around a change in a diff
+LONG_FACTOR = 3  # a patch that makes the code more than this many times as long counts as long
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,12 @@ class Patch:
     lines: tuple[int, int]
     assumptions: list[str] = field(default_factory=list)
     expected: Expected = field(default_factory=Expected)
-    steps: str = ""  # the new order in words
-    checks: list[str] = field(default_factory=list)  # results of compiling and running it
+    steps: str = ""  # the new order of execution, in words
+    checks: list[str] = field(default_factory=list)  # results of compiling and running the rewritten program, in words
 
     @property
     def diff(self) -> str:
-        """Returns the unified diff for `patch -p1` and `git apply`."""
+        """Returns the patch as a unified diff for `patch -p1` and `git apply`."""
         name = self.path.as_posix().lstrip("/")
         before, after = lines_of(self.original), lines_of(self.rewritten)
         made = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=CONTEXT)
@@ -42,38 +43,38 @@ class Patch:
 
     @property
     def replacement(self) -> list[str]:
-        """Returns the lines that replace `lines`."""
+        """Returns the lines of the rewritten file that replace the lines `lines` of the original."""
         before, after = lines_of(self.original), lines_of(self.rewritten)
         return after[self.lines[0] - 1 : len(after) - (len(before) - self.lines[1])]
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Returns the lines of code before and after, without blank lines."""
+        """Returns the number of lines of code before and after the patch, without blank lines."""
         first, last = self.lines
         return _code(lines_of(self.original)[first - 1 : last]), _code(self.replacement)
 
     @property
     def touched(self) -> int:
-        """Returns the number of added or changed lines of code, which a person has to read."""
+        """Returns the number of lines of code that the patch adds or changes, which a person has to read."""
         added = (line[1:] for line in self.diff.split("\n")[2:] if line.startswith("+"))
         return sum(1 for line in added if line.strip())
 
     @property
     def is_long(self) -> bool:
-        """Returns whether the code becomes more than LONG times as long."""
+        """Returns whether the patch makes the code more than LONG_FACTOR times as long."""
         before, after = self.lengths
         return after > LONG_FACTOR * before
 
     @property
     def size_text(self) -> str:
-        """Returns '12 lines for 7 (5 added or changed)'."""
+        """Returns the size of the patch as text: '12 lines for 7 (5 added or changed)'."""
         before, after = self.lengths
         return f"{counted(after, 'line')} for {before} ({self.touched} added or changed)"
 
 
 @dataclass
 class Analysis:
-    """The result for one file: legal variants, ranked best first within each region, and missed optimizations by
+    """The rewrites of one source file: patches, ranked best first within each region, and missed optimizations by
     line."""
 
     path: Path
@@ -82,4 +83,5 @@ class Analysis:
 
 
 def _code(lines: list[str]) -> int:
+    """Returns the number of lines that are not blank."""
     return sum(1 for line in lines if line.strip())

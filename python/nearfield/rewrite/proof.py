@@ -1,4 +1,5 @@
-"""Proves variants: inserts their text into the file, parses it, validates it, and makes patches of those that hold."""
+"""Proves emitted code: inserts it into the source file, parses the result, validates it, and makes patches of what is
+proved."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from nearfield.rewrite.ranking import Costs, expected_gain, reason_of
 
 @dataclass
 class Variant:
-    """A legal order of a region as source text that is not yet proved."""
+    """A legal new order of a region, as source text that is not yet proved."""
 
     model: Model
     order: Order
@@ -32,21 +33,22 @@ class Variant:
     emitted: Emitted
     assumed: Assumed
     by_value: bool
-    fallback: Variant | None = None  # used if the proof of this variant's text fails
+    fallback: Variant | None = None  # variant to prove instead if the proof of this one fails
 
     @property
     def region(self) -> Region:
+        """Returns the region that the variant reorders."""
         return self.model.region
 
     @property
     def unchecked(self) -> list[str]:
-        """Returns the assumptions that the emitted code does not check."""
+        """Returns the assumptions that the emitted code does not check at run time, as sentences."""
         return self.assumed.rows if self.emitted.check else self.assumed.sentences
 
 
 @dataclass
 class Prover:
-    """Proves the variants of one file. `unproved` has the regions without a proved variant, with the reason."""
+    """Proves the emitted variants of one file. `unproved` has the regions without a proved variant, with the reason."""
 
     path: Path
     text: str
@@ -55,8 +57,8 @@ class Prover:
     unproved: list[tuple[Region, str]] = field(default_factory=list)
 
     def prove(self, variants: Sequence[Variant]) -> Iterator[Patch]:
-        """Yields the patches whose text is proved. Each text to be proved has one variant per function, which saves
-        time and is safe because functions are independent of each other's statements."""
+        """Yields a patch for each variant whose text is proved. Each parsed text has one variant per function, which
+        saves time. It is safe, since the proof of a function does not depend on the statements of other functions."""
         waiting = list(variants)
         while waiting:
             chosen = {one.region.function: one for one in reversed(waiting)}
@@ -71,7 +73,8 @@ class Prover:
                     self.unproved.append((variant.region, f"the new code could not be proved: {reason}"))
 
     def _prove_together(self, variants: Sequence[Variant]) -> Iterator[tuple[Variant, str]]:
-        """Yields each variant of one text with the reason why its proof fails; '' if it succeeds."""
+        """Inserts several variants into one text. Yields each variant with the reason why its proof fails; '' if it
+        succeeds."""
         text, places = self._insert(variants)
         self.unit = self.unit.reread(text)
         if self.unit.problem and len(variants) > 1:  # one of the variants does not compile
@@ -88,7 +91,7 @@ class Prover:
                 yield variant, ""
 
     def _insert(self, variants: Sequence[Variant]) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the file with the variants, which must not overlap, and the start and end offset of each."""
+        """Returns the file with the variants inserted, which must not overlap, and the start and end offset of each."""
         pieces, length, at, places = [], 0, 0, {}
         for one in sorted(variants, key=lambda one: one.region.start):
             start, end = span_of(one.region)
@@ -98,11 +101,12 @@ class Prover:
         return "".join([*pieces, self.text[at:]]), [places[id(one)] for one in variants]
 
     def _variant_text(self, variant: Variant) -> str:
-        """Returns the code of a variant, with a comment that states its assumptions."""
+        """Returns the emitted code of a variant, with a comment that states its unchecked assumptions."""
         text, start = variant.emitted.text, span_of(variant.region)[0]
         return self._with_assumption_comment(variant, text, start) if variant.unchecked else text
 
     def _patch(self, variant: Variant) -> Patch:
+        """Returns the patch for a proved variant."""
         region = variant.region
         start, end = span_of(region)
         assumptions = list(variant.unchecked)
@@ -124,6 +128,7 @@ class Prover:
         )  # fmt: skip
 
     def _with_assumption_comment(self, variant: Variant, text: str, start: int) -> str:
+        """Returns the emitted code with a comment in front that states the unchecked assumptions."""
         line = self.text.rfind("\n", 0, start) + 1
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
         problem = "; ".join(variant.unchecked)
@@ -131,5 +136,5 @@ class Prover:
 
 
 def span_of(region: Region) -> tuple[int, int]:
-    """Returns the offsets of the text of a region that is replaced."""
+    """Returns the source offsets of the text that a rewrite of the region replaces."""
     return region.items[0].lead, region.end
