@@ -1,4 +1,4 @@
-"""Finds the time that an observed program loses in its MPI calls, by the costs in a profile.
+"""Finds the time that an observed MPI program loses in its calls, by the message times in a profile.
 
 `run` reads a trace, each file of `rules` is one check, and `advising` combines their notes."""
 

@@ -1,8 +1,8 @@
-"""Derives the grid of a program's halo exchange: its decomposition, and its number of cells.
+"""Derives the grid of a program's halo exchange: the decomposition over ranks, and the number of cells.
 
-The inputs are a Cartesian communicator and the messages between its neighbours: the lengths of faces give cells, and
-the addresses of the lowest and the highest face of a rank are as far apart as the rank has cells. Fields with one layer
-of ghost cells, in C order, are supported; for others no grid is derived."""
+The inputs are a Cartesian communicator and the messages between neighbouring ranks. The lengths of the faces give the
+cells, and the distance between the addresses of a rank's lowest and highest face gives the rank's cells in that
+dimension. Fields with one layer of ghost cells, in C order, are supported; for others no grid is derived."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from nearfield._native import advise as native
 from nearfield.advise.run import Messages, Run
 
 PROC_NULL = -2
-Faces = dict[tuple[int, int, bool], Messages]  # by dimension, side (0: low, 1: high) and whether it is sent
+Faces = dict[tuple[int, int, bool], Messages]  # by dimension, side (0: low, 1: high) and whether the face is sent
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid, its decomposition, and the messages that exchange its faces."""
+    """The grid of a halo exchange: its cells, its decomposition over ranks, and the messages that exchange faces."""
 
-    extents: tuple[int, ...]  # cells, of all ranks
+    extents: tuple[int, ...]  # cells of the whole grid in each dimension
     dims: tuple[int, ...]  # ranks along each dimension
     periodic: tuple[bool, ...]
     element_bytes: int
-    exchanges: int  # of the rank with most
-    messages: list[Messages]  # of all ranks
+    exchanges: int  # number of exchanges by the rank with the largest number
+    messages: list[Messages]  # messages of all ranks
 
 
 def grids(run: Run) -> list[Grid]:
-    """Returns the derived grids, at most one per Cartesian communicator."""
+    """Returns the grids derived from a run's halo exchanges, at most one per Cartesian communicator."""
     by_context: dict[int, dict[int, tuple[int, native.Topology]]] = defaultdict(dict)
     for world_rank, rank in enumerate(run.ranks):
         for topology in rank.found.topologies:
@@ -39,6 +39,8 @@ def grids(run: Run) -> list[Grid]:
 
 
 def _grid(run: Run, context: int, members: dict[int, tuple[int, native.Topology]]) -> Grid | None:
+    """Returns the grid of one Cartesian communicator; None if it cannot be derived. `members` are the world rank and
+    the topology of each rank."""
     topologies = {rank: topology for rank, (_, topology) in members.items()}
     split = _split(topologies)
     if not split:
@@ -58,7 +60,8 @@ def _grid(run: Run, context: int, members: dict[int, tuple[int, native.Topology]
 
 
 def _split(topologies: dict[int, native.Topology]) -> tuple[tuple[int, ...], tuple[bool, ...]] | None:
-    """Returns the ranks along each dimension, and which dimensions are periodic; None if that is not a grid."""
+    """Returns the number of ranks along each dimension, and which dimensions are periodic; None if the topology is not
+    Cartesian."""
     first = topologies.get(0)
     if not first or list(first.sources) != list(first.destinations) or len(topologies) != len(first.world):
         return None
@@ -78,12 +81,12 @@ def _split(topologies: dict[int, native.Topology]) -> tuple[tuple[int, ...], tup
 
 
 def _faces(run: Run, world_rank: int, context: int, topology: native.Topology) -> Faces:
-    """Returns the messages of a rank with its neighbours; none if there are messages with others, or a face has
-    several."""
+    """Returns the messages of a rank with its neighbours, by face. Returns none if the rank also sends to others, or if
+    one rank is its neighbour on two sides."""
     sides: dict[int, tuple[int, int]] = {}
     for place, neighbour in enumerate(topology.sources):
         if neighbour in sides:
-            return {}  # the same rank is the lower and the upper neighbour
+            return {}  # one rank is both the lower and the upper neighbour
         if neighbour != PROC_NULL and neighbour != topology.rank:
             sides[neighbour] = place // 2, place % 2
     found: Faces = {}
@@ -100,7 +103,7 @@ def _faces(run: Run, world_rank: int, context: int, topology: native.Topology) -
 
 
 def _local(faces: list[Faces], dims: tuple[int, ...], element: int) -> tuple[int, ...] | None:
-    """Returns the cells of a rank along each dimension."""
+    """Returns the number of cells of a rank along each dimension; None if it cannot be derived."""
     sizes = {key[0]: one.found.bytes // element for of_rank in faces for key, one in of_rank.items()}
     cut = [dimension for dimension, ranks in enumerate(dims) if ranks > 1]
     if len(dims) == 2:
@@ -115,6 +118,7 @@ def _local(faces: list[Faces], dims: tuple[int, ...], element: int) -> tuple[int
 
 
 def _local_2d(faces: list[Faces], sizes: dict[int, int], cut: list[int]) -> tuple[int, ...] | None:
+    """Returns the number of cells of a rank along both dimensions of a 2-D grid; None if it cannot be derived."""
     if cut == [0, 1]:
         return sizes[1], sizes[0]
     if len(cut) != 1 or cut[0] not in sizes:
@@ -126,7 +130,8 @@ def _local_2d(faces: list[Faces], sizes: dict[int, int], cut: list[int]) -> tupl
 
 
 def _between(faces: Faces, dimension: int) -> int | None:
-    """Returns the cells from the low to the high side, by the addresses of ghost cells and their adjacent cells."""
+    """Returns the number of a rank's cells from the low to the high side of a dimension, from the addresses of ghost
+    cells and the adjacent cells; None if the addresses do not fit."""
     keys = [(dimension, side, sends) for side in (0, 1) for sends in (False, True)]
     if not all(key in faces for key in keys):
         return None

@@ -1,5 +1,5 @@
-"""Determines which calls of a run were judged, and why others were not: only judged calls can be said to have nothing
-to gain."""
+"""Determines which MPI calls of a run were judged, and why others were not. Only a call that was judged can be said to
+have nothing to gain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _Call = tuple[int, int]  # a rank, and the index of its call
 
 @dataclass(frozen=True)
 class Judged:
-    """The number of calls that send, receive or are collectives, the number that was not judged, and why."""
+    """The number of calls that send, receive or are collectives, the number of these that could not be judged, and the
+    reason."""
 
     calls: int
     unjudged: int
@@ -25,12 +26,12 @@ class Judged:
 
     @property
     def nothing(self) -> bool:
-        """Returns whether there are such calls, and none of them was judged."""
+        """Returns whether the run has such calls, but none of them was judged."""
         return 0 < self.calls == self.unjudged
 
     def headline(self, min_share: float, noted: bool) -> str:
-        """Returns the first line; "" if all calls were judged and there are notes. A loss is a note from `min_share` of
-        the run's time on."""
+        """Returns the first line of the advice; '' if all calls were judged and there are notes (`noted`). A loss of at
+        least `min_share` of the run's time gets a note."""
         cannot = f"cannot tell for {self.unjudged} of {self.calls} calls: {self.why}" if self.unjudged else ""
         if noted or self.nothing:
             return cannot
@@ -41,12 +42,12 @@ class Judged:
 
 
 def judge_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> Judged:
-    """Returns the calls that these checks judged; they must have found their notes. `undecided`: waits that a lack of
-    cores may explain."""
+    """Returns which calls the checks `rules` judged, after these have found their notes. `undecided` are notes on waits
+    that a lack of cores may explain."""
     measured = set(run.profile.records["scenario"].unique()) | {"pingpong"}
     lacking: dict[_Call, set[str]] = {}
     for one in run.messages:
-        one.costs.message(one.found.bytes)  # without this time no check judges a message
+        one.costs.message(one.found.bytes)  # looks up the time without which no check judges a message
         if lacks := one.costs.unanswered & measured:
             lacking.setdefault((one.rank, one.found.call), set()).update(lacks)
     collectives = _unjudged_collectives(run, rules)
@@ -64,7 +65,7 @@ def judge_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]
 
 
 def _communicating(run: Run) -> set[_Call]:
-    """Returns the calls that post messages or wait for them, and collectives."""
+    """Returns the calls that post messages or wait for messages, and the collectives."""
     calls = {(one.rank, one.found.call) for one in run.messages}
     for at, rank in enumerate(run.ranks):
         calls |= {(at, one.call) for one in rank.found.ended_in}
@@ -73,7 +74,7 @@ def _communicating(run: Run) -> set[_Call]:
 
 
 def _unjudged_collectives(run: Run, rules: Collection[RuleSpec]) -> set[_Call]:
-    """Returns the collectives for which neither the sizes nor the waiting was judged."""
+    """Returns the collectives for which neither the time at their size nor the waiting was judged."""
     ids = {spec.rule.id for spec in rules}
     sizes, waiting = collective_jump.RULE.id in ids, late_to_collective.RULE.id in ids
     found = set()
@@ -88,8 +89,10 @@ def _unjudged_collectives(run: Run, rules: Collection[RuleSpec]) -> set[_Call]:
 
 
 def _at_places(run: Run, places: Collection[Place]) -> set[_Call]:
+    """Returns the calls at the given source lines, as pairs of rank and call index."""
     return {(at, call) for at, sites in enumerate(run.sites) for call, site in enumerate(sites) if site.place in places}
 
 
 def _number(run: Run, calls: Collection[_Call]) -> int:
+    """Returns how often the given call sites were executed."""
     return sum(run.ranks[rank].found.calls[call].calls for rank, call in calls)

@@ -1,4 +1,4 @@
-"""An observed run as input of the checks: its calls by source line, its messages, and its duration."""
+"""An observed run as input of the checks: its MPI calls by source line, its messages, and its duration."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from nearfield.observe.trace import Trace, broken_streams
 from nearfield.profile import Profile
 from nearfield.profile.costs import Costs
 
-SMALL_BYTES = 8192  # of messages in bursts
+SMALL_BYTES = 8192  # maximum size of messages that count in bursts of small messages
 SLOWER = {"hooks": 10.0, "valgrind": 30.0}  # slowdown of computation by the recorder (docs/performance.md)
 
 
 @dataclass(frozen=True)
 class Site:
-    """A line of the program that calls an MPI function."""
+    """A source line of the program that calls an MPI function."""
 
     name: str  # for example MPI_Send
     place: Place
@@ -32,30 +32,30 @@ class Site:
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages of one rank from one line, of one size and layout, to or from one peer."""
+    """The messages of one rank that one source line posts, with one size, layout and peer."""
 
     rank: int
     site: Site
-    costs: Costs  # with the queries on these messages that had no answer
+    costs: Costs  # records which queries on these messages had no answer
     found: native.Messages
-    places: Counter[Place] = field(
-        hash=False
-    )  # lines of code that wrote, or read first, the cache lines that had left L1
+    # by source line: number of cache lines that had left L1 and that it wrote, or read first
+    places: Counter[Place] = field(hash=False)
 
     def shares(self) -> list[float]:
-        """Returns the shares of their lines by the smallest cache that still had them; untouched lines are in none."""
+        """Returns the shares of the messages' cache lines by the innermost cache that still had them. Untouched lines
+        count in none."""
         return [lines / self.found.lines if self.found.lines else 0.0 for lines in self.found.reach.lines]
 
     def distance_bytes(self) -> float:
-        """Returns the mean reuse distance in bytes, of lines that had left L1."""
+        """Returns the mean reuse distance in bytes, over the messages' cache lines that had left L1."""
         lines = sum(self.found.reach.lines[1:])
         return sum(self.found.reach.bytes[1:]) / lines if lines else 0.0
 
 
 @dataclass(frozen=True)
 class AssumedMachine:
-    """The machine on which the program is assumed to run: its nodes, with equal numbers of consecutive ranks, and the
-    program's duration there."""
+    """The machine on which the program is assumed to run: its number of nodes, each with as many consecutive ranks, and
+    the program's duration on it."""
 
     nodes: int
     seconds: float
@@ -63,21 +63,21 @@ class AssumedMachine:
 
 @dataclass(frozen=True)
 class Run:
-    """All ranks of an observed run."""
+    """All ranks of an observed run of a program."""
 
     trace: Trace
     profile: Profile
-    inside: Costs  # of messages inside a node
-    across: Costs  # of messages between nodes
+    inside: Costs  # times of messages inside a node
+    across: Costs  # times of messages between nodes
     ranks: list[native.Rank]
-    sites: list[list[Site]]  # by rank and call
+    sites: list[list[Site]]  # by rank and call index
     messages: list[Messages]
-    hosts: list[str]  # of the ranks; node numbers if the program is assumed to run on the profile's machine
-    clock: Run | None = None  # another run of the program, without hooks, for the times
+    hosts: list[str]  # by rank; node numbers if the program is assumed to run on the profile's machine
+    clock: Run | None = None  # another run of the program, without hooks, from which times are taken
     assumed: AssumedMachine | None = None
 
     def costs(self, rank: int, peer: int) -> Costs:
-        """Returns the costs of messages between two ranks."""
+        """Returns the times of messages between two ranks, which depend on whether both are on one node."""
         return self.inside if self.hosts[rank] == self.hosts[peer] else self.across
 
     @cached_property
@@ -92,27 +92,27 @@ class Run:
 
     @property
     def timing(self) -> Run:
-        """Returns the run for the times."""
+        """Returns the run from which times are taken: one without hooks, if it was given."""
         return self.clock or self
 
     @property
     def reports_delays(self) -> bool:
-        """Returns whether the run for the times reports how long its ranks had no core."""
+        """Returns whether the run from which times are taken reports how long its ranks had no core."""
         return all(rank.found.delays for rank in self.timing.ranks)
 
     def delayed_ns(self, rank: int) -> int:
-        """Returns how long a rank was ready to run without a core, in the run for the times."""
+        """Returns how long a rank was ready to run without a core, in ns, in the run from which times are taken."""
         found = self.timing.ranks[rank].found
         return found.delayed_between_ns + sum(call.delayed_ns for call in found.calls)
 
     @property
     def timed(self) -> bool:
-        """Returns whether times are those of the program: it ran without hooks."""
+        """Returns whether times are those of the program, which ran without hooks."""
         return not (self.timing.accesses or self.assumed)
 
     @cached_property
     def seconds(self) -> float:
-        """Returns the time of the slowest rank without hooks, estimated if the run had hooks."""
+        """Returns the time of the slowest rank in s, without hooks; estimated if the run had hooks."""
         if self.assumed:
             return self.assumed.seconds
         run = self.timing
@@ -120,7 +120,7 @@ class Run:
 
     @property
     def llc_bytes(self) -> int:
-        """Returns the part of the last-level cache that is available to a rank."""
+        """Returns the part of the last-level cache that is available to each rank, in bytes."""
         return self.inside.levels(self.ranks_on_node)[-1].size_bytes
 
 
@@ -128,9 +128,9 @@ def read_run(
     trace: Trace, profile: Profile, *, times: Trace | None = None, assumed: AssumedMachine | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:  # fmt: skip
-    """Reads the streams. `times`: another trace of the program, which ran without hooks. `assumed`: the program is
-    assumed to run on the profile's machine. `progress` is called with the accesses read so far, each counted twice.
-    Raises BrokenTraceError, and UsageError for a program without MPI."""
+    """Reads the trace of a run. `times`: the trace of another run of the program, without hooks. `assumed`: the program
+    is assumed to run on the profile's machine. `progress` is called with the number of accesses read so far, each
+    counted twice. Raises BrokenTraceError, and UsageError for a program without MPI."""
     if not trace.about.mpi:
         raise UsageError(f"{trace.folder} is of a program without MPI", "observe a program that sends messages")
     inside, across = Costs(profile), Costs(profile, network=True)
@@ -159,13 +159,14 @@ def read_run(
 
 
 def _analyse(trace: Trace, limits: list[int], progress: Callable[[int], None] | None) -> list[native.Rank]:
+    """Reads the streams of all ranks and computes their reuse distances. `limits` are the cache sizes in bytes."""
     threads = len(os.sched_getaffinity(0))
     with broken_streams():
         return native.analyse([str(file) for file in trace.streams()], limits, SMALL_BYTES, threads, progress)
 
 
 def hosts_of(trace: Trace) -> list[str]:
-    """Returns the host of each rank. Raises BrokenTraceError."""
+    """Returns the host name of each rank of a trace. Raises BrokenTraceError."""
     hosts = []
     for file in trace.streams():
         with broken_streams():
@@ -175,20 +176,24 @@ def hosts_of(trace: Trace) -> list[str]:
 
 
 def _host(hosts: Sequence[str], rank: int) -> str:
+    """Returns the host of a rank; '' if the rank is unknown."""
     return hosts[rank] if rank < len(hosts) else ""
 
 
 def _site(call: native.Call, lines: dict[tuple[str, int], Line]) -> Site:
+    """Returns the source line of an MPI call."""
     return Site(call.name, _place(line_of_call(lines, call.name, call.frames)))
 
 
 def _place(line: Line) -> Place:
-    """Returns the source line, or the offset in the program if it was compiled without -g."""
+    """Returns a source line as the place of a note; the code offset if the program was compiled without -g."""
     function = "" if line.function == UNKNOWN else line.function
     return Place(line.file if line.number else to_utf8(line.object), line.number, function=function, offset=line.offset)
 
 
 def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, int], Line]) -> Counter[Place]:
+    """Returns the source lines that wrote, or read first, the cache lines of messages, with the number of cache
+    lines."""
     places: Counter[Place] = Counter()
     for site, count in found.sites.items():
         number, offset = rank.sites[site]
@@ -200,20 +205,20 @@ def _places(rank: native.Rank, found: native.Messages, lines: dict[tuple[str, in
 
 
 def _seconds(run: Run, number: int) -> float:
+    """Returns the time of a rank in s, without hooks; estimated if the run had hooks."""
     found = run.ranks[number].found
     in_calls: float = sum(call.time_ns for call in found.calls)
     if not run.accesses:
         return (found.between_calls_ns + in_calls) / 1e9
     own_messages = [m for m in run.messages if m.rank == number]
     costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in own_messages]
-    in_calls = min(
-        in_calls, sum(cost.value * times for cost, times in costs if cost)
-    )  # otherwise it waits for slow ranks
+    # with hooks, ranks also wait for slower ranks, so calls count for at most the time of their messages
+    in_calls = min(in_calls, sum(cost.value * times for cost, times in costs if cost))
     return (found.between_calls_ns / SLOWER[run.trace.about.recorder] + in_calls) / 1e9
 
 
 def by_site(messages: Sequence[Messages]) -> Iterator[tuple[Site, list[Messages]]]:
-    """Yields the messages of all ranks by the line that posted them."""
+    """Yields the messages of all ranks by the source line that posted them."""
     together: dict[Site, list[Messages]] = defaultdict(list)
     for one in messages:
         together[one.site].append(one)

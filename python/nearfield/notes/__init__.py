@@ -1,4 +1,4 @@
-"""Notes on source code: what a command found at a line, what it costs, and what to do about it.
+"""Notes on source code: what a command found at a source line, how much time it costs, and how to fix it.
 
 `note` defines a note, `text` prints notes like a compiler, `sarif` writes them for editors and CI."""
 

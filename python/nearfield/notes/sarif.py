@@ -1,7 +1,7 @@
-"""Notes as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), for editors and CI.
+"""Writes notes as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), for editors and CI.
 
-Files below the root are written relative to it, so that the log is valid where the sources have another location; other
-absolute paths become file: addresses, and relative paths are unchanged."""
+Paths of files below the root folder are relative to it, so that the log is valid where the sources have another
+location. Other absolute paths become file: URIs; relative paths are unchanged."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ROOT = "SRCROOT"
 def as_sarif(
     notes: Sequence[Note], *, rules: Sequence[Rule] = (), root: Path | None = None, command: str = ""
 ) -> dict[str, Any]:
-    """Returns a log with one run. `rules` are those that were evaluated, with or without notes; `root` is the folder of
-    the sources, by default the current one; `command` is the user's command line."""
+    """Returns a SARIF log with one run. `rules` are those that were evaluated, whether or not they have notes; `root`
+    is the folder of the sources, by default the current one; `command` is the user's command line."""
     all_rules = list({rule.id: rule for rule in (*rules, *(note.rule for note in notes))}.values())
     base = (root or Path.cwd()).resolve()
     driver = {"name": "nearfield", "version": nearfield.__version__, "rules": [_rule(rule) for rule in all_rules]}
@@ -38,6 +38,7 @@ def as_sarif(
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
+    """Returns a rule as a SARIF reportingDescriptor."""
     said = f"{rule.explanation} {rule.source}".strip()
     return {
         "id": rule.id,
@@ -49,6 +50,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(note: Note, rules: list[Rule], base: Path) -> dict[str, Any]:
+    """Returns a note as a SARIF result."""
     result: dict[str, Any] = {
         "ruleId": note.rule.id,
         "ruleIndex": [rule.id for rule in rules].index(note.rule.id),
@@ -73,6 +75,7 @@ def _result(note: Note, rules: list[Rule], base: Path) -> dict[str, Any]:
 
 
 def _location(place: Place, base: Path) -> dict[str, Any]:
+    """Returns a source line or code offset as a SARIF location."""
     physical: dict[str, Any] = {"artifactLocation": _artifact(place.file, base)}
     if place.line:
         column = {"startColumn": place.column} if place.column else {}
@@ -86,10 +89,12 @@ def _location(place: Place, base: Path) -> dict[str, Any]:
 
 
 def _related(number: int, related: Related, base: Path) -> dict[str, Any]:
+    """Returns another line that a note mentions as a SARIF location with an id."""
     return {"id": number, **_location(related.place, base), "message": {"text": related.message}}
 
 
 def _fix(fix: Fix, base: Path) -> dict[str, Any]:
+    """Returns the edits of a fix as a SARIF fix."""
     files = dict.fromkeys(edit.file for edit in fix.edits)
     changes = [
         {
@@ -102,12 +107,14 @@ def _fix(fix: Fix, base: Path) -> dict[str, Any]:
 
 
 def _replacement(edit: Edit) -> dict[str, Any]:
-    """A region that ends at the first column of the line after `last` covers whole lines with their line ends."""
+    """Returns an edit as a SARIF replacement. The region ends at the first column of the line after `last`, so that it
+    covers whole lines with their line ends."""
     region = {"startLine": edit.first, "startColumn": 1, "endLine": edit.last + 1, "endColumn": 1}
     return {"deletedRegion": region, "insertedContent": {"text": edit.text}}
 
 
 def _artifact(file: str, base: Path) -> dict[str, str]:
+    """Returns the path of a file as a SARIF artifactLocation, relative to the root folder if it lies below."""
     path = Path(os.path.normpath(file))
     if not path.is_absolute():
         path = base / path

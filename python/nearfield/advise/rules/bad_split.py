@@ -1,4 +1,5 @@
-"""S1 and S3: a decomposition of the grid whose faces cost more than those of another one."""
+"""Check for a decomposition of the grid whose faces take longer to exchange than those of another one (papers S1 and
+S3)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from nearfield.notes import Evidence, Note, Rule
 from nearfield.plan import CostModel, measured_model, splits
 from nearfield.plan.words import split_text
 
-CLEARLY = 1.2  # minimum ratio to the best decomposition
+CLEARLY = 1.2  # minimum ratio of a decomposition's time to the best one's for a note
 
 RULE = Rule(
     "bad-split",
@@ -27,9 +28,9 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each derived grid that `plan` would decompose otherwise."""
+    """Yields a note for each derived grid that `nearfield plan` would decompose otherwise."""
     known = measured_model(run.profile)
-    known.costs.in_place = None  # these ranks send messages
+    known.costs.in_place = None  # these ranks send messages, and do not access each other's memory in place
     for grid in grids(run):
         try:
             own, best = _plans(run, grid, known)
@@ -58,7 +59,7 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _plans(run: Run, grid: Grid, known: CostModel) -> tuple[Plan, Plan]:
-    """Returns the plan of the program's own decomposition, and the best one."""
+    """Returns the plan of the program's own decomposition, and the best plan."""
 
     def best(dims: tuple[int, ...] | None) -> Plan:
         return splits(

@@ -1,4 +1,5 @@
-"""S0's guidelines 1 and 3, for senders: send while the data are still in the cache in which they were written."""
+"""Check for sends of data that have left the caches. Guidelines 1 and 3 of Pellegrini et al. (S0), for senders: send
+data while they are in the cache to which they were written."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends uncached messages which the last-level cache could hold."""
+    """Yields a note for each source line that sends uncached messages which the last-level cache could hold."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes <= run.llc_bytes]):
         losing = find_uncached(run, messages, _times)
         if not losing:
@@ -48,6 +49,7 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
+    """Returns the times of a send with its data in memory and in the cache; None if one is unknown."""
     cold, warm = one.costs.send(one.found.bytes, "invalid"), one.costs.send(one.found.bytes, "modified")
     return (cold, warm) if cold and warm else None
 

@@ -1,4 +1,4 @@
-"""S2.4: collectives at sizes at which this MPI's time jumps."""
+"""Check for collectives at sizes at which this MPI's time jumps (claim S2.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearfield.notes import Note, Rule
 from nearfield.profile.costs import at
 from nearfield.profile.curves import Curve
 
-# src/trace/stream/events.hpp, CollectiveKind: the operations that a profile may have.
+# By CollectiveKind of src/trace/stream/events.hpp: the collective operations that a profile may have.
 OPERATIONS = {1: "bcast", 2: "reduce", 3: "allreduce", 4: "gather", 6: "scatter", 8: "allgather", 10: "alltoall"}
 
 RULE = Rule(
@@ -27,7 +27,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that calls a collective for which smaller calls would be faster."""
+    """Yields a note for each source line that calls a collective for which several smaller calls would be faster."""
     found: dict[tuple[Site, str, int, int], Lost] = defaultdict(Lost)
     evidence: dict[tuple[Site, str, int, int], tuple[Estimate, Estimate]] = {}
     for rank, observed in enumerate(run.ranks):
@@ -57,8 +57,8 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _smaller(times: Curve, size_bytes: int) -> tuple[Estimate, Estimate, int] | None:
-    """Returns the time of one call, of smaller calls for the same data, and their size, if they are significantly
-    faster. Only sizes in the range of the profile count."""
+    """Returns the time of one collective call, the time of smaller calls for the same data, and their size, if these
+    are significantly faster; None otherwise. Only sizes in the range of the profile count."""
     if not times or not min(times) < size_bytes <= max(times):
         return None
     whole = at(times, size_bytes)

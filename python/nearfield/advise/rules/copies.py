@@ -1,5 +1,5 @@
-"""Shared code of same-node-copies and unseen-buffer: messages inside a node, compared with a single copy of the
-data."""
+"""Shared code of the checks same-node-copies and unseen-buffer: compares messages inside a node with a single copy of
+the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from nearfield.notes import Note, Rule
 
 
 def notes(run: Run, rule: Rule, sent: list[Messages], what: str, advice: str) -> Iterator[Note]:
-    """Yields a note for each line that sends such messages. `what` is the text between their sizes and their loss."""
+    """Yields a note for each source line whose messages in `sent` take longer than a single copy of their data. `what`
+    is the sentence's part with their size, before the loss."""
     for site, messages in by_site(sent):
         losing = find_losing(messages, _times)
         if not losing:
@@ -30,5 +31,7 @@ def notes(run: Run, rule: Rule, sent: list[Messages], what: str, advice: str) ->
 
 
 def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
+    """Returns the time of a message and of a single copy of its data, if the copy is significantly faster; None
+    otherwise."""
     message, copy = one.costs.message(one.found.bytes), one.costs.copied_once(one.found.bytes)
     return (message, copy) if message and copy and (message - copy).low > 0 else None

@@ -1,4 +1,5 @@
-"""S0's guidelines 1 and 3, for receivers: use received data while it is cached."""
+"""Check for received data that are read after they have left the caches. Guidelines 1 and 3 of Pellegrini et al. (S0),
+for receivers: use received data while they are cached."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that receives messages which are read late."""
+    """Yields a note for each source line that receives messages which are read late."""
     for site, messages in by_site([m for m in run.messages if not m.found.sends]):
         losing = find_uncached(run, [m for m in messages if 2 * m.found.bytes < _whole_llc(m)], _times)
         if not losing:
@@ -48,10 +49,13 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _whole_llc(one: Messages) -> int:
+    """Returns the size of the machine's last-level cache in bytes; 0 if it is unknown."""
     return one.costs.profile.machine.llc_bytes or 0
 
 
 def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
+    """Returns the times of reading a received message from memory and right after the receive; None if one is
+    unknown."""
     far, near = one.costs.traverse(one.found.bytes, "base-invalid"), one.costs.traverse(one.found.bytes, "invalid")
     return (far, near) if far and near else None
 

@@ -1,4 +1,4 @@
-"""Sends that wait for their receivers."""
+"""Check for sends that wait for their receivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receives that wait for their senders."""
+"""Check for receives that wait for their senders."""
 
 from __future__ import annotations
 

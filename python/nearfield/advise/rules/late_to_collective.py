@@ -1,7 +1,7 @@
-"""Collectives in which ranks wait, call after call, for the same late rank.
+"""Check for collectives in which ranks wait, call after call, for the same late rank.
 
-No rank leaves a barrier, an allreduce or an alltoall before the last one has arrived, which spends the least time in
-it: the additional time of the others is waiting, and no clocks have to be compared."""
+No rank leaves a barrier, an allreduce or an alltoall before the last rank has arrived. The last rank spends the least
+time in the call, so the additional time of each other rank is waiting. No clocks have to be compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.units import counted
 from nearfield.notes import Evidence, Note, Related, Rule
 
-MIN_CALLS = 8  # calls; with fewer, one rank may be the last by chance each time
+MIN_CALLS = 8  # minimum calls for a note; with fewer, one rank may be the last each time by chance
 _BATCHES = 20
 _T = (5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947, 2.921, 2.898, 2.878,
       2.861)  # fmt: skip  # Student's t at 99.5 %, for 3 to 19 degrees of freedom
@@ -32,28 +32,30 @@ RULE = Rule(
     "ranks that take turns in being late, as those that share cores do, get no note. This is time of the observed run.",
     "The time in the call against that of the rank that comes last; Scalasca's Wait at Barrier and Wait at N x N",
 )
-_Calls = tuple[int, ...]  # of the members of a communicator: indices of their calls
-_Times = tuple[int, ...]  # ns of the members in one collective
+_Calls = tuple[int, ...]  # by rank in a communicator: the index of the call
+_Times = tuple[int, ...]  # by rank in a communicator: ns in one collective
 
 
 @dataclass(frozen=True)
 class _Late:
-    """The rank that is late most often, as another one sees it."""
+    """The rank that is late most often to a collective, for one of the ranks that wait for it."""
 
     rank: int
-    site: Site  # where it calls the collective
-    last: int  # collectives in which it arrived last
-    own: float  # its mean time in the collective, in ns
+    site: Site  # source line at which the late rank calls the collective
+    last: int  # number of collectives in which the rank arrived last
+    own: float  # mean time of the late rank in the collective, in ns
 
 
 @dataclass
 class _Waited:
+    """The time that ranks wait at one source line, and the rank that they wait for."""
+
     lost: Lost = field(default_factory=Lost)
     late: dict[int, _Late] = field(default_factory=dict)  # by waiting rank
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line at which ranks wait for the same rank."""
+    """Yields a note for each source line at which ranks wait in a collective for the same late rank."""
     for site, waited in _waits(run.timing).items():
         lost, late = waited.lost, waited.late[waited.lost.worst]
         calls = lost.calls[lost.worst]
@@ -75,6 +77,7 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _waits(run: Run) -> dict[Site, _Waited]:
+    """Returns the waiting time in synchronising collectives by the source line of the call."""
     found: dict[Site, _Waited] = defaultdict(_Waited)
     for members in _communicators(run):
         for calls, times in _by_calls(members).items():
@@ -85,7 +88,8 @@ def _waits(run: Run) -> dict[Site, _Waited]:
 
 
 def _communicators(run: Run) -> Iterator[list[native.Synchronisations]]:
-    """Yields the collectives of each communicator whose ranks are all known, in its order."""
+    """Yields the synchronising collectives of each communicator whose ranks are all known, in the communicator's rank
+    order."""
     found: dict[int, dict[int, native.Synchronisations]] = defaultdict(dict)
     for at, rank in enumerate(run.ranks):
         for one in rank.found.synchronisations:
@@ -97,17 +101,17 @@ def _communicators(run: Run) -> Iterator[list[native.Synchronisations]]:
 
 
 def _by_calls(members: Sequence[native.Synchronisations]) -> dict[_Calls, list[_Times]]:
-    """Returns the times in synchronising collectives, by the calls of their members."""
+    """Returns the times that ranks spend in synchronising collectives, grouped by the call indices of the ranks."""
     found: dict[_Calls, list[_Times]] = defaultdict(list)
     calls, times = zip(*(one.calls for one in members)), zip(*(one.times_ns for one in members))  # noqa: B905
-    for of_members, took in zip(calls, times):  # noqa: B905  # streams that broke off are shorter
+    for of_members, took in zip(calls, times):  # noqa: B905  # truncated streams are shorter
         if all(took):
             found[of_members].append(took)
     return found
 
 
 def _add(found: dict[Site, _Waited], members: Sequence[tuple[int, Site]], times: Sequence[_Times]) -> None:
-    """Adds the members' waiting for the one that spends the least time in these collectives."""
+    """Adds the waiting time of each rank in some collectives for the rank that spends the least time in them."""
     spent = [fmean(samples) for samples in zip(*times, strict=True)]
     at = min(range(len(spent)), key=spent.__getitem__)
     late = _Late(*members[at], sum(took[at] == min(took) for took in times), spent[at])
@@ -123,8 +127,9 @@ def _add(found: dict[Site, _Waited], members: Sequence[tuple[int, Site]], times:
 
 
 def mean(samples: Sequence[float]) -> Estimate:
-    """Returns the mean of at least four samples with its 99 % interval, from the means of up to 20 consecutive batches,
-    since neighbours may be correlated: a rank that shares its core does so for a while."""
+    """Returns the mean of at least four samples with its 99 % interval, from the means of up to 20 batches of
+    consecutive samples. Samples may be correlated with their neighbours, since a rank that shares its core does so for
+    a while."""
     batches = min(len(samples), _BATCHES)
     ends = [len(samples) * number // batches for number in range(batches + 1)]
     means = [fmean(samples[first:end]) for first, end in pairwise(ends)]

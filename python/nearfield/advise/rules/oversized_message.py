@@ -1,4 +1,5 @@
-"""S0, sections IV-C and VI: a message larger than the last-level cache, split into chunks that fit."""
+"""Check for messages that are larger than the last-level cache, and could be split into chunks that fit (Pellegrini et
+al. 2012, sections IV-C and VI)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends messages larger than a rank's part of the last-level cache."""
+    """Yields a note for each source line that sends messages larger than a rank's part of the last-level cache."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes > run.llc_bytes]):
         losing = find_losing(messages, lambda one: one.costs.whole_and_cut(one.found.bytes))
         if not losing:

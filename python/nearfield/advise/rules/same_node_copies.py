@@ -1,4 +1,4 @@
-"""S1 and S2: messages between ranks of one node, which could share memory."""
+"""Check for messages between ranks of one node that a single copy in shared memory would deliver faster (S1 and S2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends messages inside a node which a single copy would deliver sooner."""
+    """Yields a note for each source line that sends messages inside a node which a single copy would deliver faster."""
     sent = [m for m in run.messages if m.found.sends and not m.costs.network and not unseen_buffer.is_unseen(m)]
     yield from copies.notes(
         run, RULE, sent, "same node: one copy would do for {} to a rank of this node; that",

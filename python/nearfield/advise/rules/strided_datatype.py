@@ -1,4 +1,4 @@
-"""S3, sections 3 and 5: datatypes with noncontiguous elements."""
+"""Check for MPI datatypes with noncontiguous elements (S3, sections 3 and 5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.base.units import format_bytes
 from nearfield.notes import Note, Rule
 
 DOUBLE_BYTES = 8
-MAX_BLOCK_BYTES = 16  # the profile's vectors are of single doubles, and do not represent longer blocks
+MAX_BLOCK_BYTES = 16  # vector datatypes in a profile have blocks of one double, and do not represent longer blocks
 
 RULE = Rule(
     "strided-datatype",
@@ -24,7 +24,7 @@ RULE = Rule(
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends noncontiguous elements."""
+    """Yields a note for each source line that sends noncontiguous elements."""
     for site, messages in by_site([m for m in run.messages if m.found.sends and _is_strided(m)]):
         losing = find_losing(messages, _times)
         if not losing:
@@ -46,21 +46,25 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _is_strided(one: Messages) -> bool:
+    """Returns whether messages consist of short noncontiguous blocks."""
     found = one.found
     return found.stride_bytes > found.piece_bytes and found.piece_bytes <= MAX_BLOCK_BYTES
 
 
 def _doubles(one: Messages) -> int:
+    """Returns the stride of messages as a number of doubles, at least 1."""
     return max(1, round(one.found.stride_bytes / DOUBLE_BYTES))
 
 
 def _times(one: Messages) -> tuple[Estimate, Estimate] | None:
+    """Returns the times of a message as a datatype and of as many contiguous bytes; None if one is unknown."""
     as_type = one.costs.strided(one.found.bytes, _doubles(one), "datatype")
     contiguous = one.costs.strided(one.found.bytes, 1, "contiguous")
     return (as_type, contiguous) if as_type and contiguous else None
 
 
 def _advice(packed: Estimate | None, as_type: Estimate) -> str:
+    """Returns advice on a strided message: another decomposition, or packing by hand if that is faster."""
     split = f"Split the grid so that this face is contiguous ({own_command.line('plan', '--help')})"
     if packed and packed.high < as_type.low:
         return f"{split}, or pack by hand, which takes {packed.value / as_type.value:.0%} of the datatype's time."

@@ -1,4 +1,4 @@
-"""Many small messages to one peer that could be aggregated."""
+"""Check for many small messages to one peer that could be aggregated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, Rule
 from nearfield.profile.costs import Costs
 
-MIN_MESSAGES = 3  # consecutive messages, on average
+MIN_MESSAGES = 3  # minimum mean number of consecutive messages for a note
 
 RULE = Rule(
     "tiny-messages",
@@ -26,7 +26,7 @@ RULE = Rule(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Sequences of messages of one rank to one peer."""
+    """Sequences of consecutive small messages of one rank to one peer."""
 
     rank: int
     costs: Costs
@@ -36,7 +36,7 @@ class _Rows:
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends several small consecutive messages to one peer."""
+    """Yields a note for each source line that sends several consecutive small messages to one peer."""
     rows_by_site: dict[Site, list[_Rows]] = defaultdict(list)
     for rank, observed in enumerate(run.ranks):
         for burst in observed.found.bursts:
@@ -71,8 +71,8 @@ def find(run: Run) -> Iterator[Note]:
 
 
 def _times(site: Site, rows: _Rows) -> tuple[Estimate, Estimate] | None:
-    """Returns the time of all messages, and of one with all data. Senders that wait for no reply spend the time of
-    Send, others a message's whole time."""
+    """Returns the time of all small messages, and of one message with all their data; None if one is unknown. If
+    senders wait for no reply, messages cost the time of the send call, otherwise the whole time of the message."""
     answered = "recv" in site.name.lower()
     costs = rows.costs
 

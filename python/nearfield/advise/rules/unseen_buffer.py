@@ -1,4 +1,5 @@
-"""S1 and S2: messages between ranks of one node, from buffers that the shared heap cannot share."""
+"""Check for messages between ranks of one node from buffers that are not on the shared heap, such as variables on the
+stack (S1 and S2)."""
 
 from __future__ import annotations
 
@@ -22,12 +23,14 @@ RULE = Rule(
 
 
 def is_unseen(one: Messages) -> bool:
-    """Returns whether the shared heap could handle the message if its buffer were allocated."""
+    """Returns whether the shared heap could deliver the messages with a single copy if their buffer were allocated by
+    malloc."""
     return one.found.bytes >= FROM_BYTES and not one.found.allocated
 
 
 def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends such messages which a single copy would deliver sooner."""
+    """Yields a note for each source line that sends messages from buffers outside of the shared heap which a single
+    copy would deliver faster."""
     sent = [m for m in run.messages if m.found.sends and not m.costs.network and is_unseen(m)]
     yield from copies.notes(
         run, RULE, sent, "unseen buffer: this {} to a rank of this node is from a variable or the stack; one copy",

@@ -1,4 +1,4 @@
-"""Shared code of late-sender and late-receiver: the time in calls beyond that of their messages."""
+"""Shared code of the checks late-sender and late-receiver: the time in calls beyond that of their messages."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MUTUAL_WAITING_ADVICE = (
 
 @dataclass
 class Waited:
-    """Waiting at one line."""
+    """The time that ranks wait for their peers at one source line."""
 
     lost: Lost = field(default_factory=Lost)
-    # by waiting rank: its messages by peer rank
+    # by waiting rank and peer rank: the number of messages
     peers: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    took: list[Estimate] = field(default_factory=list)  # time of the messages, by the profile
+    took: list[Estimate] = field(default_factory=list)  # time of the messages according to the profile
 
 
 def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
-    """Yields a note for each line whose calls take longer than their messages."""
+    """Yields a note for each source line whose calls take longer than their messages."""
     for site, waited in _waits(run.timing, sends):
         worst = waited.lost.worst
         peers = waited.peers[worst]
@@ -50,7 +50,8 @@ def notes(run: Run, rule: Rule, advice: str, *, sends: bool) -> Iterator[Note]:
 
 
 def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
-    """Yields the lines whose calls waited for sends, or for receives; calls that complete both count as receives."""
+    """Yields the source lines whose calls waited for sends (`sends`) or for receives. Calls that complete both kinds
+    count as receives."""
     found: dict[Site, Waited] = defaultdict(Waited)
     for at, rank in enumerate(run.ranks):
         own_messages = [m for m in run.messages if m.rank == at]
@@ -64,6 +65,8 @@ def _waits(run: Run, sends: bool) -> Iterator[tuple[Site, Waited]]:
 
 
 def _add(waited: Waited, rank: int, spent_ns: int, messages: list[tuple[Messages, int]]) -> None:
+    """Adds the time of a rank's calls beyond the time of their messages. Adds nothing if the profile lacks the time of
+    a message."""
     costs = [(m.costs.message(m.found.bytes), times) for m, times in messages]
     known = [cost * times for cost, times in costs if cost]
     if len(known) < len(costs):
