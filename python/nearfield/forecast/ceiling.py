@@ -1,14 +1,13 @@
-"""Computes an upper bound for the gain of a run, and the likely gain.
+"""Computes an upper bound for the speed-up of a run by nearfield's tools, and the likely speed-up.
 
-The bounds must never be below a gain that is measured later, so they count everything that may become shorter:
+A bound must never be below a gain that is measured later, so it counts everything that may become shorter:
 
-- No run is shorter than what one of its ranks does outside MPI. Of that time, page faults may become fewer (the shared
-  heap keeps freed memory), and a rank that was ready to run may get a core sooner if others wait less.
-- A run becomes shorter by at most the total time that its ranks spend in the calls that become faster: at any moment
-  its end depends on one of them, and where that one is not in such a call nothing changes.
+- No run is shorter than what one of its ranks does outside of MPI. Of that time, page faults may become fewer (the
+  shared heap retains freed memory), and a rank that was ready to run may get a core sooner if others wait less.
+- A run becomes shorter by at most the total time that all ranks spend in the calls that become faster: at any moment
+  the end of the run depends on one rank, and if that rank is not in such a call nothing changes.
 
-The likely gain counts the transfer alone: waiting for a peer that is late for other reasons stays the same.
-"""
+The likely gain counts only the data transfer: waiting for a peer that is late for other reasons stays the same."""
 
 from __future__ import annotations
 
@@ -18,31 +17,32 @@ from dataclasses import dataclass
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import Calls, Category, Place, Rank
 
-_PAGE_KIB = 4
-_ALL_OF_IT = 0.99  # a larger share of the run has no bound
+_PAGE_KIB = 4  # size of a page
+_ALL_OF_IT = 0.99  # if a larger share of the run may be saved, the gain counts as unbounded
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The effect of one of nearfield's tools on a run: ratios of the present time to the time then."""
+    """The effect that one of nearfield's tools can have on a run: the likely and the maximum speed-up."""
 
     means: str
-    likely: float | None  # None: there are no measured message times
-    max_gain: float | None  # None: no bound, since all of the run may depend on it
-    share: float  # share of the ranks' time in the affected calls
+    likely: float | None  # likely speed-up; None without measured message times
+    max_gain: float | None  # maximum speed-up; None if there is no bound, since all of the run may depend on the tool
+    share: float  # share of the ranks' time in the calls that the tool may shorten
 
     @property
     def max_gain_text(self) -> str:
-        """Returns '1.06x', rounded up, or 'no bound'."""
+        """Returns the maximum speed-up as text, '1.06x', rounded up, or 'no bound'."""
         return f"{_round_up(self.max_gain):.2f}x" if self.max_gain else "no bound"
 
 
 def _round_up(ratio: float) -> float:
+    """Returns a ratio rounded up to two decimals."""
     return -int(-ratio * 100 // 1) / 100
 
 
 def is_touched_by_rules(calls: Calls) -> bool:
-    """Returns whether rules or the shared heap may shorten these calls: all that may move data inside a node."""
+    """Returns whether rules or the shared heap may shorten these calls: all calls that may move data inside a node."""
     return calls.place is not Place.OTHERS
 
 
@@ -58,7 +58,8 @@ def is_exchange(calls: Calls) -> bool:
 
 
 def ceilings(ranks: list[Rank], prices: Prices | None) -> list[Ceiling]:
-    """Returns the ceilings of rules with the shared heap, of direct collectives, and of the halo library."""
+    """Returns the likely and maximum speed-up by rules with the shared heap, by direct collectives, and by the halo
+    library."""
     return [
         _ceiling("rules and shared heap", ranks, prices, is_touched_by_rules, heap=True),
         _ceiling("direct collectives", ranks, prices, is_collective_here),
@@ -69,6 +70,8 @@ def ceilings(ranks: list[Rank], prices: Prices | None) -> list[Ceiling]:
 def _ceiling(
     means: str, ranks: list[Rank], prices: Prices | None, touches: Callable[[Calls], bool], heap: bool = False
 ) -> Ceiling:
+    """Returns the likely and maximum speed-up of a run by one tool. `touches` returns whether the tool may shorten
+    calls; `heap` is set if it may also reduce page faults."""
     run = max(rank.seconds for rank in ranks)
     touched = [sum(one.seconds + one.between_seconds for one in rank.calls if touches(one)) for rank in ranks]
     faults = [fault_seconds(rank) if heap else 0.0 for rank in ranks]
@@ -83,8 +86,8 @@ def _ceiling(
 
 
 def _remains(rank: Rank, faults: float) -> float:
-    """Returns the seconds of the rank's run that no tool can shorten; 0 if the rank was killed, since its time without
-    a core is then unknown."""
+    """Returns the seconds of a rank's run that no tool can shorten; 0 if the rank was killed, since its time without a
+    core is then unknown."""
     if rank.end is None:
         return 0.0
     in_mpi = rank.in_mpi + sum(one.between_seconds for one in rank.calls)
@@ -92,8 +95,8 @@ def _remains(rank: Rank, faults: float) -> float:
 
 
 def delay_seconds(rank: Rank) -> float:
-    """Returns how long the rank's threads were ready to run without a core. If the kernel does not report it, that is
-    all the time in which the rank did not run."""
+    """Returns how long a rank's threads were ready to run without a core, in s. If the kernel does not report it,
+    returns all the time in which the rank did not run."""
     if rank.end is None:
         return 0.0
     if rank.end.has_delay:
@@ -102,15 +105,16 @@ def delay_seconds(rank: Rank) -> float:
 
 
 def processor_seconds(rank: Rank) -> float:
-    """Returns the processor time of the rank's threads; 0 if the rank was killed."""
+    """Returns the CPU time of a rank's threads in s; 0 if the rank was killed."""
     if rank.end is None:
         return 0.0
     return (rank.end.user_ns + rank.end.system_ns - rank.begin.user_ns - rank.begin.system_ns) / 1e9
 
 
 def fault_seconds(rank: Rank) -> float:
-    """Returns an upper bound of the page faults' time: the system part of the processor time, which includes clearing
-    huge pages, or the cost of that many faults if it is more. All of the run if the rank was killed."""
+    """Returns an upper bound for the time of a rank's page faults in s: the larger of the CPU time in the kernel, which
+    includes the clearing of huge pages, and the number of faults times their cost. Returns the whole run if the rank
+    was killed."""
     if rank.end is None:
         return rank.seconds
     system = (rank.end.system_ns - rank.begin.system_ns) / 1e9
@@ -118,7 +122,8 @@ def fault_seconds(rank: Rank) -> float:
 
 
 def refault_seconds(rank: Rank) -> float:
-    """Returns the cost of faults on memory that was freed and allocated again: the faults beyond the added pages."""
+    """Returns the time in s of page faults on memory that was freed and allocated again: that of the faults beyond the
+    added resident pages."""
     if rank.end is None:
         return 0.0
     added = (rank.end.resident_kib - rank.begin.resident_kib) // _PAGE_KIB
@@ -126,12 +131,14 @@ def refault_seconds(rank: Rank) -> float:
 
 
 def _likely(ranks: list[Rank], prices: Prices, touches: Callable[[Calls], bool], heap: bool) -> float:
-    """Returns the ratio if only the transfer becomes shorter: as measured for the rules, or otherwise to nothing."""
+    """Returns the speed-up if only the data transfer becomes shorter: as measured for the rules, or otherwise to
+    zero."""
     saved = sum(_saved(rank, prices, touches, heap) for rank in ranks)
     return 1 / (1 - min(_ALL_OF_IT, saved / sum(rank.seconds for rank in ranks)))
 
 
 def _saved(rank: Rank, prices: Prices, touches: Callable[[Calls], bool], heap: bool) -> float:
+    """Returns the seconds that a tool likely saves on one rank."""
     touched = [one for one in rank.calls if touches(one)]
     if heap and prices.has_rules:
         saved = sum(prices.saved_s(one, rank.ranks) for one in touched)
@@ -140,5 +147,5 @@ def _saved(rank: Rank, prices: Prices, touches: Callable[[Calls], bool], heap: b
 
 
 def transfer_seconds(calls: Iterable[Calls], prices: Prices, ranks: int) -> float:
-    """Returns the seconds of the transfer in these calls."""
+    """Returns the seconds of data transfer in calls, without waiting."""
     return sum(prices.transfer(one, ranks) or 0.0 for one in calls)

@@ -1,4 +1,4 @@
-"""The costs of messages and collectives without waiting, from a rules file or a profile."""
+"""The times of messages and collectives without waiting, from a rules file or a profile."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
 
 Curve = Mapping[int, float]  # bytes -> ns
 
-# The measured pattern that a function is priced by; MPI's names in lower case, without the i of nonblocking ones.
+# From an MPI function to the measured pattern whose time it gets. Names are in lower case, without MPI_ and MPI_I.
 _PATTERNS = {
     "sendrecv": "exchange", "sendrecv_replace": "exchange", "bcast": "bcast", "reduce": "bcast", "scatter": "bcast",
     "scatterv": "bcast", "gather": "bcast", "gatherv": "bcast", "allgather": "allgather", "allgatherv": "allgather",
     "alltoall": "alltoall", "alltoallv": "alltoall", "alltoallw": "alltoall",
 }  # fmt: skip
-_TO_EACH = ("allgather", "alltoall")  # each rank gets data from each other one
+_TO_EACH = ("allgather", "alltoall")  # collectives in which each rank gets data from each other rank
 _OF_CATEGORY = {
     Category.POINT_TO_POINT: "pingpong", Category.ONE_SIDED: "pingpong", Category.COMPLETION: "pingpong",
     Category.NEIGHBOURS: "exchange", Category.COLLECTIVE: "allreduce",
 }  # fmt: skip
-_STATES = ("modified", "reused")  # of buffers: programs write their data before they send them
+_STATES = ("modified", "reused")  # cache states of send buffers, which programs write before they send them
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Times of the baseline, and of the rules if there are any, by pattern: pingpong, exchange and two-rank
-    collectives."""
+    """Measured times of messages and collectives by pattern (pingpong, exchange and collectives of two ranks): of the
+    baseline, and of the rules if there are any."""
 
-    source: str  # in words
+    source: str  # origin of the times, for messages to the user
     baseline: Mapping[str, Curve]
     tuned: Mapping[str, Curve] = field(default_factory=dict)
     has_rules: bool = False
-    shares_heap: bool = True  # False: the rules do not use the shared heap
+    shares_heap: bool = True  # whether the rules use the shared heap
 
     def transfer(self, calls: Calls, ranks: int) -> float | None:
-        """Returns the transfer time in seconds of these calls' messages, at most the time of the calls; the rest is
-        waiting. Returns None if nothing similar was measured."""
+        """Returns the transfer time in s of the messages of some calls, at most the time of the calls; the rest is
+        waiting. Returns None if no similar pattern was measured."""
         each = self._each(self.baseline, calls, ranks)
         if each is None:
             return 0.0 if calls.category in (Category.OTHER, Category.FILE) else None
         return min(calls.seconds, calls.messages * each / 1e9)
 
     def saved_s(self, calls: Calls, ranks: int) -> float:
-        """Returns the transfer time in seconds that the rules save."""
+        """Returns the transfer time in s that the rules save in some calls."""
         transfer = self.transfer(calls, ranks)
         before, after = (self._each(curves, calls, ranks) for curves in (self.baseline, self.tuned))
         if not transfer or not before or after is None:
@@ -59,7 +59,8 @@ class Prices:
         return transfer * max(0.0, 1 - after / before)
 
     def _each(self, curves: Mapping[str, Curve], calls: Calls, ranks: int) -> float | None:
-        """Returns the ns of a message, or of a collective, which grows with the ranks as its usual algorithm does."""
+        """Returns the time in ns of one message, or of one collective, which grows with the number of ranks as in its
+        usual algorithm; None if no similar pattern was measured."""
         pattern = pattern_of(calls)
         curve = curves.get(pattern) or curves.get("pingpong")
         if not pattern or not curve:
@@ -71,7 +72,7 @@ class Prices:
 
 
 def pattern_of(calls: Calls) -> str:
-    """Returns the measured pattern most similar to these calls; empty for calls without messages."""
+    """Returns the measured pattern that is most similar to some calls; '' for calls without messages."""
     name = re.sub(r"^mpi_i?|(_init)?(_c)?$", "", calls.name.lower())
     if calls.category is Category.POINT_TO_POINT and not name.startswith("sendrecv"):
         return "pingpong"
@@ -79,7 +80,7 @@ def pattern_of(calls: Calls) -> str:
 
 
 def prices_of_rules(rules: Rules, source: str) -> Prices | None:
-    """Returns the times in the rules, of the slowest distance; None if they have none."""
+    """Returns the message times in a rules file, for the slowest distance between ranks; None if it has none."""
     baseline: dict[str, dict[int, float]] = {}
     tuned: dict[str, dict[int, float]] = {}
     for rule in rules.rule:
@@ -97,7 +98,8 @@ def prices_of_rules(rules: Rules, source: str) -> Prices | None:
 
 
 def prices_of_profile(profile: Profile, source: str) -> Prices | None:
-    """Returns the times in a profile, of the slowest distance inside a node; None if it has no stable messages."""
+    """Returns the message times in a profile, for the slowest distance inside a node; None if the profile has no stable
+    ones."""
     from nearfield.profile.curves import pick  # data frames are slow to import
     from nearfield.profile.records import select_deciding
 

@@ -1,4 +1,4 @@
-"""Reads the profiling layer's record of each rank, in the format of src/preload/forecast/format.hpp."""
+"""Reads the file that the profiling layer writes for each rank, in the format of src/preload/forecast/format.hpp."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _PAGE = 4096
 
 
 class State(IntEnum):
-    """The end of a rank's recording."""
+    """How the recording of a rank ended."""
 
-    RUNNING = 0  # it was killed
+    RUNNING = 0  # the process was killed
     FINALIZED = 1
-    EXITED = 2  # without MPI_Finalize
+    EXITED = 2  # the process ended without MPI_Finalize
 
 
 class Category(IntEnum):
-    """The kind of a call."""
+    """The kind of an MPI call."""
 
     OTHER = 0
     POINT_TO_POINT = 1
     COLLECTIVE = 2
     NEIGHBOURS = 3
     ONE_SIDED = 4
-    COMPLETION = 5  # of requests of several kinds, or of unknown ones
+    COMPLETION = 5  # wait or test, for requests of several kinds or of an unknown kind
     FILE = 6
 
 
 class Place(IntEnum):
-    """The location of a call's partners."""
+    """Where the ranks run that an MPI call communicates with: on the caller's node, on other nodes, or on both."""
 
     NODE = 0
     OTHERS = 1
@@ -49,7 +49,7 @@ class Place(IntEnum):
 
 
 class Usage(NamedTuple):
-    """The system's data on a process and its node, as in format.hpp."""
+    """The operating system's data on a process and its node at one time, as in format.hpp."""
 
     ticks: int
     wall_ns: int
@@ -68,28 +68,28 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one function from one code location, with messages of one size class."""
+    """The calls of one MPI function from one code location, with messages of one size class."""
 
     name: str
     category: Category
     place: Place
     size_class: int
-    site: tuple[str, int] | None  # an object and an offset in it
+    site: tuple[str, int] | None  # code location: path of an executable or library, and offset in it
     calls: int
     messages: int
     bytes: int
     seconds: float
-    between_seconds: float  # between consecutive polls
+    between_seconds: float  # time between consecutive polls, such as MPI_Test
 
     @property
     def mean_bytes(self) -> float:
-        """Returns the bytes of a message."""
+        """Returns the mean size of a message in bytes; 0 without messages."""
         return self.bytes / self.messages if self.messages else 0.0
 
 
 @dataclass(frozen=True)
 class Rank:
-    """One rank, from the end of MPI_Init to the beginning of MPI_Finalize."""
+    """The recorded data of one rank, from the end of MPI_Init to the beginning of MPI_Finalize."""
 
     number: int
     ranks: int
@@ -99,11 +99,11 @@ class Rank:
     state: State
     is_spawned: bool
     seconds: float
-    in_mpi: float  # seconds, summed over threads
-    threads: int  # that called MPI
+    in_mpi: float  # seconds in MPI calls, summed over threads
+    threads: int  # number of threads that called MPI
     lost_threads: int
     begin: Usage
-    end: Usage | None  # None if the rank was killed
+    end: Usage | None  # None if the process was killed
     fault_ns: float
     call_ns: float
     cores: frozenset[int]
@@ -113,14 +113,15 @@ class Rank:
 
 
 def read_ranks(folder: Path) -> list[Rank]:
-    """Returns the recorded ranks in a folder, in order. Files of processes that did not complete MPI_Init, and damaged
-    ones, are ignored."""
+    """Returns the recorded ranks in a folder, by rank number. Files of processes that did not complete MPI_Init, and
+    damaged files, are ignored."""
     found = (read_rank(file.read_bytes()) for file in folder.glob("*.rank"))
     return sorted((one for one in found if one), key=lambda one: (one.is_spawned, one.number))
 
 
 def read_rank(data: bytes) -> Rank | None:
-    """Returns the rank in a file's content; None if there is none."""
+    """Returns the rank that the content of a record file describes; None if the file is damaged or of a process that
+    did not complete MPI_Init."""
     try:
         return _read(data)
     except (struct.error, ValueError, IndexError, ZeroDivisionError):
@@ -128,6 +129,7 @@ def read_rank(data: bytes) -> Rank | None:
 
 
 def _read(data: bytes) -> Rank | None:
+    """Parses the content of a rank's record file; None if it is of another format."""
     magic, version, state, _, number, ranks, node_ranks, spawned, lost, ticks0, ns0 = _HEAD.unpack_from(data)
     if magic != _MAGIC or version != VERSION:
         return None
@@ -160,7 +162,7 @@ _Row = tuple[int, ...]
 
 
 def _tables(data: bytes) -> list[tuple[tuple[int, ...], list[_Row]]]:
-    """Returns the tables that a thread has used, each with its rows."""
+    """Returns the tables of calls that a thread has used, each as its header and its rows."""
     header_bytes = _HEAD.size + 2 * _USAGE.size + _COSTS.size + _OBJECTS * _OBJECT.size + _NAMES_BYTES
     first = -(-header_bytes // _PAGE) * _PAGE
     table_bytes = -(-(_TABLE.size + _ROWS * _ROW.size) // _PAGE) * _PAGE
@@ -174,6 +176,7 @@ def _tables(data: bytes) -> list[tuple[tuple[int, ...], list[_Row]]]:
 
 
 def _calls(row: _Row, names: bytes, objects: list[tuple[int, bytes]], seconds_per_tick: float) -> Calls:
+    """Converts a row of a table of calls."""
     site, key, number, calls, messages, size_bytes, ticks, between = row
     place = None
     if 1 <= number <= len(objects):
@@ -187,4 +190,5 @@ def _calls(row: _Row, names: bytes, objects: list[tuple[int, bytes]], seconds_pe
 
 
 def _text(data: bytes) -> str:
+    """Returns the text of a NUL-terminated field."""
     return data.partition(b"\0")[0].decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Describes a run, its time in MPI, and what could be gained: as text, and as data."""
+"""Describes a recorded run, its time in MPI, and the possible speed-up: as text, and as data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nearfield.forecast.ranks import Rank
 from nearfield.forecast.run import MAX_LAYER_SHARE, Line, Run
 from nearfield.ui.terminal import Column, Table
 
-MAX_CALLS = 6  # lines of the table
-MIN_GAIN = 1.02  # smaller gains are ignored
-_SINGLE = 0.5  # share from which one call is named in the sentence on the ceiling
-_MUCH_MORE = 0.02  # share of the run from which gains outside MPI are named
+MAX_CALLS = 6  # maximum number of rows in the table of calls
+MIN_GAIN = 1.02  # smaller speed-ups are ignored
+_SINGLE = 0.5  # a call with at least this share of MPI's time is named in the sentence on the maximum speed-up
+_MUCH_MORE = 0.02  # if time outside of MPI adds at least this share of the run to the gain, it is named
 
 
 def run_sentences(run: Run) -> Iterator[str]:
-    """Yields the description of the run, beginning with a disturbance of the host."""
+    """Yields sentences that describe a run, the first of them on disturbances of the host if there were any."""
     if reasons := run.undecided():
         yield f"cannot tell: {'; '.join(reasons)}"
     if not run.ranks:
@@ -46,7 +46,7 @@ def run_sentences(run: Run) -> Iterator[str]:
 
 
 def share_sentence(run: Run) -> str:
-    """Returns the share of MPI in the run, and of data transfer in that."""
+    """Returns a sentence on the share of MPI in the run, and on the share of data transfer in that."""
     lowest, highest = min(run.shares), max(run.shares)
     spread = f" ({lowest:.1%} to {highest:.1%} by rank)" if highest - lowest > 0.01 else ""
     text = f"MPI took {run.share:.1%} of this run{spread}"
@@ -59,8 +59,8 @@ def share_sentence(run: Run) -> str:
 
 
 def ceiling_sentence(run: Run, under_rules: bool = False) -> str:
-    """Returns a sentence with the ceiling of rules and the most expensive MPI call; empty if no rank was recorded.
-    `under_rules`: the run already had rules."""
+    """Returns a sentence on the maximum speed-up by rules and on the most expensive MPI call; '' if no rank was
+    recorded. `under_rules` is set if the run already used rules."""
     rules = run.rules
     if not rules:
         return ""
@@ -83,15 +83,17 @@ def ceiling_sentence(run: Run, under_rules: bool = False) -> str:
 
 
 def _call(line: Line) -> str:
+    """Returns the name of an MPI call with the mean size of its messages."""
     return f"{line.name} of {_mean_size(line)}" if line.bytes else line.name
 
 
 def _mean_size(line: Line) -> str:
+    """Returns the mean size of a call's messages as text."""
     return format_bytes(round(line.mean_bytes)) if line.mean_bytes < 1024 else format_bytes(line.mean_bytes, digits=3)
 
 
 def calls_table(run: Run) -> Table:
-    """Returns the most expensive calls: their line, size, number, time and waiting."""
+    """Returns a table of the most expensive MPI calls: message size, number of calls, time, waiting and source line."""
     right = ("size", "calls", "time", "share", "waiting")
     table = Table(Column("call", key=True), *(Column(name, right=True) for name in right), Column("at"))
     lines = run.by_call()[:MAX_CALLS]
@@ -106,7 +108,7 @@ def calls_table(run: Run) -> Table:
 
 
 def ceilings_table(run: Run) -> Table:
-    """Returns the effect of each of nearfield's tools on the run."""
+    """Returns a table of the likely and maximum speed-up by each of nearfield's tools."""
     table = Table(Column("what could gain", key=True), Column("likely", right=True), Column("at most", right=True),
                   Column("since", prose=True))  # fmt: skip
     for one in run.ceilings:
@@ -116,8 +118,8 @@ def ceilings_table(run: Run) -> Table:
 
 
 def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi: str = "") -> list[str]:
-    """Returns up to three next commands, or a sentence if there is nothing to gain. `rules` are those given to the
-    forecast, and `mpi` is the program's."""
+    """Returns up to three commands to run next, or a sentence if there is nothing to gain. `rules` is the rules file
+    given to the forecast, and `mpi` the name of the program's MPI."""
     if not run.ranks:
         return []
     if not run.undecided() and max(map(_max_gain, run.ceilings)) < MIN_GAIN:
@@ -135,11 +137,12 @@ def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi:
 
 
 def _max_gain(one: Ceiling) -> float:
+    """Returns the maximum speed-up by a tool; infinity if there is no bound."""
     return one.max_gain or float("inf")
 
 
 def plain(run: Run) -> dict[str, Any]:
-    """Returns the run as data for JSON."""
+    """Returns a run as data for JSON."""
     return {
         **summary(run),
         "undecided": run.undecided(),
@@ -160,7 +163,7 @@ def plain(run: Run) -> dict[str, Any]:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Returns the few numbers of a run for a log of many runs."""
+    """Returns the key numbers of a run as data, for a log of many runs."""
     return {
         "decided": not run.undecided(),
         "ranks": len(run.ranks),
@@ -172,6 +175,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def _rank(rank: Rank) -> dict[str, Any]:
+    """Returns one rank of a run as data for JSON."""
     return {
         "rank": rank.number, "host": rank.host, "state": rank.state.name.lower(), "seconds": rank.seconds,
         "processor_seconds": processor_seconds(rank) if rank.end else None,
@@ -185,7 +189,7 @@ def _rank(rank: Rank) -> dict[str, Any]:
 
 
 def traffic_sentence(run: Run) -> str:
-    """Returns the bytes that ranks sent in messages to their own node and to others."""
+    """Returns a sentence on the bytes that ranks sent in messages to their own node and to others."""
     to_node, to_others = sum(r.sent_to_node for r in run.ranks), sum(r.sent_to_others for r in run.ranks)
     if not to_node + to_others:
         return "no messages between two ranks were sent"
@@ -195,7 +199,7 @@ def traffic_sentence(run: Run) -> str:
 
 
 def lines(run: Run) -> Iterator[str | Table]:
-    """Yields all three parts in reading order."""
+    """Yields the whole report on a run as sentences and tables, in reading order."""
     for sentence in run_sentences(run):
         yield capitalize(sentence)
     if not run.ceilings:

@@ -1,5 +1,5 @@
-"""Runs a job of `nearfield run` with the thin layer: prints the ceiling at its end, or appends a line to a log. No
-error here may harm the job."""
+"""Runs a job of `nearfield run` under the profiling layer: prints the maximum speed-up at the end, or appends a line to
+a log. No error of the layer may harm the job."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def run_watched(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, rules: Path | None = None,
     log: str = "", explains: bool = False, says: bool = False,
 ) -> int:  # fmt: skip
-    """Runs the command and returns its exit code. `explains`: prints how its messages were copied. `says`: prints the
-    ceiling before that. `log`: the file to which a line is appended, if any."""
+    """Runs a command under the profiling layer and returns its exit code. `explains`: prints how its messages were
+    copied. `says`: prints the maximum speed-up before that. `log`: the file to which a line is appended, if any."""
     ended: list[Run] = []
     with if_possible(argv, environment, mpi_name) as record:
 
@@ -53,7 +53,7 @@ def run_watched(
 def if_possible(
     argv: Sequence[str], environment: Mapping[str, str], mpi_name: str | None
 ) -> Iterator[Recording | None]:
-    """A context like `recording`, which yields None, after a line with the reason, if the layer cannot be used."""
+    """A context manager like `recording`. If the profiling layer cannot be used, prints the reason and yields None."""
     context = recording(argv, environment, mpi_name=mpi_name, progress=print_line)
     try:
         record = context.__enter__()
@@ -74,6 +74,7 @@ def print_line(line: str) -> None:
 
 
 def _sentence(run: Run) -> str:
+    """Returns the sentence on the maximum speed-up, or on why it is unknown."""
     return (
         ceiling_sentence(run, under_rules=True)
         or f"cannot tell how much of this run is MPI: {'; '.join(run.undecided())}"
@@ -81,7 +82,8 @@ def _sentence(run: Run) -> str:
 
 
 def prices_if_any(rules: Path | None) -> Prices | None:
-    """Returns the costs from these rules, or from those of the current folder; None if none can be read."""
+    """Returns the message times from the given rules file, or from the rules of the current folder; None if none can be
+    read."""
     try:
         return prices_for(rules if rules and rules.is_file() else None, None)
     except NearfieldError:
@@ -89,7 +91,7 @@ def prices_if_any(rules: Path | None) -> Prices | None:
 
 
 def _append(log: str, argv: Sequence[str], rules: Path, run: Run | None, code: int) -> None:
-    """Appends the job's line with a single write, since many jobs may share the file."""
+    """Appends the job's line to the log with a single write, since many jobs may share the file."""
     line = {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "host": os.uname().nodename,

@@ -1,4 +1,4 @@
-"""Check for collectives at sizes at which this MPI's time jumps (claim S2.4)."""
+"""Check for collectives at message sizes at which this MPI's time jumps."""
 
 from __future__ import annotations
 
