@@ -33,7 +33,7 @@ from nearfield.rewrite.check.build import include_folders  # noqa: E402
 LINES, BAR_S = 1000, 2.0
 PHASES = {  # by name: a function, as a member of what it is called by
     "libclang reads the file": (driver, "parse"),
-    "regions": (driver.Reader, "regions"),
+    "regions": (driver.RegionFinder, "find_regions"),
     "models": (driver, "build_model"),
     "dependences and parts of iterations": (driver, "Partition"),
     "legality": (driver, "guard_of"),

@@ -12,11 +12,11 @@ from pathlib import Path
 import islpy as isl
 
 from nearfield.base.errors import UsageError
-from nearfield.rewrite.analysis.aliases import Aliases, Assumed
+from nearfield.rewrite.analysis.aliases import AliasAnalysis, NoAliasAssumptions
 from nearfield.rewrite.analysis.blocking import NO_WILDCARD
 from nearfield.rewrite.analysis.no_regions import explain_no_regions, find_unknown_callees
-from nearfield.rewrite.analysis.program import MissedOptimization, Nest, NotMovable, Region
-from nearfield.rewrite.analysis.regions import Reader, split_exchanges
+from nearfield.rewrite.analysis.program import LoopNest, MissedOptimization, NotMovable, Region
+from nearfield.rewrite.analysis.regions import RegionFinder, split_exchanges
 from nearfield.rewrite.callees import Callees
 from nearfield.rewrite.codegen.code import NotWritten
 from nearfield.rewrite.codegen.emit import Emitted, Emitter
@@ -197,13 +197,13 @@ class Analyser:
         """Analyses one function, with one to three splittable loops per nest. If no order is legal for symbolic
         constants, tries again with the constants' values."""
         function = self.functions.of(node)
-        self._aliases = Aliases(self.functions, function, self.assumed)
+        self._aliases = AliasAnalysis(self.functions, function, self.assumed)
         for by_value in (False, True):
             before = len(self._variants)
             constants = False
             for depth in DEPTHS:
-                reader, has_more = Reader(self.unit, self.functions, function, depth, by_value), False
-                for region in reader.regions():
+                reader, has_more = RegionFinder(self.unit, self.functions, function, depth, by_value), False
+                for region in reader.find_regions():
                     constants = constants or any(symbol.value is not None for symbol in region.symbols.values())
                     has_more = has_more or any(_has_loops_inside(nest) for nest in region.nests)
                     for one in split_exchanges(region):
@@ -219,7 +219,7 @@ class Analyser:
         """Records all legal orders of a region, with whole messages and with messages in chunks, or the reason why
         there are none."""
         try:
-            assumed = self._aliases.check(region)
+            assumed = self._aliases.check_region(region)
         except NotMovable as barrier:
             self._record_missed(region, barrier.reason, barrier.line, _noalias_option(barrier.assumption))
             return
@@ -265,7 +265,12 @@ class Analyser:
         return all(one is not None and (one.order.reverse == 0 or one.order.reverse >= deepest) for one in made)
 
     def _chunk(
-        self, region: Region, wanted: Sequence[Transformation], pieces: ChunkSizes, assumed: Assumed, by_value: bool
+        self,
+        region: Region,
+        wanted: Sequence[Transformation],
+        pieces: ChunkSizes,
+        assumed: NoAliasAssumptions,
+        by_value: bool,
     ) -> None:
         """Records all legal orders of a region with its messages split into chunks."""
         at = self._requests(region).replace("requests", "at")
@@ -278,7 +283,9 @@ class Analyser:
             return
         self._reorder(region, wanted, assumed, by_value)
 
-    def _reorder(self, region: Region, wanted: Sequence[Transformation], assumed: Assumed, by_value: bool) -> None:
+    def _reorder(
+        self, region: Region, wanted: Sequence[Transformation], assumed: NoAliasAssumptions, by_value: bool
+    ) -> None:
         """Records all legal orders of a region, or the reason why there are none."""
         model = build_model(region)
         partition = Partition(model)
@@ -307,7 +314,7 @@ class Analyser:
         emitter: Emitter,
         transformation: Transformation,
         order: Order,
-        assumed: Assumed,
+        assumed: NoAliasAssumptions,
         by_value: bool,
     ) -> str:
         """Records an order of a region if it is legal and new, or if it reverses more loops than the recorded one.
@@ -357,7 +364,7 @@ class Analyser:
         self._missed.setdefault(region.line, MissedOptimization(line, reason, region.function, assumption))
 
 
-def _has_loops_inside(nest: Nest) -> bool:
+def _has_loops_inside(nest: LoopNest) -> bool:
     """Returns whether a loop nest may have further loops inside the splittable ones."""
     return bool(nest.loops) and any(access.loops for access in nest.accesses)
 
@@ -370,7 +377,7 @@ def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:
     return sorted(emitted.text.split()) == sorted(original.split()) and order == sorted(order)
 
 
-def _alias_check(model: Model, assumed: Assumed) -> str:
+def _alias_check(model: Model, assumed: NoAliasAssumptions) -> str:
     """Returns the run-time check, as a C condition, that the array pairs assumed disjoint do not overlap; '' if it is
     not needed or cannot be written."""
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.aliases import Assumed
+from nearfield.rewrite.analysis.aliases import NoAliasAssumptions
 from nearfield.rewrite.analysis.program import Region
 from nearfield.rewrite.check.validate import Invalid, Validator
 from nearfield.rewrite.codegen.emit import Emitted
@@ -31,7 +31,7 @@ class Variant:
     transformation: Transformation
     guard: isl.Set
     emitted: Emitted
-    assumed: Assumed
+    assumed: NoAliasAssumptions
     by_value: bool
     fallback: Variant | None = None  # variant to prove instead if the proof of this one fails
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearfield.rewrite.analysis.expressions import Expressions, NotAffine, words_of
+from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine, source_text_of
 from nearfield.rewrite.analysis.polynomials import ONE
 from nearfield.rewrite.analysis.program import Condition
 from nearfield.rewrite.frontend.clang import Kind, Node
@@ -16,7 +16,7 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 def _tests_return_code(test: Node, function: Function) -> bool:
     """Returns whether a comparison with MPI_SUCCESS is of an MPI call, or of a local variable that only holds return
     codes of such calls."""
-    others = [one.bare for one in test.children if words_of(one) != "MPI_SUCCESS"]
+    others = [one.bare for one in test.children if source_text_of(one) != "MPI_SUCCESS"]
     if len(test.children) != 2 or len(others) != 1 or "MPI_SUCCESS" in test.unit.macros:
         return False
     if _is_return_code(others[0]):
@@ -36,7 +36,7 @@ def _is_return_code(node: Node) -> bool:
     return node.kind == Kind.CALL_EXPR and is_plain_mpi_call(node.name) or node.value == 0
 
 
-def never(test: Node, holds: bool, function: Function) -> bool:
+def is_branch_never_taken(test: Node, holds: bool, function: Function) -> bool:
     """Returns whether an `if` test is known never to be true (`holds`) or never to be false (not `holds`): the test is
     constant, or checks the error code of an MPI call, which does not fail in correct programs."""
     test = test.bare
@@ -47,7 +47,7 @@ def never(test: Node, holds: bool, function: Function) -> bool:
     return value is not None and bool(value) != holds and quiet
 
 
-def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
+def conditions(test: Node, reader: ExpressionReader, holds: bool) -> list[Condition]:
     """Returns the affine conditions that hold in the branch where an `if` test is true (`holds`) or false; none if the
     test is not affine."""
     test = test.bare
@@ -56,10 +56,12 @@ def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
     if test.operator not in _COMPARISONS:
         return []
     try:
-        left, right = (reader.integer(child) for child in test.children)
+        left, right = (reader.to_polynomial(child) for child in test.children)
     except NotAffine:
         return []
-    if any(child.type.kind in UNSIGNED for child in test.children) and not all(map(reader.natural, test.children)):
+    if any(child.type.kind in UNSIGNED for child in test.children) and not all(
+        map(reader.is_never_negative, test.children)
+    ):
         return []  # if a number may be negative, the unsigned comparison is of wrapped values
     operator = test.operator
     if not holds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nearfield.rewrite.analysis.library_calls import unknown_call
+from nearfield.rewrite.analysis.library_calls import unknown_call_reason
 from nearfield.rewrite.analysis.program import MissedOptimization
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
@@ -39,7 +39,7 @@ def find_unknown_callees(functions: Functions, nodes: Sequence[Node]) -> Iterato
             if not any(one.type.kind == TypeKind.POINTER for one in call.children[1:]):
                 continue
             problem.add(call.name)
-            reason = unknown_call(call)
+            reason = unknown_call_reason(call)
             made = callee.cursor.get_definition() if callee is not None else None
             if made is not None and made.location.file and made.location.file.name == call.unit.path:
                 reason = f"{call.name} is a template, in which nothing is moved"

@@ -34,7 +34,7 @@ class MissedOptimization:
 
 
 @dataclass(frozen=True)
-class Base:
+class BaseObject:
     """The object that memory accesses belong to: a variable, an array, or the memory behind a pointer."""
 
     key: str
@@ -74,7 +74,7 @@ class Access:
     """The elements of an array or variable that a statement may access, over all iterations of the loops and under the
     conditions around the access. An index of None may have any value."""
 
-    base: Base
+    base: BaseObject
     index: tuple[Poly | None, ...]
     write: bool
     line: int
@@ -85,7 +85,7 @@ class Access:
 
 
 @dataclass
-class Nest:
+class LoopNest:
     """A loop nest: the outer loops, whose iterations may be reordered, and their body, which is copied verbatim."""
 
     loops: list[Loop]
@@ -129,7 +129,7 @@ class Chunking:
 
 
 @dataclass(frozen=True)
-class Blocking:
+class BlockingCall:
     """A blocking MPI call in a statement: its position, its arguments as source text, and the numbers of the
     statement's accesses that belong to the call. If `listed` is set, the call stands in a block, so that further
     statements may follow it."""
@@ -168,7 +168,7 @@ class Call:
     counters: set[int] = field(default_factory=set)
     exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
     # the blocking MPI calls of the statement, if their begin and completion can be separated
-    blocking: list[Blocking] = field(default_factory=list)
+    blocking: list[BlockingCall] = field(default_factory=list)
     unsplit: str = ""  # reason why begin and completion cannot be separated
     chunking: Chunking | None = None  # set if its messages are split into chunks
 
@@ -188,7 +188,7 @@ class Call:
         return sum(len(NONBLOCKING[one.name]) for one in self.blocking)
 
 
-Item = Nest | Call
+Item = LoopNest | Call
 
 
 @dataclass
@@ -241,5 +241,5 @@ class Region:
         }  # fmt: skip
 
     @property
-    def nests(self) -> list[Nest]:
-        return [item for item in self.items if isinstance(item, Nest)]
+    def nests(self) -> list[LoopNest]:
+        return [item for item in self.items if isinstance(item, LoopNest)]

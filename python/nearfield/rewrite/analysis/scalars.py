@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nearfield.rewrite.analysis.program import Call, Nest, NotMovable, Region
+from nearfield.rewrite.analysis.program import Call, LoopNest, NotMovable, Region
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.function import Function
 
 
-def join_members(region: Region) -> None:
+def replace_members_by_structures(region: Region) -> None:
     """Replaces accesses to members of a structure by accesses to the whole structure, if the region accesses the
     structure as a whole, too."""
     whole = {a.base.key: a.base for item in region.items for a in item.accesses if not a.base.sizes}
@@ -34,9 +34,11 @@ def privatize_scalars(region: Region, function: Function) -> None:
                 raise NotMovable(f"{access.base.text}, which a loop counts, is given a value", item.line)
     for key, item in counted.items():
         uses = function.uses.get(key, [])
-        read = next((use for use in uses if not _is_written_first(use, key, function, region, span, True)), None)
+        read = next(
+            (use for use in uses if not _is_use_preceded_by_write(use, key, function, region, span, True)), None
+        )
         if read is not None:
-            within = [one for one in region.items if isinstance(one, Nest) and one.start <= read.offset < one.end]
+            within = [one for one in region.items if isinstance(one, LoopNest) and one.start <= read.offset < one.end]
             loop = f"which the loop at line {item.line} counts"
             reason = f"{read.name}, {loop}, is read after the loop, at line {read.line}"
             raise NotMovable(reason, within[0].line if within else item.line)
@@ -48,18 +50,18 @@ def privatize_scalars(region: Region, function: Function) -> None:
         local = (
             declared is not None and declared.kind == Kind.VAR_DECL and declared.cursor.storage_class.name != "STATIC"
         )
-        if local and key not in function.address_taken and _is_private(key, function, region, span):
+        if local and key not in function.address_taken and _is_privatizable(key, function, region, span):
             for item in region.items:
-                if isinstance(item, Nest):
+                if isinstance(item, LoopNest):
                     item.accesses = [a for a in item.accesses if a.base.declaration != key or a.base.kind != "scalar"]
 
 
-def _is_private(key: int, function: Function, region: Region, span: tuple[int, int]) -> bool:
+def _is_privatizable(key: int, function: Function, region: Region, span: tuple[int, int]) -> bool:
     """Returns whether every use of a variable is preceded by a write in the same execution of a loop body."""
-    return all(_is_written_first(use, key, function, region, span, False) for use in function.uses.get(key, []))
+    return all(_is_use_preceded_by_write(use, key, function, region, span, False) for use in function.uses.get(key, []))
 
 
-def _is_written_first(
+def _is_use_preceded_by_write(
     use: Node, key: int, function: Function, region: Region, span: tuple[int, int], counter: bool
 ) -> bool:
     """Returns whether every path to a use of a variable passes a write to it. If the use is in the region, the write
@@ -67,19 +69,19 @@ def _is_written_first(
     above = function.parent(use)
     if above is not None and above.operator == "=" and above.children[0] is use:
         return True
-    limit = _limit(use, region, counter)
+    limit = _instance_extent(use, region, counter)
     for outer in function.ancestors(use):
         start, end = outer.offset, outer.end
         if limit is not None and not (limit[0] <= start and end <= limit[1]):
             return False
         if outer.kind not in (Kind.COMPOUND_STMT, Kind.FOR_STMT) or _has_jump_target(outer, function):
             continue
-        if any(limit is not None or not _is_between(span, *one) for one in _writes_before(outer, use, key)):
+        if any(limit is not None or not _may_run_in_between(span, *one) for one in _writes_before(outer, use, key)):
             return True
     return False
 
 
-def _is_between(span: tuple[int, int], write: Node, part: Node, outer: Node) -> bool:
+def _may_run_in_between(span: tuple[int, int], write: Node, part: Node, outer: Node) -> bool:
     """Returns whether the region may be executed after a write to a variable and before a use in a later part of the
     block `outer`, without another execution of the write in between."""
     if outer.kind == Kind.FOR_STMT:  # all parts of a loop header but the initialisation are executed repeatedly
@@ -87,7 +89,7 @@ def _is_between(span: tuple[int, int], write: Node, part: Node, outer: Node) -> 
     return write.offset < span[1] and span[0] < part.end
 
 
-def _limit(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
+def _instance_extent(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
     """Returns the source offsets of the part of the region that one loop iteration executes and that contains a use;
     None if the use is outside of the region."""
     for item in region.items:

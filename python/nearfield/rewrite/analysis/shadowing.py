@@ -11,7 +11,7 @@ from nearfield.rewrite.frontend.function import Function
 from nearfield.rewrite.frontend.text import words_in
 
 
-def check_names(region: Region, function: Function) -> None:
+def check_shadowed_names(region: Region, function: Function) -> None:
     """Raises NotMovable if a name in a region's loop bounds, indices or message lengths is also the name of another
     variable that is visible in the region or declared in it."""
     for symbol in region.symbols.values():

@@ -11,14 +11,14 @@ from nearfield.rewrite.frontend.function import Function
 
 
 @dataclass(frozen=True)
-class Swap:
+class PointerSwap:
     """Consecutive assignments that permute the values of some pointers."""
 
     permuted: frozenset[int]
     nodes: frozenset[int]  # offsets of the assignments
 
 
-def swaps_of(function: Function) -> Iterable[Swap]:
+def find_pointer_swaps(function: Function) -> Iterable[PointerSwap]:
     """Yields the pointer swaps of a function: t = a; a = b; b = t; longer cycles; and std::swap(a, b)."""
     if function.body is None:
         return
@@ -27,20 +27,20 @@ def swaps_of(function: Function) -> Iterable[Swap]:
         if callee is not None and callee.cursor.location.is_in_system_header:
             keys = [_pointer_key(argument) for argument in node.arguments]
             if len(keys) == 2 and all(keys):
-                yield Swap(frozenset(keys), frozenset({node.offset}))
+                yield PointerSwap(frozenset(keys), frozenset({node.offset}))
         if node.kind != Kind.COMPOUND_STMT:
             continue
         run: list[tuple[int, int, int]] = []
         for statement in [*node.children, None]:
-            copies = _copies(statement) if statement is not None else None
+            copies = _pointer_copies(statement) if statement is not None else None
             if copies:
                 run += copies
                 continue
-            yield from _permutation(run)
+            yield from _find_permutation(run)
             run = []
 
 
-def _copies(statement: Node) -> list[tuple[int, int, int]] | None:
+def _pointer_copies(statement: Node) -> list[tuple[int, int, int]] | None:
     """Returns (target, source, source offset) for each copy of a pointer in a statement; None if the statement does
     anything else."""
     if statement.kind == Kind.DECL_STMT:
@@ -66,7 +66,7 @@ def _pointer_key(node: Node) -> int:
     return 0
 
 
-def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
+def _find_permutation(run: list[tuple[int, int, int]]) -> Iterable[PointerSwap]:
     """Yields the swap if a run of pointer copies permutes some of the pointers; the others are temporaries."""
     if len(run) < 3:
         return
@@ -76,4 +76,4 @@ def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
     helpers = {run[0][0]}
     permuted = {key for key in held if key not in helpers}
     if {held[key] for key in permuted} == permuted:
-        yield Swap(frozenset(permuted), frozenset(offset for *_, offset in run))
+        yield PointerSwap(frozenset(permuted), frozenset(offset for *_, offset in run))

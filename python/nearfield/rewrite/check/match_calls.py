@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nearfield.rewrite.analysis.communication import split_arguments
-from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
-from nearfield.rewrite.analysis.loop_bounds import bounds_of
+from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
+from nearfield.rewrite.analysis.loop_bounds import min_max_operands
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Call, Loop
 from nearfield.rewrite.check.equivalence import Occurrence
@@ -37,7 +37,7 @@ class EmittedCode:
     model: Model
     original: str
     unit: Unit
-    reader: Expressions
+    reader: ExpressionReader
 
     def text(self, node: Node) -> str:
         """Returns the source text of a statement."""
@@ -80,7 +80,7 @@ class CallMatcher:
     def _bounds(self, variable: Node) -> set[Poly]:
         """Returns the operands of the minimum that is a variable's initial value; empty if it is not affine."""
         try:
-            return set(bounds_of(variable.children[-1], self._code.reader, "<"))
+            return set(min_max_operands(variable.children[-1], self._code.reader, "<"))
         except NotAffine:
             return set()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
+from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.frontend.clang import Node
@@ -44,7 +44,7 @@ def time_of(loop: Loop) -> str:
 class Translation:
     """Translates what `reader` reads in the emitted code into isl's syntax."""
 
-    def __init__(self, model: Model, reader: Expressions) -> None:
+    def __init__(self, model: Model, reader: ExpressionReader) -> None:
         self._model, self._reader = model, reader
 
     def head(self) -> str:
@@ -93,7 +93,7 @@ class Translation:
             return f"({left} {'and' if node.operator == '&&' else 'or'} {right})"
         if node.operator in _COMPARISONS:
             try:
-                left, right = (self.poly(self._reader.integer(child)) for child in node.children)
+                left, right = (self.poly(self._reader.to_polynomial(child)) for child in node.children)
             except NotAffine as why:
                 raise Invalid(f"a condition of the new code is not affine: {why.reason}") from why
             return f"({left} {'=' if node.operator == '==' else node.operator} {right})"
@@ -118,7 +118,7 @@ class Translation:
             if inner.type.kind not in UNSIGNED or not self._subtracts(inner):
                 continue
             try:
-                poly = self._reader.integer(inner)
+                poly = self._reader.to_polynomial(inner)
             except NotAffine:
                 continue
             if poly.constant is None and not self._negative(poly, at).intersect_params(known).is_empty():

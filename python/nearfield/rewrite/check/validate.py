@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.expressions import Expressions
-from nearfield.rewrite.analysis.loop_bounds import canonical_loop, iterator_key, secondary_induction_variables
+from nearfield.rewrite.analysis.expressions import ExpressionReader
+from nearfield.rewrite.analysis.loop_bounds import canonical_loop, induction_variable_key, secondary_induction_variables
 from nearfield.rewrite.analysis.polynomials import Poly
-from nearfield.rewrite.analysis.program import Loop, Nest
+from nearfield.rewrite.analysis.program import Loop, LoopNest
 from nearfield.rewrite.check.equivalence import Occurrence, prove_equivalence
 from nearfield.rewrite.check.match_calls import CallMatcher, EmittedCode
 from nearfield.rewrite.check.translation import Invalid, Position, Translation, time_of, variable
@@ -46,7 +46,7 @@ class Validator:
         self._unit = unit
         statements = self._skip_declarations([one for one in block.children if start <= one.offset < end])
         original = statements[0].children[2:3] if self._emitted.condition and statements else []
-        reader = Expressions(Function(node, next(iter(original), None)), by_value=self._by_value)
+        reader = ExpressionReader(Function(node, next(iter(original), None)), by_value=self._by_value)
         self._code = EmittedCode(self._model, self._original, unit, reader)
         self._names = Translation(self._model, reader)
         self._calls = CallMatcher(self._code)
@@ -151,7 +151,7 @@ class Validator:
             raise Invalid("two loops of the new code have the same variable")
         for part in node.children[:-1]:
             self._names.no_number_wraps(part, at, self._guard)
-        key = iterator_key(node)
+        key = induction_variable_key(node)
         reader.bound[key] = Poly.of(loop.iterator.key)
         self._statement(node.children[-1], replace(at, loops=(*at.loops, loop), time=(*at.time, time_of(loop))))
         del reader.bound[key]
@@ -171,7 +171,7 @@ class Validator:
         """Returns the executed iterations if a statement is a copy of a loop nest, or of the body of a nest inside
         loops with the same iterators; None otherwise."""
         nest, text, name = self._model.region.items[number], self._code.text(node), self._model.tuple_name(number)
-        assert isinstance(nest, Nest)
+        assert isinstance(nest, LoopNest)
         if not at.loops and same_tokens(text, self._original[nest.start : nest.end]):
             at = replace(at, time=(*at.time, *map(time_of, nest.loops)))
             return [Occurrence(name, tuple(nest.loops), at, self._model.nest_domain(number))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Nest
+from nearfield.rewrite.analysis.program import LoopNest
 from nearfield.rewrite.frontend.text import reindent, skip_blank, statement_end
 from nearfield.rewrite.model.names import Names
 
@@ -48,7 +48,7 @@ class Writer:
     """Writes C loops over a set of iterations of one loop nest."""
 
     def __init__(
-        self, names: Names, nest: Nest, body: str, old_indent: str, style: Style, more: Mapping[str, str]
+        self, names: Names, nest: LoopNest, body: str, old_indent: str, style: Style, more: Mapping[str, str]
     ) -> None:
         self.nest = nest
         self.style = style

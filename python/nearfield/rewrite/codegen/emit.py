@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import NONBLOCKING, Blocking, Call, Nest
+from nearfield.rewrite.analysis.program import NONBLOCKING, BlockingCall, Call, LoopNest
 from nearfield.rewrite.codegen.chunk_code import ChunkCode
 from nearfield.rewrite.codegen.code import NotWritten, Style, Writer, text_of, words_of_names
 from nearfield.rewrite.frontend.text import indent_at, indent_step, reindent
@@ -105,7 +105,7 @@ class Emitter:
         indent = self._indent + (self._step if nested else "")
         context = guard.intersect(known)
         for number, item in enumerate(self._model.region.items):
-            if isinstance(item, Nest):
+            if isinstance(item, LoopNest):
                 context = context.intersect(self._model.nest_domain(number).params())
         lines = self._steps(order, context, indent, emitted)
         if emitted.asserted:
@@ -219,7 +219,7 @@ class Emitter:
             lines += self._comment(number, indent, commented)
             whole = self._model.nest_domain(number).intersect_params(context)
             nest = self._model.region.items[number]
-            assert isinstance(nest, Nest)
+            assert isinstance(nest, LoopNest)
             if not phase.reverse and instances.is_equal(whole) or not nest.loops:
                 if not instances.is_equal(whole):
                     raise NotWritten("a statement without loops is executed for some parameters only")
@@ -231,7 +231,7 @@ class Emitter:
             emitted.pieces += [number] * writer.written
         return lines
 
-    def _writer(self, nest: Nest, at: Mapping[str, str] | None = None) -> Writer:
+    def _writer(self, nest: LoopNest, at: Mapping[str, str] | None = None) -> Writer:
         """Returns a writer for loops over parts of a loop nest. `at` maps an isl parameter to its C name."""
         text = self._text[nest.start : nest.end]
         body = self._text[nest.body[0] : nest.body[1]]
@@ -282,7 +282,7 @@ class Emitter:
         known = known.set_dim_name(isl.dim_type.param, known.dim(isl.dim_type.param) - 1, name).params()
         for number, chunk in sorted(pieces.items()):
             nest = self._model.region.items[number]
-            assert isinstance(nest, Nest)
+            assert isinstance(nest, LoopNest)
             place = chunk.dim(isl.dim_type.param)
             of_chunk = chunk.move_dims(isl.dim_type.param, place, isl.dim_type.out, 0, 1)
             instances = of_chunk.set_dim_name(isl.dim_type.param, place, name).domain()
@@ -324,14 +324,14 @@ class Emitter:
         return [*lead, reindent(text.lstrip(), self._indent, indent)]
 
     @staticmethod
-    def _with_request_numbers(call: Call) -> Iterator[tuple[int, Blocking]]:
+    def _with_request_numbers(call: Call) -> Iterator[tuple[int, BlockingCall]]:
         """Yields the blocking calls of a statement, each with the number of its first request."""
         number = 0
         for one in call.blocking:
             yield number, one
             number += len(NONBLOCKING[one.name])
 
-    def _begin_statements(self, call: Blocking, place: int) -> list[str]:
+    def _begin_statements(self, call: BlockingCall, place: int) -> list[str]:
         """Returns the nonblocking calls, as C statements, that begin a blocking call; `place` is the number of its
         first request."""
         return [

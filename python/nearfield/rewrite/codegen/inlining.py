@@ -12,7 +12,7 @@ from typing import Any
 
 from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.expressions import VALUES
-from nearfield.rewrite.analysis.library_calls import is_of_library, is_pure
+from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.callee_lookup import Functions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
@@ -316,7 +316,7 @@ class _Body:
                 one.type.kind == TypeKind.POINTER and _may_be_part(one.type.get_pointee().get_canonical(), kind)
                 for one in arguments
             )
-        return not is_pure(call) and not (is_of_library(call) and call.name in ("printf", "puts", "fflush"))
+        return not is_pure_call(call) and not (is_library_call(call) and call.name in ("printf", "puts", "fflush"))
 
     # ---- statements of the body
 

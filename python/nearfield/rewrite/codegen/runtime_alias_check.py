@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Base
+from nearfield.rewrite.analysis.program import BaseObject
 from nearfield.rewrite.codegen.code import NotWritten, text_of, words_of_names
 from nearfield.rewrite.model.polyhedral import Model
 
 MAX_PARTS = 3  # maximum parts per array; each is compared with each part of the other array
 
 
-def alias_check_of(model: Model, pairs: list[tuple[Base, Base]]) -> str:
+def alias_check_of(model: Model, pairs: list[tuple[BaseObject, BaseObject]]) -> str:
     """Returns a C condition that is true if none of the pairs of arrays overlaps. Raises NotWritten if the bounds of
     loops and messages do not determine which parts are accessed."""
     tests = [
@@ -28,7 +28,7 @@ def _disjoint(one: tuple[str, str], other: tuple[str, str]) -> str:
     return f"({left} || (const char *)({other_after}) <= (const char *)({first}))"
 
 
-def _ends(model: Model, base: Base) -> list[tuple[str, str]]:
+def _ends(model: Model, base: BaseObject) -> list[tuple[str, str]]:
     """Returns begin and end, as C pointers, of each range of rows that the region may access behind a pointer. Raises
     NotWritten if they are unknown."""
     shape = model.shapes.get(base.key)
@@ -70,7 +70,7 @@ def _rows(model: Model, part: isl.BasicSet) -> tuple[str, str]:
     return texts[0], texts[1]
 
 
-def _elements(model: Model, base: Base) -> isl.Set:
+def _elements(model: Model, base: BaseObject) -> isl.Set:
     """Returns the elements of an array that the region accesses."""
     name = model.names.array(base.key)
     accesses = model.reads.union(model.writes).intersect_domain(model.instances)

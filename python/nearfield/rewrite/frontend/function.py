@@ -188,7 +188,7 @@ class Function:
             return None  # initialised at the first call, when the operands may have had other values
         return initial_value(declared)
 
-    def given_once(self, declared: Node) -> Node | None:
+    def single_assignment(self, declared: Node) -> Node | None:
         """Returns the value of a variable that is assigned by exactly one statement, in the function's outermost block
         and before every use; None for other variables."""
         changes = self.changes.get(declared.key, [])

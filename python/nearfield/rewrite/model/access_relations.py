@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.arrays import Shape, shape_of, with_shape
+from nearfield.rewrite.analysis.arrays import ArrayShape, common_array_shape, reshape_access
 from nearfield.rewrite.analysis.expressions import NotAffine
 from nearfield.rewrite.analysis.program import Access, Item, Region
 from nearfield.rewrite.model.names import Names
@@ -36,14 +36,14 @@ class AccessRelations:
     notes: tuple[Note, ...]
 
 
-def shapes_of(region: Region) -> dict[str, Shape | None]:
+def shapes_of(region: Region) -> dict[str, ArrayShape | None]:
     """Returns the shapes of all arrays that a region accesses; None for an array whose dimensions do not fit all its
     indices."""
     by_base: dict[str, list[Access]] = defaultdict(list)
     for item in region.items:
         for access in item.accesses:
             by_base[access.base.key].append(access)
-    return {key: shape_of(accesses, region.symbols) if accesses[0].base.sizes else Shape((), ())
+    return {key: common_array_shape(accesses, region.symbols) if accesses[0].base.sizes else ArrayShape((), ())
             for key, accesses in by_base.items()}  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def relate_accesses(
     region: Region,
     names: Names,
     domains: Sequence[Sequence[isl.Set]],
-    shapes: dict[str, Shape | None],
+    shapes: dict[str, ArrayShape | None],
     context: isl.Set,
 ) -> AccessRelations:
     """Returns the access relations of a region. `domains` are the loop iterations or call events of its items."""
@@ -94,7 +94,7 @@ class _Mapper:
         self._large: tuple[int, isl.Set] | None = None  # the result of _large_parameters, for a number of parameters
         self._rows: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
 
-    def map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
+    def map(self, name: str, item: Item, access: Access, shape: ArrayShape | None) -> isl.Map:
         """Returns the map from the iterations of an item to the elements that an access reaches, one index per array
         dimension."""
         if access.note and access.base.sizes and access.base.key in self.written:
@@ -106,7 +106,7 @@ class _Mapper:
         rank = shape.rank if access.base.sizes else 0
         if rank == 0:
             return self.names.map(source, _tuple(self.names.array(access.base.key), []))
-        access = with_shape(access, shape)
+        access = reshape_access(access, shape)
         try:
             wide = self._exact(source, item, access)
         except NotAffine as why:
@@ -136,7 +136,7 @@ class _Mapper:
 
     # ---- array indices that may leave their rows
 
-    def _within_rows(self, wide: isl.Map, access: Access, shape: Shape) -> isl.Map | None:
+    def _within_rows(self, wide: isl.Map, access: Access, shape: ArrayShape) -> isl.Map | None:
         """Returns the map if all array indices stay within their rows, possibly after an index is carried to the next
         row, or under a condition on parameters, which is recorded. Returns None otherwise."""
         for place in range(shape.rank - 1, 0, -1):

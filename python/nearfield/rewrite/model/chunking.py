@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.datatypes import bytes_of as element_bytes
+from nearfield.rewrite.analysis.datatypes import element_size_of as element_bytes
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.analysis.program import Access, Call, Chunking, Condition, Loop, NotMovable, Region
 from nearfield.rewrite.frontend.callee_lookup import Functions

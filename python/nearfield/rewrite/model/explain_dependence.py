@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Access, Call, Item, Nest, Region
+from nearfield.rewrite.analysis.program import Access, Call, Item, LoopNest, Region
 from nearfield.rewrite.model.instances import is_empty
 from nearfield.rewrite.model.legality import violations
 from nearfield.rewrite.model.polyhedral import Model
@@ -51,7 +51,9 @@ def _message_dependences(model: Model) -> tuple[str, int] | None:
     """Returns a sentence on the dependences between a message and a loop that accesses arrays, and the loop's line;
     None if there are none."""
     items = model.region.items
-    moved = [n for n, item in enumerate(items) if isinstance(item, Nest) and any(a.base.sizes for a in item.accesses)]
+    moved = [
+        n for n, item in enumerate(items) if isinstance(item, LoopNest) and any(a.base.sizes for a in item.accesses)
+    ]
     calls = [n for n, item in enumerate(items) if isinstance(item, Call) and item.messages]
     for nest in sorted(moved, key=lambda n: (not _nest(items[n]).loops, n)):
         for call in sorted(calls, key=lambda n: abs(n - nest)):
@@ -62,13 +64,13 @@ def _message_dependences(model: Model) -> tuple[str, int] | None:
     return None
 
 
-def _whole_nest_note(nest: Nest) -> str:
+def _whole_nest_note(nest: LoopNest) -> str:
     """Returns the reason why a statement without loops of its own is not split; '' for a loop nest."""
     return "" if nest.loops else "; it is moved as a whole, since only loops that stand in this block are split"
 
 
-def _nest(item: Item) -> Nest:
-    assert isinstance(item, Nest)
+def _nest(item: Item) -> LoopNest:
+    assert isinstance(item, LoopNest)
     return item
 
 

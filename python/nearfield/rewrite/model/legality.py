@@ -9,7 +9,7 @@ from itertools import product
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Nest
+from nearfield.rewrite.analysis.program import LoopNest
 from nearfield.rewrite.model.polyhedral import Model, maps_of
 from nearfield.rewrite.model.schedule import ChunkLoop, ComputeStep, Order, Step
 
@@ -47,7 +47,7 @@ def _simplest(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Set:
 def partitions(model: Model, order: Order) -> bool:
     """Returns whether each loop iteration and each call event is in exactly one step of the order."""
     for number, item in enumerate(model.region.items):
-        if not isinstance(item, Nest):
+        if not isinstance(item, LoopNest):
             halves = [step for step in order.steps if not isinstance(step, ComputeStep) and step.call == number]
             if sum(step.begins for step in halves) != 1 or sum(step.completes for step in halves) != 1:
                 return False

@@ -14,10 +14,10 @@ from functools import cached_property
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.arrays import Shape
+from nearfield.rewrite.analysis.arrays import ArrayShape
 from nearfield.rewrite.analysis.expressions import NotAffine
 from nearfield.rewrite.analysis.polynomials import Poly
-from nearfield.rewrite.analysis.program import Access, Call, Item, Nest, Region
+from nearfield.rewrite.analysis.program import Access, Call, Item, LoopNest, Region
 from nearfield.rewrite.model.access_relations import AccessRelations, relate_accesses, shapes_of
 from nearfield.rewrite.model.names import Names
 
@@ -47,7 +47,7 @@ class Model:
     region: Region
     names: Names
     domains: tuple[tuple[isl.Set, ...], ...]
-    shapes: dict[str, Shape | None]
+    shapes: dict[str, ArrayShape | None]
     accesses: AccessRelations
     context: isl.Set
     needed: isl.Set
@@ -203,7 +203,7 @@ class Model:
         dropped."""
         made = {}
         for number, item in enumerate(self.region.items):
-            if isinstance(item, Nest):
+            if isinstance(item, LoopNest):
                 own = some.intersect(isl.UnionSet.from_set(self.nest_domain(number)))
                 made[number] = (
                     own.extract_set(self.domains[number][0].get_space()) if not own.is_empty() else
@@ -223,7 +223,7 @@ def _domains(number: int, item: Item, names: Names) -> tuple[isl.Set, ...]:
     return tuple(names.set(name, dims, names.loops(item.loops)) for name in _tuple_names(number, item))
 
 
-def _facts(region: Region, names: Names, shapes: dict[str, Shape | None]) -> list[str]:
+def _facts(region: Region, names: Names, shapes: dict[str, ArrayShape | None]) -> list[str]:
     """Returns what is known of the parameters, as isl constraints: the values of sums that became one symbol, that
     array sizes are positive, and that message counts are not negative."""
     known = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Call, Nest
+from nearfield.rewrite.analysis.program import Call, LoopNest
 from nearfield.rewrite.model.instances import (
     ChunkMaps,
     Sets,
@@ -96,7 +96,9 @@ class Partition:
     def __post_init__(self) -> None:
         model = self.model
         self.calls = [number for number, item in enumerate(model.region.items) if isinstance(item, Call)]
-        self.whole = {n: model.nest_domain(n) for n, item in enumerate(model.region.items) if isinstance(item, Nest)}
+        self.whole = {
+            n: model.nest_domain(n) for n, item in enumerate(model.region.items) if isinstance(item, LoopNest)
+        }
         whole, later, earlier = self.whole, self.successors(self.calls), self.predecessors(self.calls)
         self.between = {n: later[n].intersect(earlier[n]).coalesce() for n in whole}
         self.after = {n: later[n].subtract(earlier[n]).coalesce() for n in whole}
