@@ -38,7 +38,7 @@ PHASES = {  # by name: a function, as a member of what it is called by
     "dependences and parts of iterations": (driver, "Partition"),
     "legality": (driver, "guard_of"),
     "writing": (driver.Emitter, "emit"),
-    "second proof: libclang": (driver.Unit, "reread"),
+    "second proof: libclang": (driver.TranslationUnit, "reparse"),
     "second proof: isl": (proof.Validator, "check"),
 }
 

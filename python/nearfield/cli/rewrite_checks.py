@@ -18,14 +18,14 @@ from nearfield.rewrite.applying import best
 from nearfield.rewrite.check.build import Program
 from nearfield.rewrite.check.measure import measure
 from nearfield.rewrite.check.verify import RANKS, Verifier
-from nearfield.rewrite.frontend.compile_commands import arguments_of
+from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of
 from nearfield.rewrite.patch import Patch
 from nearfield.ui.terminal import err
 
 
 def flags_for(source: Path, database: Path | None, given: Sequence[str]) -> list[str]:
     """Returns the flags with which a compiler builds the file."""
-    return [*(arguments_of(source, database, parser=False) if database else []), *given]
+    return [*(compiler_arguments_of(source, database, parser=False) if database else []), *given]
 
 
 @dataclass(frozen=True)

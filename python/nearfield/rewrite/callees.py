@@ -11,12 +11,12 @@ from nearfield.base.errors import UsageError
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.check.inlined import Comparison, Differs
 from nearfield.rewrite.codegen.inlining import Inliner, Site, Text, site_of
-from nearfield.rewrite.frontend.callee_lookup import Functions
-from nearfield.rewrite.frontend.clang import Kind, Node, Unit
-from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
+from nearfield.rewrite.frontend.function import FunctionFacts
 from nearfield.rewrite.patch import Analysis, Patch
 
-Analyse = Callable[[str, Unit, str], Analysis]  # analyses the function of this name in another text
+Analyse = Callable[[str, TranslationUnit, str], Analysis]  # analyses the function of this name in another text
 
 
 @dataclass
@@ -24,12 +24,14 @@ class Callees:
     """The calls in one function whose callees could be inlined, in blocks with messages. `missed` are reasons against
     inlining, by line."""
 
-    unit: Unit
-    functions: Functions
-    function: Function
+    unit: TranslationUnit
+    functions: ProgramFunctions
+    function: FunctionFacts
     analyse: Analyse
     missed: list[tuple[int, str]] = field(default_factory=list)
-    _last: tuple[tuple[Node | Site, ...], tuple[Text, Unit]] | None = None  # latest block and calls, with their result
+    _last: tuple[tuple[Node | Site, ...], tuple[Text, TranslationUnit]] | None = (
+        None  # latest block and calls, with their result
+    )
 
     def blocks(self) -> Iterator[Node]:
         """Yields the blocks that have messages and call a function with loops."""
@@ -73,12 +75,12 @@ class Callees:
 
     def _sends(self, site: Site) -> bool:
         """Returns whether the callee at a call site sends or receives messages."""
-        return self.functions.messages(site.call)
+        return self.functions.communicates(site.call)
 
     def _has_message(self, statement: Node) -> bool:
         """Returns whether a statement sends, receives or completes a message."""
         return any(
-            statement.offset <= call.offset < statement.end and self.functions.messages(call)
+            statement.offset <= call.offset < statement.end and self.functions.communicates(call)
             for call in self.function.calls
         )
 
@@ -93,7 +95,7 @@ class Callees:
             return False
         return True
 
-    def _inline_and_prove(self, block: Node, sites: Sequence[Site]) -> tuple[Text, Unit]:
+    def _inline_and_prove(self, block: Node, sites: Sequence[Site]) -> tuple[Text, TranslationUnit]:
         """Returns the text with the given calls inlined, which is proved equivalent, and the parsed text. The result
         for the latest calls is cached. Raises NotMovable or Differs if the calls cannot be inlined."""
         if self._last is not None and self._last[0] == (block, *sites):
@@ -101,7 +103,7 @@ class Callees:
         self._last = None  # the next text reuses the parsed unit of the latest one
         text = Inliner(self.unit, self.functions, self.function, block).text(sites)
         try:
-            unit = self.unit.another(text.text)
+            unit = self.unit.parse_second_text(text.text)
         except UsageError as error:
             raise Differs(error.message) from error
         Comparison(text).check(self.function.node, unit)

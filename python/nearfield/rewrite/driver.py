@@ -21,11 +21,11 @@ from nearfield.rewrite.callees import Callees
 from nearfield.rewrite.codegen.code import NotWritten
 from nearfield.rewrite.codegen.emit import Emitted, Emitter
 from nearfield.rewrite.codegen.runtime_alias_check import alias_check_of
-from nearfield.rewrite.frontend.callee_lookup import Functions, Others
-from nearfield.rewrite.frontend.clang import Node, Unit, parse
-from nearfield.rewrite.frontend.function import Function
-from nearfield.rewrite.frontend.language import is_mpi_name, refuse_file
-from nearfield.rewrite.frontend.source import decoded, read_source
+from nearfield.rewrite.frontend.callee_lookup import Others, ProgramFunctions
+from nearfield.rewrite.frontend.clang import Node, TranslationUnit, parse
+from nearfield.rewrite.frontend.function import FunctionFacts
+from nearfield.rewrite.frontend.language import file_refusal_reason, is_mpi_name
+from nearfield.rewrite.frontend.source import decode_source, read_source
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 from nearfield.rewrite.model.chunking import Chunker, assumption_text, deciding_variables
 from nearfield.rewrite.model.explain_dependence import describe_shared_array, reason_of_order
@@ -105,7 +105,7 @@ class Analyser:
 
     path: Path
     text: str
-    unit: Unit
+    unit: TranslationUnit
     only: frozenset[str] | None
     assumed: Sequence[str]
     costs: Costs | None
@@ -115,7 +115,7 @@ class Analyser:
     inlines: bool = True  # whether to inline functions whose loops could then be split
 
     def __post_init__(self) -> None:
-        self.functions = Functions(self.unit, self.others)
+        self.functions = ProgramFunctions(self.unit, self.others)
         self._variants: dict[tuple[int, str], Variant] = {}
         # regions that were tried: source offsets, and the number of splittable loops of each nest
         self._tried_splits: set[tuple[int, ...]] = set()
@@ -134,7 +134,7 @@ class Analyser:
         if function is not None and not nodes:
             raise UsageError(f"{self.path} defines no function {function}")
         for node in nodes:
-            if self._communicates(self.functions.of(node), set()):
+            if self._communicates(self.functions.function_of(node), set()):
                 self._function(node)
         bodies = self._inline_bodies(nodes) if self.inlines else []
         prover = Prover(self.path, self.text, self.unit, self.costs)
@@ -156,8 +156,8 @@ class Analyser:
         own = next((node for node in self.unit.functions if is_mpi_name(node.name)), None)
         if own is not None:
             return f"the file defines {own.name}, a name that belongs to MPI", own.line
-        reason, line = refuse_file(decoded(self.text))
-        headers = (refuse_file(text, name, is_header=True)[0] for name, text in self.unit.headers())
+        reason, line = file_refusal_reason(decode_source(self.text))
+        headers = (file_refusal_reason(text, name, is_header=True)[0] for name, text in self.unit.program_headers())
         return (reason, line) if reason else (next(filter(None, headers), ""), 1)
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
@@ -165,10 +165,10 @@ class Analyser:
         found: list[Patch] = []
         starts = {start for start, _ in self._variants}
         for node in nodes:
-            callees = Callees(self.unit, self.functions, self.functions.of(node), self._analyse_inlined)
+            callees = Callees(self.unit, self.functions, self.functions.function_of(node), self._analyse_inlined)
             for block in callees.blocks():
                 if not starts & {child.offset for child in block.children}:
-                    found += callees.patches(block, decoded(self.text))
+                    found += callees.patches(block, decode_source(self.text))
             for line, reason in callees.missed:
                 known = next((one for one in self._missed.values() if one.line == line), None)
                 problem = f"{known.reason}; {reason}" if known is not None else reason
@@ -178,17 +178,17 @@ class Analyser:
                 )
         return found
 
-    def _analyse_inlined(self, text: str, unit: Unit, function: str) -> Analysis:
+    def _analyse_inlined(self, text: str, unit: TranslationUnit, function: str) -> Analysis:
         """Returns the analysis of a function in a text with inlined callees."""
         return replace(self, text=text, unit=unit, inlines=False).run(function)
 
-    def _communicates(self, function: Function, seen: set[str]) -> bool:
+    def _communicates(self, function: FunctionFacts, seen: set[str]) -> bool:
         """Returns whether a function calls MPI, directly or in a callee. `seen` are the functions visited so far."""
         seen.add(function.name)
         for call in function.calls:
             if call.name.startswith(("MPI_", "PMPI_")):
                 return True
-            inner = self.functions.definition(call)
+            inner = self.functions.definition_of(call)
             if inner is not None and inner.name not in seen and self._communicates(inner, seen):
                 return True
         return False
@@ -196,7 +196,7 @@ class Analyser:
     def _function(self, node: Node) -> None:
         """Analyses one function, with one to three splittable loops per nest. If no order is legal for symbolic
         constants, tries again with the constants' values."""
-        function = self.functions.of(node)
+        function = self.functions.function_of(node)
         self._aliases = AliasAnalysis(self.functions, function, self.assumed)
         for by_value in (False, True):
             before = len(self._variants)
@@ -373,7 +373,7 @@ def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:
     """Returns whether emitted code has the same tokens as the original, and moves at most statements that access no
     arrays."""
     numbers = [piece if isinstance(piece, int) else piece.call for piece in emitted.pieces]
-    order = [n for n in numbers if n in region.with_arrays]
+    order = [n for n in numbers if n in region.items_with_arrays]
     return sorted(emitted.text.split()) == sorted(original.split()) and order == sorted(order)
 
 

@@ -9,7 +9,7 @@ from itertools import groupby, zip_longest
 
 from nearfield.base.units import counted
 from nearfield.rewrite.analysis.program import MissedOptimization
-from nearfield.rewrite.frontend.text import lines_of
+from nearfield.rewrite.frontend.text import split_lines
 from nearfield.rewrite.notes import PROVED
 from nearfield.rewrite.patch import CONTEXT, LONG_FACTOR, Analysis, Patch
 from nearfield.ui.html import asset, folded, framed, raw, tag, text
@@ -114,7 +114,7 @@ def _line(kind: str, sign: str, code: str) -> str:
 
 def _both(patch: Patch) -> tuple[list[str], list[str]]:
     """Returns the lines of the original and of the rewritten file, without line ends."""
-    before, after = ([line.rstrip("\r\n") for line in lines_of(one)] for one in (patch.original, patch.rewritten))
+    before, after = ([line.rstrip("\r\n") for line in split_lines(one)] for one in (patch.original, patch.rewritten))
     return before, after
 
 

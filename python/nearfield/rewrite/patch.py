@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nearfield.base.units import counted
 from nearfield.rewrite.analysis.program import MissedOptimization
-from nearfield.rewrite.frontend.text import lines_of
+from nearfield.rewrite.frontend.text import split_lines
 from nearfield.rewrite.gain import Expected
 
 CONTEXT = 3  # unchanged lines of context around a change in a diff
@@ -37,21 +37,21 @@ class Patch:
     def diff(self) -> str:
         """Returns the patch as a unified diff for `patch -p1` and `git apply`."""
         name = self.path.as_posix().lstrip("/")
-        before, after = lines_of(self.original), lines_of(self.rewritten)
+        before, after = split_lines(self.original), split_lines(self.rewritten)
         made = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=CONTEXT)
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in made)
 
     @property
     def replacement(self) -> list[str]:
         """Returns the lines of the rewritten file that replace the lines `lines` of the original."""
-        before, after = lines_of(self.original), lines_of(self.rewritten)
+        before, after = split_lines(self.original), split_lines(self.rewritten)
         return after[self.lines[0] - 1 : len(after) - (len(before) - self.lines[1])]
 
     @property
     def lengths(self) -> tuple[int, int]:
         """Returns the number of lines of code before and after the patch, without blank lines."""
         first, last = self.lines
-        return _code(lines_of(self.original)[first - 1 : last]), _code(self.replacement)
+        return _code(split_lines(self.original)[first - 1 : last]), _code(self.replacement)
 
     @property
     def touched(self) -> int:

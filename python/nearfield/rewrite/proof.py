@@ -13,9 +13,9 @@ from nearfield.rewrite.analysis.aliases import NoAliasAssumptions
 from nearfield.rewrite.analysis.program import Region
 from nearfield.rewrite.check.validate import Invalid, Validator
 from nearfield.rewrite.codegen.emit import Emitted
-from nearfield.rewrite.frontend.clang import Unit
-from nearfield.rewrite.frontend.source import decoded
-from nearfield.rewrite.frontend.text import line_of
+from nearfield.rewrite.frontend.clang import TranslationUnit
+from nearfield.rewrite.frontend.source import decode_source
+from nearfield.rewrite.frontend.text import line_number_of
 from nearfield.rewrite.model.polyhedral import Model
 from nearfield.rewrite.model.schedule import Order, Transformation
 from nearfield.rewrite.patch import Patch
@@ -52,7 +52,7 @@ class Prover:
 
     path: Path
     text: str
-    unit: Unit
+    unit: TranslationUnit
     costs: Costs | None
     unproved: list[tuple[Region, str]] = field(default_factory=list)
 
@@ -76,8 +76,8 @@ class Prover:
         """Inserts several variants into one text. Yields each variant with the reason why its proof fails; '' if it
         succeeds."""
         text, places = self._insert(variants)
-        self.unit = self.unit.reread(text)
-        if self.unit.problem and len(variants) > 1:  # one of the variants does not compile
+        self.unit = self.unit.reparse(text)
+        if self.unit.first_error and len(variants) > 1:  # one of the variants does not compile
             for one in variants:
                 yield from self._prove_together([one])
             return
@@ -120,10 +120,10 @@ class Prover:
                 f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
             )
         return Patch(
-            self.path, decoded(self.text), decoded(self._insert([variant])[0]), region.function,
+            self.path, decode_source(self.text), decode_source(self._insert([variant])[0]), region.function,
             variant.transformation.name,
             reason_of(variant.transformation, variant.order, region),
-            (line_of(self.text, start), line_of(self.text, end)), assumptions,
+            (line_number_of(self.text, start), line_number_of(self.text, end)), assumptions,
             expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
         )  # fmt: skip
 

@@ -121,7 +121,7 @@ def expected_gain(transformation: str, region: Region, costs: Costs | None) -> E
         return Expected(unknown="the source does not say how long its messages are (--message-size does)")
     for call in region.calls:
         if call.chunking:
-            return costs.expected_of_cutting(size, call.chunking.elements * call.messages[0].element_bytes)
+            return costs.expected_of_cutting(size, call.chunking.chunk_elements * call.messages[0].element_bytes)
     return costs.expected(transformation, size)
 
 

@@ -211,9 +211,9 @@ def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: 
     """Returns the compiler's arguments, with the include path of the MPI unless they already contain it."""
     from nearfield import mpi
     from nearfield.rewrite.check.build import include_folders
-    from nearfield.rewrite.frontend.compile_commands import arguments_of
+    from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of
 
-    words = [*(arguments_of(source, database) if database else []), *given]
+    words = [*(compiler_arguments_of(source, database) if database else []), *given]
     folders = [Path(word.removeprefix("-I")) for word in words if word.startswith("-I")]
     if any((folder / "mpi.h").exists() for folder in folders):
         return words
@@ -225,9 +225,13 @@ def _others(
 ) -> list[tuple[Path, list[str]]]:
     """Returns the program's other files whose functions are analysed, each with the compiler's arguments."""
     from nearfield.rewrite.check.build import SOURCES
-    from nearfield.rewrite.frontend.compile_commands import arguments_of, files_of
+    from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of, listed_source_files
 
-    listed = [(path, [*arguments_of(path, database), *arguments]) for path in files_of(database)] if database else []
+    listed = (
+        [(path, [*compiler_arguments_of(path, database), *arguments]) for path in listed_source_files(database)]
+        if database
+        else []
+    )
     named = [Path(name) for name in linked if Path(name).suffix in SOURCES]
     return [*listed, *((path, arguments) for path in named)]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nearfield.rewrite.analysis.conditions import conditions, is_branch_never_taken
+from nearfield.rewrite.analysis.conditions import branch_conditions, is_branch_never_taken
 from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine, Pointer, source_text_of
 from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call, unknown_call_reason
 from nearfield.rewrite.analysis.loop_bounds import (
@@ -19,17 +19,17 @@ from nearfield.rewrite.analysis.loop_bounds import (
 )
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Access, BaseObject, Condition, Loop, NotMovable
-from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, is_container
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, is_container
 from nearfield.rewrite.frontend.language import (
     EVALUATE_PARTS,
-    describe,
-    has_initialisation,
-    is_plain,
-    makes_no_object,
-    refuse_variable,
+    declares_no_object,
+    has_if_initialisation,
+    is_trivial_type,
+    kind_in_words,
+    variable_refusal_reason,
 )
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
@@ -50,7 +50,7 @@ class ControlContext:
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
     breakable: bool = False  # inside a loop of the statement, so that break and continue do not leave the statement
-    callees: tuple[Function, ...] = ()  # callees that are being analysed, in which `return` is allowed
+    callees: tuple[FunctionFacts, ...] = ()  # callees that are being analysed, in which `return` is allowed
     certain: bool = True  # executed exactly once per execution of the statement, under no condition
 
 
@@ -59,7 +59,7 @@ class AccessCollector:
     """Walks the syntax tree of one statement in textual order and records its memory accesses."""
 
     reader: ExpressionReader
-    functions: Functions
+    functions: ProgramFunctions
     accesses: list[Access] = field(default_factory=list)
     private: set[int] = field(default_factory=set)  # declarations of variables that the statement itself declares
     inside: ControlContext = field(default_factory=ControlContext)
@@ -74,7 +74,7 @@ class AccessCollector:
             raise NotMovable(f"it contains {_JUMPS[node.kind]}", node.line)
         handler = _HANDLERS.get(node.kind)
         if handler is None and node.kind not in EVALUATE_PARTS:
-            raise NotMovable(f"it contains {_NAMES.get(node.kind) or describe(node)}", node.line)
+            raise NotMovable(f"it contains {_NAMES.get(node.kind) or kind_in_words(node)}", node.line)
         (handler or AccessCollector._collect_children)(self, node)
 
     def _collect_implicit_conversion(self, node: Node) -> None:
@@ -135,16 +135,20 @@ class AccessCollector:
     def declare_variable(self, node: Node) -> None:
         """Registers a variable that the statement declares. If the variable never changes, uses of it stand for its
         initial value."""
-        if makes_no_object(node):
+        if declares_no_object(node):
             return
-        if reason := refuse_variable(node) if node.kind == Kind.VAR_DECL else f"it declares {describe(node)}":
+        if (
+            reason := variable_refusal_reason(node)
+            if node.kind == Kind.VAR_DECL
+            else f"it declares {kind_in_words(node)}"
+        ):
             raise NotMovable(reason, node.line)
         values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
         for value in values:
             self.collect(value)
         self.private.add(node.key)
         meaning: Poly | Pointer | None = None
-        initial = self.reader.function.fixed(node.key)
+        initial = self.reader.function.constant_initial_value(node.key)
         later = self.reader.function.single_assignment(node) if initial is None and not values else None
         if later is not None:
             with contextlib.suppress(NotMovable, NotAffine):
@@ -157,7 +161,7 @@ class AccessCollector:
                 elif node.type.kind == TypeKind.POINTER:
                     meaning = self.reader.pointer_value(initial)
                 elif node.type.kind == TypeKind.LVALUEREFERENCE:
-                    meaning = self.reader.place(initial)
+                    meaning = self.reader.address_of_lvalue(initial)
             except NotAffine:
                 pass
         if node.type.kind in (*INTEGERS, TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
@@ -188,7 +192,7 @@ class AccessCollector:
             raise NotMovable(f"{source_text_of(node)} is volatile or atomic", node.line)
         if write and node.type.kind == TypeKind.POINTER:
             raise NotMovable(f"it changes the pointer {source_text_of(node)}", node.line)
-        pointer = self.reader.place(node)
+        pointer = self.reader.address_of_lvalue(node)
         self._add_index_reads(node)
         if not self._is_in_declared_variable(pointer, node):
             self.add_access(pointer, write=write, line=node.line)
@@ -249,7 +253,7 @@ class AccessCollector:
             return
         if self.collect_special_call(node):
             return
-        definition = self.functions.definition(node)
+        definition = self.functions.definition_of(node)
         if definition is not None:
             self._collect_callee(node, definition)
             return
@@ -307,7 +311,7 @@ class AccessCollector:
             raise NotMovable(f"it calls {node.name}", node.line)
         return False
 
-    def _collect_callee(self, node: Node, callee: Function) -> None:
+    def _collect_callee(self, node: Node, callee: FunctionFacts) -> None:
         """Adds the accesses of a callee whose definition is known, with the arguments of this call in place of its
         parameters."""
         if len(self.inside.callees) >= _MAX_CALL_DEPTH or callee in self.inside.callees:
@@ -360,7 +364,7 @@ class AccessCollector:
                 if not _is_lvalue(argument):
                     raise NotMovable(f"a reference to a temporary is made of {source_text_of(argument)}", argument.line)
                 self._add_index_reads(argument.bare)
-                return self.reader.place(argument)
+                return self.reader.address_of_lvalue(argument)
             self.collect(argument.bare)
             return self.reader.to_polynomial(argument) if kind in INTEGERS else None
         except NotAffine:
@@ -378,7 +382,7 @@ class AccessCollector:
             self.declare_variable(variable)
         self.add_header_reads(node)
         key = induction_variable_key(node)
-        self.reader.bound[key] = Poly.of(loop.iterator.key)
+        self.reader.bound[key] = Poly.from_symbol(loop.iterator.key)
         self.make_iterator_private(node, key, loop)
         with self.nested_context(loops=(*self.inside.loops, loop), breakable=True, certain=False):
             self.collect(body)
@@ -436,14 +440,14 @@ class AccessCollector:
 
     def _collect_if(self, node: Node) -> None:
         """Adds the accesses of an `if`, those of each branch under the condition that it is taken."""
-        if has_initialisation(node):
+        if has_if_initialisation(node):
             raise NotMovable("an `if` has an initialisation", node.line)
         test, *branches = node.children
         self.collect(test.bare)
         for branch, holds in zip(branches, (True, False), strict=False):
             if is_branch_never_taken(test, holds, self.reader.function) and not self.reader.function.has_label(branch):
                 continue
-            known = conditions(test, self.reader, holds)
+            known = branch_conditions(test, self.reader, holds)
             with self.nested_context(conditions=(*self.inside.conditions, *known), certain=False):
                 self.collect(branch)
 
@@ -454,9 +458,9 @@ def _is_supported_parameter(formal: Node) -> bool:
     type_ = formal.type
     if type_.kind == TypeKind.LVALUEREFERENCE:
         type_ = type_.get_pointee().get_canonical()
-        known = is_plain(type_) or is_container(formal)
+        known = is_trivial_type(type_) or is_container(formal)
     else:
-        known = is_plain(type_)
+        known = is_trivial_type(type_)
     return known and not any(child.kind.is_attribute() for child in formal.children) and not _has_default_value(formal)
 
 

@@ -14,10 +14,10 @@ from nearfield.rewrite.analysis.datatypes import element_size_of
 from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.program import BaseObject, NotMovable, Region
 from nearfield.rewrite.analysis.swaps import find_pointer_swaps
-from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, NUMBERS
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, initial_value
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, initial_value
 from nearfield.rewrite.frontend.language import is_plain_mpi_call
 from nearfield.rewrite.frontend.text import skip_blank
 
@@ -64,7 +64,7 @@ class NoAliasAssumptions:
 class AliasAnalysis:
     """Points-to analysis of the pointers in one function."""
 
-    def __init__(self, functions: Functions, function: Function, assumed: Collection[str]) -> None:
+    def __init__(self, functions: ProgramFunctions, function: FunctionFacts, assumed: Collection[str]) -> None:
         self._functions, self._function = functions, function
         self._assumed = {name.strip() for name in assumed}
         self._globals = {node.key: node for node in functions.unit.variables}
@@ -179,7 +179,7 @@ class AliasAnalysis:
         """Returns whether the address of a local variable escapes from the function."""
         return any(self._may_store_address(use, self._function) for use in self._function.uses.get(key, []))
 
-    def _may_store_address(self, use: Node, function: Function, depth: int = 0) -> bool:
+    def _may_store_address(self, use: Node, function: FunctionFacts, depth: int = 0) -> bool:
         """Returns whether a function may retain an address that it uses. A function that only loads or changes an
         element, compares addresses, or passes them to functions that retain none does not; for all other uses the
         answer is True."""
@@ -209,7 +209,7 @@ class AliasAnalysis:
         callee = call.callee()
         if callee is None or not callee.cursor.location.is_in_system_header:
             return False
-        return callee.kind != Kind.FUNCTION_DECL or self._functions.definition(call) is None
+        return callee.kind != Kind.FUNCTION_DECL or self._functions.definition_of(call) is None
 
     def _callee_stores_argument(self, call: Node, argument: Node, depth: int) -> bool:
         """Returns whether a called function may retain an address that is passed to it as an argument."""
@@ -219,7 +219,7 @@ class AliasAnalysis:
             return True  # another container gets the memory
         if call.name in KEEP_NOTHING and self._is_library_call(call) and not _prints_address(call):
             return False
-        callee = self._functions.definition(call)
+        callee = self._functions.definition_of(call)
         if callee is None or depth >= MAX_CALL_DEPTH:
             return True
         given = call.arguments
@@ -338,7 +338,9 @@ class AliasAnalysis:
         changes = [change for change in function.changes.get(key, []) if change.offset not in self._swapped]
         initial = declared.kind == Kind.PARM_DECL or initial_value(declared) is not None
         given = len(changes) + initial + len(self._allocating_calls(key))
-        return given == 1 and not any(function.in_loop(change) for change in [*changes, *self._allocating_calls(key)])
+        return given == 1 and not any(
+            function.is_in_loop(change) for change in [*changes, *self._allocating_calls(key)]
+        )
 
 
 def _is_element_load(cast: Node, operand: Node) -> bool:

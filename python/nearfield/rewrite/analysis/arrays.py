@@ -41,7 +41,7 @@ def common_array_shape(accesses: Sequence[Access], symbols: dict[str, Symbol]) -
     ordered = sorted(strides, key=len, reverse=True)
     sizes: list[Poly] = []
     for larger, smaller in zip(ordered, ordered[1:], strict=False):
-        quotient, remainder = Poly({larger: 1}).divided(smaller)
+        quotient, remainder = Poly({larger: 1}).divide_by_product(smaller)
         if remainder.terms:
             return None
         sizes.append(quotient)
@@ -69,7 +69,7 @@ def _split_by_strides(index: Poly | None, shape: ArrayShape) -> tuple[Poly | Non
         return (None,) * shape.rank
     made: list[Poly | None] = []
     for stride in shape.strides:
-        quotient, index = index.divided(stride)
+        quotient, index = index.divide_by_product(stride)
         made.append(quotient)
     return (*made, index)
 
@@ -80,7 +80,7 @@ def _split_message_into_rows(access: Access, shape: ArrayShape) -> Access:
         return access
     loop = access.loops[-1]
     for stride in shape.strides:
-        quotient, remainder = loop.upper[0].divided(stride)
+        quotient, remainder = loop.upper[0].divide_by_product(stride)
         if quotient.terms and not remainder.terms:
             rows = replace(loop, iterator=replace(loop.iterator, key=f"{loop.iterator.key}.row"), upper=(quotient,))
             columns = replace(loop, upper=(Poly({stride: 1}),))
@@ -96,7 +96,7 @@ def _split_rows_of_message(access: Access, shape: ArrayShape) -> Access:
         return access
     loop, size = access.loops[-1], shape.sizes[-1]
     rows = _exact_quotient(loop.upper[0], size) if size is not None else None
-    if rows is None or size is None or rows == ONE or access.index[-1] != Poly.of(loop.iterator.key):
+    if rows is None or size is None or rows == ONE or access.index[-1] != Poly.from_symbol(loop.iterator.key):
         return access
     outer = replace(loop, iterator=replace(loop.iterator, key=f"{loop.iterator.key}.row"), upper=(rows,))
     height = shape.sizes[0]
@@ -110,7 +110,7 @@ def _split_rows_of_message(access: Access, shape: ArrayShape) -> Access:
 
 
 def _add_iterator(index: Poly | None, loop: Loop) -> Poly | None:
-    return index + Poly.of(loop.iterator.key) if index is not None else None
+    return index + Poly.from_symbol(loop.iterator.key) if index is not None else None
 
 
 def _exact_quotient(count: Poly, size: Poly) -> Poly | None:
@@ -119,9 +119,9 @@ def _exact_quotient(count: Poly, size: Poly) -> Poly | None:
         whole = all(factor % size.constant == 0 for factor in count.terms.values())
         return Poly({m: factor // size.constant for m, factor in count.terms.items()}) if whole else None
     if len(size.terms) == 1:
-        quotient, remainder = count.divided(next(iter(size.terms)))
+        quotient, remainder = count.divide_by_product(next(iter(size.terms)))
         return quotient if quotient.terms and not remainder.terms else None
-    return next((Poly.number(n) for n in range(1, 9) if count == size * Poly.number(n)), None)
+    return next((Poly.from_constant(n) for n in range(1, 9) if count == size * Poly.from_constant(n)), None)
 
 
 def _carry_rows(index: tuple[Poly | None, ...], shape: ArrayShape) -> tuple[Poly | None, ...]:
@@ -133,11 +133,11 @@ def _carry_rows(index: tuple[Poly | None, ...], shape: ArrayShape) -> tuple[Poly
         if column is None or row is None or size is None:
             continue
         if len(size.terms) == 1 and size.constant is None:
-            quotient, rest = column.divided(next(iter(size.terms)))
+            quotient, rest = column.divide_by_product(next(iter(size.terms)))
         elif size.constant and size.constant > 1:
             number = size.constant
             quotient = Poly({m: f // number for m, f in column.terms.items() if m and f % number == 0})
-            rest = column - quotient * Poly.number(number)
+            rest = column - quotient * Poly.from_constant(number)
         else:
             continue
         if any(len(monomial) for monomial in quotient.terms):

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 
 from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.program import NONBLOCKING
-from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.function import FunctionFacts
 
 _SOURCES = {"MPI_Recv": 3, "MPI_Sendrecv": 8}
 _ALL_SOURCES = {**_SOURCES, "MPI_Irecv": 3, "MPI_Recv_init": 3, "MPI_Sendrecv_replace": 5}
@@ -57,7 +57,7 @@ def _statements_of_branches(statement: Node, *, listed: bool) -> Iterator[tuple[
         yield statement, listed
 
 
-def is_status_unread(status: Node, function: Function) -> bool:
+def is_status_unread(status: Node, function: FunctionFacts) -> bool:
     """Returns whether nothing reads the MPI_Status that a call fills: the argument is MPI_STATUS_IGNORE, or a local
     variable that is only passed to calls that fill it."""
     node = status.bare
@@ -69,7 +69,7 @@ def is_status_unread(status: Node, function: Function) -> bool:
     return all(_is_passed_to_be_filled(use, function) for use in function.uses.get(declared.key, []))
 
 
-def _is_passed_to_be_filled(use: Node, function: Function) -> bool:
+def _is_passed_to_be_filled(use: Node, function: FunctionFacts) -> bool:
     """Returns whether a use of an MPI_Status variable only passes its address to a call that fills it."""
     for above in function.ancestors(use):
         if above.kind == Kind.CALL_EXPR:
@@ -79,7 +79,7 @@ def _is_passed_to_be_filled(use: Node, function: Function) -> bool:
     return False
 
 
-def unsplittable_reason(call: Node, function: Function) -> str:
+def unsplittable_reason(call: Node, function: FunctionFacts) -> str:
     """Returns the reason why a blocking MPI call cannot be completed later than it begins; '' if it can."""
     arguments = call.arguments
     if call.name in STATUSES and not is_status_unread(arguments[STATUSES[call.name]], function):
@@ -90,14 +90,14 @@ def unsplittable_reason(call: Node, function: Function) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def has_wildcard_receives(functions: Functions) -> bool:
+def has_wildcard_receives(functions: ProgramFunctions) -> bool:
     """Returns whether the program receives from MPI_ANY_SOURCE or probes, so that the matching of messages may depend
     on their order of arrival. A send must then not begin before the receives in front of it have completed, since these
     may order it behind the message of a third rank. Files of the program that are not known are assumed to do neither
     (NO_WILDCARD)."""
-    if any(_ANY_MESSAGE.search(_COMMENT.sub(" ", text)) for text in functions.texts()):
+    if any(_ANY_MESSAGE.search(_COMMENT.sub(" ", text)) for text in functions.source_texts()):
         return True
-    return any(_has_negative_source(call) for function in functions.of_file for call in function.calls)
+    return any(_has_negative_source(call) for function in functions.functions_of_file for call in function.calls)
 
 
 def _has_negative_source(call: Node) -> bool:
@@ -111,13 +111,13 @@ def _has_negative_source(call: Node) -> bool:
     return len(negative) > source_text_of(source, shorten=False).count("MPI_PROC_NULL")
 
 
-def _may_match_any_sender(source: Node, function: Function) -> bool:
+def _may_match_any_sender(source: Node, function: FunctionFacts) -> bool:
     """Returns whether a receive may match any sender: its source is MPI_ANY_SOURCE, or a variable in a file that uses
     MPI_ANY_SOURCE outside of MPI calls."""
     if "MPI_ANY_SOURCE" in source_text_of(source):
         return True
     named = [node.declaration for node in source.walk() if node.kind == Kind.DECL_REF_EXPR and node.declaration]
-    values = [function.fixed(declared.key) for declared in named]
+    values = [function.constant_initial_value(declared.key) for declared in named]
     known = all(one is not None and "MPI_ANY_SOURCE" not in source_text_of(one) for one in values)
     return not known and _stores_any_source(source.unit.text)
 

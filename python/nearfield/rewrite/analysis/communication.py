@@ -14,9 +14,9 @@ from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.analysis.program import Access, BaseObject, Loop, Message, NotMovable
 from nearfield.rewrite.analysis.requests import active_request_reason, is_pointer_to_own_allocation
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_cut, is_mpi_handle
+from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_mpi_handle_variable, may_truncate
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
-from nearfield.rewrite.frontend.text import group_end
+from nearfield.rewrite.frontend.text import end_of_brackets
 
 # Positions of the arguments for each buffer of an MPI call: whether it is sent, buffer, count and datatype.
 _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
@@ -239,7 +239,7 @@ class CommunicationCollector(AccessCollector):
         """Returns a count argument as a polynomial (None if it is unknown), and whether it is exact. For an unsigned
         number that is converted to a shorter int, returns the unsigned number, which is an upper bound."""
         inner = node
-        while inner.kind == Kind.UNEXPOSED_EXPR and is_cut(inner) and inner.children[0].type.kind in UNSIGNED:
+        while inner.kind == Kind.UNEXPOSED_EXPR and may_truncate(inner) and inner.children[0].type.kind in UNSIGNED:
             inner = inner.children[0]
         try:
             return self.reader.to_polynomial(inner), inner is node
@@ -264,10 +264,10 @@ class CommunicationCollector(AccessCollector):
             return pointer, ()
         if shape.blocks.constant == 1:
             loop = self._new_element_loop(number * length)
-            return pointer.offset_by(Poly.of(loop.iterator.key)), (loop,)
+            return pointer.offset_by(Poly.from_symbol(loop.iterator.key)), (loop,)
         if number.constant == 1:
             loops = self._new_element_loop(shape.blocks), self._new_element_loop(length)
-            block, within = (Poly.of(loop.iterator.key) for loop in loops)
+            block, within = (Poly.from_symbol(loop.iterator.key) for loop in loops)
             return pointer.offset_by(self.reader._product(block, shape.stride) + within), loops
         return _unknown_element(pointer), ()
 
@@ -308,7 +308,7 @@ class CommunicationCollector(AccessCollector):
                 loops = (
                     self._new_element_loop(count if isinstance(count, Poly) else self.reader.to_polynomial(count)),
                 )
-                pointer = pointer.offset_by(Poly.of(loops[0].iterator.key))
+                pointer = pointer.offset_by(Poly.from_symbol(loops[0].iterator.key))
             except NotAffine:
                 pointer = pointer.offset_by(None)
         with self.nested_context(loops=(*self.inside.loops, *loops)):
@@ -365,7 +365,7 @@ class CommunicationCollector(AccessCollector):
         declared = root.declared.get(base.declaration)
         if declared is None or declared.kind != Kind.VAR_DECL or declared.cursor.storage_class.name == "STATIC":
             return f"{base.text} is no variable of this function"
-        is_pointer = base.kind == "pointer" and not is_mpi_handle(declared)
+        is_pointer = base.kind == "pointer" and not is_mpi_handle_variable(declared)
         if _is_structure_member(Pointer(base, ())) or is_pointer and not is_pointer_to_own_allocation(declared, root):
             return f"what else {base.text} stands for is not known"
         for use in root.uses.get(base.declaration, []):
@@ -379,7 +379,7 @@ class CommunicationCollector(AccessCollector):
         handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
         if declared.type.kind == TypeKind.RECORD and not handle:
             return False  # a vector may reallocate
-        lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
+        lasts = handle or declared.type.kind in ARRAYS or self.reader.function.is_never_changed(declared.key)
         return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
 
 
@@ -432,7 +432,7 @@ def split_arguments(call: Node) -> list[str]:
     """Returns the source text of each argument of a call."""
     text = call.unit.text
     start = text.index("(", call.offset)
-    end = group_end(text, start) - 1
+    end = end_of_brackets(text, start) - 1
     found, depth, last = [], 0, start + 1
     for place in range(start + 1, end):
         depth += (text[place] in "([{") - (text[place] in ")]}")
@@ -447,9 +447,11 @@ def _bytes_to_elements(number: Poly, length: Poly, have: int, want: int) -> tupl
     elements of `want` bytes. Returns None if the division is not known to be exact."""
     whole = number * length
     if have == 1 and all(factor % want == 0 for factor in whole.terms.values()):
-        return Poly({monomial: factor // want for monomial, factor in whole.terms.items()}), Poly.number(1)
+        return Poly({monomial: factor // want for monomial, factor in whole.terms.items()}), Poly.from_constant(1)
     if want % have == 0 and all(factor % (want // have) == 0 for factor in whole.terms.values()):
-        return Poly({monomial: factor // (want // have) for monomial, factor in whole.terms.items()}), Poly.number(1)
+        return Poly(
+            {monomial: factor // (want // have) for monomial, factor in whole.terms.items()}
+        ), Poly.from_constant(1)
     return None
 
 

@@ -7,13 +7,13 @@ from nearfield.rewrite.analysis.polynomials import ONE
 from nearfield.rewrite.analysis.program import Condition
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.conversions import UNSIGNED
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, initial_value
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, initial_value
 from nearfield.rewrite.frontend.language import is_plain_mpi_call
 
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
-def _tests_return_code(test: Node, function: Function) -> bool:
+def _tests_return_code(test: Node, function: FunctionFacts) -> bool:
     """Returns whether a comparison with MPI_SUCCESS is of an MPI call, or of a local variable that only holds return
     codes of such calls."""
     others = [one.bare for one in test.children if source_text_of(one) != "MPI_SUCCESS"]
@@ -36,7 +36,7 @@ def _is_return_code(node: Node) -> bool:
     return node.kind == Kind.CALL_EXPR and is_plain_mpi_call(node.name) or node.value == 0
 
 
-def is_branch_never_taken(test: Node, holds: bool, function: Function) -> bool:
+def is_branch_never_taken(test: Node, holds: bool, function: FunctionFacts) -> bool:
     """Returns whether an `if` test is known never to be true (`holds`) or never to be false (not `holds`): the test is
     constant, or checks the error code of an MPI call, which does not fail in correct programs."""
     test = test.bare
@@ -47,12 +47,12 @@ def is_branch_never_taken(test: Node, holds: bool, function: Function) -> bool:
     return value is not None and bool(value) != holds and quiet
 
 
-def conditions(test: Node, reader: ExpressionReader, holds: bool) -> list[Condition]:
+def branch_conditions(test: Node, reader: ExpressionReader, holds: bool) -> list[Condition]:
     """Returns the affine conditions that hold in the branch where an `if` test is true (`holds`) or false; none if the
     test is not affine."""
     test = test.bare
     if test.operator == ("&&" if holds else "||"):
-        return [one for child in test.children for one in conditions(child, reader, holds)]
+        return [one for child in test.children for one in branch_conditions(child, reader, holds)]
     if test.operator not in _COMPARISONS:
         return []
     try:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.polynomials import ONE, Poly
-from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.function import FunctionFacts
 
 _BYTES = {
     "MPI_DOUBLE": 8, "MPI_FLOAT": 4, "MPI_INT": 4, "MPI_UNSIGNED": 4, "MPI_LONG": 8, "MPI_UNSIGNED_LONG": 8,
@@ -50,14 +50,14 @@ _ANYWHERE = DatatypeLayout(0, ONE, ONE, ONE)
 
 
 def layout_of_datatype(
-    node: Node, reader: ExpressionReader, functions: Functions, within: frozenset[int] = frozenset()
+    node: Node, reader: ExpressionReader, functions: ProgramFunctions, within: frozenset[int] = frozenset()
 ) -> DatatypeLayout | None:
     """Returns the layout of an MPI datatype argument; None if it is unknown. `within` are the variables of the derived
     datatypes that are being resolved, to detect recursion."""
     word = re.compile(r"([A-Za-z_]\w*)\s*[,)]").match(node.unit.text, node.offset)  # the whole argument is one name
     if word is None:
         return None
-    name = node.unit.meaning(word[1])
+    name = node.unit.expand_macro(word[1])
     if name in _BYTES:
         return DatatypeLayout(_BYTES[name], ONE, ONE, ONE)
     node = node.bare
@@ -69,7 +69,7 @@ def layout_of_datatype(
 
 
 def _layout_of_derived(
-    key: int, reader: ExpressionReader, functions: Functions, within: frozenset[int]
+    key: int, reader: ExpressionReader, functions: ProgramFunctions, within: frozenset[int]
 ) -> DatatypeLayout | None:
     """Returns the layout of a derived datatype that exactly one call creates and whose elements lie in the array of the
     buffer; None for other datatypes."""
@@ -94,11 +94,11 @@ def _layout_of_derived(
     return None
 
 
-def _find_creating_calls(key: int, functions: Functions) -> list[tuple[Node, Function]]:
+def _find_creating_calls(key: int, functions: ProgramFunctions) -> list[tuple[Node, FunctionFacts]]:
     """Returns the calls that create the datatype in a variable; none if another use of the variable might assign to
     it."""
-    makers: list[tuple[Node, Function]] = []
-    for function in functions.of_file:
+    makers: list[tuple[Node, FunctionFacts]] = []
+    for function in functions.functions_of_file:
         uses = function.uses.get(key, [])
         made = [call for call in function.calls if _creates_datatype(call, key)]
         handed = [call for call in function.calls if call.name in _KEEP_TYPE]
@@ -111,7 +111,7 @@ def _find_creating_calls(key: int, functions: Functions) -> list[tuple[Node, Fun
     return makers
 
 
-def _is_load(use: Node, function: Function) -> bool:
+def _is_load(use: Node, function: FunctionFacts) -> bool:
     """Returns whether a use of a variable only loads the variable's value."""
     above = function.parent(use)
     return above is not None and above.kind == Kind.UNEXPOSED_EXPR and above.type.kind == use.type.kind

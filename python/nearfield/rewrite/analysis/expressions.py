@@ -15,17 +15,17 @@ from nearfield.rewrite.frontend.conversions import (
     ARRAYS,
     INTEGERS,
     UNSIGNED,
-    is_cut,
-    is_handle,
-    is_in_union,
-    is_mpi_handle,
-    is_other_reference,
-    may_wrap,
-    operation_may_fail,
-    views,
+    changes_pointee_type,
+    is_mpi_handle_type,
+    is_mpi_handle_variable,
+    is_rvalue_reference,
+    is_union_member,
+    may_trap,
+    may_truncate,
+    may_wrap_around,
 )
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
-from nearfield.rewrite.frontend.language import refuse_attributes
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts
+from nearfield.rewrite.frontend.language import attributes_refusal_reason
 
 # Kinds of expressions that read no memory themselves; their operands may.
 VALUES = (
@@ -92,15 +92,17 @@ class ExpressionReader:
 
     def __init__(
         self,
-        function: Function,
+        function: FunctionFacts,
         *,
         by_value: bool = False,
         symbols: dict[str, Symbol] | None = None,
-        definition: Callable[[Node], Function | None] = lambda call: None,
+        definition: Callable[[Node], FunctionFacts | None] = lambda call: None,
     ) -> None:
         self.function = function
         self._definition = definition
-        self._within: list[Function] = []  # callees whose return expressions are being converted, to detect recursion
+        self._within: list[
+            FunctionFacts
+        ] = []  # callees whose return expressions are being converted, to detect recursion
         self.by_value = by_value
         self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
         self.bound: dict[int, Poly | Pointer | None] = {}
@@ -112,10 +114,10 @@ class ExpressionReader:
 
     def to_polynomial(self, node: Node) -> Poly:
         """Returns an integer expression as a polynomial. Raises NotAffine with the reason if it is none."""
-        if is_cut(node) and not self._is_iterator_that_fits_int(node):
+        if may_truncate(node) and not self._is_iterator_that_fits_int(node):
             if node.value is None:
                 raise NotAffine(f"{source_text_of(node)} is cut to a shorter number", node.line)
-            return Poly.number(node.value)
+            return Poly.from_constant(node.value)
         node = node.bare
         if node.kind == Kind.INTEGER_LITERAL:
             return self._literal_value(node)
@@ -126,7 +128,7 @@ class ExpressionReader:
             return -inner if node.operator == "-" else inner
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*"):
             left, right = (self.to_polynomial(child) for child in node.children)
-            if may_wrap(node) and not self._has_no_wraparound(node.operator, left, right):
+            if may_wrap_around(node) and not self._has_no_wraparound(node.operator, left, right):
                 raise NotAffine(f"{source_text_of(node)} has no sign and may wrap around", node.line)
             if node.operator == "*":
                 return self._product(left, right)
@@ -142,7 +144,7 @@ class ExpressionReader:
         that the conversion truncates nothing."""
         declared = node.bare.declaration if node.bare.kind == Kind.DECL_REF_EXPR else None
         meaning = self.bound.get(declared.key) if declared is not None and node.type.kind == TypeKind.INT else None
-        return isinstance(meaning, Poly) and any(meaning == Poly.of(key) for key in self.fits_int)
+        return isinstance(meaning, Poly) and any(meaning == Poly.from_symbol(key) for key in self.fits_int)
 
     def _has_no_wraparound(self, operator: str, left: Poly, right: Poly) -> bool:
         """Returns whether an unsigned sum or difference of a loop iterator and a constant does not wrap around: the
@@ -151,7 +153,7 @@ class ExpressionReader:
         counter, offset = (left, right) if right.constant is not None else (right, left)
         key = next(iter(counter.keys), "")
         lowest = self.lowest.get(key)
-        if offset.constant is None or lowest is None or counter != Poly.of(key):
+        if offset.constant is None or lowest is None or counter != Poly.from_symbol(key):
             return False
         return operator == "+" and offset.constant >= 0 or operator == "-" and 0 <= offset.constant <= lowest
 
@@ -187,7 +189,7 @@ class ExpressionReader:
     def _constant_polynomial(node: Node, value: int) -> Poly:
         if node.type.kind in UNSIGNED and value >= _WRAPS:
             raise NotAffine(f"{source_text_of(node)} is a negative number without sign", node.line)
-        return Poly.number(value)
+        return Poly.from_constant(value)
 
     def is_never_negative(self, node: Node) -> bool:
         """Returns whether an integer expression is a sum or product of values that are never negative."""
@@ -196,8 +198,8 @@ class ExpressionReader:
             return all(map(self.is_never_negative, node.children))
         if node.kind == Kind.DECL_REF_EXPR and node.type.kind in UNSIGNED and node.declaration is not None:
             meaning = self.bound.get(node.declaration.key, None)
-            fixed = self.function.fixed(node.declaration.key) is not None
-            counts = isinstance(meaning, Poly) and len(meaning.keys) == 1 and meaning == Poly.of(*meaning.keys)
+            fixed = self.function.constant_initial_value(node.declaration.key) is not None
+            counts = isinstance(meaning, Poly) and len(meaning.keys) == 1 and meaning == Poly.from_symbol(*meaning.keys)
             return counts if node.declaration.key in self.bound else not fixed
         return node.value is not None and node.value >= 0
 
@@ -209,7 +211,7 @@ class ExpressionReader:
         symbol."""
         made = Symbol(key, text, value, False, variables, None, stable, self.foreign, natural, may_fail)
         self.symbols.setdefault(key, made)
-        return Poly.of(key)
+        return Poly.from_symbol(key)
 
     def _value_of_variable(self, node: Node) -> Poly:
         declared = node.declaration
@@ -223,17 +225,17 @@ class ExpressionReader:
         if declared.kind == Kind.ENUM_CONSTANT_DECL or (node.value is not None and node.type.is_const_qualified()):
             value = node.value if node.value is not None else declared.cursor.enum_value
             if self.by_value:
-                return Poly.number(value)
+                return Poly.from_constant(value)
             return self._new_symbol(f"{node.name}@{declared.key}", node.name, value, frozenset())
         if declared.type.kind not in INTEGERS or declared.type.is_volatile_qualified():
             raise NotAffine(f"{node.name} is no integer, or may change at any time", node.line)
-        initial = self.function.fixed(declared.key)
+        initial = self.function.constant_initial_value(declared.key)
         if initial is not None:
             with contextlib.suppress(NotAffine):
                 meaning = self.to_polynomial(initial)
                 if all(self.symbols[key].stable for key in meaning.keys):
                     return meaning
-        stable = self.function.unchanged(declared.key)
+        stable = self.function.is_never_changed(declared.key)
         natural = declared.type.kind in UNSIGNED
         variables = frozenset({declared.key})
         return self._new_symbol(
@@ -252,15 +254,15 @@ class ExpressionReader:
         if not several or any(self.symbols[key].iterator for key in poly.keys):
             return poly
         key = f"({poly!r})"
-        text = f"({self.text(poly)})"
+        text = f"({self.polynomial_text(poly)})"
         variables = frozenset().union(*(self.symbols[one].variables for one in poly.keys))
         foreign = any(self.symbols[one].foreign for one in poly.keys)
         stable = all(self.symbols[one].stable for one in poly.keys)
         made = Symbol(key, text, variables=variables, meaning=poly, stable=stable, foreign=foreign)
         self.symbols.setdefault(key, made)
-        return Poly.of(key)
+        return Poly.from_symbol(key)
 
-    def text(self, poly: Poly) -> str:
+    def polynomial_text(self, poly: Poly) -> str:
         """Returns a polynomial as a C expression."""
         words = ""
         for monomial, factor in sorted(poly.terms.items(), key=lambda term: (term[0] == (), term[1] < 0)):
@@ -279,7 +281,7 @@ class ExpressionReader:
             if inner.kind not in _INVARIANT or inner.operator in (*ASSIGNMENTS, *INCREMENTS, "&", ","):
                 raise NotAffine(f"it calls, converts or changes something: {source_text_of(node)}", node.line)
             literal = inner.kind == Kind.INTEGER_LITERAL and inner.type.kind != TypeKind.INT
-            if literal or inner is not inner.bare and is_cut(inner) or may_wrap(inner):
+            if literal or inner is not inner.bare and may_truncate(inner) or may_wrap_around(inner):
                 raise NotAffine(f"{source_text_of(inner)} may be another number than its operands say", node.line)
             if inner.type.kind not in _IN_INVARIANT:
                 raise NotAffine(f"{source_text_of(inner)} is no integer", node.line)
@@ -291,14 +293,14 @@ class ExpressionReader:
             raise NotAffine(f"{source_text_of(node)} is no integer", node.line)
         words = render_as_c(node)
         key = f"{words}@{'.'.join(map(str, sorted(variables)))}"
-        natural, may_fail = node.type.kind in UNSIGNED, any(map(operation_may_fail, node.walk()))
+        natural, may_fail = node.type.kind in UNSIGNED, any(map(may_trap, node.walk()))
         return self._new_symbol(
             key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail
         )
 
     # ---- addresses of lvalues and pointers
 
-    def place(self, node: Node) -> Pointer:
+    def address_of_lvalue(self, node: Node) -> Pointer:
         """Returns the address of the array element or variable that an lvalue denotes. Raises NotMovable if the array
         is unknown."""
         node = node.bare
@@ -314,7 +316,7 @@ class ExpressionReader:
         if node.kind == Kind.MEMBER_REF_EXPR:
             return self._member_address(node)
         if node.kind == Kind.DECL_REF_EXPR and node.declaration:
-            if node.declaration.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or is_other_reference(node.declaration):
+            if node.declaration.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or is_rvalue_reference(node.declaration):
                 raise NotMovable(f"it is not known which memory {node.name} is", node.line)
             if node.declaration.type.kind == TypeKind.LVALUEREFERENCE:
                 meaning = self.bound.get(node.declaration.key)
@@ -328,14 +330,14 @@ class ExpressionReader:
         """Returns the address that a pointer expression holds. If a cast changed the element type, the indices are
         unknown."""
         pointer = self.pointer_value(node)
-        return pointer.with_unknown_index() if views(node) else pointer
+        return pointer.with_unknown_index() if changes_pointee_type(node) else pointer
 
     def pointer_value(self, node: Node) -> Pointer:
         """Returns the address that a pointer expression holds. Raises NotMovable if the array that it points into is
         unknown."""
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
-            return self.place(node.children[0])
+            return self.address_of_lvalue(node.children[0])
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
             left, right = node.children
             if left.bare.type.kind in INTEGERS:
@@ -356,11 +358,11 @@ class ExpressionReader:
                 return meaning
             if node.declaration.key in self.bound:
                 raise NotMovable(f"the pointer {node.name} changes", node.line)
-            if node.type.kind not in (TypeKind.POINTER, *ARRAYS) and not is_mpi_handle(node.declaration):
+            if node.type.kind not in (TypeKind.POINTER, *ARRAYS) and not is_mpi_handle_variable(node.declaration):
                 raise NotMovable(f"it is not known where {source_text_of(node)} points", node.line)
             return Pointer(self._base_of_variable(node), (Poly(),))
         if node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-            return self.place(node).first_element_address()
+            return self.address_of_lvalue(node).first_element_address()
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
             return self._pointer_value_unless_cast(node.children[0]).first_element_address()
         raise NotMovable(f"it is not known where {source_text_of(node)} points", node.line)
@@ -380,7 +382,7 @@ class ExpressionReader:
         type_ = node.type.get_pointee() if node.type.kind == TypeKind.LVALUEREFERENCE else node.type
         if not _VECTOR.match(type_.spelling.removeprefix("const ")):
             raise NotMovable(f"it is not known what {source_text_of(node)} does when it is indexed", node.line)
-        place = self.place(node)
+        place = self.address_of_lvalue(node)
         element = type_.get_template_argument_type(0).get_canonical().spelling
         base = place.base
         if not place.index:
@@ -397,7 +399,7 @@ class ExpressionReader:
         field = node.declaration
         if field is None or field.kind != Kind.FIELD_DECL or field.cursor.is_bitfield():
             raise NotMovable(f"it is not known which memory {source_text_of(node)} is", node.line)
-        if is_in_union(field):
+        if is_union_member(field):
             raise NotMovable(f"{source_text_of(node)} is a member of a union", node.line)
         if field.type.kind == TypeKind.LVALUEREFERENCE:
             raise NotMovable(f"it is not known what the reference {source_text_of(node)} refers to", node.line)
@@ -405,12 +407,12 @@ class ExpressionReader:
             if owner.kind == Kind.CXX_THIS_EXPR:
                 return Pointer(self._make_base(node, f"this->{node.name}", node.name, node.key), ())
             outer = self.pointer_value(owner)
-            if outer.base.kind == "rows" or views(node.children[0]):
+            if outer.base.kind == "rows" or changes_pointee_type(node.children[0]):
                 raise NotMovable(f"it is not known which memory {source_text_of(node)} is", node.line)
             first = all(one is not None and one.constant == 0 for one in outer.index)
             arrow = "->" if outer.index and first else "."
         else:
-            outer, arrow = self.place(owner), "."
+            outer, arrow = self.address_of_lvalue(owner), "."
         name = f"{arrow}{node.name}"
         at = () if arrow == "->" else outer.index
         base = self._make_base(node, outer.base.key + name, outer.base.text + name, outer.base.declaration)
@@ -419,7 +421,7 @@ class ExpressionReader:
     def _base_of_variable(self, node: Node) -> BaseObject:
         declared = node.declaration
         assert declared is not None
-        if reason := refuse_attributes(declared):
+        if reason := attributes_refusal_reason(declared):
             raise NotMovable(reason, node.line)
         return self._make_base(declared, f"{node.name}@{declared.key}", node.name, declared.key)
 
@@ -432,7 +434,9 @@ class ExpressionReader:
         if type_.kind == TypeKind.POINTER:
             kind, sizes = "pointer", [None]
             type_ = type_.get_pointee().get_canonical()
-        while type_.kind in ARRAYS or (type_.kind == TypeKind.POINTER and kind != "scalar" and not is_handle(type_)):
+        while type_.kind in ARRAYS or (
+            type_.kind == TypeKind.POINTER and kind != "scalar" and not is_mpi_handle_type(type_)
+        ):
             if type_.kind == TypeKind.POINTER:
                 kind = "rows"
                 sizes.append(None)
@@ -440,7 +444,7 @@ class ExpressionReader:
                 continue
             kind = "array" if kind == "scalar" else kind
             known = type_.kind == TypeKind.CONSTANTARRAY
-            sizes.append(Poly.number(type_.element_count) if known else None)
+            sizes.append(Poly.from_constant(type_.element_count) if known else None)
             type_ = type_.get_array_element_type().get_canonical()
         named = self._declared_sizes(node, sum(size is not None for size in sizes)) if kind != "rows" else []
         if named:

@@ -11,7 +11,7 @@ from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, wraps_below_zero
+from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, unsigned_wrap_bits
 
 # Kinds of syntax nodes whose children are all executed, unconditionally.
 _ALWAYS = (
@@ -132,7 +132,7 @@ def _may_have_huge_bound(node: Node, key: int, *, has_one_bound: bool) -> bool:
     """Returns whether an unsigned loop bound may be negative and wrap around to a huge number without the loop running
     out of its arrays: a second bound or a jump may end the loop, or the bound has 32 bits."""
     parts = [part for part in node.children[:2] for part in part.walk() if not part.is_variable(key)]
-    bits = [bits for part in parts if (bits := wraps_below_zero(part))]
+    bits = [bits for part in parts if (bits := unsigned_wrap_bits(part))]
     if not bits or not has_one_bound or any(one.kind in _JUMPS for one in node.children[-1].walk()):
         return bool(bits)
     return min(bits) < 64 and not any(map(partial(_always_subscripts_by, key), node.children[-1:]))

@@ -36,11 +36,11 @@ class Poly:
         self.terms = {monomial: factor for monomial, factor in (terms or {}).items() if factor}
 
     @staticmethod
-    def number(value: int) -> Poly:
+    def from_constant(value: int) -> Poly:
         return Poly({(): value})
 
     @staticmethod
-    def of(key: str) -> Poly:
+    def from_symbol(key: str) -> Poly:
         return Poly({(key,): 1})
 
     def __add__(self, other: Poly) -> Poly:
@@ -80,7 +80,7 @@ class Poly:
         """Returns the keys of all symbols in the polynomial."""
         return {key for monomial in self.terms for key in monomial}
 
-    def divided(self, stride: Monomial) -> tuple[Poly, Poly]:
+    def divide_by_product(self, stride: Monomial) -> tuple[Poly, Poly]:
         """Returns quotient and remainder of the division by a product of variables."""
         quotient: dict[Monomial, int] = {}
         remainder: dict[Monomial, int] = {}
@@ -96,4 +96,4 @@ class Poly:
 
 
 ZERO = Poly()
-ONE = Poly.number(1)
+ONE = Poly.from_constant(1)

@@ -118,12 +118,12 @@ class Chunking:
     least: int
 
     @property
-    def elements(self) -> int:
+    def chunk_elements(self) -> int:
         """Returns the length of a chunk in elements."""
         return self.loop.step
 
     @property
-    def at(self) -> str:
+    def iterator_name(self) -> str:
         """Returns the name of the variable that holds the first element of the current chunk."""
         return self.loop.iterator.text
 
@@ -178,12 +178,12 @@ class Call:
         return [self.chunking.loop] if self.chunking else []
 
     @property
-    def is_plain(self) -> bool:
+    def is_single_blocking_call(self) -> bool:
         """Returns whether the statement is a single blocking MPI call."""
         return len(self.blocking) == 1 and self.blocking[0].start == self.start
 
     @property
-    def requests(self) -> int:
+    def request_count(self) -> int:
         """Returns the number of requests that the blocking calls of the statement need when they become nonblocking."""
         return sum(len(NONBLOCKING[one.name]) for one in self.blocking)
 
@@ -201,16 +201,16 @@ class Region:
     line: int
     declared: list[tuple[int, int]] = field(default_factory=list)  # offsets of declarations that are hoisted
 
-    def part(self, items: list[Item], line: int) -> Region:
+    def subregion(self, items: list[Item], line: int) -> Region:
         """Returns consecutive items of the region as a region of their own."""
         inside = [one for one in self.declared if items[0].start < one[0] < items[-1].end]
         return Region(self.function, items, self.symbols, line, inside)
 
-    def text(self, source: str) -> str:
+    def source_text(self, source: str) -> str:
         """Returns the source text of the region without the declarations among its statements."""
-        return self.without_declarations(source, self.items[0].lead, self.end)
+        return self.text_without_declarations(source, self.items[0].lead, self.end)
 
-    def without_declarations(self, source: str, start: int, end: int) -> str:
+    def text_without_declarations(self, source: str, start: int, end: int) -> str:
         """Returns the source text between two offsets without declarations and without the lines that they leave
         empty."""
         made, last = "", start
@@ -233,7 +233,7 @@ class Region:
         return [item for item in self.items if isinstance(item, Call)]
 
     @property
-    def with_arrays(self) -> set[int]:
+    def items_with_arrays(self) -> set[int]:
         """Returns the item numbers of the calls, and of the loop nests that access arrays."""
         return {
             number for number, item in enumerate(self.items)

@@ -34,12 +34,12 @@ from nearfield.rewrite.analysis.program import (
 )
 from nearfield.rewrite.analysis.scalars import privatize_scalars, replace_members_by_structures
 from nearfield.rewrite.analysis.shadowing import check_shadowed_names
-from nearfield.rewrite.frontend.callee_lookup import Functions
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
-from nearfield.rewrite.frontend.function import LOOPS, Function
-from nearfield.rewrite.frontend.language import has_initialisation, may_move, may_split
-from nearfield.rewrite.frontend.text import line_of, lines_of, skip_blank, statement_end, words_in
+from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
+from nearfield.rewrite.frontend.language import has_if_initialisation, may_move_loop, may_split_loop
+from nearfield.rewrite.frontend.text import identifiers_in, line_number_of, skip_blank, split_lines, statement_end
 
 MAX_ITEMS = 40  # maximum number of statements of a region
 CONTEXT_ITEMS = 8  # statements that a longer region keeps before its first and after its last call
@@ -58,9 +58,9 @@ class RegionFinder:
     """Finds the regions of one function. `depth` is the number of nested loops whose iterations may be split into
     several loops; code inside the innermost of these is copied verbatim."""
 
-    unit: Unit
-    functions: Functions
-    function: Function
+    unit: TranslationUnit
+    functions: ProgramFunctions
+    function: FunctionFacts
     depth: int
     by_value: bool = False
     missed: list[MissedOptimization] = field(default_factory=list)
@@ -109,10 +109,10 @@ class RegionFinder:
     def _can_be_hoisted(self, statement: Node, block: Node, start: int) -> bool:
         """Returns whether a declaration statement can be hoisted to the offset `start`: the statements in between do
         not use the variables, and the initial values are invariant."""
-        if self.unit.is_macro(statement.offset) or self.function.has_label(block):
+        if self.unit.is_macro_use(statement.offset) or self.function.has_label(block):
             return False
-        before = words_in(self.unit.text[start : statement.offset])
-        before |= {word for name in before & self.unit.macros.keys() for word in words_in(self.unit.macros[name])}
+        before = identifiers_in(self.unit.text[start : statement.offset])
+        before |= {word for name in before & self.unit.macros.keys() for word in identifiers_in(self.unit.macros[name])}
         for one in statement.children:
             element = one.type
             while element.kind in ARRAYS:
@@ -129,7 +129,7 @@ class RegionFinder:
         for node in value.walk():
             if node.kind == Kind.DECL_REF_EXPR:
                 declared = node.declaration
-                if declared is None or node.value is None and not self.function.unchanged(declared.key):
+                if declared is None or node.value is None and not self.function.is_never_changed(declared.key):
                     return False
             elif node.kind not in _INVARIANT and node.operator not in ("+", "-", "*", "/", "%"):
                 return False
@@ -137,7 +137,7 @@ class RegionFinder:
 
     def _has_message_call(self, statement: Node) -> bool:
         return any(
-            statement.offset <= call.offset < statement.end and self.functions.messages(call)
+            statement.offset <= call.offset < statement.end and self.functions.communicates(call)
             for call in self.function.calls
         )
 
@@ -164,14 +164,14 @@ class RegionFinder:
         return [
             call.offset
             for call in calls
-            if call.name.startswith(("MPI_", "PMPI_")) or self.functions.definition(call) is not None
+            if call.name.startswith(("MPI_", "PMPI_")) or self.functions.definition_of(call) is not None
         ]
 
     def _regions_inside(self, statement: Node) -> Iterator[Region]:
         """Yields the regions of the blocks inside a statement, such as a loop body or the branches of an `if`."""
         if statement.kind == Kind.COMPOUND_STMT:
             yield from self._regions_of_block(statement)
-        elif statement.kind == Kind.IF_STMT and not has_initialisation(statement):
+        elif statement.kind == Kind.IF_STMT and not has_if_initialisation(statement):
             for branch, holds in zip(statement.children[1:], (True, False), strict=False):
                 if not is_branch_never_taken(statement.children[0], holds, self.function):
                     yield from self._regions_inside(branch)
@@ -180,7 +180,7 @@ class RegionFinder:
                 yield from self._regions_inside(child)
 
     def _new_expression_reader(self) -> ExpressionReader:
-        return ExpressionReader(self.function, by_value=self.by_value, definition=self.functions.definition)
+        return ExpressionReader(self.function, by_value=self.by_value, definition=self.functions.definition_of)
 
     def _make_regions(
         self,
@@ -212,7 +212,7 @@ class RegionFinder:
                 replace(item, unsplit=item.unsplit or reason) if isinstance(item, Call) else item for item in items
             ]
         found = Region(self.function.name, items, expressions.symbols, calls[0].line, declared)
-        found = found.part(items, found.line)
+        found = found.subregion(items, found.line)
         try:
             replace_members_by_structures(found)
             written = [access for item in found.items for access in item.accesses if access.write]
@@ -238,7 +238,7 @@ class RegionFinder:
         yield found
 
     def _item_spans_line(self, item: Item, line: int) -> bool:
-        return line_of(self.unit.text, item.start) <= line <= line_of(self.unit.text, item.end)
+        return line_number_of(self.unit.text, item.start) <= line <= line_number_of(self.unit.text, item.end)
 
     def _record_missed(self, line: int, reason: str, assumption: str = "") -> None:
         missed = MissedOptimization(line, reason, self.function.name, assumption)
@@ -293,13 +293,13 @@ class RegionFinder:
         self._check_directives_inside(statement, end)
         trial = list(posted)
         lead, pragmas = self._pragmas_above(statement)
-        whole = not all(map(may_split, pragmas))
+        whole = not all(map(may_split_loop, pragmas))
         loops, body = ([], statement) if whole else self._peel_loops(statement, expressions)
         outer = CommunicationCollector(expressions, self.functions, posted=trial, since=since, until=end)
         for loop, node in loops:
             outer.add_header_reads(node)
             outer.make_iterator_private(node, induction_variable_key(node), loop)
-            expressions.bound[induction_variable_key(node)] = Poly.of(loop.iterator.key)
+            expressions.bound[induction_variable_key(node)] = Poly.from_symbol(loop.iterator.key)
         try:
             outer.collect(body)
         finally:
@@ -336,8 +336,8 @@ class RegionFinder:
     def _record_blocking_calls(self, made: Call, statement: Node, read: CommunicationCollector) -> None:
         """Records in `made.blocking` the blocking MPI calls of a statement whose begin and completion can be separated,
         or in `made.unsplit` the reason why they cannot."""
-        found = find_blocking_calls(statement, self.functions.messages)
-        if not found or any(part.offset not in read.sides or self.unit.is_macro(part.offset) for part, _ in found):
+        found = find_blocking_calls(statement, self.functions.communicates)
+        if not found or any(part.offset not in read.sides or self.unit.is_macro_use(part.offset) for part, _ in found):
             return
         made.unsplit = next((why for part, _ in found if (why := unsplittable_reason(part.bare, self.function))), "")
         if any(len(read.sides[part.offset]) < len(NONBLOCKING[part.bare.name]) for part, _ in found):
@@ -350,7 +350,7 @@ class RegionFinder:
     def _statement_end(self, statement: Node, following: int) -> int:
         """Returns the source offset at which a statement ends. Raises NotMovable if a macro hides the end."""
         end = self.unit.statement_end(statement)
-        if end > following or (self.unit.is_macro(statement.offset) and end < statement.end):
+        if end > following or (self.unit.is_macro_use(statement.offset) and end < statement.end):
             raise NotMovable("a macro hides where it ends", statement.line)
         return end
 
@@ -375,7 +375,7 @@ class RegionFinder:
             or not ends
             or not all(one in ("if", "ifdef", "ifndef", "else", "elif", "endif", "include") for one in found)
         ):
-            line = line_of(text, _DIRECTIVE.search(text, statement.offset, end).start())  # type: ignore[union-attr]
+            line = line_number_of(text, _DIRECTIVE.search(text, statement.offset, end).start())  # type: ignore[union-attr]
             raise NotMovable("a directive of the preprocessor is in it", line)
 
     def _require_known_effects(self, accesses: Sequence[object], statement: Node) -> None:
@@ -393,7 +393,7 @@ class RegionFinder:
             if isinstance(loop, str) or secondary_induction_variables(node):
                 break
             loops.append((loop, node))
-            expressions.bound[induction_variable_key(node)] = Poly.of(loop.iterator.key)
+            expressions.bound[induction_variable_key(node)] = Poly.from_symbol(loop.iterator.key)
             node = node.children[-1]
             if node.kind == Kind.COMPOUND_STMT and len(node.children) == 1 and len(loops) < self.depth:
                 inner = node.children[0]
@@ -421,9 +421,9 @@ class RegionFinder:
         pragma is not known to allow that the statement moves."""
         lead = self._start_of_pragmas(statement.offset)
         own = self.unit.text[lead : statement.offset]
-        lines = tuple(" ".join(line.split()) for line in lines_of(own) if line.strip())
+        lines = tuple(" ".join(line.split()) for line in split_lines(own) if line.strip())
         for line in lines:
-            if not may_move(line):
+            if not may_move_loop(line):
                 raise NotMovable(f"the pragma in front of it is not known to allow it: {line}", statement.line)
         return lead, lines
 
@@ -466,4 +466,4 @@ def split_exchanges(region: Region) -> Iterator[Region]:
         items = region.items[first:last]
         calls = [item for item in items if isinstance(item, Call)]
         if any(isinstance(item, LoopNest) and item.loops for item in items) and any(call.messages for call in calls):
-            yield region.part(items, region.items[numbers[0]].line)
+            yield region.subregion(items, region.items[numbers[0]].line)

@@ -6,7 +6,7 @@ import re
 
 from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.function import Function, initial_value
+from nearfield.rewrite.frontend.function import FunctionFacts, initial_value
 
 # MPI calls that do not activate the request passed to them.
 _BEGIN_NOTHING = re.compile(
@@ -15,7 +15,7 @@ _BEGIN_NOTHING = re.compile(
 _MAKE_MEMORY = ("malloc", "calloc")
 
 
-def active_request_reason(use: Node, function: Function) -> str:
+def active_request_reason(use: Node, function: FunctionFacts) -> str:
     """Returns how a use of a request variable may leave an active request in it. Returns '' if the use completes
     requests, sets them to MPI_REQUEST_NULL or compares them, or begins a message that the next statements complete."""
     below = use
@@ -35,7 +35,7 @@ def active_request_reason(use: Node, function: Function) -> str:
     return f"it is used at line {use.line}"
 
 
-def _is_request_completed_next(call: Node, use: Node, function: Function) -> bool:
+def _is_request_completed_next(call: Node, use: Node, function: FunctionFacts) -> bool:
     """Returns whether a call begins a message whose request the next statements of the same block complete, with only
     other nonblocking sends and receives in between."""
     if not re.fullmatch(r"MPI_I(?:[bsr]?send|recv)", call.name, re.I):
@@ -74,10 +74,10 @@ def _request_index(request: Node) -> int:
     return 0 if node.kind == Kind.DECL_REF_EXPR else -1
 
 
-def is_pointer_to_own_allocation(declared: Node, function: Function) -> bool:
+def is_pointer_to_own_allocation(declared: Node, function: FunctionFacts) -> bool:
     """Returns whether a pointer variable is initialised by malloc or calloc and never changes, so that it points to
     memory of its own."""
     value = initial_value(declared)
-    if value is None or not function.unchanged(declared.key):
+    if value is None or not function.is_never_changed(declared.key):
         return False
     return value.bare.kind == Kind.CALL_EXPR and value.bare.name in _MAKE_MEMORY

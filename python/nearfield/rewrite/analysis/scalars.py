@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nearfield.rewrite.analysis.program import Call, LoopNest, NotMovable, Region
 from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.function import FunctionFacts
 
 
 def replace_members_by_structures(region: Region) -> None:
@@ -23,7 +23,7 @@ def replace_members_by_structures(region: Region) -> None:
                 item.accesses[place] = replace(access, base=owner, index=(), note="")
 
 
-def privatize_scalars(region: Region, function: Function) -> None:
+def privatize_scalars(region: Region, function: FunctionFacts) -> None:
     """Removes accesses to scalar variables that are written before every read. Raises NotMovable if a loop iterator is
     read after its loop."""
     span = (region.start, region.end)
@@ -56,13 +56,13 @@ def privatize_scalars(region: Region, function: Function) -> None:
                     item.accesses = [a for a in item.accesses if a.base.declaration != key or a.base.kind != "scalar"]
 
 
-def _is_privatizable(key: int, function: Function, region: Region, span: tuple[int, int]) -> bool:
+def _is_privatizable(key: int, function: FunctionFacts, region: Region, span: tuple[int, int]) -> bool:
     """Returns whether every use of a variable is preceded by a write in the same execution of a loop body."""
     return all(_is_use_preceded_by_write(use, key, function, region, span, False) for use in function.uses.get(key, []))
 
 
 def _is_use_preceded_by_write(
-    use: Node, key: int, function: Function, region: Region, span: tuple[int, int], counter: bool
+    use: Node, key: int, function: FunctionFacts, region: Region, span: tuple[int, int], counter: bool
 ) -> bool:
     """Returns whether every path to a use of a variable passes a write to it. If the use is in the region, the write
     must be in the same execution of the loop body; otherwise it must follow the last execution of the region."""
@@ -100,7 +100,7 @@ def _instance_extent(use: Node, region: Region, counter: bool) -> tuple[int, int
     return None
 
 
-def _has_jump_target(outer: Node, function: Function) -> bool:
+def _has_jump_target(outer: Node, function: FunctionFacts) -> bool:
     """Returns whether a block may be entered by a jump, other than at its beginning."""
     return function.has_label(outer) or any(one.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT) for one in outer.children)
 

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from nearfield.rewrite.analysis.program import NotMovable, Region
 from nearfield.rewrite.frontend.clang import Node
-from nearfield.rewrite.frontend.function import Function
-from nearfield.rewrite.frontend.text import words_in
+from nearfield.rewrite.frontend.function import FunctionFacts
+from nearfield.rewrite.frontend.text import identifiers_in
 
 
-def check_shadowed_names(region: Region, function: Function) -> None:
+def check_shadowed_names(region: Region, function: FunctionFacts) -> None:
     """Raises NotMovable if a name in a region's loop bounds, indices or message lengths is also the name of another
     variable that is visible in the region or declared in it."""
     for symbol in region.symbols.values():
         if symbol.iterator or symbol.foreign:
             continue
-        for name in words_in(symbol.text):
-            for other in function.declared_as(name):
+        for name in identifiers_in(symbol.text):
+            for other in function.variables_named(name):
                 if other.key not in symbol.variables and _is_visible(other, region, function):
                     raise NotMovable(f"two variables are named {name}", other.line)
 
 
-def _is_visible(declared: Node, region: Region, function: Function) -> bool:
+def _is_visible(declared: Node, region: Region, function: FunctionFacts) -> bool:
     """Returns whether the scope of a variable includes a part of the region."""
     if region.start <= declared.offset < region.end:
         return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.function import FunctionFacts
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class PointerSwap:
     nodes: frozenset[int]  # offsets of the assignments
 
 
-def find_pointer_swaps(function: Function) -> Iterable[PointerSwap]:
+def find_pointer_swaps(function: FunctionFacts) -> Iterable[PointerSwap]:
     """Yields the pointer swaps of a function: t = a; a = b; b = t; longer cycles; and std::swap(a, b)."""
     if function.body is None:
         return

@@ -11,7 +11,7 @@ import re
 from clang.cindex import LinkageKind
 
 from nearfield.rewrite.codegen.inlining import Site, Text, type_of
-from nearfield.rewrite.frontend.clang import Kind, Node, Unit
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 
 _SILENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR)
 _LITERALS = (Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.STRING_LITERAL, Kind.CHARACTER_LITERAL)
@@ -31,10 +31,10 @@ class Comparison:
         self._known: dict[int, int] = {}  # from variables of the old text to their counterparts, by declaration key
         self._arguments: dict[int, Node] = {}  # from parameters to the arguments of the call, by declaration key
 
-    def check(self, old: Node, unit: Unit) -> None:
+    def check(self, old: Node, unit: TranslationUnit) -> None:
         """Raises Differs unless the function in the parsed new text is equivalent to the old function."""
-        if unit.problem:
-            raise Differs(f"the text with inlined functions does not compile: {unit.problem}")
+        if unit.first_error:
+            raise Differs(f"the text with inlined functions does not compile: {unit.first_error}")
         new = next((one for one in unit.functions if one.cursor.get_usr() == old.cursor.get_usr()), None)
         if new is None:
             raise Differs(f"{old.name} is not found in the text with inlined functions")

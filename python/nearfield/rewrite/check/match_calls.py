@@ -17,8 +17,8 @@ from nearfield.rewrite.analysis.program import Call, Loop
 from nearfield.rewrite.check.equivalence import Occurrence
 from nearfield.rewrite.check.translation import Position
 from nearfield.rewrite.codegen.chunk_code import ChunkCode, parenthesised
-from nearfield.rewrite.frontend.clang import Kind, Node, Unit
-from nearfield.rewrite.frontend.text import same_tokens, words_in
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
+from nearfield.rewrite.frontend.text import has_same_tokens, identifiers_in
 from nearfield.rewrite.model.chunking import pointee
 from nearfield.rewrite.model.polyhedral import Model
 from nearfield.rewrite.model.schedule import CallStep
@@ -36,7 +36,7 @@ class EmittedCode:
 
     model: Model
     original: str
-    unit: Unit
+    unit: TranslationUnit
     reader: ExpressionReader
 
     def text(self, node: Node) -> str:
@@ -50,7 +50,7 @@ class EmittedCode:
     @cached_property
     def _words(self) -> set[str]:
         """Returns all identifiers in the original region."""
-        return words_in(self.model.region.text(self.original))
+        return identifiers_in(self.model.region.source_text(self.original))
 
 
 class CallMatcher:
@@ -92,10 +92,10 @@ class CallMatcher:
         assert isinstance(call, Call)
         continued = self._block
         if call.chunking:
-            loop = next((one for one in at.loops if one.iterator.text == call.chunking.at), None)
+            loop = next((one for one in at.loops if one.iterator.text == call.chunking.iterator_name), None)
             is_next = loop is not None and self._is_chunk(node, step, call, loop)
         elif step.completes:
-            is_next = same_tokens(self._code.text(node), self._original_text(call))
+            is_next = has_same_tokens(self._code.text(node), self._original_text(call))
         else:
             is_next = self._begins(node, step, call)
         block = (at.time[:-1], at.loops, at.tests)
@@ -141,7 +141,7 @@ class CallMatcher:
         ones."""
         wanted = [begin_calls for one in call.blocking for begin_calls in one.begin_calls()][self._num_begun :]
         found = [one for one in node.walk() if one.kind == Kind.CALL_EXPR and one.name.startswith(("MPI_", "PMPI_"))]
-        if call.is_plain:
+        if call.is_single_blocking_call:
             wanted = wanted[:1] if node.bare.kind == Kind.CALL_EXPR else []
         if not wanted or len(found) != len(wanted):
             return False
@@ -151,10 +151,12 @@ class CallMatcher:
             if made.name != name or split_arguments(made) != [*arguments, request]:
                 return False
             self._num_requests[array] += 1
-        if not call.is_plain and not same_tokens(self._with_blocking(node, call, found), self._original_text(call)):
+        if not call.is_single_blocking_call and not has_same_tokens(
+            self._with_blocking(node, call, found), self._original_text(call)
+        ):
             return False
-        self._conditional = self._conditional or not call.is_plain
-        self._record_begun(array, step.call, len(wanted), call.requests)
+        self._conditional = self._conditional or not call.is_single_blocking_call
+        self._record_begun(array, step.call, len(wanted), call.request_count)
         return True
 
     def _record_begun(self, array: str, number: int, begun: int, of: int) -> None:
@@ -232,7 +234,7 @@ class CallMatcher:
         declared = argument.bare.declaration
         if declared is None or declared.kind != Kind.VAR_DECL or not call.chunking:
             return False
-        length = {loop.upper[0] - Poly.of(loop.iterator.key), Poly.number(call.chunking.elements)}
+        length = {loop.upper[0] - Poly.from_symbol(loop.iterator.key), Poly.from_constant(call.chunking.chunk_elements)}
         return bool(declared.type.spelling == "const int") and self._bounds(declared) == length
 
 

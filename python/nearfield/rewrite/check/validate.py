@@ -19,9 +19,9 @@ from nearfield.rewrite.check.equivalence import Occurrence, prove_equivalence
 from nearfield.rewrite.check.match_calls import CallMatcher, EmittedCode
 from nearfield.rewrite.check.translation import Invalid, Position, Translation, time_of, variable
 from nearfield.rewrite.codegen.emit import Emitted
-from nearfield.rewrite.frontend.clang import Kind, Node, Unit
-from nearfield.rewrite.frontend.function import Function
-from nearfield.rewrite.frontend.text import group_end, same_tokens
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
+from nearfield.rewrite.frontend.function import FunctionFacts
+from nearfield.rewrite.frontend.text import end_of_brackets, has_same_tokens
 from nearfield.rewrite.model.polyhedral import Model
 from nearfield.rewrite.model.schedule import CallStep
 
@@ -33,9 +33,9 @@ class Validator:
         self._model, self._original, self._guard, self._by_value = model, original, guard, by_value
         self._emitted = emitted
 
-    def check(self, unit: Unit, function_name: str, start: int, end: int) -> None:
+    def check(self, unit: TranslationUnit, function_name: str, start: int, end: int) -> None:
         """Raises Invalid unless the code between two offsets of the rewritten file is equivalent to the region."""
-        if problem := unit.problem:
+        if problem := unit.first_error:
             raise Invalid(f"the new code does not compile: {problem}")
         node = unit.function_at(function_name, start, end)
         if node is None:
@@ -46,7 +46,7 @@ class Validator:
         self._unit = unit
         statements = self._skip_declarations([one for one in block.children if start <= one.offset < end])
         original = statements[0].children[2:3] if self._emitted.condition and statements else []
-        reader = ExpressionReader(Function(node, next(iter(original), None)), by_value=self._by_value)
+        reader = ExpressionReader(FunctionFacts(node, next(iter(original), None)), by_value=self._by_value)
         self._code = EmittedCode(self._model, self._original, unit, reader)
         self._names = Translation(self._model, reader)
         self._calls = CallMatcher(self._code)
@@ -63,7 +63,7 @@ class Validator:
         are unchanged."""
         declared = [self._original[start:end] for start, end in self._model.region.declared]
         found = [self._unit.text[one.offset : self._unit.statement_end(one)] for one in statements[: len(declared)]]
-        if len(found) != len(declared) or not all(map(same_tokens, found, declared)):
+        if len(found) != len(declared) or not all(map(has_same_tokens, found, declared)):
             raise Invalid("a declaration is not found in the new code")
         return statements[len(declared) :]
 
@@ -85,7 +85,7 @@ class Validator:
             raise Invalid("the guard is not found in the new code")
         test, new, old = statements[0].children
         text = self._code.text(old).strip()
-        if not same_tokens(text[1:-1], self._model.region.text(self._original)):
+        if not has_same_tokens(text[1:-1], self._model.region.source_text(self._original)):
             raise Invalid("the code under 'else' is not the original one")
         known = self._model.context
         said = isl.Set(f"{self._names.head()}{{ : {self._without_check(test, statements[0].offset)} }}")
@@ -99,7 +99,7 @@ class Validator:
         condition."""
         text, names, nowhere = self._unit.text, self._names, Position()
         start = text.index("(", offset)
-        if not same_tokens(text[start + 1 : group_end(text, start) - 1], self._emitted.condition):
+        if not has_same_tokens(text[start + 1 : end_of_brackets(text, start) - 1], self._emitted.condition):
             raise Invalid("the guard in the new code is not the one that was written")
         if self._emitted.check:  # the alias check only matters where the guard holds
             names.no_number_wraps(test, nowhere, self._guard)
@@ -152,7 +152,7 @@ class Validator:
         for part in node.children[:-1]:
             self._names.no_number_wraps(part, at, self._guard)
         key = induction_variable_key(node)
-        reader.bound[key] = Poly.of(loop.iterator.key)
+        reader.bound[key] = Poly.from_symbol(loop.iterator.key)
         self._statement(node.children[-1], replace(at, loops=(*at.loops, loop), time=(*at.time, time_of(loop))))
         del reader.bound[key]
 
@@ -172,12 +172,12 @@ class Validator:
         loops with the same iterators; None otherwise."""
         nest, text, name = self._model.region.items[number], self._code.text(node), self._model.tuple_name(number)
         assert isinstance(nest, LoopNest)
-        if not at.loops and same_tokens(text, self._original[nest.start : nest.end]):
+        if not at.loops and has_same_tokens(text, self._original[nest.start : nest.end]):
             at = replace(at, time=(*at.time, *map(time_of, nest.loops)))
             return [Occurrence(name, tuple(nest.loops), at, self._model.nest_domain(number))]
         place = max(len(at.loops) - len(nest.loops), 0)
         outer, loops = at.loops[:place], at.loops[place:]
-        same = same_tokens(text, self._original[nest.body[0] : nest.body[1]])
+        same = has_same_tokens(text, self._original[nest.body[0] : nest.body[1]])
         new = all(self._code.is_new(loop.iterator.text) for loop in outer)
         return [Occurrence(name, loops, at)] if same and new and _texts(loops) == _texts(nest.loops) else None
 

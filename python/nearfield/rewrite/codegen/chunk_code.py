@@ -27,33 +27,36 @@ class ChunkCode:
     @property
     def count_name(self) -> str:
         """Returns the name of the variable that holds the number of elements of the current chunk."""
-        return self.chunking.at.replace("_at", "_count")
+        return self.chunking.iterator_name.replace("_at", "_count")
 
     @property
     def loop(self) -> str:
         """Returns the header of the C loop over the chunks."""
-        at = self.chunking.at
-        return f"for (long {at} = 0; {at} < {self._count}; {at} += {self.chunking.elements})"
+        at = self.chunking.iterator_name
+        return f"for (long {at} = 0; {at} < {self._count}; {at} += {self.chunking.chunk_elements})"
 
     @property
     def count_declaration(self) -> str:
         """Returns the declaration of the variable that holds the number of elements of the current chunk."""
-        rest, elements = f"{self._count} - {self.chunking.at}", self.chunking.elements
+        rest, elements = f"{self._count} - {self.chunking.iterator_name}", self.chunking.chunk_elements
         return f"const int {self.count_name} = {rest} < {elements} ? {rest} : {elements}"
 
     @property
     def requests_declaration(self) -> str:
         """Returns the declarator of the request array, with two requests per chunk."""
-        return f"{self.requests}[2 * (({self._count} - 1) / {self.chunking.elements} + 1)]"
+        return f"{self.requests}[2 * (({self._count} - 1) / {self.chunking.chunk_elements} + 1)]"
 
     def request(self, which: int) -> str:
         """Returns the address of the current chunk's receive request (0) or send request (1)."""
-        return f"&{self.requests}[{self.chunking.at} / {self.chunking.elements} * 2{' + 1' if which else ''}]"
+        at, elements = self.chunking.iterator_name, self.chunking.chunk_elements
+        return f"&{self.requests}[{at} / {elements} * 2{' + 1' if which else ''}]"
 
     def side(self, buffer: str, count: str, *rest: str) -> str:
         """Returns the arguments for the send or the receive side of the current chunk's message."""
         words = self.exchange
-        return ", ".join([f"{parenthesised(words[buffer])} + {self.chunking.at}", count, *(words[one] for one in rest)])
+        return ", ".join(
+            [f"{parenthesised(words[buffer])} + {self.chunking.iterator_name}", count, *(words[one] for one in rest)]
+        )
 
     @property
     def sent(self) -> str:

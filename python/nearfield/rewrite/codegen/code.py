@@ -33,7 +33,7 @@ class Style:
     spaced: bool  # i < n instead of i<n
 
     @staticmethod
-    def of(text: str, step: str) -> Style:
+    def from_text(text: str, step: str) -> Style:
         """Returns the style of a loop's source text; `step` is one step of indentation."""
         head = "for(" if "for(" in text else "for ("
         compact = re.search(r"[\w\])]<=?[\w(]", text) is not None

@@ -11,7 +11,7 @@ import islpy as isl
 from nearfield.rewrite.analysis.program import NONBLOCKING, BlockingCall, Call, LoopNest
 from nearfield.rewrite.codegen.chunk_code import ChunkCode
 from nearfield.rewrite.codegen.code import NotWritten, Style, Writer, text_of, words_of_names
-from nearfield.rewrite.frontend.text import indent_at, indent_step, reindent
+from nearfield.rewrite.frontend.text import indent_at, indent_unit_of, reindent
 from nearfield.rewrite.model.instances import ChunkMaps, is_empty
 from nearfield.rewrite.model.polyhedral import Model
 from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ComputeStep, Order, Step
@@ -57,8 +57,8 @@ def _with_waits(steps: Sequence[Step]) -> Iterator[tuple[list[CallStep], Step | 
 def requests_declaration(calls: Sequence[Call], name: str) -> str:
     """Returns the declaration of a request array for calls that begin and complete separately. Requests of calls in
     branches are initialised to MPI_REQUEST_NULL, since the calls may not be executed."""
-    count = sum(call.requests for call in calls)
-    certain = all(call.is_plain for call in calls)
+    count = sum(call.request_count for call in calls)
+    certain = all(call.is_single_blocking_call for call in calls)
     return f"MPI_Request {name}[{count}]" + ("" if certain else f" = {{{', '.join([_NONE] * count)}}}") + ";"
 
 
@@ -72,7 +72,7 @@ class Emitter:
         self._requests = requests
         region = model.region
         self._indent = indent_at(text, region.start)
-        self._step = indent_step(text)
+        self._step = indent_unit_of(text)
         self._leads = self._comments()
         # whether blank lines separate the statements of the region
         self._blank_lines = any(lead.startswith("\n") for lead in self._leads.values())
@@ -82,7 +82,9 @@ class Emitter:
         found = {}
         items = self._model.region.items
         for number in range(1, len(items)):
-            between = self._model.region.without_declarations(self._text, items[number - 1].end, items[number].lead)
+            between = self._model.region.text_without_declarations(
+                self._text, items[number - 1].end, items[number].lead
+            )
             lead = between if "\n" in between.strip(" \t") else f"\n{between}"
             blank = re.match(r"[ \t]*(//[^\n]*|/\*[^\n]*?\*/)?[ \t]*\n", lead)
             found[number] = lead[blank.end() if blank and not blank[1] else 0 :].strip(" \t")
@@ -132,7 +134,7 @@ class Emitter:
 
     def _original(self) -> str:
         """Returns the original code of the region, indented for the else branch of the guard."""
-        text = self._model.region.text(self._text)
+        text = self._model.region.source_text(self._text)
         return reindent(text.lstrip(), self._indent, self._indent + self._step)
 
     # ---- the guard: the condition for the new order
@@ -194,7 +196,7 @@ class Emitter:
                 emitted.pieces.append(step)
             elif step is not None:
                 lines += self._begin_call(step, number_of_requests, indent, emitted, commented)
-                number_of_requests += self._call(step).requests
+                number_of_requests += self._call(step).request_count
             groups.append(lines)
         between = "\n\n" if self._blank_lines else "\n"
         return between.join("\n".join(lines) for lines in groups if lines).split("\n")
@@ -235,7 +237,7 @@ class Emitter:
         """Returns a writer for loops over parts of a loop nest. `at` maps an isl parameter to its C name."""
         text = self._text[nest.start : nest.end]
         body = self._text[nest.body[0] : nest.body[1]]
-        style = Style.of(text[: nest.body[0] - nest.start] or text, self._step)
+        style = Style.from_text(text[: nest.body[0] - nest.start] or text, self._step)
         return Writer(self._model.names, nest, body, indent_at(self._text, nest.body[0]), style, at or {})
 
     def _chunk_loop(
@@ -312,7 +314,7 @@ class Emitter:
         emitted.pieces.append(step)
         lead = self._comment(step.call, indent, commented)
         begin_calls = [self._begin_statements(one, place + number) for number, one in self._with_request_numbers(call)]
-        if call.is_plain:
+        if call.is_single_blocking_call:
             return lead + [f"{indent}{line}" for line in begin_calls[0]]
         text, last = "", call.lead
         for one, lines in zip(call.blocking, begin_calls, strict=True):

@@ -14,11 +14,11 @@ from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.expressions import VALUES
 from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call
 from nearfield.rewrite.analysis.program import NotMovable
-from nearfield.rewrite.frontend.callee_lookup import Functions
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
-from nearfield.rewrite.frontend.text import indent_at, line_of, line_start, replace_names, words_in
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts
+from nearfield.rewrite.frontend.text import identifiers_in, indent_at, line_number_of, line_start, replace_names
 
 _LEAVES = {Kind.GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
            Kind.INDIRECT_GOTO_STMT: "goto"}  # fmt: skip
@@ -33,7 +33,7 @@ class Site:
 
     statement: Node
     call: Node
-    callee: Function
+    callee: FunctionFacts
     given: Node | None = None  # the variable that the return value is assigned to
 
     @property
@@ -74,7 +74,7 @@ class Text:
     declares: int = 0  # the line after which variables of inlined bodies are declared; 0 if there are none
 
 
-def site_of(statement: Node, functions: Functions) -> Site | None:
+def site_of(statement: Node, functions: ProgramFunctions) -> Site | None:
     """Returns the call site if a statement is a call, or an assignment from a call, of a function whose definition is
     known; None otherwise."""
     node, given = statement.bare, None
@@ -82,21 +82,23 @@ def site_of(statement: Node, functions: Functions) -> Site | None:
         given, node = node.children[0], node.children[1].bare
     if node.kind != Kind.CALL_EXPR:
         return None
-    callee = functions.definition(node)
+    callee = functions.definition_of(node)
     return Site(statement, node, callee, given) if callee is not None and callee.body is not None else None
 
 
 class Inliner:
     """Inlines function calls in one block of a function."""
 
-    def __init__(self, unit: Unit, functions: Functions, function: Function, block: Node) -> None:
+    def __init__(
+        self, unit: TranslationUnit, functions: ProgramFunctions, function: FunctionFacts, block: Node
+    ) -> None:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
 
     def text(self, sites: Sequence[Site]) -> Text:
         """Returns the file with each given call replaced by the body of the called function. Raises NotMovable, with
         the line of the call, if a call cannot be inlined."""
         block, whole = self._block, self._unit.text
-        taken = words_in(whole[block.offset : block.end])
+        taken = identifiers_in(whole[block.offset : block.end])
         declarations: list[str] = []
         edits: list[_Edit] = []
         for site in sites:
@@ -107,19 +109,19 @@ class Inliner:
         if declarations:
             start = block.offset + 1
             indent = indent_at(whole, block.children[0].offset)
-            at = line_of(whole, start)
+            at = line_number_of(whole, start)
             edits.insert(0, _Edit(start, start, [("", at), *((indent + one, at) for one in declarations)], False))
         made = self._applied(edits, list(sites))
-        made.declares = line_of(whole, block.offset) if declarations else 0
+        made.declares = line_number_of(whole, block.offset) if declarations else 0
         return made
 
     def _applied(self, edits: Sequence[_Edit], sites: list[Site]) -> Text:
         """Returns the file with all edits applied, and the map from its lines to those of the original file."""
         whole, last = self._unit.text, 0
         made = Text("", self._block, sites)
-        for edit in [*edits, _Edit(len(whole), len(whole), [("", line_of(whole, len(whole)))], False)]:
+        for edit in [*edits, _Edit(len(whole), len(whole), [("", line_number_of(whole, len(whole)))], False)]:
             made.text += whole[last : edit.start]
-            numbers = range(line_of(whole, last) + (last > 0), line_of(whole, edit.start) + 1)
+            numbers = range(line_number_of(whole, last) + (last > 0), line_number_of(whole, edit.start) + 1)
             made.calls += numbers
             made.sources += numbers
             indent = indent_at(whole, edit.start) if edit.is_body else ""
@@ -130,7 +132,7 @@ class Inliner:
             if edit.is_body:
                 made.spans.append((len(made.calls), len(made.calls) + len(edit.lines) - 1))
                 made.sources[-1] = edit.lines[0][1]
-            made.calls += [line_of(whole, edit.start)] * (len(edit.lines) - 1)
+            made.calls += [line_number_of(whole, edit.start)] * (len(edit.lines) - 1)
             made.sources += [source for _, source in edit.lines[1:]]
             last = edit.end
         return made
@@ -140,7 +142,13 @@ class _Body:
     """The body of one callee, as it is inlined at one call site."""
 
     def __init__(
-        self, unit: Unit, functions: Functions, function: Function, block: Node, site: Site, taken: set[str]
+        self,
+        unit: TranslationUnit,
+        functions: ProgramFunctions,
+        function: FunctionFacts,
+        block: Node,
+        site: Site,
+        taken: set[str],
     ) -> None:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
         self._site, self._callee, self._taken = site, site.callee, taken
@@ -182,8 +190,8 @@ class _Body:
             if node.kind == Kind.VAR_DECL and node.cursor.storage_class.name in ("STATIC", "EXTERN"):
                 raise self._refused(f"its variable {node.name} outlives the call (static or extern)", node.line)
         text = self._unit.text[body.offset : body.end]
-        words = words_in(text)
-        if not text.endswith("}") or self._unit.is_macro(self._site.statement.offset):
+        words = identifiers_in(text)
+        if not text.endswith("}") or self._unit.is_macro_use(self._site.statement.offset):
             raise self._refused("a macro hides where the function ends", body.line)
         if "\\\n" in text:
             raise self._refused("the function has a line that a backslash continues", body.line)
@@ -201,7 +209,7 @@ class _Body:
     def _pragmas(self, body: Node) -> None:
         """Raises NotMovable if a pragma in the callee's body names a variable that would be renamed."""
         for pragma in re.finditer(r"^[ \t]*#[ \t]*pragma[^\n]*", self._unit.text[body.offset : body.end], re.MULTILINE):
-            if name := next((name for name in words_in(pragma[0]) if self._names.get(name, name) != name), ""):
+            if name := next((name for name in identifiers_in(pragma[0]) if self._names.get(name, name) != name), ""):
                 raise self._refused(f"a pragma names {name}, which would get another name", body.line)
 
     # ---- arguments in place of parameters
@@ -222,9 +230,9 @@ class _Body:
     def _macros(self) -> None:
         """Raises NotMovable if a macro used in the callee's body contains the name of a parameter that is replaced."""
         assert self._callee.body is not None
-        words = words_in(self._unit.text[self._callee.body.offset : self._callee.body.end])
+        words = identifiers_in(self._unit.text[self._callee.body.offset : self._callee.body.end])
         for macro in sorted(words & self._unit.macros.keys()):
-            inside = words_in(self._unit.macros[macro].partition(")")[2])
+            inside = identifiers_in(self._unit.macros[macro].partition(")")[2])
             if name := next((one for one in sorted(inside) if self._names.get(one, one) != one), ""):
                 raise self._refused(f"the macro {macro} uses the name of the parameter {name}", self._callee.body.line)
 
@@ -270,9 +278,9 @@ class _Body:
     def _same_rows(self, name: str, argument: Node) -> None:
         """Raises NotMovable if the row length of an array argument may have changed in the caller since the array's
         declaration."""
-        for word in words_in("".join(re.findall(r"\[.*?\]", type_of(argument.bare.type)))):
+        for word in identifiers_in("".join(re.findall(r"\[.*?\]", type_of(argument.bare.type)))):
             known = [one for one in self._function.declared.values() if one.name == word]
-            if len(known) != 1 or not self._function.unchanged(known[0].key):
+            if len(known) != 1 or not self._function.is_never_changed(known[0].key):
                 raise self._refused(f"the length of the rows of the parameter {name} may change", argument.line)
 
     def _keeps(self, declared: Node) -> bool:
@@ -290,7 +298,7 @@ class _Body:
             return False
         return not self._may_store(self._callee, declared, set())
 
-    def _may_store(self, callee: Function, declared: Node, seen: set[str]) -> bool:
+    def _may_store(self, callee: FunctionFacts, declared: Node, seen: set[str]) -> bool:
         """Returns whether a function may modify a variable, by name or through a pointer to the variable's type."""
         seen.add(callee.name)
         if callee.changes.get(declared.key) or declared.key in callee.address_taken or callee.body is None:
@@ -307,7 +315,7 @@ class _Body:
 
     def _call_may_store(self, call: Node, declared: Node, kind: str, seen: set[str]) -> bool:
         """Returns whether a call in the callee may modify a variable of a given type."""
-        inner = self._functions.definition(call)
+        inner = self._functions.definition_of(call)
         if inner is not None:
             return inner.name not in seen and self._may_store(inner, declared, seen)
         if call.name.startswith(("MPI_", "PMPI_")):
@@ -336,10 +344,10 @@ class _Body:
                 continue
             if not left:
                 first, last = _whole_lines(text, first, last)
-            pieces.append((replace_names(text[place:first], self._names), line_of(text, place)))
+            pieces.append((replace_names(text[place:first], self._names), line_number_of(text, place)))
             pieces.append((left, statement.line))
             place = last
-        pieces.append((replace_names(text[place : body.end - 1], self._names), line_of(text, place)))
+        pieces.append((replace_names(text[place : body.end - 1], self._names), line_number_of(text, place)))
         return hoisted, _lines(pieces)
 
     def _result(self, statement: Node) -> str:
@@ -391,7 +399,7 @@ class _Body:
     def _rename(self, name: str) -> None:
         """Chooses a name for a variable of the callee that is not in use in the caller."""
         new = name
-        while new in self._taken or (new != name and new in words_in(self._unit.text)):
+        while new in self._taken or (new != name and new in identifiers_in(self._unit.text)):
             new = f"{new}_{self._callee.name}" if new == name else f"{new}_"
         self._taken.add(new)
         self._names[name] = new
@@ -408,7 +416,7 @@ class _Body:
         for formal, argument in zip(self._site.formals, self._site.arguments, strict=True):
             if formal.key == declared.key:
                 return all(self._lasts(one) for one in argument.walk())
-        return self._callee.unchanged(declared.key) and declared.key in self._invariant
+        return self._callee.is_never_changed(declared.key) and declared.key in self._invariant
 
     def _lasts(self, node: Node) -> bool:
         """Returns whether a variable in an argument has a fixed value from the beginning of the caller's block on."""
@@ -416,7 +424,7 @@ class _Body:
             return True
         declared = node.declaration
         outside = not self._block.offset <= declared.offset < self._block.end
-        return outside and (node.value is not None or self._function.unchanged(declared.key))
+        return outside and (node.value is not None or self._function.is_never_changed(declared.key))
 
 
 def type_of(type_: Any) -> str:

@@ -23,7 +23,7 @@ from clang.cindex import TypeKind
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.frontend.text import statement_end
 
-__all__ = ["Kind", "Node", "TypeKind", "Unit", "parse"]
+__all__ = ["Kind", "Node", "TranslationUnit", "TypeKind", "parse"]
 
 _OPTIONS = 0x1 | 0x4 | 0x100  # libclang: record macros, and cache the preamble at the first parse
 _BINARY = (
@@ -39,7 +39,7 @@ _SEVERE = 3
 
 
 @functools.cache
-def _library() -> Any:
+def _libclang() -> Any:
     """Returns libclang with the C functions declared that its Python interface lacks."""
     library = cindex.conf.lib
     for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
@@ -58,33 +58,33 @@ def _library() -> Any:
 
 
 @functools.cache
-def _kind(number: int) -> Any:
+def _cursor_kind(number: int) -> Any:
     """Returns the cursor kind for a number of libclang's enum, from a cache."""
     return Kind.from_id(number)
 
 
 @cindex.callbacks["cursor_visit"]  # type: ignore[untyped-decorator]
-def _visit(child: Any, parent: Any, found: list[Any]) -> int:
+def _append_child(child: Any, parent: Any, found: list[Any]) -> int:
     """Appends a child cursor to `found`, as callback of clang_visitChildren."""
     found.append(child)
     return 1  # continue with the next child
 
 
-def _children(cursor: Any) -> list[Any]:
+def _children_of(cursor: Any) -> list[Any]:
     """Returns the same as cursor.get_children() of libclang in half of the time."""
     found: list[Any] = []
-    _library().clang_visitChildren(cursor, _visit, found)
+    _libclang().clang_visitChildren(cursor, _append_child, found)
     for child in found:
         child._tu = cursor._tu  # keeps the translation unit alive as long as the child
     return found
 
 
-def _file_of(cursor: Any) -> int:
+def _file_pointer_of(cursor: Any) -> int:
     """Returns libclang's pointer to the file of a cursor, which is cheaper than the file's name; 0 if the cursor is in
     no file."""
     file = ctypes.c_void_p()
     place = ctypes.cast(ctypes.byref(file), ctypes.POINTER(cindex.c_object_p))
-    _library().clang_getInstantiationLocation(cursor.location, place, None, None, None)
+    _libclang().clang_getInstantiationLocation(cursor.location, place, None, None, None)
     return file.value or 0
 
 
@@ -112,14 +112,14 @@ else:
 class Node:
     """A node of the syntax tree: a cursor of libclang with frequently used properties cached."""
 
-    def __init__(self, cursor: Any, unit: Unit) -> None:
+    def __init__(self, cursor: Any, unit: TranslationUnit) -> None:
         self.cursor = cursor
         self.unit = unit
-        self.kind = _kind(cursor._kind_id)
+        self.kind = _cursor_kind(cursor._kind_id)
 
     @cached
     def children(self) -> list[Node]:
-        return [Node(child, self.unit) for child in _children(self.cursor)]
+        return [Node(child, self.unit) for child in _children_of(self.cursor)]
 
     @cached
     def arguments(self) -> list[Node]:
@@ -142,15 +142,15 @@ class Node:
         """Returns the operator of an expression as in the source; a postfix increment is 'post++'. Returns '' if the
         node is no operator expression."""
         if self.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR):
-            return _BINARY[_library().clang_getCursorBinaryOperatorKind(self.cursor)]
+            return _BINARY[_libclang().clang_getCursorBinaryOperatorKind(self.cursor)]
         if self.kind == Kind.UNARY_OPERATOR:
-            return _UNARY[_library().clang_getCursorUnaryOperatorKind(self.cursor)]
+            return _UNARY[_libclang().clang_getCursorUnaryOperatorKind(self.cursor)]
         return ""
 
     @cached
     def value(self) -> int | None:
         """Returns the value of an integer constant expression; None for other expressions."""
-        library = _library()
+        library = _libclang()
         result = library.clang_Cursor_Evaluate(self.cursor)
         if not result:
             return None
@@ -224,7 +224,7 @@ class Node:
         return self.declaration if self.kind == Kind.CALL_EXPR else None
 
 
-class Unit:
+class TranslationUnit:
     """A parsed source file (translation unit). Offsets count bytes, so `text` has one character per byte. A unit is
     `foreign` if it is not the file to be rewritten, so that its names mean nothing there."""
 
@@ -239,22 +239,22 @@ class Unit:
         self.arguments = tuple(arguments)
         self.macros = macros or dict(_command_line_macros(arguments))
         self._macros_known = macros is not None
-        self._second: Unit | None = None  # the same file parsed with another text
+        self._second: TranslationUnit | None = None  # the same file parsed with another text
         self.functions: list[Node] = []
         self.variables: list[Node] = []
         if whole:
-            self._read()
+            self._collect_declarations()
 
-    def _read(self) -> None:
+    def _collect_declarations(self) -> None:
         """Collects the functions, variables and macros that the file itself defines, without those of headers."""
         names: dict[int, bool] = {}  # by libclang's pointer to a file: whether it is this file
-        for cursor in _children(self._unit.cursor):
-            kind = _kind(cursor._kind_id)
+        for cursor in _children_of(self._unit.cursor):
+            kind = _cursor_kind(cursor._kind_id)
             if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
                 continue
             if kind == Kind.MACRO_DEFINITION and self._macros_known:
                 continue
-            file = _file_of(cursor)
+            file = _file_pointer_of(cursor)
             if file not in names:
                 names[file] = bool(file) and cursor.location.file.name == self.path
             if not names[file]:
@@ -264,13 +264,13 @@ class Unit:
                 body = self.text[extent.start.offset : extent.end.offset]
                 self.macros[cursor.spelling] = re.sub(r"\\\r?\n", " ", body[len(cursor.spelling) :])
             else:
-                self._declared(Node(cursor, self))
+                self._record_declaration(Node(cursor, self))
 
-    def _declared(self, node: Node) -> None:
+    def _record_declaration(self, node: Node) -> None:
         """Records a function definition or a variable declaration, also inside namespaces and classes."""
         if node.kind in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.UNEXPOSED_DECL, Kind.CLASS_DECL, Kind.STRUCT_DECL):
             for child in node.children:
-                self._declared(child)
+                self._record_declaration(child)
         elif node.kind in _FUNCTIONS and node.cursor.is_definition():
             self.functions.append(node)
         elif node.kind == Kind.VAR_DECL:
@@ -279,29 +279,29 @@ class Unit:
     def macro_constant(self, offset: int, value: int) -> str:
         """Returns the name of the macro that expands to the number `value` at a source offset, or of a macro inside
         that macro's definition; '' if there is none or more than one."""
-        word = _word(self.text, offset)
+        word = _identifier_at(self.text, offset)
         if self.foreign or word not in self.macros:
             return ""
-        if self._number(word) == value:
+        if self._macro_value(word) == value:
             return word
         inside = set(re.findall(r"[A-Za-z_]\w*", self.macros[word])) - {word}
-        named = {name for name in inside if self._number(name) == value}
+        named = {name for name in inside if self._macro_value(name) == value}
         written = re.search(rf"(?<![\w.]){value}(?![\w.])", self.macros[word])
         return named.pop() if len(named) == 1 and not written else ""
 
     def statement_end(self, statement: Node) -> int:
         """Returns the end offset of a statement. For a statement that begins with a macro, such as DEBUG { ... }, that
         is the end of the block."""
-        if self.is_macro(statement.offset) and self.text[statement.end - 1] == "}":
+        if self.is_macro_use(statement.offset) and self.text[statement.end - 1] == "}":
             return statement.end
         return statement_end(self.text, statement.offset)
 
-    def is_macro(self, offset: int) -> bool:
+    def is_macro_use(self, offset: int) -> bool:
         """Returns whether a macro is used at a source offset: one that the file defines, or any name in upper case."""
-        word = _word(self.text, offset)
+        word = _identifier_at(self.text, offset)
         return word in self.macros or word.isupper()
 
-    def meaning(self, word: str) -> str:
+    def expand_macro(self, word: str) -> str:
         """Returns the name that a macro of the file finally expands to, or the word itself if it is no such macro."""
         for _ in range(len(self.macros)):
             body = self.macros.get(word, "").strip()
@@ -310,7 +310,7 @@ class Unit:
             word = body
         return word
 
-    def _number(self, macro: str) -> int | None:
+    def _macro_value(self, macro: str) -> int | None:
         """Returns the integer that a macro of the file expands to; None if it expands to anything else."""
         body = self.macros.get(macro, "").split("/*")[0].split("//")[0].strip()
         while body.startswith("(") and body.endswith(")"):
@@ -319,10 +319,10 @@ class Unit:
         return int(match[1]) if match else None
 
     @property
-    def problem(self) -> str:
+    def first_error(self) -> str:
         """Returns the file's first compiler error as text, or ''. Errors in gcc's own headers are ignored, since they
         are about attributes that clang does not know."""
-        own = _own_headers()[-1:]
+        own = _gcc_include_option()[-1:]
         for found in self._unit.diagnostics:
             if found.severity >= _SEVERE:
                 where = found.location
@@ -332,7 +332,7 @@ class Unit:
                 return f"{name}:{where.line}: {found.spelling}"
         return ""
 
-    def headers(self) -> Iterator[tuple[str, str]]:
+    def program_headers(self) -> Iterator[tuple[str, str]]:
         """Yields name and text of each included header that belongs to the program, neither to the system nor to the
         MPI. The compiler's arguments count as a header, since they may define macros."""
         yield "the command line", " ".join(self.arguments)
@@ -343,17 +343,17 @@ class Unit:
             if not start.is_in_system_header and not name.startswith(of_mpi):
                 yield name, Path(name).read_bytes().decode("latin-1")
 
-    def header(self, name: str, text: str) -> Unit:
+    def header_unit(self, name: str, text: str) -> TranslationUnit:
         """Returns the declarations of one included header as a unit of its own."""
-        return Unit(self._unit, name, text, self.arguments, self.macros, foreign=True)
+        return TranslationUnit(self._unit, name, text, self.arguments, self.macros, foreign=True)
 
-    def reread(self, text: str) -> Unit:
+    def reparse(self, text: str) -> TranslationUnit:
         """Parses the file again with another text, in memory only, and returns it as a new unit. The old unit must not
         be used any more."""
         self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        return Unit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
+        return TranslationUnit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
 
-    def another(self, text: str) -> Unit:
+    def parse_second_text(self, text: str) -> TranslationUnit:
         """Returns the file parsed with another text as a second unit; the previous second unit becomes invalid. Raises
         UsageError if the text does not compile."""
         if self._second is None:
@@ -361,8 +361,8 @@ class Unit:
             return self._second
         unit = self._second._unit
         unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        made = Unit(unit, self.path, text, self.arguments, self._second.macros)
-        if problem := made.problem:
+        made = TranslationUnit(unit, self.path, text, self.arguments, self._second.macros)
+        if problem := made.first_error:
             raise UsageError(f"{self.path} does not compile: {problem}")
         return made
 
@@ -377,17 +377,17 @@ class Unit:
                 return node
             cursor = cursor.semantic_parent
         if not self.functions:
-            self._read()  # the cursor is in a macro
+            self._collect_declarations()  # the cursor is in a macro
         return next(
             (one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None
         )
 
 
-def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> Unit:
+def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> TranslationUnit:
     """Parses a source file. `arguments` are compiler options. Raises UsageError if the file does not compile, or if a
     name is not UTF-8."""
-    given = [*_own_headers(), *(word for word in arguments if not word.startswith("-fopenmp"))]
-    if len(given) < len(arguments) + len(_own_headers()):
+    given = [*_gcc_include_option(), *(word for word in arguments if not word.startswith("-fopenmp"))]
+    if len(given) < len(arguments) + len(_gcc_include_option()):
         given.append("-D_OPENMP=201511")  # OpenMP directives are read from the text instead
     for word in (str(path), *given):
         _check_utf8(word)
@@ -397,8 +397,8 @@ def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = Fa
         )
     except cindex.TranslationUnitLoadError as error:
         raise UsageError(f"{path} cannot be parsed", "It must be a file in C or C++.") from error
-    made = Unit(unit, str(path), text, arguments, foreign=foreign)
-    if problem := made.problem:
+    made = TranslationUnit(unit, str(path), text, arguments, foreign=foreign)
+    if problem := made.first_error:
         remedy = (
             "Give the compiler's arguments after --, or the folder of a compile_commands.json by --compile-commands."
         )
@@ -417,7 +417,7 @@ def _check_utf8(word: str) -> None:
 
 
 @functools.cache
-def _own_headers() -> tuple[str, ...]:
+def _gcc_include_option() -> tuple[str, ...]:
     """Returns the compiler option for the headers of the machine's gcc, such as stddef.h; empty if there is no gcc."""
     gcc = shutil.which("gcc")
     if not gcc:
@@ -436,7 +436,7 @@ def _command_line_macros(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield name, f" {value}"
 
 
-def _word(text: str, offset: int) -> str:
+def _identifier_at(text: str, offset: int) -> str:
     """Returns the identifier at an offset of a text; '' if there is none."""
     match = re.compile(r"[A-Za-z_]\w*").match(text, offset)
     return match[0] if match else ""

@@ -25,7 +25,7 @@ _MAX_SAME_SIGN = 2  # bytes; a conversion to a type of at most this size from an
 ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
 
 
-def is_cut(node: Node) -> bool:
+def may_truncate(node: Node) -> bool:
     """Returns whether an integer conversion, explicit or implicit, may truncate the value or change its sign, or
     converts from a type that is no integer."""
     bare = node.bare
@@ -38,14 +38,14 @@ def is_cut(node: Node) -> bool:
     return False
 
 
-def may_wrap(node: Node) -> bool:
+def may_wrap_around(node: Node) -> bool:
     """Returns whether an unsigned sum, difference or product may wrap around. Only 32 bits count: a 64-bit number wraps
     around as addresses do, so it is the right array index all the same."""
     arithmetic = node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*")
     return arithmetic and node.value is None and node.type.kind == TypeKind.UINT
 
 
-def wraps_below_zero(node: Node) -> int:
+def unsigned_wrap_bits(node: Node) -> int:
     """Returns the number of bits of an unsigned expression that wraps to a huge number if its mathematical value is
     negative: a difference, or a converted signed number. Returns 0 for other expressions."""
     if node.type.kind not in UNSIGNED or node.value is not None:
@@ -57,7 +57,7 @@ def wraps_below_zero(node: Node) -> int:
     return 0
 
 
-def operation_may_fail(node: Node) -> bool:
+def may_trap(node: Node) -> bool:
     """Returns whether an operator may trap: a division by 0, or a read of invalid memory."""
     if node.operator in ("/", "%"):
         return not node.children[1].value
@@ -67,13 +67,13 @@ def operation_may_fail(node: Node) -> bool:
     return len(node.children) == 1 and any(one.bare.type.kind == TypeKind.POINTER for one in pointed)
 
 
-def views(node: Node) -> bool:
+def changes_pointee_type(node: Node) -> bool:
     """Returns whether a cast changes the pointee type of a pointer."""
-    mine, operand = (_element_of(one.type) for one in (node, node.bare))
+    mine, operand = (_element_type_of(one.type) for one in (node, node.bare))
     return mine != operand
 
 
-def _element_of(type_: Any) -> str:
+def _element_type_of(type_: Any) -> str:
     """Returns the name of the element type of a pointer or an array, without qualifiers."""
     if type_.kind in ARRAYS:
         inner = type_.element_type
@@ -84,22 +84,22 @@ def _element_of(type_: Any) -> str:
     return re.sub(r"\b(?:const|volatile|restrict|__restrict)\b|\s+", "", inner.get_canonical().spelling)
 
 
-def is_handle(type_: Any) -> bool:
+def is_mpi_handle_type(type_: Any) -> bool:
     """Returns whether a pointer type is an MPI handle, as in Open MPI."""
     return bool(re.match(r"(?:struct )?ompi_", type_.get_pointee().get_canonical().spelling))
 
 
-def is_mpi_handle(declared: Node) -> bool:
+def is_mpi_handle_variable(declared: Node) -> bool:
     """Returns whether a variable is declared with a type of MPI, such as MPI_Request."""
     return bool(re.fullmatch(r"(?:const )?(?:MPI_\w+|struct ompi_\w+ \*)", declared.cursor.type.spelling))
 
 
-def is_other_reference(declared: Node) -> bool:
+def is_rvalue_reference(declared: Node) -> bool:
     """Returns whether a variable is an rvalue reference, which may be bound to a temporary."""
     return bool(declared.type.kind == TypeKind.RVALUEREFERENCE)
 
 
-def is_in_union(field: Node) -> bool:
+def is_union_member(field: Node) -> bool:
     """Returns whether a structure member shares its memory with other members of a union, also through nested
     structures."""
     owner = field.cursor.semantic_parent

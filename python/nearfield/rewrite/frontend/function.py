@@ -15,7 +15,7 @@ ASSIGNMENTS = ("=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|="
 INCREMENTS = ("++", "--", "post++", "post--")
 
 
-class Function:
+class FunctionFacts:
     """Facts on the body of one function, by the declaration key of a variable. `changes` are the assignments to a
     variable, and the calls that may assign to it through a reference. `address_taken` has the variables that may be
     accessed without being named: all variables with a use that is not known to be a read or an assignment."""
@@ -37,15 +37,15 @@ class Function:
             if child.kind == Kind.PARM_DECL:
                 self.declared[child.key] = child
         if self.body:
-            self._read(self.body)
+            self._collect_facts(self.body)
             self._classify_uses()
 
-    def _read(self, node: Node) -> None:
+    def _collect_facts(self, node: Node) -> None:
         """Records the variables, their uses, the labels and the calls in a part of the body."""
         for child in node.children:
             if child is not self._without:
                 self.parents[id(child)] = node
-                self._read(child)
+                self._collect_facts(child)
         if node.kind == Kind.DECL_REF_EXPR and node.declaration:
             self.uses[node.declaration.key].append(node)
         elif node.kind == Kind.VAR_DECL and node.cursor.storage_class.name != "EXTERN":
@@ -63,18 +63,18 @@ class Function:
                 declared = use.declaration
                 if declared is None or declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL):
                     continue
-                change = self._change_by(use)
+                change = self._effect_of_use(use)
                 if isinstance(change, Node):
                     self.changes[key].append(change)
                 elif change:
                     self.address_taken.add(key)
 
-    def declared_as(self, name: str) -> list[Node]:
+    def variables_named(self, name: str) -> list[Node]:
         """Returns the parameters and local variables that have this name."""
-        return self._by_name.get(name, [])
+        return self._variables_by_name.get(name, [])
 
     @functools.cached_property
-    def _by_name(self) -> dict[str, list[Node]]:
+    def _variables_by_name(self) -> dict[str, list[Node]]:
         """Returns the parameters and local variables by name."""
         found: dict[str, list[Node]] = defaultdict(list)
         for declared in self.declared.values():
@@ -83,9 +83,9 @@ class Function:
 
     def escaping_uses(self, key: int) -> list[Node]:
         """Returns the uses of a variable after which any code may access it, such as &x."""
-        return [use for use in self.uses.get(key, []) if self._change_by(use) is True]
+        return [use for use in self.uses.get(key, []) if self._effect_of_use(use) is True]
 
-    def _change_by(self, use: Node) -> Node | bool:
+    def _effect_of_use(self, use: Node) -> Node | bool:
         """Returns the assignment or call that a use of a variable is the target of. Returns False if the use only reads
         the value, or accesses an element or member. Returns True for everything else, such as an operand of `&`, the
         binding of a reference, or an operand of an assembly statement."""
@@ -96,17 +96,17 @@ class Function:
             if above.kind == Kind.UNEXPOSED_EXPR:
                 if len(above.children) != 1:
                     return True
-                if below.type.kind in ARRAYS or _reads_value(above, below):
+                if below.type.kind in ARRAYS or _is_load(above, below):
                     return False
             elif above.operator in ASSIGNMENTS:
-                return self._change_in(above) if below is above.children[0] else True
+                return self._effect_of_assignment(above) if below is above.children[0] else True
             elif above.operator in INCREMENTS:
-                return self._change_in(above)
+                return self._effect_of_assignment(above)
             elif above.operator == ",":
                 if below is above.children[0]:
                     return False
             elif above.kind == Kind.CALL_EXPR:
-                return self._change_by_call(above, below)
+                return self._effect_of_call(above, below)
             elif above.kind == Kind.CXX_UNARY_EXPR:
                 return False
             elif above.kind.is_statement():
@@ -121,7 +121,7 @@ class Function:
             below, above = above, self.parent(above)
         return True
 
-    def _change_in(self, assignment: Node) -> Node | bool:
+    def _effect_of_assignment(self, assignment: Node) -> Node | bool:
         """Returns an assignment; True instead if its result is used as an lvalue, as C++ allows."""
         above = self.parent(assignment)
         while above is not None and above.kind == Kind.PAREN_EXPR:
@@ -131,7 +131,7 @@ class Function:
             return assignment
         return assignment if above.operator == "," else True
 
-    def _change_by_call(self, call: Node, argument: Node) -> Node | bool:
+    def _effect_of_call(self, call: Node, argument: Node) -> Node | bool:
         """Returns a call if it may assign to the variable that is passed to it by reference; False if it only reads the
         variable, True if it may retain the reference."""
         if argument.type.kind == TypeKind.RECORD:
@@ -141,10 +141,10 @@ class Function:
             if given.offset == argument.offset and callee is not None:
                 if callee.cursor.location.is_in_system_header:
                     return call if call.name == "swap" else call.name not in ("min", "max")
-                return True if self._keeps_reference(callee, number) else call
+                return True if self._may_retain_reference(callee, number) else call
         return True
 
-    def _keeps_reference(self, callee: Node, number: int) -> bool:
+    def _may_retain_reference(self, callee: Node, number: int) -> bool:
         """Returns whether a callee may retain the address of the object that is passed to its parameter `number` by
         reference."""
         found = callee.cursor.get_definition()
@@ -152,7 +152,7 @@ class Function:
             return True
         definition = Node(found, callee.unit)
         formals = [child for child in definition.children if child.kind == Kind.PARM_DECL]
-        inner = Function(definition, callers=self._callers)
+        inner = FunctionFacts(definition, callers=self._callers)
         return number >= len(formals) or formals[number].key in inner.address_taken
 
     def parent(self, node: Node) -> Node | None:
@@ -170,19 +170,19 @@ class Function:
         """Returns whether a statement contains a label, so that a jump into it is possible."""
         return any(node.offset <= label < node.end for label in self._labels)
 
-    def in_loop(self, node: Node) -> bool:
+    def is_in_loop(self, node: Node) -> bool:
         """Returns whether a syntax node is inside a loop of the function."""
         return any(above.kind in LOOPS for above in self.ancestors(node))
 
-    def unchanged(self, key: int) -> bool:
+    def is_never_changed(self, key: int) -> bool:
         """Returns whether a declaration key belongs to a local variable or parameter that never changes after its
         initialisation."""
         return key in self.declared and not self.changes.get(key) and key not in self.address_taken
 
-    def fixed(self, key: int) -> Node | None:
+    def constant_initial_value(self, key: int) -> Node | None:
         """Returns the initial value of a local variable that never changes; None for other variables."""
         declared = self.declared.get(key)
-        if not declared or declared.kind != Kind.VAR_DECL or not self.unchanged(key):
+        if not declared or declared.kind != Kind.VAR_DECL or not self.is_never_changed(key):
             return None
         if declared.cursor.storage_class.name == "STATIC":
             return None  # initialised at the first call, when the operands may have had other values
@@ -207,7 +207,7 @@ class Function:
 LOOPS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.CXX_FOR_RANGE_STMT)
 
 
-def _reads_value(cast: Node, operand: Node) -> bool:
+def _is_load(cast: Node, operand: Node) -> bool:
     """Returns whether an implicit conversion loads the value of an lvalue: the type stays the same but for qualifiers.
     (The binding of a reference to const adds a qualifier.)"""
     return cast.type.kind == operand.type.kind != TypeKind.RECORD and not cast.type.is_const_qualified()

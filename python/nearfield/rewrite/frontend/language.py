@@ -12,7 +12,7 @@ from typing import Any
 
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
-from nearfield.rewrite.frontend.text import group_end, line_of
+from nearfield.rewrite.frontend.text import end_of_brackets, line_number_of
 
 # Kinds of statements and expressions that only evaluate their children. All other kinds need a handler of their own.
 EVALUATE_PARTS = frozenset({
@@ -81,34 +81,34 @@ _PLAIN_MPI_CALL = re.compile(
 _MPI_FUNCTION = re.compile(r"P?MPI_[A-Z]\w*")
 
 
-def describe(node: Node) -> str:
+def kind_in_words(node: Node) -> str:
     """Returns the name of a syntax node's kind in plain words, for messages on unsupported code."""
     return str(node.kind.name).removesuffix("_EXPR").removesuffix("_STMT").replace("_", " ").lower()
 
 
-def makes_no_object(node: Node) -> bool:
+def declares_no_object(node: Node) -> bool:
     """Returns whether a declaration in a block creates no object, such as that of a type."""
     return node.kind in _MAKE_NO_OBJECT
 
 
-def refuse_variable(node: Node) -> str:
+def variable_refusal_reason(node: Node) -> str:
     """Returns the reason why the declaration of a local variable is not supported; '' if it is."""
     if (storage := node.cursor.storage_class.name) in ("STATIC", "EXTERN"):
         return f"{node.name} is {storage.lower()}"
-    if reason := refuse_attributes(node):
+    if reason := attributes_refusal_reason(node):
         return reason
-    if node.type.kind == TypeKind.LVALUEREFERENCE or is_plain(node.type):
+    if node.type.kind == TypeKind.LVALUEREFERENCE or is_trivial_type(node.type):
         return ""
     return f"the type of {node.name} is not understood, or making or destroying it runs code"
 
 
-def is_plain(type_: Any) -> bool:
+def is_trivial_type(type_: Any) -> bool:
     """Returns whether creating, copying and destroying an object of a type runs no code and creates no other object."""
     type_ = type_.get_canonical()
     if type_.is_volatile_qualified():
         return True  # each volatile access is refused where it occurs
     if type_.kind in ARRAYS:
-        return is_plain(type_.element_type)
+        return is_trivial_type(type_.element_type)
     if type_.kind in (*NUMBERS, TypeKind.POINTER, TypeKind.COMPLEX, TypeKind.NULLPTR):
         return True
     if type_.kind != TypeKind.RECORD:
@@ -121,21 +121,21 @@ def _is_plain_record(record: Any) -> bool:
     for child in record.get_children():
         if child.kind == Kind.FIELD_DECL:
             initialised = any(one.kind.is_expression() for one in child.get_children()) and not child.is_bitfield()
-            if not is_plain(child.type) or initialised and child.type.get_canonical().kind not in ARRAYS:
+            if not is_trivial_type(child.type) or initialised and child.type.get_canonical().kind not in ARRAYS:
                 return False
         elif child.kind not in _IN_RECORDS:
             return False
     return True
 
 
-def refuse_attributes(node: Node) -> str:
+def attributes_refusal_reason(node: Node) -> str:
     """Returns the reason why the attributes of a declaration are not supported; '' if they are."""
     attributes = [child for child in node.children if child.kind.is_attribute()]
     if not attributes:
         return ""
     extent = node.cursor.extent
     text = node.unit.text[extent.start.offset : extent.end.offset].split("{")[0] if not node.unit.foreign else ""
-    named = [name for match in _ATTRIBUTE.finditer(text) for name in _names(match[1] or match[2] or "")]
+    named = [name for match in _ATTRIBUTE.finditer(text) for name in _attribute_names(match[1] or match[2] or "")]
     if len(named) >= len(attributes) and all(name in _ATTRIBUTES for name in named):
         return ""
     kinds = (Kind.ALIGNED_ATTR, Kind.CONST_ATTR, Kind.PURE_ATTR, Kind.WARN_UNUSED_ATTR, Kind.WARN_UNUSED_RESULT_ATTR)
@@ -144,23 +144,23 @@ def refuse_attributes(node: Node) -> str:
     )
 
 
-def _names(attributes: str) -> list[str]:
+def _attribute_names(attributes: str) -> list[str]:
     """Returns the attribute names in the text of an __attribute__ or [[...]], without arguments and namespaces."""
     bare = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", attributes)
     return [one.strip().split("::")[-1].strip("_") for one in bare.split(",") if one.strip()]
 
 
-def may_split(pragma: str) -> bool:
+def may_split_loop(pragma: str) -> bool:
     """Returns whether the pragma above a loop allows that the loop's iterations are executed in several parts."""
-    return bool(_PLAIN_PRAGMA.fullmatch(pragma)) or _has_only(pragma, _SPLIT_CLAUSES)
+    return bool(_PLAIN_PRAGMA.fullmatch(pragma)) or _has_only_clauses(pragma, _SPLIT_CLAUSES)
 
 
-def may_move(pragma: str) -> bool:
+def may_move_loop(pragma: str) -> bool:
     """Returns whether the pragma above a loop allows that the whole loop is executed at another place."""
-    return may_split(pragma) or _has_only(pragma, _MOVE_CLAUSES)
+    return may_split_loop(pragma) or _has_only_clauses(pragma, _MOVE_CLAUSES)
 
 
-def _has_only(pragma: str, clauses: frozenset[str]) -> bool:
+def _has_only_clauses(pragma: str, clauses: frozenset[str]) -> bool:
     """Returns whether a pragma is an OpenMP loop directive with no other than the given clauses, and with constant
     arguments for threads and schedule."""
     match = _OPENMP_LOOP.match(pragma)
@@ -173,7 +173,7 @@ def _has_only(pragma: str, clauses: frozenset[str]) -> bool:
     return fixed and all(word in clauses for word in words)
 
 
-def has_initialisation(statement: Node) -> bool:
+def has_if_initialisation(statement: Node) -> bool:
     """Returns whether a C++ `if` has an initialisation, declares a variable in its test, or is constexpr. Returns True
     also if a macro hides the text of the `if`."""
     text, start = statement.unit.text, statement.offset
@@ -182,36 +182,40 @@ def has_initialisation(statement: Node) -> bool:
     match = re.compile(r"if\s*(?=\()").match(text, start)
     if match is None or not statement.children[0].kind.is_expression():
         return True
-    return ";" in text[match.end() : group_end(text, match.end())]
+    return ";" in text[match.end() : end_of_brackets(text, match.end())]
 
 
 @functools.lru_cache(maxsize=16)
-def refuse_file(text: str, name: str = "the file", *, is_header: bool = False) -> tuple[str, int]:
+def file_refusal_reason(text: str, name: str = "the file", *, is_header: bool = False) -> tuple[str, int]:
     """Returns the reason why no statement of a source file may be moved, and the line; ('', 0) if there is no reason.
     Words that only affect compilation are ignored in a header (`is_header`)."""
     code = _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     if match := _THREAD_HEADERS.search(code):
-        return f"{name} includes {match[1]}: memory may be shared with another thread", _line(code, match)
+        return f"{name} includes {match[1]}: memory may be shared with another thread", _line_of_match(code, match)
     for match in re.finditer(r"[A-Za-z_]\w*", code):
         word = match[0]
         if word in _SHARE_MEMORY:
-            return f"{name} uses {word}: memory may be shared with another process or thread", _line(code, match)
+            return f"{name} uses {word}: memory may be shared with another process or thread", _line_of_match(
+                code, match
+            )
         if word in _PRINT_INTO_MEMORY:
-            return f"{name} uses {word}: what is printed may go into variables", _line(code, match)
+            return f"{name} uses {word}: what is printed may go into variables", _line_of_match(code, match)
         if word in _JUMP:
-            return f"{name} uses {word}, which may pass any statement", _line(code, match)
+            return f"{name} uses {word}, which may pass any statement", _line_of_match(code, match)
         if is_header:
             continue
         if word in _DEPEND_ON_PLACE:
-            return f"the file uses {word}, which means something else at another line or in a copy", _line(code, match)
+            return f"the file uses {word}, which means something else at another line or in a copy", _line_of_match(
+                code, match
+            )
         if _OF_COMPILER.fullmatch(word):
-            return f"the file uses {word}, so that another compiler may read other code", _line(code, match)
+            return f"the file uses {word}, so that another compiler may read other code", _line_of_match(code, match)
     return "", 0
 
 
-def _line(text: str, match: re.Match[str]) -> int:
+def _line_of_match(text: str, match: re.Match[str]) -> int:
     """Returns the line number of a match in a text."""
-    return line_of(text, match.start())
+    return line_number_of(text, match.start())
 
 
 def is_plain_mpi_call(name: str) -> bool:

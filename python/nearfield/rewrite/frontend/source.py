@@ -36,6 +36,6 @@ def read_source(path: Path) -> str:
     return data.decode("latin-1")
 
 
-def decoded(text: str) -> str:
+def decode_source(text: str) -> str:
     """Decodes a text of `read_source`, which has one character per byte, to a normal string."""
     return text.encode("latin-1").decode("utf-8")

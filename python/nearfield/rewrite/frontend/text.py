@@ -19,7 +19,7 @@ def skip_blank(text: str, offset: int) -> int:
     return offset
 
 
-def group_end(text: str, offset: int) -> int:
+def end_of_brackets(text: str, offset: int) -> int:
     """Returns the offset after the bracket that closes the bracket at `offset`. Raises ValueError if no bracket
     does."""
     depth = 0
@@ -37,11 +37,11 @@ def statement_end(text: str, offset: int) -> int:
     """Returns the offset after the C statement that begins at `offset`. Raises ValueError if the statement does not
     end."""
     if text[offset] == "{":
-        return group_end(text, offset)
+        return end_of_brackets(text, offset)
     match = re.compile(r"[A-Za-z_]\w*").match(text, offset)
     word = match[0] if match else ""
     if match and word in ("for", "if", "while", "switch"):
-        head = group_end(text, skip_blank(text, match.end()))
+        head = end_of_brackets(text, skip_blank(text, match.end()))
         end = statement_end(text, skip_blank(text, head))
         if word == "if":
             after = skip_blank(text, end)
@@ -50,7 +50,7 @@ def statement_end(text: str, offset: int) -> int:
         return end
     if match and word == "do":
         end = statement_end(text, skip_blank(text, match.end()))
-        return text.index(";", group_end(text, text.index("(", end))) + 1
+        return text.index(";", end_of_brackets(text, text.index("(", end))) + 1
     place = offset
     while True:
         token = _TOKEN.match(text, place)
@@ -58,16 +58,16 @@ def statement_end(text: str, offset: int) -> int:
             raise ValueError("a statement does not end")
         if token[0] == ";":
             return token.end()
-        place = group_end(text, place) if token[0] in _CLOSING else token.end()
+        place = end_of_brackets(text, place) if token[0] in _CLOSING else token.end()
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Splits a text into lines that keep their line ends. As for compilers, `patch` and editors, only a newline ends a
     line, not a form feed or the other separators of `str.splitlines`."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def line_of(text: str, offset: int) -> int:
+def line_number_of(text: str, offset: int) -> int:
     """Returns the line number of an offset in a text, from 1."""
     return text.count("\n", 0, offset) + 1
 
@@ -84,7 +84,7 @@ def indent_at(text: str, offset: int) -> str:
     return match[0] if match else ""
 
 
-def indent_step(text: str) -> str:
+def indent_unit_of(text: str) -> str:
     """Returns the blanks by which the source file indents one level."""
     found = re.findall(r"\{[ \t]*\n([ \t]+)\S", text)
     if any(one.startswith("\t") for one in found):
@@ -101,18 +101,18 @@ def reindent(text: str, old: str, new: str) -> str:
     return "\n".join([new + first, *moved])
 
 
-def same_tokens(one: str, other: str) -> bool:
+def has_same_tokens(one: str, other: str) -> bool:
     """Returns whether two pieces of C code differ only in blanks and comments."""
-    return _tokens(one) == _tokens(other)
+    return _tokens_of(one) == _tokens_of(other)
 
 
-def _tokens(text: str) -> list[str]:
+def _tokens_of(text: str) -> list[str]:
     """Returns the tokens of a C text without blanks and comments."""
     found = (match[0] for match in _TOKEN.finditer(text))
     return [token for token in found if not token.isspace() and not token.startswith(("//", "/*"))]
 
 
-def words_in(text: str) -> set[str]:
+def identifiers_in(text: str) -> set[str]:
     """Returns the identifiers and keywords in a piece of C code."""
     return set(re.findall(r"[A-Za-z_]\w*", text))
 

@@ -16,8 +16,8 @@ import islpy as isl
 from nearfield.rewrite.analysis.datatypes import element_size_of as element_bytes
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.analysis.program import Access, Call, Chunking, Condition, Loop, NotMovable, Region
-from nearfield.rewrite.frontend.callee_lookup import Functions
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind, Unit
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
@@ -37,8 +37,8 @@ class Chunker:
     """Splits the messages of the exchanges in a file's regions into chunks. `uniform` are names which, as the user
     asserts, have the same value on all ranks, all of which execute the exchange."""
 
-    unit: Unit
-    functions: Functions
+    unit: TranslationUnit
+    functions: ProgramFunctions
     pieces: ChunkSizes
     uniform: Collection[str]
 
@@ -109,7 +109,7 @@ class Chunker:
     def _node(self, call: Call) -> Node:
         """Returns the syntax node of an MPI_Sendrecv."""
         for node in self.unit.functions:
-            for one in self.functions.of(node).calls:
+            for one in self.functions.function_of(node).calls:
                 if one.offset == call.start and one.name.endswith("MPI_Sendrecv"):
                     return one
         raise NotMovable("the call is not found again", call.line)
@@ -132,10 +132,10 @@ class Chunker:
         whole = len(access.loops) == 1 and access.loops[0].upper == (chunk.count,) and last is not None
         if not whole or access.note or element_bytes(access.base.element) != message.element_bytes or last is None:
             raise NotMovable(f"its message is not one row of elements of {access.base.text}", call.line)
-        inner, at = access.loops[0], Poly.of(chunk.loop.iterator.key)
+        inner, at = access.loops[0], Poly.from_symbol(chunk.loop.iterator.key)
         symbols.setdefault(inner.iterator.key, inner.iterator)
-        within = Condition(chunk.count - at - Poly.of(inner.iterator.key) - ONE)
-        loops = (replace(inner, upper=(Poly.number(chunk.elements),)),)
+        within = Condition(chunk.count - at - Poly.from_symbol(inner.iterator.key) - ONE)
+        loops = (replace(inner, upper=(Poly.from_constant(chunk.chunk_elements),)),)
         return replace(access, loops=loops, index=(*access.index[:-1], last + at), conditions=(within,))
 
     # ---- calls that may match the messages of an exchange
@@ -164,7 +164,7 @@ class Chunker:
     def _point_to_point(self) -> Iterator[Node]:
         """Yields all point-to-point calls and probes in the file."""
         for node in self.unit.functions:
-            for call in self.functions.of(node).calls:
+            for call in self.functions.function_of(node).calls:
                 if _POINT_TO_POINT.match(call.name):
                     yield call
 

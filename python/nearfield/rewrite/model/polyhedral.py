@@ -227,10 +227,12 @@ def _facts(region: Region, names: Names, shapes: dict[str, ArrayShape | None]) -
     """Returns what is known of the parameters, as isl constraints: the values of sums that became one symbol, that
     array sizes are positive, and that message counts are not negative."""
     known = [
-        (Poly.of(symbol.key) - symbol.meaning, "=") for symbol in region.symbols.values() if symbol.meaning is not None
+        (Poly.from_symbol(symbol.key) - symbol.meaning, "=")
+        for symbol in region.symbols.values()
+        if symbol.meaning is not None
     ]
     sizes = [size for shape in shapes.values() if shape and not shape.strides for size in shape.sizes]
-    known += [(size - Poly.number(1), ">=") for size in sizes if size is not None]
+    known += [(size - Poly.from_constant(1), ">=") for size in sizes if size is not None]
     messages = [message for call in region.calls for message in call.messages if message.certain]
     known += [(message.count, ">=") for message in messages if message.count is not None]
     facts = []
