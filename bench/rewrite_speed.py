@@ -35,9 +35,9 @@ PHASES = {  # by name: a function, as a member of what it is called by
     "libclang reads the file": (driver, "parse"),
     "regions": (driver.RegionFinder, "find_regions"),
     "models": (driver, "build_model"),
-    "dependences and parts of iterations": (driver, "Partition"),
-    "legality": (driver, "guard_of"),
-    "writing": (driver.Emitter, "emit"),
+    "dependences and parts of iterations": (driver, "DependencePartition"),
+    "legality": (driver, "find_guard"),
+    "writing": (driver.RegionEmitter, "emit"),
     "second proof: libclang": (driver.TranslationUnit, "reparse"),
     "second proof: isl": (proof.Validator, "check"),
 }

@@ -17,7 +17,7 @@ from nearfield.cli.verbs import app
 from nearfield.profile import save
 from nearfield.rewrite import analyse
 from nearfield.rewrite.check.build import include_folders
-from nearfield.rewrite.gain import Expected, MessageTimes
+from nearfield.rewrite.gain import ExpectedGain, MessageTimes
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.ranking import Costs, rank_patches
 
@@ -83,7 +83,7 @@ def patch(transformation: str, lines: int, gain: tuple[float, float] | None = No
     """A patch that makes `lines` lines out of one; its time has this interval, and the original takes 10 ns."""
     before, after = "a;\n", "".join(f"b{line};\n" for line in range(lines))
     known = MessageTimes(Estimate(10, 10, 10), Estimate(sum(gain) / 2, *gain)) if gain else None
-    return Patch(Path("x.c"), before, after, "f", transformation, "", (1, 1), expected=Expected(known))
+    return Patch(Path("x.c"), before, after, "f", transformation, "", (1, 1), expected=ExpectedGain(known))
 
 
 def order(*patches: Patch) -> list[str]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.analysis.program import NotMovable
-from nearfield.rewrite.check.inlined import Comparison, Differs
-from nearfield.rewrite.codegen.inlining import Inliner, Site, Text, site_of
+from nearfield.rewrite.check.inlined import InliningComparison, InliningDiffers
+from nearfield.rewrite.codegen.inlining import CallSite, InlinedText, Inliner, call_site_of
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.function import FunctionFacts
@@ -20,7 +20,7 @@ Analyse = Callable[[str, TranslationUnit, str], Analysis]  # analyses the functi
 
 
 @dataclass
-class Callees:
+class InlinableCallees:
     """The calls in one function whose callees could be inlined, in blocks with messages. `missed` are reasons against
     inlining, by line."""
 
@@ -29,7 +29,7 @@ class Callees:
     function: FunctionFacts
     analyse: Analyse
     missed: list[tuple[int, str]] = field(default_factory=list)
-    _last: tuple[tuple[Node | Site, ...], tuple[Text, TranslationUnit]] | None = (
+    _last: tuple[tuple[Node | CallSite, ...], tuple[InlinedText, TranslationUnit]] | None = (
         None  # latest block and calls, with their result
     )
 
@@ -63,9 +63,9 @@ class Callees:
             self.missed.append((loops[0].call.line, f"with the body of {names} in place of the call: {why}"))
         return found
 
-    def _sites(self, block: Node) -> list[Site]:
+    def _sites(self, block: Node) -> list[CallSite]:
         """Returns the calls in a block whose callees have loops or messages."""
-        found = [site_of(child, self.functions) for child in block.children]
+        found = [call_site_of(child, self.functions) for child in block.children]
         return [site for site in found if site is not None and (_has_loops(site) or self._sends(site))]
 
     def _is_entered_above(self, block: Node) -> bool:
@@ -73,7 +73,7 @@ class Callees:
         above = self.function.parent(block)
         return not self.function.has_label(block) and (above is None or above.kind != Kind.SWITCH_STMT)
 
-    def _sends(self, site: Site) -> bool:
+    def _sends(self, site: CallSite) -> bool:
         """Returns whether the callee at a call site sends or receives messages."""
         return self.functions.communicates(site.call)
 
@@ -84,38 +84,38 @@ class Callees:
             for call in self.function.calls
         )
 
-    def _can_be_inlined(self, block: Node, site: Site) -> bool:
+    def _can_be_inlined(self, block: Node, site: CallSite) -> bool:
         """Returns whether a call can be inlined. If not, and the callee has loops to split, records the reason."""
         try:
             self._inline_and_prove(block, [site])
-        except (NotMovable, Differs) as why:
+        except (NotMovable, InliningDiffers) as why:
             if _has_loops(site) and not self._sends(site):
                 reason = why.reason if isinstance(why, NotMovable) else f"{site.callee.name} cannot be inlined: {why}"
                 self.missed.append((site.call.line, reason))
             return False
         return True
 
-    def _inline_and_prove(self, block: Node, sites: Sequence[Site]) -> tuple[Text, TranslationUnit]:
+    def _inline_and_prove(self, block: Node, sites: Sequence[CallSite]) -> tuple[InlinedText, TranslationUnit]:
         """Returns the text with the given calls inlined, which is proved equivalent, and the parsed text. The result
-        for the latest calls is cached. Raises NotMovable or Differs if the calls cannot be inlined."""
+        for the latest calls is cached. Raises NotMovable or InliningDiffers if the calls cannot be inlined."""
         if self._last is not None and self._last[0] == (block, *sites):
             return self._last[1]
         self._last = None  # the next text reuses the parsed unit of the latest one
-        text = Inliner(self.unit, self.functions, self.function, block).text(sites)
+        text = Inliner(self.unit, self.functions, self.function, block).inline_calls(sites)
         try:
             unit = self.unit.parse_second_text(text.text)
         except UsageError as error:
-            raise Differs(error.message) from error
-        Comparison(text).check(self.function.node, unit)
+            raise InliningDiffers(error.message) from error
+        InliningComparison(text).check(self.function.node, unit)
         self._last = (block, *sites), (text, unit)
         return text, unit
 
-    def _make_patches(self, block: Node, sites: Sequence[Site], original: str) -> tuple[list[Patch], str]:
+    def _make_patches(self, block: Node, sites: Sequence[CallSite], original: str) -> tuple[list[Patch], str]:
         """Returns patches with the given calls inlined, or the reason why there are none. A body stays inlined only if
         its statements are in the rewritten region."""
         try:
             text, unit = self._inline_and_prove(block, sites)
-        except (NotMovable, Differs) as why:
+        except (NotMovable, InliningDiffers) as why:
             return [], str(why)
         self._last = None  # the analysis parses other texts into the same unit
         found = self.analyse(text.text, unit, self.function.name)
@@ -132,7 +132,7 @@ class Callees:
         return [self._of_file(patch, text, original) for patch in patches], ""
 
     @staticmethod
-    def _of_file(patch: Patch, text: Text, original: str) -> Patch:
+    def _of_file(patch: Patch, text: InlinedText, original: str) -> Patch:
         """Converts a patch of the text with inlined calls to a patch of the unmodified file."""
         first, last = patch.lines
         lines = [text.calls[n - 1] for n in (first, last)]
@@ -143,7 +143,7 @@ class Callees:
         reason = f"{patch.reason}; the body of {names} stands in place of its call"
         return replace(patch, original=original, lines=(min(*lines, *changed), max(*lines, *changed)), reason=reason)
 
-    def _reason(self, text: Text, found: Analysis) -> str:
+    def _reason(self, text: InlinedText, found: Analysis) -> str:
         """Returns the reason why nothing can be moved in a block with inlined calls, with line numbers of the
         unmodified file."""
         first, last = text.spans[0][0], text.spans[-1][1]
@@ -166,7 +166,7 @@ def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[0] <= other[1] and other[0] <= one[1]
 
 
-def _has_loops(site: Site) -> bool:
+def _has_loops(site: CallSite) -> bool:
     """Returns whether the callee at a call site contains a `for` loop."""
     body = site.callee.body
     return body is not None and any(node.kind == Kind.FOR_STMT for node in body.walk())

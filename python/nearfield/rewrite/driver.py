@@ -17,24 +17,24 @@ from nearfield.rewrite.analysis.blocking import NO_WILDCARD
 from nearfield.rewrite.analysis.no_regions import explain_no_regions, find_unknown_callees
 from nearfield.rewrite.analysis.program import LoopNest, MissedOptimization, NotMovable, Region
 from nearfield.rewrite.analysis.regions import RegionFinder, split_exchanges
-from nearfield.rewrite.callees import Callees
-from nearfield.rewrite.codegen.code import NotWritten
-from nearfield.rewrite.codegen.emit import Emitted, Emitter
-from nearfield.rewrite.codegen.runtime_alias_check import alias_check_of
+from nearfield.rewrite.callees import InlinableCallees
+from nearfield.rewrite.codegen.code import NotExpressible
+from nearfield.rewrite.codegen.emit import EmittedRegion, RegionEmitter
+from nearfield.rewrite.codegen.runtime_alias_check import write_alias_check
 from nearfield.rewrite.frontend.callee_lookup import Others, ProgramFunctions
 from nearfield.rewrite.frontend.clang import Node, TranslationUnit, parse
 from nearfield.rewrite.frontend.function import FunctionFacts
 from nearfield.rewrite.frontend.language import file_refusal_reason, is_mpi_name
 from nearfield.rewrite.frontend.source import decode_source, read_source
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
-from nearfield.rewrite.model.chunking import Chunker, assumption_text, deciding_variables
-from nearfield.rewrite.model.explain_dependence import describe_shared_array, reason_of_order
-from nearfield.rewrite.model.legality import guard_of
+from nearfield.rewrite.model.chunking import MessageChunker, assumption_text, variables_in_guard
+from nearfield.rewrite.model.explain_dependence import describe_shared_array, explain_refused_order
+from nearfield.rewrite.model.legality import find_guard
 from nearfield.rewrite.model.polyhedral import Model, build_model
-from nearfield.rewrite.model.schedule import Order, Partition, Transformation
+from nearfield.rewrite.model.schedule import DependencePartition, ExecutionOrder, Transformation
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
 from nearfield.rewrite.patch import Analysis, Patch
-from nearfield.rewrite.proof import Prover, Variant, span_of
+from nearfield.rewrite.proof import Prover, RewriteVariant, replaced_span
 from nearfield.rewrite.ranking import Costs, rank_patches
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
@@ -116,7 +116,7 @@ class Analyser:
 
     def __post_init__(self) -> None:
         self.functions = ProgramFunctions(self.unit, self.others)
-        self._variants: dict[tuple[int, str], Variant] = {}
+        self._variants: dict[tuple[int, str], RewriteVariant] = {}
         # regions that were tried: source offsets, and the number of splittable loops of each nest
         self._tried_splits: set[tuple[int, ...]] = set()
         self._uniform_names: list[str] = []  # names assumed uniform across ranks where messages are split into chunks
@@ -165,7 +165,9 @@ class Analyser:
         found: list[Patch] = []
         starts = {start for start, _ in self._variants}
         for node in nodes:
-            callees = Callees(self.unit, self.functions, self.functions.function_of(node), self._analyse_inlined)
+            callees = InlinableCallees(
+                self.unit, self.functions, self.functions.function_of(node), self._analyse_inlined
+            )
             for block in callees.blocks():
                 if not starts & {child.offset for child in block.children}:
                     found += callees.patches(block, decode_source(self.text))
@@ -275,7 +277,9 @@ class Analyser:
         """Records all legal orders of a region with its messages split into chunks."""
         at = self._requests(region).replace("requests", "at")
         try:
-            region, self._uniform_names = Chunker(self.unit, self.functions, pieces, self.uniform).region(region, at)
+            region, self._uniform_names = MessageChunker(self.unit, self.functions, pieces, self.uniform).chunk_region(
+                region, at
+            )
         except NotMovable as why:
             self._record_missed(
                 region, f"its messages are not cut: {why.reason}", why.line, _uniform_option(why.assumption)
@@ -288,8 +292,10 @@ class Analyser:
     ) -> None:
         """Records all legal orders of a region, or the reason why there are none."""
         model = build_model(region)
-        partition = Partition(model)
-        emitter = Emitter(self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region))
+        partition = DependencePartition(model)
+        emitter = RegionEmitter(
+            self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region)
+        )
         found, tried, why = False, None, ""
         for transformation in wanted:
             for order in transformation.orders(partition):
@@ -306,14 +312,14 @@ class Analyser:
         elif model.chunked_calls:
             self._record_missed(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
         elif region.line not in self._missed:  # a smaller depth may have recorded a reason
-            self._record_missed(region, *reason_of_order(model, partition, tried))
+            self._record_missed(region, *explain_refused_order(model, partition, tried))
 
     def _try_order(
         self,
         model: Model,
-        emitter: Emitter,
+        emitter: RegionEmitter,
         transformation: Transformation,
-        order: Order,
+        order: ExecutionOrder,
         assumed: NoAliasAssumptions,
         by_value: bool,
     ) -> str:
@@ -322,11 +328,11 @@ class Analyser:
         key = (model.region.start, transformation.name)
         if key in self._variants and self._variants[key].order.reverse >= order.reverse:
             return ""
-        guard = guard_of(model, order)
+        guard = find_guard(model, order)
         if guard is None:
             return ILLEGAL
         if model.chunked_calls:
-            names = deciding_variables(model, guard)
+            names = variables_in_guard(model, guard)
             if missing := [name for name in names if name not in self.uniform]:
                 reason = f"whether messages are cut depends on {' and '.join(missing)}, which may differ between ranks"
                 self._record_missed(model.region, reason, model.region.line, _uniform_option(",".join(missing)))
@@ -335,19 +341,19 @@ class Analyser:
             assumed = replace(assumed, rows=[*assumed.rows, *([problem] if problem else [])])
         try:
             emitted = emitter.emit(order, guard, "" if model.chunked_calls else _alias_check(model, assumed))
-        except NotWritten as why:
+        except NotExpressible as why:
             return f"{transformation.name} is legal but cannot be written: {why}"
         begun_together = sum(len(call.blocking) for call in model.region.calls) > 1
         if begun_together and self._requests(model.region) in emitted.text and not self.functions.is_whole_program:
             assumed = replace(assumed, rows=[*assumed.rows, NO_WILDCARD])
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
-        original = self.text[span_of(model.region)[0] : model.region.end]
+        original = self.text[replaced_span(model.region)[0] : model.region.end]
         if "\r\n" in original:
             emitted.text = re.sub(r"(?<!\r)\n", "\r\n", emitted.text)
         if emitted.text in same or _moves_nothing(emitted, model.region, original):
             return f"{STANDS} {transformation.name} would have it"
         shallower = self._variants.get(key)
-        self._variants[key] = Variant(model, order, transformation, guard, emitted, assumed, by_value, shallower)
+        self._variants[key] = RewriteVariant(model, order, transformation, guard, emitted, assumed, by_value, shallower)
         return ""
 
     def _requests(self, region: Region) -> str:
@@ -369,7 +375,7 @@ def _has_loops_inside(nest: LoopNest) -> bool:
     return bool(nest.loops) and any(access.loops for access in nest.accesses)
 
 
-def _moves_nothing(emitted: Emitted, region: Region, original: str) -> bool:
+def _moves_nothing(emitted: EmittedRegion, region: Region, original: str) -> bool:
     """Returns whether emitted code has the same tokens as the original, and moves at most statements that access no
     arrays."""
     numbers = [piece if isinstance(piece, int) else piece.call for piece in emitted.pieces]
@@ -381,8 +387,8 @@ def _alias_check(model: Model, assumed: NoAliasAssumptions) -> str:
     """Returns the run-time check, as a C condition, that the array pairs assumed disjoint do not overlap; '' if it is
     not needed or cannot be written."""
     try:
-        return alias_check_of(model, assumed.pairs)
-    except NotWritten:
+        return write_alias_check(model, assumed.pairs)
+    except NotExpressible:
         return ""
 
 

@@ -42,7 +42,7 @@ class MessageTimes:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedGain:
     """The expected gain of one patch. If `gain` is None, `unknown` has the reason."""
 
     gain: MessageTimes | None = None

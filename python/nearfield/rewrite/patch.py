@@ -10,7 +10,7 @@ from pathlib import Path
 from nearfield.base.units import counted
 from nearfield.rewrite.analysis.program import MissedOptimization
 from nearfield.rewrite.frontend.text import split_lines
-from nearfield.rewrite.gain import Expected
+from nearfield.rewrite.gain import ExpectedGain
 
 CONTEXT = 3  # unchanged lines of context around a change in a diff
 LONG_FACTOR = 3  # a patch that makes the code more than this many times as long counts as long
@@ -29,7 +29,7 @@ class Patch:
     reason: str
     lines: tuple[int, int]
     assumptions: list[str] = field(default_factory=list)
-    expected: Expected = field(default_factory=Expected)
+    expected: ExpectedGain = field(default_factory=ExpectedGain)
     steps: str = ""  # the new order of execution, in words
     checks: list[str] = field(default_factory=list)  # results of compiling and running the rewritten program, in words
 

@@ -11,29 +11,29 @@ import islpy as isl
 
 from nearfield.rewrite.analysis.aliases import NoAliasAssumptions
 from nearfield.rewrite.analysis.program import Region
-from nearfield.rewrite.check.validate import Invalid, Validator
-from nearfield.rewrite.codegen.emit import Emitted
+from nearfield.rewrite.check.validate import NotEquivalent, Validator
+from nearfield.rewrite.codegen.emit import EmittedRegion
 from nearfield.rewrite.frontend.clang import TranslationUnit
 from nearfield.rewrite.frontend.source import decode_source
 from nearfield.rewrite.frontend.text import line_number_of
 from nearfield.rewrite.model.polyhedral import Model
-from nearfield.rewrite.model.schedule import Order, Transformation
+from nearfield.rewrite.model.schedule import ExecutionOrder, Transformation
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.ranking import Costs, expected_gain, reason_of
 
 
 @dataclass
-class Variant:
+class RewriteVariant:
     """A legal new order of a region, as source text that is not yet proved."""
 
     model: Model
-    order: Order
+    order: ExecutionOrder
     transformation: Transformation
     guard: isl.Set
-    emitted: Emitted
+    emitted: EmittedRegion
     assumed: NoAliasAssumptions
     by_value: bool
-    fallback: Variant | None = None  # variant to prove instead if the proof of this one fails
+    fallback: RewriteVariant | None = None  # variant to prove instead if the proof of this one fails
 
     @property
     def region(self) -> Region:
@@ -56,7 +56,7 @@ class Prover:
     costs: Costs | None
     unproved: list[tuple[Region, str]] = field(default_factory=list)
 
-    def prove(self, variants: Sequence[Variant]) -> Iterator[Patch]:
+    def prove(self, variants: Sequence[RewriteVariant]) -> Iterator[Patch]:
         """Yields a patch for each variant whose text is proved. Each parsed text has one variant per function, which
         saves time. It is safe, since the proof of a function does not depend on the statements of other functions."""
         waiting = list(variants)
@@ -72,7 +72,7 @@ class Prover:
                 else:
                     self.unproved.append((variant.region, f"the new code could not be proved: {reason}"))
 
-    def _prove_together(self, variants: Sequence[Variant]) -> Iterator[tuple[Variant, str]]:
+    def _prove_together(self, variants: Sequence[RewriteVariant]) -> Iterator[tuple[RewriteVariant, str]]:
         """Inserts several variants into one text. Yields each variant with the reason why its proof fails; '' if it
         succeeds."""
         text, places = self._insert(variants)
@@ -85,30 +85,30 @@ class Prover:
             validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
             try:
                 validator.check(self.unit, variant.region.function, start, end)
-            except Invalid as why:
+            except NotEquivalent as why:
                 yield variant, str(why)
             else:
                 yield variant, ""
 
-    def _insert(self, variants: Sequence[Variant]) -> tuple[str, list[tuple[int, int]]]:
+    def _insert(self, variants: Sequence[RewriteVariant]) -> tuple[str, list[tuple[int, int]]]:
         """Returns the file with the variants inserted, which must not overlap, and the start and end offset of each."""
         pieces, length, at, places = [], 0, 0, {}
         for one in sorted(variants, key=lambda one: one.region.start):
-            start, end = span_of(one.region)
+            start, end = replaced_span(one.region)
             pieces += [self.text[at:start], text := self._variant_text(one)]
             length, at = length + (start - at) + len(text), end
             places[id(one)] = (length - len(one.emitted.text), length)
         return "".join([*pieces, self.text[at:]]), [places[id(one)] for one in variants]
 
-    def _variant_text(self, variant: Variant) -> str:
+    def _variant_text(self, variant: RewriteVariant) -> str:
         """Returns the emitted code of a variant, with a comment that states its unchecked assumptions."""
-        text, start = variant.emitted.text, span_of(variant.region)[0]
+        text, start = variant.emitted.text, replaced_span(variant.region)[0]
         return self._with_assumption_comment(variant, text, start) if variant.unchecked else text
 
-    def _patch(self, variant: Variant) -> Patch:
+    def _patch(self, variant: RewriteVariant) -> Patch:
         """Returns the patch for a proved variant."""
         region = variant.region
-        start, end = span_of(region)
+        start, end = replaced_span(region)
         assumptions = list(variant.unchecked)
         if variant.emitted.check:
             pairs = variant.assumed.pairs
@@ -127,7 +127,7 @@ class Prover:
             expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
         )  # fmt: skip
 
-    def _with_assumption_comment(self, variant: Variant, text: str, start: int) -> str:
+    def _with_assumption_comment(self, variant: RewriteVariant, text: str, start: int) -> str:
         """Returns the emitted code with a comment in front that states the unchecked assumptions."""
         line = self.text.rfind("\n", 0, start) + 1
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
@@ -135,6 +135,6 @@ class Prover:
         return f"/* This order of loops and messages needs that {problem}. */\n{indent}{text}"
 
 
-def span_of(region: Region) -> tuple[int, int]:
+def replaced_span(region: Region) -> tuple[int, int]:
     """Returns the source offsets of the text that a rewrite of the region replaces."""
     return region.items[0].lead, region.end

@@ -19,8 +19,8 @@ from nearfield.profile import Profile, load
 from nearfield.profile.costs import Costs as ProfileCosts
 from nearfield.profile.costs import at, size_ratio
 from nearfield.rewrite.analysis.program import Region
-from nearfield.rewrite.gain import Expected, MessageTimes
-from nearfield.rewrite.model.schedule import Order, Transformation
+from nearfield.rewrite.gain import ExpectedGain, MessageTimes
+from nearfield.rewrite.model.schedule import ExecutionOrder, Transformation
 from nearfield.rewrite.patch import Patch
 
 # By the guidelines of Pellegrini et al. (S0): send cached data, receive late (1 and 3), delay the use of received
@@ -40,26 +40,28 @@ class Costs(ProfileCosts):
             super().__init__(profile, network=True)
         self.size_bytes = size_bytes
 
-    def expected(self, transformation: str, size_bytes: int) -> Expected:
+    def expected(self, transformation: str, size_bytes: int) -> ExpectedGain:
         """Returns the expected gain of a transformation for messages of `size_bytes`."""
         if transformation == "overlap":
-            return Expected(unknown="no record says how far messages get while the program computes")
+            return ExpectedGain(unknown="no record says how far messages get while the program computes")
         cold, warm = (self._sent(size_bytes, state) for state in ("invalid", "modified"))
         later, at_once = (self._read(size_bytes, state) for state in ("base-invalid", "invalid"))
         if not (cold and warm and later and at_once):
             scenarios = {"pingpong": cold and warm, "pollution": later and at_once}
-            return Expected(unknown=_no_records([name for name, known in scenarios.items() if not known], size_bytes))
+            return ExpectedGain(
+                unknown=_no_records([name for name, known in scenarios.items() if not known], size_bytes)
+            )
         after = {"warm-send": (warm, later), "late-receive": (cold, at_once), "reverse": (warm, at_once)}
-        return Expected(MessageTimes(sum_of([cold, later]), sum_of(after[transformation])))
+        return ExpectedGain(MessageTimes(sum_of([cold, later]), sum_of(after[transformation])))
 
-    def expected_of_cutting(self, size_bytes: int, piece_bytes: int) -> Expected:
+    def expected_of_cutting(self, size_bytes: int, piece_bytes: int) -> ExpectedGain:
         """Returns the expected gain if a long message is produced, sent and read in chunks of `piece_bytes`."""
         size, times = self.points_of_pieces(size_bytes)
         piece = _nearest((one for one in times if one), piece_bytes)
         if size_ratio(size, size_bytes) > MAX_RECORD_RATIO or not piece or 0 not in times:
-            return Expected(unknown=_no_records(["cut"], size_bytes))
+            return ExpectedGain(unknown=_no_records(["cut"], size_bytes))
         whole, cut = (times[one] * (size_bytes / size) for one in (0, piece))
-        return Expected(MessageTimes(whole, cut))
+        return ExpectedGain(MessageTimes(whole, cut))
 
     def _sent(self, size_bytes: int, state: str) -> Estimate | None:
         """Returns the time in ns of a message whose send buffer is in the given cache state; None without stable
@@ -111,14 +113,14 @@ def message_bytes(region: Region) -> int | None:
     return max(sizes, default=None) or None
 
 
-def expected_gain(transformation: str, region: Region, costs: Costs | None) -> Expected:
+def expected_gain(transformation: str, region: Region, costs: Costs | None) -> ExpectedGain:
     """Returns the expected gain in communication time from a transformation of a region, or the reason why it is
     unknown."""
     if costs is None:
-        return Expected()
+        return ExpectedGain()
     size = message_bytes(region) or costs.size_bytes
     if not size:
-        return Expected(unknown="the source does not say how long its messages are (--message-size does)")
+        return ExpectedGain(unknown="the source does not say how long its messages are (--message-size does)")
     for call in region.calls:
         if call.chunking:
             return costs.expected_of_cutting(size, call.chunking.chunk_elements * call.messages[0].element_bytes)
@@ -155,7 +157,7 @@ def is_better(one: Patch, other: Patch) -> bool:
     return mine is not None and theirs is not None and mine.ratio.low > theirs.ratio.high
 
 
-def reason_of(transformation: Transformation, order: Order, region: Region) -> str:
+def reason_of(transformation: Transformation, order: ExecutionOrder, region: Region) -> str:
     """Returns a sentence on the benefit of a new order."""
     size = message_bytes(region)
     of = f" (messages of {format_bytes(size)})" if size else ""

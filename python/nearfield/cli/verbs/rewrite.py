@@ -147,7 +147,7 @@ def command(
     from nearfield.rewrite import analyse
     from nearfield.rewrite.applying import apply_patches, best
     from nearfield.rewrite.frontend.source import check_language
-    from nearfield.rewrite.model.chunk_sizes import chunk_sizes_of
+    from nearfield.rewrite.model.chunk_sizes import chunk_sizes_from_options
     from nearfield.rewrite.ranking import costs_of
 
     check_language(source)
@@ -156,7 +156,7 @@ def command(
             "--apply writes patches that no run has compared with the original program",
             "Add --verify, with --run for the arguments of each run; or --unverified to write them as they are.",
         )
-    costs, pieces = costs_of(profile, size), chunk_sizes_of(profile, piece)
+    costs, pieces = costs_of(profile, size), chunk_sizes_from_options(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     others = _others(source, compile_commands, link or [], arguments)
     found = analyse(

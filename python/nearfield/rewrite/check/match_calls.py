@@ -14,12 +14,12 @@ from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.loop_bounds import min_max_operands
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Call, Loop
-from nearfield.rewrite.check.equivalence import Occurrence
-from nearfield.rewrite.check.translation import Position
+from nearfield.rewrite.check.equivalence import EmittedStatement
+from nearfield.rewrite.check.translation import CodePosition
 from nearfield.rewrite.codegen.chunk_code import ChunkCode, parenthesised
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.text import has_same_tokens, identifiers_in
-from nearfield.rewrite.model.chunking import pointee
+from nearfield.rewrite.model.chunking import pointee_type_as_written
 from nearfield.rewrite.model.polyhedral import Model
 from nearfield.rewrite.model.schedule import CallStep
 
@@ -39,16 +39,16 @@ class EmittedCode:
     unit: TranslationUnit
     reader: ExpressionReader
 
-    def text(self, node: Node) -> str:
+    def statement_text(self, node: Node) -> str:
         """Returns the source text of a statement."""
         return self.unit.text[node.offset : self.unit.statement_end(node)]
 
-    def is_new(self, name: str) -> bool:
+    def is_new_name(self, name: str) -> bool:
         """Returns whether a name does not occur in the original region, so that the emitted code may declare it."""
-        return name not in self._words
+        return name not in self._original_identifiers
 
     @cached_property
-    def _words(self) -> set[str]:
+    def _original_identifiers(self) -> set[str]:
         """Returns all identifiers in the original region."""
         return identifiers_in(self.model.region.source_text(self.original))
 
@@ -66,25 +66,25 @@ class CallMatcher:
         self._block: tuple[object, ...] | None = None  # the block in which the current call has begun
         self._conditional = False  # whether a call may not be executed, since it is in a branch
 
-    def declares(self, node: Node, at: Position) -> bool:
+    def is_expected_declaration(self, node: Node, at: CodePosition) -> bool:
         """Returns whether a declaration in emitted code is that of a request array, or of the length of a message
         chunk."""
         variable = node.children[0]
-        if len(node.children) != 1 or not self._code.is_new(variable.name):
+        if len(node.children) != 1 or not self._code.is_new_name(variable.name):
             return False
-        if match := _REQUESTS.fullmatch(self._code.text(node)):
+        if match := _REQUESTS.fullmatch(self._code.statement_text(node)):
             self._arrays[match[1]] = match[2]
             return not at.loops and not at.tests
-        return self._code.text(node).startswith("const int ") and bool(self._bounds(variable))
+        return self._code.statement_text(node).startswith("const int ") and bool(self._minimum_operands(variable))
 
-    def _bounds(self, variable: Node) -> set[Poly]:
+    def _minimum_operands(self, variable: Node) -> set[Poly]:
         """Returns the operands of the minimum that is a variable's initial value; empty if it is not affine."""
         try:
             return set(min_max_operands(variable.children[-1], self._code.reader, "<"))
         except NotAffine:
             return set()
 
-    def begin(self, node: Node, step: CallStep, at: Position) -> list[Occurrence] | None:
+    def match_begin(self, node: Node, step: CallStep, at: CodePosition) -> list[EmittedStatement] | None:
         """Returns the call events that a statement executes, if it is the next statement of a step that begins a call.
         Of several statements that begin one call, only the last returns the events, the others an empty list. Returns
         None for any other statement."""
@@ -93,18 +93,18 @@ class CallMatcher:
         continued = self._block
         if call.chunking:
             loop = next((one for one in at.loops if one.iterator.text == call.chunking.iterator_name), None)
-            is_next = loop is not None and self._is_chunk(node, step, call, loop)
+            is_next = loop is not None and self._is_chunk_call(node, step, call, loop)
         elif step.completes:
-            is_next = has_same_tokens(self._code.text(node), self._original_text(call))
+            is_next = has_same_tokens(self._code.statement_text(node), self._original_text(call))
         else:
-            is_next = self._begins(node, step, call)
+            is_next = self._is_begin_of(node, step, call)
         block = (at.time[:-1], at.loops, at.tests)
         if not is_next or continued not in (None, block):
             return None
         self._block = block if self._num_begun else None
-        return [] if self._num_begun else self._events(step.call, at)[: 1 + step.completes]
+        return [] if self._num_begun else self._call_events(step.call, at)[: 1 + step.completes]
 
-    def complete(self, node: Node, at: Position) -> list[Occurrence] | None:
+    def match_completion(self, node: Node, at: CodePosition) -> list[EmittedStatement] | None:
         """Returns the call events of an MPI_Waitall that completes all requests in flight of a request array; None for
         any other statement. The array must be large enough, and initialised to MPI_REQUEST_NULL if some calls may not
         be executed."""
@@ -116,18 +116,18 @@ class CallMatcher:
         code = self._chunk_code(calls[0], array) if calls else None
         count, size = self._num_requests[array], int(re.sub(r"\D.*", "", self._arrays.get(array, "")[1:]) or 0)
         declared = f"[{size}]" + (f" = {{{', '.join(['MPI_REQUEST_NULL'] * size)}}}" if self._conditional else "")
-        wanted = ["2", code.request(0)] if code else [str(count), array]
+        wanted = ["2", code.request_address(0)] if code else [str(count), array]
         is_declared = bool(code) or self._arrays.get(array) == declared and size >= count
         if not calls or not is_declared or arguments != [*wanted, "MPI_STATUSES_IGNORE"]:
             return None
         self._in_flight[array] = calls if code else []
-        return [self._events(number, at)[1] for number in calls]
+        return [self._call_events(number, at)[1] for number in calls]
 
-    def _events(self, number: int, at: Position) -> list[Occurrence]:
+    def _call_events(self, number: int, at: CodePosition) -> list[EmittedStatement]:
         """Returns the begin and the completion of a call, as executed at a position in the emitted code."""
         names = {loop.iterator.text for loop in self._items[number].loops}
         loops = tuple(loop for loop in at.loops if loop.iterator.text in names)
-        return [Occurrence(name, loops, at) for name in self._code.model.events(number)]
+        return [EmittedStatement(name, loops, at) for name in self._code.model.event_names(number)]
 
     def _original_text(self, call: Call) -> str:
         """Returns the source text of a call in the original file."""
@@ -135,7 +135,7 @@ class CallMatcher:
 
     # ---- calls that begin and complete separately
 
-    def _begins(self, node: Node, step: CallStep, call: Call) -> bool:
+    def _is_begin_of(self, node: Node, step: CallStep, call: Call) -> bool:
         """Returns whether a statement begins blocking calls, each with its original arguments and the next request. A
         single MPI_Sendrecv may become two statements. In a compound statement, all other tokens must be the original
         ones."""
@@ -145,14 +145,14 @@ class CallMatcher:
             wanted = wanted[:1] if node.bare.kind == Kind.CALL_EXPR else []
         if not wanted or len(found) != len(wanted):
             return False
-        array = _array_in(found[0])
+        array = _request_array_of(found[0])
         for made, (name, arguments) in zip(found, wanted, strict=True):
             request = f"&{array}[{self._num_requests[array]}]"
             if made.name != name or split_arguments(made) != [*arguments, request]:
                 return False
             self._num_requests[array] += 1
         if not call.is_single_blocking_call and not has_same_tokens(
-            self._with_blocking(node, call, found), self._original_text(call)
+            self._restore_blocking_calls(node, call, found), self._original_text(call)
         ):
             return False
         self._conditional = self._conditional or not call.is_single_blocking_call
@@ -166,7 +166,7 @@ class CallMatcher:
         if not self._num_begun:
             self._in_flight.setdefault(array, []).append(number)
 
-    def _with_blocking(self, node: Node, call: Call, begin_calls: Sequence[Node]) -> str:
+    def _restore_blocking_calls(self, node: Node, call: Call, begin_calls: Sequence[Node]) -> str:
         """Returns the text of a statement with the original blocking calls in place of the nonblocking calls that begin
         them."""
         unit = self._code.unit
@@ -185,21 +185,21 @@ class CallMatcher:
 
     # ---- chunks of messages
 
-    def _is_chunk(self, node: Node, step: CallStep, call: Call, loop: Loop) -> bool:
+    def _is_chunk_call(self, node: Node, step: CallStep, call: Call, loop: Loop) -> bool:
         """Returns whether a statement is the next one for a message chunk of a call: buffers offset by the start of the
         chunk, the count replaced, all other arguments unchanged."""
         node = node.bare
-        if node.kind != Kind.CALL_EXPR or not self._code.is_new(loop.iterator.text):
+        if node.kind != Kind.CALL_EXPR or not self._code.is_new_name(loop.iterator.text):
             return False
         if step.completes:
-            return self._is_moved(node, call, loop, ("MPI_Sendrecv", *_SENT, *_RECEIVED, "comm", "status"))
-        array, place = _array_in(node), self._num_begun
+            return self._has_chunk_arguments(node, call, loop, ("MPI_Sendrecv", *_SENT, *_RECEIVED, "comm", "status"))
+        array, place = _request_array_of(node), self._num_begun
         code, calls = self._chunk_code(step.call, array), self._in_flight.get(array, [])
         is_own = code is not None and not calls and self._arrays.get(array) == code.requests_declaration[len(array) :]
-        if not code or not is_own or not self._is_moved(node, call, loop, _CHUNK_BEGINS[place]):
+        if not code or not is_own or not self._has_chunk_arguments(node, call, loop, _CHUNK_BEGINS[place]):
             return False
         self._record_begun(array, step.call, 1, len(_CHUNK_BEGINS))
-        return split_arguments(node)[6:] == [code.request(place)]
+        return split_arguments(node)[6:] == [code.request_address(place)]
 
     def _chunk_code(self, number: int, array: str) -> ChunkCode | None:
         """Returns the expected source text of the loop over a call's message chunks; None if the call is not
@@ -208,7 +208,7 @@ class CallMatcher:
         assert isinstance(call, Call)
         return ChunkCode(call.chunking, call.exchange, array) if call.chunking else None
 
-    def _is_moved(self, node: Node, call: Call, loop: Loop, wanted: tuple[str, ...]) -> bool:
+    def _has_chunk_arguments(self, node: Node, call: Call, loop: Loop, wanted: tuple[str, ...]) -> bool:
         """Returns whether an MPI call has the given arguments of the original call, adjusted to the current message
         chunk."""
         arguments, texts = node.arguments, split_arguments(node)
@@ -219,26 +219,26 @@ class CallMatcher:
         for argument, text, name in zip(arguments, texts, wanted[1:], strict=False):
             if name in types:
                 moved = f"{parenthesised(call.exchange[name])} + {loop.iterator.text}"
-                is_same = text == moved and pointee(argument) == types[name]
+                is_same = text == moved and pointee_type_as_written(argument) == types[name]
             elif name in ("sendcount", "recvcount"):
-                is_same = self._is_length(argument, call, loop)
+                is_same = self._is_chunk_length(argument, call, loop)
             else:
                 is_same = text == call.exchange[name]
             if not is_same:
                 return False
         return True
 
-    def _is_length(self, argument: Node, call: Call, loop: Loop) -> bool:
+    def _is_chunk_length(self, argument: Node, call: Call, loop: Loop) -> bool:
         """Returns whether an argument is a constant that holds the length of a message chunk: the minimum of the
         remaining elements and the chunk size."""
         declared = argument.bare.declaration
         if declared is None or declared.kind != Kind.VAR_DECL or not call.chunking:
             return False
         length = {loop.upper[0] - Poly.from_symbol(loop.iterator.key), Poly.from_constant(call.chunking.chunk_elements)}
-        return bool(declared.type.spelling == "const int") and self._bounds(declared) == length
+        return bool(declared.type.spelling == "const int") and self._minimum_operands(declared) == length
 
 
-def _array_in(call: Node) -> str:
+def _request_array_of(call: Node) -> str:
     """Returns the name of the request array in the last argument of a nonblocking call; '' if there is none."""
     match = re.match(r"&(\w+)\[", split_arguments(call)[-1])
     return match[1] if match else ""

@@ -82,7 +82,7 @@ class Verdict:
 
 
 @dataclass
-class _Case:
+class _BaselineCase:
     """A baseline run of the original program with its results, and the keys of what differed in a second run of the
     original."""
 
@@ -126,7 +126,7 @@ class Verifier:
         self._program, self._original, self._inst = program, original, inst
         self._ranks, self._progress = tuple(ranks), progress
         self._synchronous = True
-        self._known: dict[str, list[_Case]] = {}  # baseline runs by the instrumented text of the original
+        self._known: dict[str, list[_BaselineCase]] = {}  # baseline runs by the instrumented text of the original
         self._notes: list[str] = []
         self._lock = threading.Lock()
         self._linked: list[str] | None = None
@@ -152,7 +152,7 @@ class Verifier:
         verdict = self._compare(cases or self._runs_of(self._original), built if cases else None, rewritten)
         return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
 
-    def _compare(self, cases: list[_Case], built: Future[Path] | None, rewritten: str) -> Verdict:
+    def _compare(self, cases: list[_BaselineCase], built: Future[Path] | None, rewritten: str) -> Verdict:
         """Runs the rewritten program in each baseline case, and returns the first difference."""
         runs = messages = places = 0
         self._progress("compiling the rewritten program")
@@ -169,7 +169,7 @@ class Verifier:
         nothing = "no run sent a message, so nothing is proved; give arguments with --run by which it does"
         return Verdict("" if messages else nothing, runs, messages, places)
 
-    def _runs_of(self, text: str) -> list[_Case]:
+    def _runs_of(self, text: str) -> list[_BaselineCase]:
         """Returns the baseline runs of an original text, which are executed at the first call."""
         if text not in self._known:
             self._known[text] = self._original_runs(text)
@@ -182,7 +182,7 @@ class Verifier:
         before, after = insert_checks(program.source, [self._original, rewritten], flags, alike)
         return before, after
 
-    def _original_runs(self, text: str) -> list[_Case]:
+    def _original_runs(self, text: str) -> list[_BaselineCase]:
         """Runs the original program with each number of ranks and each set of arguments. Returns no runs if it compiles
         only without instrumentation. Raises UsageError if it does not compile or no run succeeds."""
         self._progress("compiling the original program")
@@ -213,11 +213,11 @@ class Verifier:
         self._notes += [f"not compared, since the original fails, {failure}" for failure in failures]
         return cases
 
-    def _original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _Case:
+    def _original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _BaselineCase:
         """Runs the original program twice, to find what differs between its runs. If it requires buffered sends, all
         further runs buffer them."""
         first = self._run(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
-        case = _Case(ranks, arguments, first, set())
+        case = _BaselineCase(ranks, arguments, first, set())
         if not first.is_whole:
             return case
         second = self._run(executable, ranks, arguments, case.limit_s)

@@ -28,7 +28,7 @@ _QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict|__restrict__)\b|\s+")
 
 
 @dataclass(frozen=True)
-class Site:
+class CallSite:
     """A call site that can be inlined: a statement `f(x);` or `y = f(x);` that calls a function of the file."""
 
     statement: Node
@@ -51,7 +51,7 @@ Line = tuple[str, int]  # a line of text, and its line number in the original fi
 
 
 @dataclass(frozen=True)
-class _Edit:
+class _TextEdit:
     """Lines that replace the text between two offsets of a file: the body of an inlined function, or declarations."""
 
     start: int
@@ -61,20 +61,20 @@ class _Edit:
 
 
 @dataclass
-class Text:
+class InlinedText:
     """The text of a file with inlined calls. `calls` maps each line to its line in the original file, which for an
     inlined body is that of the call; `sources` maps the lines of an inlined body to the lines of the callee."""
 
     text: str
     block: Node
-    sites: list[Site]
+    sites: list[CallSite]
     spans: list[tuple[int, int]] = field(default_factory=list)  # first and last line of each inlined body
     calls: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     declares: int = 0  # the line after which variables of inlined bodies are declared; 0 if there are none
 
 
-def site_of(statement: Node, functions: ProgramFunctions) -> Site | None:
+def call_site_of(statement: Node, functions: ProgramFunctions) -> CallSite | None:
     """Returns the call site if a statement is a call, or an assignment from a call, of a function whose definition is
     known; None otherwise."""
     node, given = statement.bare, None
@@ -83,7 +83,7 @@ def site_of(statement: Node, functions: ProgramFunctions) -> Site | None:
     if node.kind != Kind.CALL_EXPR:
         return None
     callee = functions.definition_of(node)
-    return Site(statement, node, callee, given) if callee is not None and callee.body is not None else None
+    return CallSite(statement, node, callee, given) if callee is not None and callee.body is not None else None
 
 
 class Inliner:
@@ -94,32 +94,32 @@ class Inliner:
     ) -> None:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
 
-    def text(self, sites: Sequence[Site]) -> Text:
+    def inline_calls(self, sites: Sequence[CallSite]) -> InlinedText:
         """Returns the file with each given call replaced by the body of the called function. Raises NotMovable, with
         the line of the call, if a call cannot be inlined."""
         block, whole = self._block, self._unit.text
         taken = identifiers_in(whole[block.offset : block.end])
         declarations: list[str] = []
-        edits: list[_Edit] = []
+        edits: list[_TextEdit] = []
         for site in sites:
-            body = _Body(self._unit, self._functions, self._function, block, site, taken)
+            body = _InlinedBody(self._unit, self._functions, self._function, block, site, taken)
             hoisted, lines = body.write()
             declarations += hoisted
-            edits.append(_Edit(site.statement.offset, self._unit.statement_end(site.statement), lines))
+            edits.append(_TextEdit(site.statement.offset, self._unit.statement_end(site.statement), lines))
         if declarations:
             start = block.offset + 1
             indent = indent_at(whole, block.children[0].offset)
             at = line_number_of(whole, start)
-            edits.insert(0, _Edit(start, start, [("", at), *((indent + one, at) for one in declarations)], False))
-        made = self._applied(edits, list(sites))
+            edits.insert(0, _TextEdit(start, start, [("", at), *((indent + one, at) for one in declarations)], False))
+        made = self._apply_edits(edits, list(sites))
         made.declares = line_number_of(whole, block.offset) if declarations else 0
         return made
 
-    def _applied(self, edits: Sequence[_Edit], sites: list[Site]) -> Text:
+    def _apply_edits(self, edits: Sequence[_TextEdit], sites: list[CallSite]) -> InlinedText:
         """Returns the file with all edits applied, and the map from its lines to those of the original file."""
         whole, last = self._unit.text, 0
-        made = Text("", self._block, sites)
-        for edit in [*edits, _Edit(len(whole), len(whole), [("", line_number_of(whole, len(whole)))], False)]:
+        made = InlinedText("", self._block, sites)
+        for edit in [*edits, _TextEdit(len(whole), len(whole), [("", line_number_of(whole, len(whole)))], False)]:
             made.text += whole[last : edit.start]
             numbers = range(line_number_of(whole, last) + (last > 0), line_number_of(whole, edit.start) + 1)
             made.calls += numbers
@@ -138,7 +138,7 @@ class Inliner:
         return made
 
 
-class _Body:
+class _InlinedBody:
     """The body of one callee, as it is inlined at one call site."""
 
     def __init__(
@@ -147,7 +147,7 @@ class _Body:
         functions: ProgramFunctions,
         function: FunctionFacts,
         block: Node,
-        site: Site,
+        site: CallSite,
         taken: set[str],
     ) -> None:
         self._unit, self._functions, self._function, self._block = unit, functions, function, block
@@ -160,14 +160,14 @@ class _Body:
         the line of the call, if the body cannot be inlined."""
         assert self._callee.body is not None
         if self._callee.node.unit is not self._unit:
-            raise self._refused("the function is defined in another file", self._site.call.line)
-        self._closed(self._callee.body)
-        self._arguments()
-        found = self._statements(self._callee.body)
-        self._pragmas(self._callee.body)
+            raise self._refusal("the function is defined in another file", self._site.call.line)
+        self._check_body(self._callee.body)
+        self._map_arguments()
+        found = self._split_body(self._callee.body)
+        self._check_pragmas(self._callee.body)
         return found
 
-    def _refused(self, reason: str, line: int) -> NotMovable:
+    def _refusal(self, reason: str, line: int) -> NotMovable:
         """Returns the exception that a callee cannot be inlined, with the reason and its line."""
         at = f" (line {line})" if line != self._site.call.line else ""
         return NotMovable(
@@ -178,112 +178,112 @@ class _Body:
 
     # ---- conditions on the body of a callee
 
-    def _closed(self, body: Node) -> None:
+    def _check_body(self, body: Node) -> None:
         """Raises NotMovable if the callee's body has another meaning in the caller, or a control flow that cannot be
         inlined."""
         last = body.children[-1] if body.children else None
         for node in body.walk():
             if node.kind == Kind.RETURN_STMT and node is not last:
-                raise self._refused("the function returns before its end", node.line)
+                raise self._refusal("the function returns before its end", node.line)
             if node.kind in _LEAVES:
-                raise self._refused(f"the function contains {_LEAVES[node.kind]}", node.line)
+                raise self._refusal(f"the function contains {_LEAVES[node.kind]}", node.line)
             if node.kind == Kind.VAR_DECL and node.cursor.storage_class.name in ("STATIC", "EXTERN"):
-                raise self._refused(f"its variable {node.name} outlives the call (static or extern)", node.line)
+                raise self._refusal(f"its variable {node.name} outlives the call (static or extern)", node.line)
         text = self._unit.text[body.offset : body.end]
         words = identifiers_in(text)
         if not text.endswith("}") or self._unit.is_macro_use(self._site.statement.offset):
-            raise self._refused("a macro hides where the function ends", body.line)
+            raise self._refusal("a macro hides where the function ends", body.line)
         if "\\\n" in text:
-            raise self._refused("the function has a line that a backslash continues", body.line)
+            raise self._refusal("the function has a line that a backslash continues", body.line)
         if name := next((name for name in _OF_PLACE if name in words), ""):
-            raise self._refused(f"the function uses {name}", body.line)
+            raise self._refusal(f"the function uses {name}", body.line)
         between = self._unit.text[body.end : self._site.call.offset] or self._unit.text[self._block.end : body.offset]
         if re.search(r"^[ \t]*#[ \t]*include", between, re.MULTILINE):
-            raise self._refused("a header is included between the function and this call", body.line)
+            raise self._refusal("a header is included between the function and this call", body.line)
         changed = re.findall(r"^[ \t]*#[ \t]*(define|undef)[ \t]+(\w+)", self._unit.text, re.MULTILINE)
         defined = [name for _, name in changed]
         for how, name in changed:
             if name in words and (how == "undef" or defined.count(name) > 1):
-                raise self._refused(f"the macro {name} is defined more than once", body.line)
+                raise self._refusal(f"the macro {name} is defined more than once", body.line)
 
-    def _pragmas(self, body: Node) -> None:
+    def _check_pragmas(self, body: Node) -> None:
         """Raises NotMovable if a pragma in the callee's body names a variable that would be renamed."""
         for pragma in re.finditer(r"^[ \t]*#[ \t]*pragma[^\n]*", self._unit.text[body.offset : body.end], re.MULTILINE):
             if name := next((name for name in identifiers_in(pragma[0]) if self._names.get(name, name) != name), ""):
-                raise self._refused(f"a pragma names {name}, which would get another name", body.line)
+                raise self._refusal(f"a pragma names {name}, which would get another name", body.line)
 
     # ---- arguments in place of parameters
 
-    def _arguments(self) -> None:
+    def _map_arguments(self) -> None:
         """Maps the callee's parameters to the call's arguments. Raises NotMovable if an argument cannot replace its
         parameter."""
         site = self._site
         formals, arguments, words = site.formals, site.arguments, split_arguments(site.call)
         if not len(formals) == len(arguments) == (len(words) if words != [""] else 0):
-            raise self._refused("this call passes other arguments than the function has parameters", site.call.line)
+            raise self._refusal("this call passes other arguments than the function has parameters", site.call.line)
         for formal, word in zip(formals, words, strict=True):
             self._names[formal.name] = word if re.fullmatch(r"[\w.]+", word) else f"({word})"
         for formal, argument in zip(formals, arguments, strict=True):
-            self._argument(formal, argument)
-        self._macros()
+            self._check_argument(formal, argument)
+        self._check_macros()
 
-    def _macros(self) -> None:
+    def _check_macros(self) -> None:
         """Raises NotMovable if a macro used in the callee's body contains the name of a parameter that is replaced."""
         assert self._callee.body is not None
         words = identifiers_in(self._unit.text[self._callee.body.offset : self._callee.body.end])
         for macro in sorted(words & self._unit.macros.keys()):
             inside = identifiers_in(self._unit.macros[macro].partition(")")[2])
             if name := next((one for one in sorted(inside) if self._names.get(one, one) != one), ""):
-                raise self._refused(f"the macro {macro} uses the name of the parameter {name}", self._callee.body.line)
+                raise self._refusal(f"the macro {macro} uses the name of the parameter {name}", self._callee.body.line)
 
-    def _argument(self, formal: Node, argument: Node) -> None:
+    def _check_argument(self, formal: Node, argument: Node) -> None:
         """Raises NotMovable unless an argument of the call can replace every use of its parameter."""
         name = formal.name
         by_reference = formal.type.kind == TypeKind.LVALUEREFERENCE
         wanted = formal.type.get_pointee().get_canonical() if by_reference else formal.type
         if not by_reference and wanted.kind not in (*NUMBERS, TypeKind.POINTER, *ARRAYS):
-            raise self._refused(f"the parameter {name} is neither a number nor a pointer", formal.line)
+            raise self._refusal(f"the parameter {name} is neither a number nor a pointer", formal.line)
         if by_reference and argument.bare.kind != Kind.DECL_REF_EXPR:
-            raise self._refused(f"the argument for the parameter {name} is no variable", argument.line)
+            raise self._refusal(f"the argument for the parameter {name} is no variable", argument.line)
         if not by_reference and self._callee.changes.get(formal.key):
-            raise self._refused(f"the function changes its parameter {name}", self._callee.changes[formal.key][0].line)
+            raise self._refusal(f"the function changes its parameter {name}", self._callee.changes[formal.key][0].line)
         if not by_reference and formal.key in self._callee.address_taken:
-            raise self._refused(f"the function takes the address of its parameter {name}", formal.line)
-        if replace_names(type_of(wanted), self._names) != type_of(argument.bare.type):
+            raise self._refusal(f"the function takes the address of its parameter {name}", formal.line)
+        if replace_names(unqualified_type_name(wanted), self._names) != unqualified_type_name(argument.bare.type):
             conversion = f"{argument.bare.type.spelling} becomes {wanted.spelling}"
-            raise self._refused(f"the argument for the parameter {name} is converted: {conversion}", argument.line)
-        self._same_rows(name, argument)
+            raise self._refusal(f"the argument for the parameter {name} is converted: {conversion}", argument.line)
+        self._check_row_lengths(name, argument)
         if by_reference:
             return
         for node in argument.walk():
-            self._invariant_argument(name, node)
+            self._check_invariant_argument(name, node)
         assert self._callee.body is not None
         for node in self._callee.body.walk():
             if node.kind == Kind.CXX_UNARY_EXPR and any(child.is_variable(formal.key) for child in node.children):
-                raise self._refused(f"the function takes the size of its parameter {name}", node.line)
+                raise self._refusal(f"the function takes the size of its parameter {name}", node.line)
 
-    def _invariant_argument(self, name: str, node: Node) -> None:
+    def _check_invariant_argument(self, name: str, node: Node) -> None:
         """Raises NotMovable if part of an argument may change its value while the callee runs."""
         if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
-            if node.type.is_volatile_qualified() or not self._keeps(node.declaration):
-                raise self._refused(
+            if node.type.is_volatile_qualified() or not self._leaves_unchanged(node.declaration):
+                raise self._refusal(
                     f"{node.name}, the argument for the parameter {name}, may change during the call", node.line
                 )
         elif node.kind not in VALUES and node.operator not in ("+", "-", "*"):
-            raise self._refused(
+            raise self._refusal(
                 f"the argument for the parameter {name} is no variable, no number, and no sum or product of these",
                 node.line,
             )
 
-    def _same_rows(self, name: str, argument: Node) -> None:
+    def _check_row_lengths(self, name: str, argument: Node) -> None:
         """Raises NotMovable if the row length of an array argument may have changed in the caller since the array's
         declaration."""
-        for word in identifiers_in("".join(re.findall(r"\[.*?\]", type_of(argument.bare.type)))):
+        for word in identifiers_in("".join(re.findall(r"\[.*?\]", unqualified_type_name(argument.bare.type)))):
             known = [one for one in self._function.declared.values() if one.name == word]
             if len(known) != 1 or not self._function.is_never_changed(known[0].key):
-                raise self._refused(f"the length of the rows of the parameter {name} may change", argument.line)
+                raise self._refusal(f"the length of the rows of the parameter {name} may change", argument.line)
 
-    def _keeps(self, declared: Node) -> bool:
+    def _leaves_unchanged(self, declared: Node) -> bool:
         """Returns whether the callee does not modify a given variable of its caller."""
         if declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or declared.type.kind in ARRAYS:
             return True
@@ -303,13 +303,13 @@ class _Body:
         seen.add(callee.name)
         if callee.changes.get(declared.key) or declared.key in callee.address_taken or callee.body is None:
             return True
-        kind = type_of(declared.type)
+        kind = unqualified_type_name(declared.type)
         for node in callee.body.walk():
             if node.operator in ASSIGNMENTS or node.operator in INCREMENTS:
                 target = node.children[0].bare
                 declares = target.declaration if target.kind == Kind.DECL_REF_EXPR else None
                 is_variable = declares is not None and declares.type.kind != TypeKind.LVALUEREFERENCE
-                if not is_variable and _may_be_part(target.type, kind):
+                if not is_variable and _may_modify_part_of(target.type, kind):
                     return True
         return any(self._call_may_store(call, declared, kind, seen) for call in callee.calls)
 
@@ -321,14 +321,14 @@ class _Body:
         if call.name.startswith(("MPI_", "PMPI_")):
             arguments = [one.bare for one in call.arguments]
             return any(
-                one.type.kind == TypeKind.POINTER and _may_be_part(one.type.get_pointee().get_canonical(), kind)
+                one.type.kind == TypeKind.POINTER and _may_modify_part_of(one.type.get_pointee().get_canonical(), kind)
                 for one in arguments
             )
         return not is_pure_call(call) and not (is_library_call(call) and call.name in ("printf", "puts", "fflush"))
 
     # ---- statements of the body
 
-    def _statements(self, body: Node) -> tuple[list[str], list[Line]]:
+    def _split_body(self, body: Node) -> tuple[list[str], list[Line]]:
         """Returns the declarations to hoist out of the callee's body, and the remaining lines of the body."""
         text, place = self._unit.text, body.offset + 1
         hoisted: list[str] = []
@@ -336,21 +336,21 @@ class _Body:
         for statement in body.children:
             first, last = statement.offset, self._unit.statement_end(statement)
             if statement.kind == Kind.DECL_STMT:
-                declaration, left = self._declaration(statement)
+                declaration, left = self._hoist_declaration(statement)
                 hoisted.append(declaration)
             elif statement.kind == Kind.RETURN_STMT:
-                left = self._result(statement)
+                left = self._result_assignment(statement)
             else:
                 continue
             if not left:
-                first, last = _whole_lines(text, first, last)
+                first, last = _extend_to_whole_lines(text, first, last)
             pieces.append((replace_names(text[place:first], self._names), line_number_of(text, place)))
             pieces.append((left, statement.line))
             place = last
         pieces.append((replace_names(text[place : body.end - 1], self._names), line_number_of(text, place)))
-        return hoisted, _lines(pieces)
+        return hoisted, _split_into_lines(pieces)
 
-    def _result(self, statement: Node) -> str:
+    def _result_assignment(self, statement: Node) -> str:
         """Returns the assignment that replaces a `return` statement; '' if the call does not use the result."""
         given = self._site.given
         if not statement.children:
@@ -359,34 +359,38 @@ class _Body:
         if given is None:
             if any(node.kind == Kind.CALL_EXPR or node.operator in (*ASSIGNMENTS, *INCREMENTS)
                    or node.type.is_volatile_qualified() for node in value.walk()):  # fmt: skip
-                raise self._refused(
+                raise self._refusal(
                     "this call does not use the result, and computing it may have side effects", statement.line
                 )
             return ""
-        if not type_of(value.bare.type) == type_of(given.type) == type_of(self._site.call.type):
-            raise self._refused("the result is converted to another type", statement.line)
+        if (
+            not unqualified_type_name(value.bare.type)
+            == unqualified_type_name(given.type)
+            == unqualified_type_name(self._site.call.type)
+        ):
+            raise self._refusal("the result is converted to another type", statement.line)
         words = self._unit.text[value.offset : self._unit.statement_end(statement)]
         return f"{given.name} = {replace_names(words, self._names)}"
 
-    def _declaration(self, statement: Node) -> tuple[str, str]:
+    def _hoist_declaration(self, statement: Node) -> tuple[str, str]:
         """Returns the declaration to hoist to the caller's block, and the assignment that remains in its place ('' if
         the initial value is invariant)."""
         variables = [child for child in statement.children if child.kind == Kind.VAR_DECL]
         if len(variables) != len(statement.children):
-            raise self._refused("the function declares something that is no variable", statement.line)
+            raise self._refusal("the function declares something that is no variable", statement.line)
         invariant = all(
             self._is_invariant(node) for one in variables for child in one.children for node in child.walk()
         )
         text = self._unit.text[statement.offset : self._unit.statement_end(statement)]
         for one in variables:
-            self._rename(one.name)
+            self._choose_unused_name(one.name)
         if invariant:
             self._invariant |= {one.key for one in variables}
             return " ".join(replace_names(text, self._names).split()), ""
         plain = len(variables) == 1 and variables[0].type.kind in (*NUMBERS, TypeKind.POINTER)
         if not plain or "=" not in text or variables[0].cursor.type.spelling.startswith("auto"):
             name = variables[0].name
-            raise self._refused(
+            raise self._refusal(
                 f"its variable {name} is initialised with a value that may change before the call", statement.line
             )
         declared, _, value = text.partition("=")
@@ -396,7 +400,7 @@ class _Body:
         hoisted = " ".join(replace_names(declared, self._names).split()) + ";"
         return hoisted, f"{new} = {' '.join(replace_names(value, self._names).split())}"
 
-    def _rename(self, name: str) -> None:
+    def _choose_unused_name(self, name: str) -> None:
         """Chooses a name for a variable of the callee that is not in use in the caller."""
         new = name
         while new in self._taken or (new != name and new in identifiers_in(self._unit.text)):
@@ -415,10 +419,10 @@ class _Body:
             return True
         for formal, argument in zip(self._site.formals, self._site.arguments, strict=True):
             if formal.key == declared.key:
-                return all(self._lasts(one) for one in argument.walk())
+                return all(self._is_fixed_before_block(one) for one in argument.walk())
         return self._callee.is_never_changed(declared.key) and declared.key in self._invariant
 
-    def _lasts(self, node: Node) -> bool:
+    def _is_fixed_before_block(self, node: Node) -> bool:
         """Returns whether a variable in an argument has a fixed value from the beginning of the caller's block on."""
         if node.kind != Kind.DECL_REF_EXPR or node.declaration is None:
             return True
@@ -427,7 +431,7 @@ class _Body:
         return outside and (node.value is not None or self._function.is_never_changed(declared.key))
 
 
-def type_of(type_: Any) -> str:
+def unqualified_type_name(type_: Any) -> str:
     """Returns the name of a type without qualifiers; for an array, the name of the type of a pointer to its first
     element."""
     if type_.kind in ARRAYS:
@@ -436,21 +440,21 @@ def type_of(type_: Any) -> str:
     return _QUALIFIERS.sub("", type_.spelling)
 
 
-def _may_be_part(type_: Any, kind: str) -> bool:
+def _may_modify_part_of(type_: Any, kind: str) -> bool:
     """Returns whether a store of one type may modify part of a variable of another type: the types differ at most in
     sign, or one is a byte type."""
-    name = type_of(type_)
+    name = unqualified_type_name(type_)
     return name in _BYTES or name == "void" or name.removeprefix("unsigned") == kind.removeprefix("unsigned")
 
 
-def _whole_lines(text: str, first: int, last: int) -> tuple[int, int]:
+def _extend_to_whole_lines(text: str, first: int, last: int) -> tuple[int, int]:
     """Returns a range of text extended to whole lines, if the rest of these lines is only a comment."""
     start, end = line_start(text, first), text.find("\n", last)
     alone = not text[start:first].strip() and re.fullmatch(r"[ \t]*(//[^\n]*|/\*[^\n]*\*/)?[ \t\r]*", text[last:end])
     return (start, end + 1) if alone and end >= 0 else (first, last)
 
 
-def _lines(pieces: Sequence[Line]) -> list[Line]:
+def _split_into_lines(pieces: Sequence[Line]) -> list[Line]:
     """Splits pieces of text into lines without their common indent and without blank lines at either end, each with the
     line of the file that it comes from."""
     made: list[Line] = [("", 0)]

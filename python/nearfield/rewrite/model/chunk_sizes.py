@@ -20,7 +20,7 @@ class ChunkSizes:
     threshold_bytes: int
 
 
-def chunk_sizes_of(profile: Path | None, size: str | None) -> ChunkSizes | None:
+def chunk_sizes_from_options(profile: Path | None, size: str | None) -> ChunkSizes | None:
     """Returns the message chunk sizes that the command-line options select: the given size, or, with a profile, a
     quarter of a core's private cache for messages larger than the last-level cache. Returns None without either
     option."""
@@ -29,10 +29,10 @@ def chunk_sizes_of(profile: Path | None, size: str | None) -> ChunkSizes | None:
         if piece_bytes < 1:
             raise UsageError("a piece of no bytes is none", "Give a size with --piece, such as 64KiB.")
         return ChunkSizes(piece_bytes, piece_bytes)
-    return sizes_by_caches(load(profile)) if profile is not None else None
+    return chunk_sizes_by_caches(load(profile)) if profile is not None else None
 
 
-def sizes_by_caches(profile: Profile) -> ChunkSizes | None:
+def chunk_sizes_by_caches(profile: Profile) -> ChunkSizes | None:
     """Returns the message chunk sizes for the caches of a profile's machine; None if the profile has no caches."""
     caches = profile.machine.data_caches
     if not caches:

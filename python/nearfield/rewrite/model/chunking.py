@@ -33,7 +33,7 @@ _READS = ("operator[]", "data", "size", "begin")  # methods of C++ containers wi
 
 
 @dataclass
-class Chunker:
+class MessageChunker:
     """Splits the messages of the exchanges in a file's regions into chunks. `uniform` are names which, as the user
     asserts, have the same value on all ranks, all of which execute the exchange."""
 
@@ -42,7 +42,7 @@ class Chunker:
     pieces: ChunkSizes
     uniform: Collection[str]
 
-    def region(self, region: Region, at: str) -> tuple[Region, list[str]]:
+    def chunk_region(self, region: Region, at: str) -> tuple[Region, list[str]]:
         """Returns the region with its exchanges split into chunks, and the names that must be assumed uniform across
         ranks. `at` is the name of the variable for the first element of a chunk. Raises NotMovable if no exchange can
         be split."""
@@ -52,27 +52,27 @@ class Chunker:
         for number, item in enumerate(region.items):
             if isinstance(item, Call) and item.messages:
                 try:
-                    chunked[number] = self._chunk(item, symbols, at)
+                    chunked[number] = self._chunk_call(item, symbols, at)
                 except NotMovable as barrier:
                     why = why or barrier
         if not chunked:
             raise why or NotMovable("no message is exchanged", region.line)
         for call in chunked.values():
-            self._check_other_sides(call, list(chunked.values()))
+            self._check_matching_calls(call, list(chunked.values()))
         items = [chunked.get(number, item) for number, item in enumerate(region.items)]
         names = list(dict.fromkeys(name for call in chunked.values() for name in self._names_to_assume(call, symbols)))
         return replace(region, items=items, symbols=symbols), names
 
     # ---- splitting one exchange
 
-    def _chunk(self, call: Call, symbols: dict[str, Symbol], at: str) -> Call:
+    def _chunk_call(self, call: Call, symbols: dict[str, Symbol], at: str) -> Call:
         """Returns an MPI_Sendrecv split into chunks. Raises NotMovable with the reason if it cannot be split."""
         line = call.line
         if not call.exchange:
             raise NotMovable("only an MPI_Sendrecv by itself is cut, of which both sides are in one call", line)
-        node = self._node(call)
+        node = self._syntax_node_of(call)
         arguments = node.arguments
-        for is_met, reason in self._conditions(call, arguments):
+        for is_met, reason in self._conditions_for_chunking(call, arguments):
             if not is_met:
                 raise NotMovable(reason, line)
         sent = call.messages[0]
@@ -84,11 +84,11 @@ class Chunker:
         chunk = Chunking(loop, sent.count, self.pieces.threshold_bytes // sent.element_bytes)
         accesses = [self._chunk_access(access, call, chunk, symbols) for access in call.accesses]
         for argument, access in zip((arguments[0], arguments[5]), (a for a in accesses if a.message), strict=True):
-            if pointee(argument) != access.base.element:
+            if pointee_type_as_written(argument) != access.base.element:
                 raise NotMovable(f"the buffer {access.base.text} is not written as a pointer to its elements", line)
         return replace(call, accesses=accesses, chunking=chunk)
 
-    def _conditions(self, call: Call, arguments: Sequence[Node]) -> Iterator[tuple[bool, str]]:
+    def _conditions_for_chunking(self, call: Call, arguments: Sequence[Node]) -> Iterator[tuple[bool, str]]:
         """Yields the conditions under which an exchange can be split, each with whether it holds and the reason for a
         refusal. A condition may presuppose those before it."""
         words, tags = call.exchange, [arguments[place].value for place in _TAGS["MPI_Sendrecv"]]
@@ -103,10 +103,10 @@ class Chunker:
         yield known, "it is not known that it sends as many elements as it receives"
         counts = f"it sends {words['sendcount']} elements and receives {words['recvcount']}"
         yield sent.count == received.count, f"{counts}, so that ranks would cut them otherwise"
-        yield not any(map(self._changes, arguments)), "its arguments call or change something"
+        yield not any(map(self._has_side_effects, arguments)), "its arguments call or change something"
         yield self.pieces.piece_bytes >= sent.element_bytes, "an element is longer than a piece"
 
-    def _node(self, call: Call) -> Node:
+    def _syntax_node_of(self, call: Call) -> Node:
         """Returns the syntax node of an MPI_Sendrecv."""
         for node in self.unit.functions:
             for one in self.functions.function_of(node).calls:
@@ -115,7 +115,7 @@ class Chunker:
         raise NotMovable("the call is not found again", call.line)
 
     @staticmethod
-    def _changes(argument: Node) -> bool:
+    def _has_side_effects(argument: Node) -> bool:
         """Returns whether an argument calls a function or has a side effect."""
         return any(
             one.operator in (*ASSIGNMENTS, *INCREMENTS) or (one.kind == Kind.CALL_EXPR and one.name not in _READS)
@@ -140,13 +140,13 @@ class Chunker:
 
     # ---- calls that may match the messages of an exchange
 
-    def _check_other_sides(self, call: Call, chunked: Collection[Call]) -> None:
+    def _check_matching_calls(self, call: Call, chunked: Collection[Call]) -> None:
         """Raises NotMovable unless every call of the file that may match a message of this exchange is split in the
         same way."""
         chunk = call.chunking
         assert chunk
-        tag = self._node(call).arguments[4].value
-        for other in self._point_to_point():
+        tag = self._syntax_node_of(call).arguments[4].value
+        for other in self._point_to_point_calls():
             mine = next((one for one in chunked if one.start == other.offset), None)
             if mine is None and self._may_match(other, tag):
                 raise NotMovable(f"{other.name} in line {other.line} may be the other side of its messages", call.line)
@@ -161,7 +161,7 @@ class Chunker:
                 )
                 raise NotMovable(reason, call.line)
 
-    def _point_to_point(self) -> Iterator[Node]:
+    def _point_to_point_calls(self) -> Iterator[Node]:
         """Yields all point-to-point calls and probes in the file."""
         for node in self.unit.functions:
             for call in self.functions.function_of(node).calls:
@@ -181,7 +181,7 @@ class Chunker:
         """Returns the names that must be assumed uniform across ranks, all of which execute the exchange. Raises
         NotMovable, with the names, if the user did not assert that."""
         assert call.chunking
-        counted = variables(sorted(call.chunking.count.keys), symbols)
+        counted = expand_sums(sorted(call.chunking.count.keys), symbols)
         differing = [one.text for one in counted if one.value is None]
         if differing:
             reason = f"{' and '.join(differing)} may differ between ranks, which would cut into different pieces"
@@ -193,7 +193,7 @@ class Chunker:
         return differing
 
 
-def deciding_variables(model: Model, guard: isl.Set) -> list[str]:
+def variables_in_guard(model: Model, guard: isl.Set) -> list[str]:
     """Returns the variables in the guard of a new order. If they differ between ranks, some ranks would split messages
     and others not."""
     shown = guard.gist(model.context)
@@ -201,16 +201,16 @@ def deciding_variables(model: Model, guard: isl.Set) -> list[str]:
     for keys, name in model.names.parameters.items():
         place = shown.find_dim_by_name(isl.dim_type.param, name)
         if place >= 0 and shown.involves_dims(isl.dim_type.param, place, 1):
-            found.update((one.text, None) for one in variables(keys, model.region.symbols) if one.value is None)
+            found.update((one.text, None) for one in expand_sums(keys, model.region.symbols) if one.value is None)
     return list(found)
 
 
-def variables(keys: Collection[str], symbols: Mapping[str, Symbol]) -> list[Symbol]:
+def expand_sums(keys: Collection[str], symbols: Mapping[str, Symbol]) -> list[Symbol]:
     """Returns the symbols of some keys, with a symbol for a sum replaced by the symbols in the sum."""
     found: list[Symbol] = []
     for key in keys:
         meaning = symbols[key].meaning
-        found += variables(sorted(meaning.keys), symbols) if meaning is not None else [symbols[key]]
+        found += expand_sums(sorted(meaning.keys), symbols) if meaning is not None else [symbols[key]]
     return found
 
 
@@ -222,7 +222,7 @@ def assumption_text(names: Collection[str]) -> str:
     return f"{' and '.join(names)} {have} the same value on all ranks, which all execute this exchange"
 
 
-def pointee(node: Node) -> str:
+def pointee_type_as_written(node: Node) -> str:
     """Returns the pointee type of a buffer argument as in the source, before its conversion to void *."""
     while node.kind == Kind.UNEXPOSED_EXPR and len(node.children) == 1:
         node = node.children[0]

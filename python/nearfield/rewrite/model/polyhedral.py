@@ -18,18 +18,18 @@ from nearfield.rewrite.analysis.arrays import ArrayShape
 from nearfield.rewrite.analysis.expressions import NotAffine
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Access, Call, Item, LoopNest, Region
-from nearfield.rewrite.model.access_relations import AccessRelations, relate_accesses, shapes_of
-from nearfield.rewrite.model.names import Names
+from nearfield.rewrite.model.access_relations import AccessRelations, array_shapes_of, relate_accesses
+from nearfield.rewrite.model.names import IslNames
 
 _ROUNDS = 4  # steps of the exact transitive closure, before it is widened to all iterations of a nest
 
 
 def build_model(region: Region) -> Model:
     """Returns the polyhedral model of a region."""
-    names = Names(region.symbols)
-    domains = tuple(_domains(number, item, names) for number, item in enumerate(region.items))
-    shapes = shapes_of(region)
-    context = names.facts(_facts(region, names, shapes))
+    names = IslNames(region.symbols)
+    domains = tuple(_domains_of(number, item, names) for number, item in enumerate(region.items))
+    shapes = array_shapes_of(region)
+    context = names.parameter_set(_known_constraints(region, names, shapes))
     accesses = relate_accesses(region, names, domains, shapes, context)
     context = _with_disjoint_buffers(region, domains, accesses, context)
     needed = context
@@ -45,7 +45,7 @@ class Model:
     the conditions under which no array index leaves its row."""
 
     region: Region
-    names: Names
+    names: IslNames
     domains: tuple[tuple[isl.Set, ...], ...]
     shapes: dict[str, ArrayShape | None]
     accesses: AccessRelations
@@ -63,7 +63,7 @@ class Model:
         return self.accesses.writes
 
     @property
-    def width(self) -> int:
+    def time_dimensions(self) -> int:
         """Returns the number of dimensions of the vectors that represent execution times."""
         return 5 + max((len(nest.loops) for nest in self.region.nests), default=0)
 
@@ -78,7 +78,7 @@ class Model:
         reads, writes = (one.intersect_domain(self.instances) for one in (self.reads, self.writes))
         met = writes.apply_range(reads.reverse())
         pairs = met.union(met.reverse()).union(writes.apply_range(writes.reverse()))
-        return self.in_order(pairs).union(self._chunks_in_order()).coalesce()
+        return self.select_in_original_order(pairs).union(self._chunk_order_dependences()).coalesce()
 
     @property
     def chunked_calls(self) -> list[tuple[int, Call]]:
@@ -89,9 +89,11 @@ class Model:
         """Returns the parameter values for which a new order is searched. If messages are split into chunks, those are
         the values for which a message is long enough."""
         long = [
-            f"{self.names.poly(c.chunking.count)} > {c.chunking.least}" for _, c in self.chunked_calls if c.chunking
+            f"{self.names.affine_text(c.chunking.count)} > {c.chunking.least}"
+            for _, c in self.chunked_calls
+            if c.chunking
         ]
-        return self.needed.intersect(self.names.facts(long)) if long else self.needed
+        return self.needed.intersect(self.names.parameter_set(long)) if long else self.needed
 
     def project_out_sizes(self, parameters: isl.Set) -> isl.Set:
         """Projects parameters that occur in loop bounds or message lengths out of a set of parameter values."""
@@ -109,7 +111,7 @@ class Model:
         """Returns the isl tuple name for the iterations of the loop nest with this item number."""
         return _tuple_names(number, self.region.items[number])[0]
 
-    def events(self, number: int) -> tuple[str, ...]:
+    def event_names(self, number: int) -> tuple[str, ...]:
         """Returns the isl tuple names for the begin and the completion of the call with this item number."""
         return _tuple_names(number, self.region.items[number])
 
@@ -138,7 +140,7 @@ class Model:
 
     # ---- order of execution in the original program
 
-    def in_order(self, pairs: isl.UnionMap) -> isl.UnionMap:
+    def select_in_original_order(self, pairs: isl.UnionMap) -> isl.UnionMap:
         """Returns the pairs whose first iteration or event is executed before the second in the original program: items
         in textual order, a call's begin before its completion, and the iterations of a nest in loop order."""
         names = [domain.get_tuple_name() for parts in self.domains for domain in parts]
@@ -156,24 +158,24 @@ class Model:
         """Returns the map from the iterations of an item to vectors in the lexicographic order of execution, with the
         `reverse` outermost loops reversed."""
         loops = self.region.items[number].loops
-        dims = [self.names.iterator(loop.iterator.key) for loop in loops]
+        dims = [self.names.iterator_name(loop.iterator.key) for loop in loops]
         down = [loop.down != (place < reverse) for place, loop in enumerate(loops)]
         times = [f"-{dim}" if back else dim for dim, back in zip(dims, down, strict=True)]
         return isl.Map(f"{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")
 
-    def _chunks_in_order(self) -> isl.UnionMap:
+    def _chunk_order_dependences(self) -> isl.UnionMap:
         """Returns a dependence of each chunk of a message on the previous chunks, since MPI matches sends and receives
         in the order in which they are posted."""
         made = isl.UnionMap("{ }")
         for number, _ in self.chunked_calls:
-            name, domain = self.events(number)[0], isl.UnionSet.from_set(self.domains[number][0])
+            name, domain = self.event_names(number)[0], isl.UnionSet.from_set(self.domains[number][0])
             later = isl.UnionMap(f"{{ {name}[a] -> {name}[b] : a < b }}")
             made = made.union(later.intersect_domain(domain).intersect_range(domain))
         return made
 
     # ---- transitive dependences
 
-    def reachable(self, start: isl.UnionSet, along: isl.UnionMap) -> isl.UnionSet:
+    def reachable_from(self, start: isl.UnionSet, along: isl.UnionMap) -> isl.UnionSet:
         """Returns all iterations and call events that are reachable from `start` along dependences. The result may be
         too large, never too small."""
         found = start.apply(along)
@@ -184,15 +186,15 @@ class Model:
             found = found.union(more).coalesce()
         names: set[str] = set()
         while True:
-            more_names = {one.get_tuple_name() for one in _sets(found)}
+            more_names = {one.get_tuple_name() for one in _sets_of(found)}
             if more_names <= names:
                 return found
             names |= more_names
             for name in names:
-                found = found.union(self._all(name))
+                found = found.union(self._instances_named(name))
             found = found.union(found.apply(along))
 
-    def _all(self, name: str) -> isl.UnionSet:
+    def _instances_named(self, name: str) -> isl.UnionSet:
         """Returns all iterations or events of an isl tuple name."""
         return isl.UnionSet.from_set(
             next(d for parts in self.domains for d in parts if d.get_tuple_name() == name).intersect_params(self.needed)
@@ -217,13 +219,13 @@ def _tuple_names(number: int, item: Item) -> tuple[str, ...]:
     return (f"P{number}", f"W{number}") if isinstance(item, Call) else (f"N{number}",)
 
 
-def _domains(number: int, item: Item, names: Names) -> tuple[isl.Set, ...]:
+def _domains_of(number: int, item: Item, names: IslNames) -> tuple[isl.Set, ...]:
     """Returns the iterations of a loop nest, or the two events of a call, as isl sets."""
-    dims = [names.iterator(loop.iterator.key) for loop in item.loops]
-    return tuple(names.set(name, dims, names.loops(item.loops)) for name in _tuple_names(number, item))
+    dims = [names.iterator_name(loop.iterator.key) for loop in item.loops]
+    return tuple(names.make_set(name, dims, names.loop_constraints(item.loops)) for name in _tuple_names(number, item))
 
 
-def _facts(region: Region, names: Names, shapes: dict[str, ArrayShape | None]) -> list[str]:
+def _known_constraints(region: Region, names: IslNames, shapes: dict[str, ArrayShape | None]) -> list[str]:
     """Returns what is known of the parameters, as isl constraints: the values of sums that became one symbol, that
     array sizes are positive, and that message counts are not negative."""
     known = [
@@ -238,7 +240,7 @@ def _facts(region: Region, names: Names, shapes: dict[str, ArrayShape | None]) -
     facts = []
     for poly, relation in known:
         with contextlib.suppress(NotAffine):
-            facts.append(f"{names.poly(poly)} {relation} 0")
+            facts.append(f"{names.affine_text(poly)} {relation} 0")
     return facts
 
 
@@ -258,7 +260,7 @@ def _with_disjoint_buffers(
     return context
 
 
-def _sets(union: isl.UnionSet) -> list[isl.Set]:
+def _sets_of(union: isl.UnionSet) -> list[isl.Set]:
     """Returns the sets of a union, one for each isl space."""
     found = union.get_set_list()
     return [found.get_at(place) for place in range(found.n_set())]

@@ -12,11 +12,11 @@ from nearfield.rewrite.analysis.program import Call, LoopNest
 from nearfield.rewrite.model.instances import (
     ChunkMaps,
     Sets,
-    difference,
-    executed_instances,
-    intersection,
-    is_empty,
-    union_of,
+    common_iterations,
+    has_no_iterations,
+    iterations_in_chunk_loops,
+    remaining_iterations,
+    union_of_iterations,
 )
 from nearfield.rewrite.model.polyhedral import Model, union_of_sets
 
@@ -55,7 +55,7 @@ Step = ComputeStep | CallStep | ChunkLoop
 
 
 @dataclass(frozen=True)
-class Order:
+class ExecutionOrder:
     """A new order of execution for the loop iterations and calls of a region."""
 
     steps: tuple[Step, ...]
@@ -74,12 +74,12 @@ class Transformation:
 
     name: str
     summary: str
-    orders: Callable[[Partition], Iterable[Order]]
+    orders: Callable[[DependencePartition], Iterable[ExecutionOrder]]
     chunks_messages: bool = False
 
 
 @dataclass
-class Partition:
+class DependencePartition:
     """The loop iterations of a region by their dependence on its calls: a call depends on those in `before`; those in
     `after` depend on a call; `between` has both kinds of dependences, `free` none. `warm` are the iterations that
     access data to be sent."""
@@ -99,15 +99,15 @@ class Partition:
         self.whole = {
             n: model.nest_domain(n) for n, item in enumerate(model.region.items) if isinstance(item, LoopNest)
         }
-        whole, later, earlier = self.whole, self.successors(self.calls), self.predecessors(self.calls)
+        whole, later, earlier = self.whole, self.successors_of_calls(self.calls), self.predecessors_of_calls(self.calls)
         self.between = {n: later[n].intersect(earlier[n]).coalesce() for n in whole}
         self.after = {n: later[n].subtract(earlier[n]).coalesce() for n in whole}
         self.before = {n: earlier[n].subtract(later[n]).coalesce() for n in whole}
         self.free = {n: whole[n].subtract(later[n]).subtract(earlier[n]).coalesce() for n in whole}
         accesses = model.reads.union(model.writes)
-        self.warm = self._for_all(model.accesses.sent.apply(accesses.reverse()))
+        self.warm = self._without_parameter_conditions(model.accesses.sent.apply(accesses.reverse()))
 
-    def _for_all(self, some_instances: isl.UnionSet) -> Sets:
+    def _without_parameter_conditions(self, some_instances: isl.UnionSet) -> Sets:
         """Returns loop iterations by nest, without conditions on parameters alone, so that an order depends on
         parameters as little as possible. Conditions that only select messages, such as whether a rank has a neighbour,
         are dropped from each part of a set, too."""
@@ -122,7 +122,7 @@ class Partition:
                 result[number] = result[number].union(part.intersect(self.whole[number])).coalesce()
         return result
 
-    def original_calls(self) -> list[Step]:
+    def original_call_steps(self) -> list[Step]:
         """Returns the calls unchanged and in their original order, with the loop iterations that must stay between
         them."""
         steps: list[Step] = []
@@ -140,18 +140,18 @@ class Partition:
         for producers_chunked, consumers_chunked in ((True, True), (True, False), (False, True)):
             before: dict[int, ChunkMaps] = {number: {} for number in numbers}
             after: dict[int, ChunkMaps] = {number: {} for number in numbers}
-            left = union_of(self.before, intersection(self.free, self.warm))
+            left = union_of_iterations(self.before, common_iterations(self.free, self.warm))
             for number in numbers if producers_chunked else []:
-                before[number] = self.producers(number, left)
-                left = difference(left, executed_instances(before[number]))
+                before[number] = self.producers_of_chunks(number, left)
+                left = remaining_iterations(left, iterations_in_chunk_loops(before[number]))
             left = self.after
             for number in reversed(numbers) if consumers_chunked else []:
-                after[number] = self.consumers(number, left)
-                left = difference(left, executed_instances(after[number]))
+                after[number] = self.consumers_of_chunks(number, left)
+                left = remaining_iterations(left, iterations_in_chunk_loops(after[number]))
             if any(before.values()) >= producers_chunked and any(after.values()) >= consumers_chunked:
                 yield before, after, producers_chunked, consumers_chunked
 
-    def producers(self, call: int, among: Sets) -> ChunkMaps:
+    def producers_of_chunks(self, call: int, among: Sets) -> ChunkMaps:
         """Returns the loop iterations that a call's chunks depend on, or that access what a chunk sends, each mapped to
         the first such chunk."""
         begins = isl.UnionSet.from_set(self.model.domains[call][0])
@@ -159,7 +159,7 @@ class Partition:
         touched = self.model.reads.union(self.model.writes).apply_range(reads.reverse())
         return self._chunk_maps_of(self.model.dependences.intersect_range(begins).union(touched), call, 0, among)
 
-    def consumers(self, call: int, among: Sets) -> ChunkMaps:
+    def consumers_of_chunks(self, call: int, among: Sets) -> ChunkMaps:
         """Returns the loop iterations that depend on a call's chunks, each mapped to the last such chunk."""
         completes = isl.UnionSet.from_set(self.model.domains[call][1])
         return self._chunk_maps_of(self.model.dependences.intersect_domain(completes).reverse(), call, 1, among)
@@ -178,21 +178,21 @@ class Partition:
                 result[number] = chunk
         return result
 
-    def begin_last(self, last: int) -> tuple[list[Step], list[Step]] | None:
+    def split_last_calls(self, last: int) -> tuple[list[Step], list[Step]] | None:
         """Returns the steps up to the begin of the `last` last calls, and the steps that complete these calls. Returns
         None if a call cannot be split into begin and completion."""
         steps: list[Step] = []
-        steps_in_order = self.original_calls()
+        steps_in_order = self.original_call_steps()
         first = len(self.calls) - last
         for place, between in enumerate(steps_in_order[1::2]):
             if place < first:
                 steps += [CallStep(self.calls[place]), between]
-            elif isinstance(between, ComputeStep) and not is_empty(between.sets):
+            elif isinstance(between, ComputeStep) and not has_no_iterations(between.sets):
                 return None
-        begin_and_complete = self.begin_and_complete(self.calls[first:])
+        begin_and_complete = self.split_calls(self.calls[first:])
         return (steps + begin_and_complete[0], begin_and_complete[1]) if begin_and_complete else None
 
-    def begin_and_complete(self, calls: Sequence[int]) -> tuple[list[Step], list[Step]] | None:
+    def split_calls(self, calls: Sequence[int]) -> tuple[list[Step], list[Step]] | None:
         """Returns the steps that begin some calls, and the steps that complete them. Returns None if a call cannot be
         split into begin and completion."""
         begin: list[Step] = []
@@ -222,12 +222,12 @@ class Partition:
                 result.append([])
         return [one for one in result if one]
 
-    def predecessors(self, calls: Sequence[int]) -> Sets:
+    def predecessors_of_calls(self, calls: Sequence[int]) -> Sets:
         """Returns the loop iterations that must be executed before the given calls begin."""
         begins = union_of_sets(self.model.domains[number][0] for number in calls)
-        return self._for_all(self.model.reachable(begins, self.model.dependences.reverse()))
+        return self._without_parameter_conditions(self.model.reachable_from(begins, self.model.dependences.reverse()))
 
-    def successors(self, calls: Sequence[int]) -> Sets:
+    def successors_of_calls(self, calls: Sequence[int]) -> Sets:
         """Returns the loop iterations that must be executed after the given calls complete."""
         completes = union_of_sets(self.model.domains[number][1] for number in calls)
-        return self._for_all(self.model.reachable(completes, self.model.dependences))
+        return self._without_parameter_conditions(self.model.reachable_from(completes, self.model.dependences))
