@@ -16,7 +16,7 @@ from nearfield.mpi import Installation
 from nearfield.rewrite import Analysis, Patch
 from nearfield.rewrite.check import verify
 from nearfield.rewrite.check.build import CompileError, Program
-from nearfield.rewrite.check.measure import _evaluate, _Times, measure
+from nearfield.rewrite.check.measure import _gain_from_times, _RunTimes, measure_gain
 from nearfield.rewrite.check.verify import Verifier
 
 SOURCE = Path(__file__).parents[1] / "programs" / "rewrite_stencil.c"
@@ -195,20 +195,20 @@ def test_measure_sees_a_gain(inst: Installation) -> None:
     """Is a message that comes 10 ms earlier a gain, in the whole and in messages?"""
     late = ORIGINAL.replace(EXCHANGE, "    if (rank) { int usleep(unsigned); usleep(10000); }\n" + EXCHANGE)
     program = Program(SOURCE, ("-O3",))
-    gain = measure(program, late, ORIGINAL, inst, budget_s=0)
+    gain = measure_gain(program, late, ORIGINAL, inst, budget_s=0)
     assert gain.pairs == MIN_PAIRS
     assert gain.total.value > 1 and gain.messages is not None
     with pytest.raises(CompileError, match="uu"):
-        measure(program, ORIGINAL, ORIGINAL.replace("free(u)", "free(uu)"), inst)
+        measure_gain(program, ORIGINAL, ORIGINAL.replace("free(u)", "free(uu)"), inst)
     with pytest.raises(MeasurementError, match="failed"):
-        measure(program, ORIGINAL, ORIGINAL.replace("free(u);", "free(u); abort();"), inst)
+        measure_gain(program, ORIGINAL, ORIGINAL.replace("free(u);", "free(u); abort();"), inst)
 
 
 def test_a_gain_is_supported_only_by_the_interval() -> None:
     def supports(before: list[float], after: list[float], messages_after: list[float] | None = None) -> bool:
         rest = messages_after or before
-        times = [_Times(b, b) for b in before], [_Times(a, m) for a, m in zip(after, rest, strict=True)]
-        return _evaluate(times, 2).is_supported
+        times = [_RunTimes(b, b) for b in before], [_RunTimes(a, m) for a, m in zip(after, rest, strict=True)]
+        return _gain_from_times(times, 2).is_supported
 
     steady, noisy = [1.0] * 8, [0.6, 1.3, 0.7, 1.2, 0.8, 1.4, 0.9, 1.1]
     assert supports(steady, [0.9] * 8)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
 from nearfield.rewrite import analyse, driver
-from nearfield.rewrite.applying import apply_patches, best
+from nearfield.rewrite.applying import apply_patches, best_patches
 from nearfield.rewrite.check.validate import NotEquivalent, Validator
 from nearfield.rewrite.model import legality
 from nearfield.rewrite.model.polyhedral import Model
@@ -335,7 +335,7 @@ def test_patches_of_several_places_are_applied_together(tmp_path: Path, argument
     one = step(EXCHANGE + SWEEP + "b[i * m + j] = a[i * m + j];")
     text = one + one.removeprefix(HEAD).replace("step", "other")
     found = analyse_c(tmp_path, arguments, text)
-    chosen = best(found.patches)
+    chosen = best_patches(found.patches)
     assert [patch.function for patch in chosen] == ["step", "other"]
     whole = apply_patches(chosen)
     assert whole.count("} else {") == 2

@@ -13,7 +13,7 @@ from nearfield.cli.verbs import app
 from nearfield.rewrite import Analysis, analyse, driver
 from nearfield.rewrite.frontend.callee_lookup import Others
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes, chunk_sizes_by_caches
-from nearfield.rewrite.ranking import Costs
+from nearfield.rewrite.ranking import MessageCosts
 
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
 PIECES = ChunkSizes(64, 64)  # eight doubles
@@ -175,10 +175,12 @@ def test_pieces_are_those_of_a_machines_caches(arguments: list[str]) -> None:
     min_sharers = min(one.shared_by for one in caches)
     own = max(one.size_bytes for one in caches if one.shared_by == min_sharers)
     assert chunk_sizes_by_caches(made) == ChunkSizes(own // 4, caches[-1].size_bytes)
-    known = Costs(made).expected_of_cutting(32 << 20, 64 << 10).gain
+    known = MessageCosts(made).expected_gain_of_chunking(32 << 20, 64 << 10).gain
     assert known and known.ratio.value == pytest.approx(2) and known.before.value == pytest.approx(2e6)
-    assert "no stable records of cut" in str(Costs(made).expected_of_cutting(8 << 20, 64 << 10)), "8 times as short"
-    assert Costs(made).expected_of_cutting(32 << 20, 1 << 10).gain is None, "pieces of another length"
+    assert "no stable records of cut" in str(MessageCosts(made).expected_gain_of_chunking(8 << 20, 64 << 10)), (
+        "8 times as short"
+    )
+    assert MessageCosts(made).expected_gain_of_chunking(32 << 20, 1 << 10).gain is None, "pieces of another length"
 
 
 def test_cutting_needs_to_know_the_length_of_pieces(tmp_path: Path) -> None:

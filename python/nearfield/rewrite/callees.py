@@ -33,23 +33,23 @@ class InlinableCallees:
         None  # latest block and calls, with their result
     )
 
-    def blocks(self) -> Iterator[Node]:
+    def candidate_blocks(self) -> Iterator[Node]:
         """Yields the blocks that have messages and call a function with loops."""
         body = self.function.body
         for block in body.walk() if body is not None else ():
-            if block.kind == Kind.COMPOUND_STMT and self._is_entered_above(block) and self._is_promising(block):
+            if block.kind == Kind.COMPOUND_STMT and self._is_entered_at_beginning(block) and self._is_promising(block):
                 yield block
 
     def _is_promising(self, block: Node) -> bool:
         """Returns whether a block has messages, and calls a function that has loops and sends nothing."""
-        loops = (_has_loops(site) and not self._sends(site) for site in self._sites(block))
-        return any(map(self._has_message, block.children)) and any(loops)
+        loops = (_has_loops(site) and not self._callee_communicates(site) for site in self._call_sites(block))
+        return any(map(self._has_message_call, block.children)) and any(loops)
 
-    def patches(self, block: Node, original: str) -> list[Patch]:
+    def make_block_patches(self, block: Node, original: str) -> list[Patch]:
         """Returns patches for a block: with the callees inlined that have loops, or with all callees if that allows
         more kinds of orders. `original` is the unmodified file."""
-        sites = [site for site in self._sites(block) if self._can_be_inlined(block, site)]
-        loops = [site for site in sites if _has_loops(site) and not self._sends(site)]
+        sites = [site for site in self._call_sites(block) if self._can_be_inlined(block, site)]
+        loops = [site for site in sites if _has_loops(site) and not self._callee_communicates(site)]
         if not loops:
             return []
         found, why = self._make_patches(block, loops, original)
@@ -63,21 +63,21 @@ class InlinableCallees:
             self.missed.append((loops[0].call.line, f"with the body of {names} in place of the call: {why}"))
         return found
 
-    def _sites(self, block: Node) -> list[CallSite]:
+    def _call_sites(self, block: Node) -> list[CallSite]:
         """Returns the calls in a block whose callees have loops or messages."""
         found = [call_site_of(child, self.functions) for child in block.children]
-        return [site for site in found if site is not None and (_has_loops(site) or self._sends(site))]
+        return [site for site in found if site is not None and (_has_loops(site) or self._callee_communicates(site))]
 
-    def _is_entered_above(self, block: Node) -> bool:
+    def _is_entered_at_beginning(self, block: Node) -> bool:
         """Returns whether no jump into a block skips the declarations at its beginning."""
         above = self.function.parent(block)
         return not self.function.has_label(block) and (above is None or above.kind != Kind.SWITCH_STMT)
 
-    def _sends(self, site: CallSite) -> bool:
+    def _callee_communicates(self, site: CallSite) -> bool:
         """Returns whether the callee at a call site sends or receives messages."""
         return self.functions.communicates(site.call)
 
-    def _has_message(self, statement: Node) -> bool:
+    def _has_message_call(self, statement: Node) -> bool:
         """Returns whether a statement sends, receives or completes a message."""
         return any(
             statement.offset <= call.offset < statement.end and self.functions.communicates(call)
@@ -89,7 +89,7 @@ class InlinableCallees:
         try:
             self._inline_and_prove(block, [site])
         except (NotMovable, InliningDiffers) as why:
-            if _has_loops(site) and not self._sends(site):
+            if _has_loops(site) and not self._callee_communicates(site):
                 reason = why.reason if isinstance(why, NotMovable) else f"{site.callee.name} cannot be inlined: {why}"
                 self.missed.append((site.call.line, reason))
             return False
@@ -121,18 +121,18 @@ class InlinableCallees:
         found = self.analyse(text.text, unit, self.function.name)
         by_calls: dict[tuple[int, ...], list[Patch]] = {}
         for patch in found.patches:
-            inside = [n for n, (first, last) in enumerate(text.spans) if _meet(patch.lines, (first, last))]
+            inside = [n for n, (first, last) in enumerate(text.spans) if _have_common_lines(patch.lines, (first, last))]
             if inside:
                 by_calls.setdefault(tuple(inside), []).append(patch)
         if not by_calls:
-            return [], self._reason(text, found)
+            return [], self._refusal_reason(text, found)
         numbers, patches = max(by_calls.items(), key=lambda one: len(one[1]))
         if len(numbers) < len(sites):
             return self._make_patches(block, [sites[n] for n in numbers], original)
-        return [self._of_file(patch, text, original) for patch in patches], ""
+        return [self._patch_of_original_file(patch, text, original) for patch in patches], ""
 
     @staticmethod
-    def _of_file(patch: Patch, text: InlinedText, original: str) -> Patch:
+    def _patch_of_original_file(patch: Patch, text: InlinedText, original: str) -> Patch:
         """Converts a patch of the text with inlined calls to a patch of the unmodified file."""
         first, last = patch.lines
         lines = [text.calls[n - 1] for n in (first, last)]
@@ -143,7 +143,7 @@ class InlinableCallees:
         reason = f"{patch.reason}; the body of {names} stands in place of its call"
         return replace(patch, original=original, lines=(min(*lines, *changed), max(*lines, *changed)), reason=reason)
 
-    def _reason(self, text: InlinedText, found: Analysis) -> str:
+    def _refusal_reason(self, text: InlinedText, found: Analysis) -> str:
         """Returns the reason why nothing can be moved in a block with inlined calls, with line numbers of the
         unmodified file."""
         first, last = text.spans[0][0], text.spans[-1][1]
@@ -152,16 +152,16 @@ class InlinableCallees:
         if not near:
             return ""
         reason = near[0].reason
-        return re.sub(r"\blines? (\d+)", lambda match: _line(match, text.sources), reason)
+        return re.sub(r"\blines? (\d+)", lambda match: _original_line_reference(match, text.sources), reason)
 
 
-def _line(match: re.Match[str], sources: Sequence[int]) -> str:
+def _original_line_reference(match: re.Match[str], sources: Sequence[int]) -> str:
     """Returns the text of a line reference, with the line number of the unmodified file."""
     number = int(match[1])
     return match[0].replace(match[1], str(sources[number - 1])) if 0 < number <= len(sources) else match[0]
 
 
-def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def _have_common_lines(one: tuple[int, int], other: tuple[int, int]) -> bool:
     """Returns whether two ranges of lines overlap."""
     return one[0] <= other[1] and other[0] <= one[1]
 

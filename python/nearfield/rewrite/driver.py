@@ -35,7 +35,7 @@ from nearfield.rewrite.model.schedule import DependencePartition, ExecutionOrder
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
 from nearfield.rewrite.patch import Analysis, Patch
 from nearfield.rewrite.proof import Prover, RewriteVariant, replaced_span
-from nearfield.rewrite.ranking import Costs, rank_patches
+from nearfield.rewrite.ranking import MessageCosts, rank_patches
 
 CPLUSPLUS = (".cc", ".cpp", ".cxx", ".C", ".hpp")
 MAX_OPERATIONS = 1_000_000  # maximum isl operations per region, about half a second
@@ -50,7 +50,7 @@ def analyse(
     function: str | None = None,
     only: frozenset[str] | None = None,
     assume_noalias: Sequence[str] = (),
-    costs: Costs | None = None,
+    costs: MessageCosts | None = None,
     others: Others = (),
     pieces: ChunkSizes | None = None,
     assume_uniform: Sequence[str] = (),
@@ -64,7 +64,7 @@ def analyse(
     with _garbage_collection_off():
         unit = parse(path, text, arguments)
         analyser = Analyser(path, text, unit, only, assume_noalias, costs, others, pieces, assume_uniform)
-        return analyser.run(function)
+        return analyser.analyse_file(function)
 
 
 @contextmanager
@@ -108,7 +108,7 @@ class Analyser:
     unit: TranslationUnit
     only: frozenset[str] | None
     assumed: Sequence[str]
-    costs: Costs | None
+    costs: MessageCosts | None
     others: Others = ()
     pieces: ChunkSizes | None = None
     uniform: Sequence[str] = ()
@@ -124,10 +124,10 @@ class Analyser:
         self._names: dict[int, int] = {}  # by start offset of a region: its number
         self._missed: dict[int, MissedOptimization] = {}  # by the line of the communication
 
-    def run(self, function: str | None) -> Analysis:
+    def analyse_file(self, function: str | None) -> Analysis:
         """Returns the analysis of one function, or of all functions if `function` is None. Raises UsageError if the
         file does not define the function."""
-        reason, line = self._refuse_file()
+        reason, line = self._file_refusal_reason()
         if reason:
             return Analysis(self.path, [], [MissedOptimization(line, reason)])
         nodes = [node for node in self.unit.functions if function in (None, node.name)]
@@ -135,7 +135,7 @@ class Analyser:
             raise UsageError(f"{self.path} defines no function {function}")
         for node in nodes:
             if self._communicates(self.functions.function_of(node), set()):
-                self._function(node)
+                self._analyse_function(node)
         bodies = self._inline_bodies(nodes) if self.inlines else []
         prover = Prover(self.path, self.text, self.unit, self.costs)
         patches = [*prover.prove(list(self._variants.values())), *bodies]
@@ -151,7 +151,7 @@ class Analyser:
             missed = list(find_unknown_callees(self.functions, nodes)) or [explain_no_regions(self.functions, nodes)]
         return Analysis(self.path, rank_patches(patches), missed)
 
-    def _refuse_file(self) -> tuple[str, int]:
+    def _file_refusal_reason(self) -> tuple[str, int]:
         """Returns the reason why no statement of the file may be moved, and its line; ('', 0) if there is no reason."""
         own = next((node for node in self.unit.functions if is_mpi_name(node.name)), None)
         if own is not None:
@@ -168,9 +168,9 @@ class Analyser:
             callees = InlinableCallees(
                 self.unit, self.functions, self.functions.function_of(node), self._analyse_inlined
             )
-            for block in callees.blocks():
+            for block in callees.candidate_blocks():
                 if not starts & {child.offset for child in block.children}:
-                    found += callees.patches(block, decode_source(self.text))
+                    found += callees.make_block_patches(block, decode_source(self.text))
             for line, reason in callees.missed:
                 known = next((one for one in self._missed.values() if one.line == line), None)
                 problem = f"{known.reason}; {reason}" if known is not None else reason
@@ -182,7 +182,7 @@ class Analyser:
 
     def _analyse_inlined(self, text: str, unit: TranslationUnit, function: str) -> Analysis:
         """Returns the analysis of a function in a text with inlined callees."""
-        return replace(self, text=text, unit=unit, inlines=False).run(function)
+        return replace(self, text=text, unit=unit, inlines=False).analyse_file(function)
 
     def _communicates(self, function: FunctionFacts, seen: set[str]) -> bool:
         """Returns whether a function calls MPI, directly or in a callee. `seen` are the functions visited so far."""
@@ -195,7 +195,7 @@ class Analyser:
                 return True
         return False
 
-    def _function(self, node: Node) -> None:
+    def _analyse_function(self, node: Node) -> None:
         """Analyses one function, with one to three splittable loops per nest. If no order is legal for symbolic
         constants, tries again with the constants' values."""
         function = self.functions.function_of(node)
@@ -207,9 +207,9 @@ class Analyser:
                 reader, has_more = RegionFinder(self.unit, self.functions, function, depth, by_value), False
                 for region in reader.find_regions():
                     constants = constants or any(symbol.value is not None for symbol in region.symbols.values())
-                    has_more = has_more or any(_has_loops_inside(nest) for nest in region.nests)
+                    has_more = has_more or any(_has_unsplit_loops(nest) for nest in region.nests)
                     for one in split_exchanges(region):
-                        self._region(one, by_value)
+                        self._analyse_region(one, by_value)
                 for missed in reader.missed:
                     self._missed.setdefault(missed.line, missed)
                 if not has_more:
@@ -217,7 +217,7 @@ class Analyser:
             if len(self._variants) > before or not constants:
                 return
 
-    def _region(self, region: Region, by_value: bool) -> None:
+    def _analyse_region(self, region: Region, by_value: bool) -> None:
         """Records all legal orders of a region, with whole messages and with messages in chunks, or the reason why
         there are none."""
         try:
@@ -246,7 +246,7 @@ class Analyser:
                 return
         if chunking and self.pieces:
             with limit_operations() as spent:
-                self._chunk(region, chunking, self.pieces, assumed, by_value)
+                self._reorder_chunked(region, chunking, self.pieces, assumed, by_value)
             if spent():
                 self._record_missed(
                     region, "its messages are not cut: its loops are too many to decide in time", region.line
@@ -266,7 +266,7 @@ class Analyser:
         ]
         return all(one is not None and (one.order.reverse == 0 or one.order.reverse >= deepest) for one in made)
 
-    def _chunk(
+    def _reorder_chunked(
         self,
         region: Region,
         wanted: Sequence[Transformation],
@@ -275,7 +275,7 @@ class Analyser:
         by_value: bool,
     ) -> None:
         """Records all legal orders of a region with its messages split into chunks."""
-        at = self._requests(region).replace("requests", "at")
+        at = self._request_array_name(region).replace("requests", "at")
         try:
             region, self._uniform_names = MessageChunker(self.unit, self.functions, pieces, self.uniform).chunk_region(
                 region, at
@@ -294,7 +294,7 @@ class Analyser:
         model = build_model(region)
         partition = DependencePartition(model)
         emitter = RegionEmitter(
-            self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._requests(region)
+            self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._request_array_name(region)
         )
         found, tried, why = False, None, ""
         for transformation in wanted:
@@ -340,11 +340,15 @@ class Analyser:
             problem = assumption_text(list(dict.fromkeys([*self._uniform_names, *names])))
             assumed = replace(assumed, rows=[*assumed.rows, *([problem] if problem else [])])
         try:
-            emitted = emitter.emit(order, guard, "" if model.chunked_calls else _alias_check(model, assumed))
+            emitted = emitter.emit(order, guard, "" if model.chunked_calls else _runtime_alias_check(model, assumed))
         except NotExpressible as why:
             return f"{transformation.name} is legal but cannot be written: {why}"
         begun_together = sum(len(call.blocking) for call in model.region.calls) > 1
-        if begun_together and self._requests(model.region) in emitted.text and not self.functions.is_whole_program:
+        if (
+            begun_together
+            and self._request_array_name(model.region) in emitted.text
+            and not self.functions.is_whole_program
+        ):
             assumed = replace(assumed, rows=[*assumed.rows, NO_WILDCARD])
         same = [one.emitted.text for (start, _), one in self._variants.items() if start == model.region.start]
         original = self.text[replaced_span(model.region)[0] : model.region.end]
@@ -356,7 +360,7 @@ class Analyser:
         self._variants[key] = RewriteVariant(model, order, transformation, guard, emitted, assumed, by_value, shallower)
         return ""
 
-    def _requests(self, region: Region) -> str:
+    def _request_array_name(self, region: Region) -> str:
         """Returns a name for the region's request array that is unique in the file."""
         number = self._names.setdefault(region.start, len(self._names) + 1)
         while True:
@@ -370,7 +374,7 @@ class Analyser:
         self._missed.setdefault(region.line, MissedOptimization(line, reason, region.function, assumption))
 
 
-def _has_loops_inside(nest: LoopNest) -> bool:
+def _has_unsplit_loops(nest: LoopNest) -> bool:
     """Returns whether a loop nest may have further loops inside the splittable ones."""
     return bool(nest.loops) and any(access.loops for access in nest.accesses)
 
@@ -383,7 +387,7 @@ def _moves_nothing(emitted: EmittedRegion, region: Region, original: str) -> boo
     return sorted(emitted.text.split()) == sorted(original.split()) and order == sorted(order)
 
 
-def _alias_check(model: Model, assumed: NoAliasAssumptions) -> str:
+def _runtime_alias_check(model: Model, assumed: NoAliasAssumptions) -> str:
     """Returns the run-time check, as a C condition, that the array pairs assumed disjoint do not overlap; '' if it is
     not needed or cannot be written."""
     try:

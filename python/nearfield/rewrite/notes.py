@@ -31,7 +31,7 @@ REFUSED = Rule(
 
 def notes_of(analysis: Analysis) -> list[Note]:
     """Returns a note for each patch and each missed optimization of a source file, by line."""
-    found = [_of_patch(patch) for patch in analysis.patches]
+    found = [_note_of_patch(patch) for patch in analysis.patches]
     for one in analysis.missed:
         advice = f"If it is known to be otherwise, say so: {one.assumption}." if one.assumption else ""
         place = Place(str(analysis.path), one.line, function=one.function)
@@ -39,11 +39,11 @@ def notes_of(analysis: Analysis) -> list[Note]:
     return sorted(found, key=lambda note: note.place.line)
 
 
-def _of_patch(patch: Patch) -> Note:
+def _note_of_patch(patch: Patch) -> Note:
     """Returns the note for a patch, with the patch as a fix that an editor can apply."""
     file = str(patch.path)
     first, last = patch.lines
-    fix = Fix(patch.reason, (Edit(file, first, last, "".join(patch.replacement)),))
+    fix = Fix(patch.reason, (Edit(file, first, last, "".join(patch.replacement_lines)),))
     advice = f"{patch.size_text}; {patch.expected}."
     if patch.assumptions:
         advice += f" It holds if {' and '.join(patch.assumptions)}."
@@ -52,7 +52,7 @@ def _of_patch(patch: Patch) -> Note:
     )
 
 
-def folder_of(path: Path) -> Path:
+def sarif_root_of(path: Path) -> Path:
     """Returns the root folder for the path of a source file in SARIF: the current folder if the file lies below it,
     otherwise the file's own folder."""
     return Path.cwd() if path.resolve().is_relative_to(Path.cwd()) else path.resolve().parent

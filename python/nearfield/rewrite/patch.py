@@ -42,19 +42,21 @@ class Patch:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in made)
 
     @property
-    def replacement(self) -> list[str]:
+    def replacement_lines(self) -> list[str]:
         """Returns the lines of the rewritten file that replace the lines `lines` of the original."""
         before, after = split_lines(self.original), split_lines(self.rewritten)
         return after[self.lines[0] - 1 : len(after) - (len(before) - self.lines[1])]
 
     @property
-    def lengths(self) -> tuple[int, int]:
+    def code_line_counts(self) -> tuple[int, int]:
         """Returns the number of lines of code before and after the patch, without blank lines."""
         first, last = self.lines
-        return _code(split_lines(self.original)[first - 1 : last]), _code(self.replacement)
+        return _count_code_lines(split_lines(self.original)[first - 1 : last]), _count_code_lines(
+            self.replacement_lines
+        )
 
     @property
-    def touched(self) -> int:
+    def changed_line_count(self) -> int:
         """Returns the number of lines of code that the patch adds or changes, which a person has to read."""
         added = (line[1:] for line in self.diff.split("\n")[2:] if line.startswith("+"))
         return sum(1 for line in added if line.strip())
@@ -62,14 +64,14 @@ class Patch:
     @property
     def is_long(self) -> bool:
         """Returns whether the patch makes the code more than LONG_FACTOR times as long."""
-        before, after = self.lengths
+        before, after = self.code_line_counts
         return after > LONG_FACTOR * before
 
     @property
     def size_text(self) -> str:
         """Returns the size of the patch as text: '12 lines for 7 (5 added or changed)'."""
-        before, after = self.lengths
-        return f"{counted(after, 'line')} for {before} ({self.touched} added or changed)"
+        before, after = self.code_line_counts
+        return f"{counted(after, 'line')} for {before} ({self.changed_line_count} added or changed)"
 
 
 @dataclass
@@ -82,6 +84,6 @@ class Analysis:
     missed: list[MissedOptimization] = field(default_factory=list)
 
 
-def _code(lines: list[str]) -> int:
+def _count_code_lines(lines: list[str]) -> int:
     """Returns the number of lines that are not blank."""
     return sum(1 for line in lines if line.strip())

@@ -19,7 +19,7 @@ from nearfield.rewrite.frontend.text import line_number_of
 from nearfield.rewrite.model.polyhedral import Model
 from nearfield.rewrite.model.schedule import ExecutionOrder, Transformation
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.ranking import Costs, expected_gain, reason_of
+from nearfield.rewrite.ranking import MessageCosts, benefit_sentence, expected_gain
 
 
 @dataclass
@@ -41,7 +41,7 @@ class RewriteVariant:
         return self.model.region
 
     @property
-    def unchecked(self) -> list[str]:
+    def unchecked_assumptions(self) -> list[str]:
         """Returns the assumptions that the emitted code does not check at run time, as sentences."""
         return self.assumed.rows if self.emitted.check else self.assumed.sentences
 
@@ -53,7 +53,7 @@ class Prover:
     path: Path
     text: str
     unit: TranslationUnit
-    costs: Costs | None
+    costs: MessageCosts | None
     unproved: list[tuple[Region, str]] = field(default_factory=list)
 
     def prove(self, variants: Sequence[RewriteVariant]) -> Iterator[Patch]:
@@ -66,7 +66,7 @@ class Prover:
             waiting = [one for one in waiting if chosen[one.region.function] is not one]
             for variant, reason in self._prove_together(together):
                 if not reason:
-                    yield self._patch(variant)
+                    yield self._make_patch(variant)
                 elif variant.fallback is not None:
                     waiting.append(variant.fallback)
                 else:
@@ -75,7 +75,7 @@ class Prover:
     def _prove_together(self, variants: Sequence[RewriteVariant]) -> Iterator[tuple[RewriteVariant, str]]:
         """Inserts several variants into one text. Yields each variant with the reason why its proof fails; '' if it
         succeeds."""
-        text, places = self._insert(variants)
+        text, places = self._insert_variants(variants)
         self.unit = self.unit.reparse(text)
         if self.unit.first_error and len(variants) > 1:  # one of the variants does not compile
             for one in variants:
@@ -90,7 +90,7 @@ class Prover:
             else:
                 yield variant, ""
 
-    def _insert(self, variants: Sequence[RewriteVariant]) -> tuple[str, list[tuple[int, int]]]:
+    def _insert_variants(self, variants: Sequence[RewriteVariant]) -> tuple[str, list[tuple[int, int]]]:
         """Returns the file with the variants inserted, which must not overlap, and the start and end offset of each."""
         pieces, length, at, places = [], 0, 0, {}
         for one in sorted(variants, key=lambda one: one.region.start):
@@ -103,13 +103,13 @@ class Prover:
     def _variant_text(self, variant: RewriteVariant) -> str:
         """Returns the emitted code of a variant, with a comment that states its unchecked assumptions."""
         text, start = variant.emitted.text, replaced_span(variant.region)[0]
-        return self._with_assumption_comment(variant, text, start) if variant.unchecked else text
+        return self._with_assumption_comment(variant, text, start) if variant.unchecked_assumptions else text
 
-    def _patch(self, variant: RewriteVariant) -> Patch:
+    def _make_patch(self, variant: RewriteVariant) -> Patch:
         """Returns the patch for a proved variant."""
         region = variant.region
         start, end = replaced_span(region)
-        assumptions = list(variant.unchecked)
+        assumptions = list(variant.unchecked_assumptions)
         if variant.emitted.check:
             pairs = variant.assumed.pairs
             assumptions += [
@@ -120,9 +120,9 @@ class Prover:
                 f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
             )
         return Patch(
-            self.path, decode_source(self.text), decode_source(self._insert([variant])[0]), region.function,
+            self.path, decode_source(self.text), decode_source(self._insert_variants([variant])[0]), region.function,
             variant.transformation.name,
-            reason_of(variant.transformation, variant.order, region),
+            benefit_sentence(variant.transformation, variant.order, region),
             (line_number_of(self.text, start), line_number_of(self.text, end)), assumptions,
             expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
         )  # fmt: skip
@@ -131,7 +131,7 @@ class Prover:
         """Returns the emitted code with a comment in front that states the unchecked assumptions."""
         line = self.text.rfind("\n", 0, start) + 1
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
-        problem = "; ".join(variant.unchecked)
+        problem = "; ".join(variant.unchecked_assumptions)
         return f"/* This order of loops and messages needs that {problem}. */\n{indent}{text}"
 
 

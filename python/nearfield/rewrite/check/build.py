@@ -58,7 +58,7 @@ def include_folders(inst: Installation) -> list[str]:
     return shown or [str(inst.root / "include")]
 
 
-def flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
+def compiler_flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
     """Returns the compiler flags of a program without outputs and compilation stages. If `keep_optimisation` is set, -O
     and flags that affect rounding are included."""
     flags: list[str] = []
@@ -77,7 +77,7 @@ def flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
     return flags
 
 
-def build(
+def build_program(
     program: Program, inst: Installation, text: str, folder: Path, flags: Sequence[str], more: Sequence[str] = ()
 ) -> Path:
     """Compiles the program with `text` in place of its source file, and returns the path of the executable,
@@ -97,7 +97,7 @@ def build(
     return executable
 
 
-def objects(program: Program, inst: Installation, folder: Path, flags: Sequence[str]) -> list[str]:
+def compile_linked_sources(program: Program, inst: Installation, folder: Path, flags: Sequence[str]) -> list[str]:
     """Compiles the other sources of a program to objects in `folder`, and returns the program's linker inputs. Raises
     CompileError."""
     folder.mkdir(parents=True, exist_ok=True)

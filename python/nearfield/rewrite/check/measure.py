@@ -15,7 +15,7 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import MIN_PAIRS, Gain, measure_alternately, paired_gain
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi import Installation
-from nearfield.rewrite.check.build import Program, build, c_wrapper, flags_of, run_compiler
+from nearfield.rewrite.check.build import Program, build_program, c_wrapper, compiler_flags_of, run_compiler
 
 MAX_PAIRS = 30
 BUDGET_S = 30.0
@@ -23,7 +23,7 @@ RUN_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredGain:
     """The speed-up of the rewritten program: `total` by the time of the slowest rank from MPI_Init to MPI_Finalize,
     `messages` by the time of ranks in calls that send, receive or wait (None if there are none). `message_share` is the
     share of these calls in the original's time."""
@@ -46,7 +46,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class _Times:
+class _RunTimes:
     """Times in s, summed over the program's runs: of the slowest rank in total, and of the ranks in message calls on
     average."""
 
@@ -54,7 +54,7 @@ class _Times:
     messages_s: float
 
 
-def measure(
+def measure_gain(
     program: Program,
     original: str,
     rewritten: str,
@@ -63,7 +63,7 @@ def measure(
     ranks: int = 2,
     budget_s: float = BUDGET_S,
     progress: ReportLine = ignore,
-) -> Measured:
+) -> MeasuredGain:
     """Measures the gain of a rewritten text. The first run of each version is discarded; then pairs of runs alternate
     for `budget_s`, at least the minimum number of pairs. Raises MeasurementError if a run fails, CompileError if a
     version does not compile."""
@@ -73,7 +73,7 @@ def measure(
         executables = [
             _build_version(program, inst, text, folder / str(i)) for i, text in enumerate((original, rewritten))
         ]
-        times: tuple[list[_Times], list[_Times]] = ([], [])
+        times: tuple[list[_RunTimes], list[_RunTimes]] = ([], [])
         for executable in executables:
             _run(program, inst, executable, ranks)
         end = time.monotonic() + budget_s
@@ -84,17 +84,17 @@ def measure(
             progress(f"pair {number}: {pair[0].total_s:.4g} s, rewritten {pair[1].total_s:.4g} s")
             if number >= MIN_PAIRS and time.monotonic() >= end:
                 break
-    return _evaluate(times, ranks)
+    return _gain_from_times(times, ranks)
 
 
-def _evaluate(times: tuple[list[_Times], list[_Times]], ranks: int) -> Measured:
+def _gain_from_times(times: tuple[list[_RunTimes], list[_RunTimes]], ranks: int) -> MeasuredGain:
     """Returns the gain from the times of both versions."""
     before, after = times
     total = paired_gain([t.total_s for t in before], [t.total_s for t in after])
     in_messages = [[t.messages_s for t in version] for version in times]
     messages = paired_gain(*in_messages) if all(map(all, in_messages)) else None
     share = sum(in_messages[0]) / sum(t.total_s for t in before)
-    return Measured(total, messages, share, len(before), ranks)
+    return MeasuredGain(total, messages, share, len(before), ranks)
 
 
 def _build_version(program: Program, inst: Installation, text: str, folder: Path) -> Path:
@@ -105,13 +105,13 @@ def _build_version(program: Program, inst: Installation, text: str, folder: Path
     run_compiler(
         [str(c_wrapper(inst)), "-std=gnu11", "-O2", "-fPIC", "-c", str(source), "-o", str(timer)], folder, inst
     )
-    flags = flags_of(program, keep_optimisation=True)
+    flags = compiler_flags_of(program, keep_optimisation=True)
     if not any(flag.startswith("-O") for flag in flags):
         flags.append("-O2")
-    return build(program, inst, text, folder, flags, [str(timer)])
+    return build_program(program, inst, text, folder, flags, [str(timer)])
 
 
-def _run(program: Program, inst: Installation, executable: Path, ranks: int) -> _Times:
+def _run(program: Program, inst: Installation, executable: Path, ranks: int) -> _RunTimes:
     """Executes each run of the program once, and returns the sum of the times."""
     total_s = messages_s = 0.0
     for arguments in program.runs:
@@ -132,4 +132,4 @@ def _run(program: Program, inst: Installation, executable: Path, ranks: int) -> 
             raise MeasurementError(f"a run on {ranks} ranks failed: {said}", remedy)
         total_s += max(float(total) for total, _ in of_ranks)
         messages_s += sum(float(messages) for _, messages in of_ranks) / ranks
-    return _Times(total_s, messages_s)
+    return _RunTimes(total_s, messages_s)

@@ -34,15 +34,15 @@ from nearfield.observe import hooks
 from nearfield.rewrite.check.build import (
     CompileError,
     Program,
-    build,
+    build_program,
     c_wrapper,
-    flags_of,
+    compile_linked_sources,
+    compiler_flags_of,
     include_folders,
-    objects,
     run_compiler,
 )
 from nearfield.rewrite.check.instrument import DECLARATIONS, insert_checks
-from nearfield.rewrite.check.observed import Key, Run, differences, read_run
+from nearfield.rewrite.check.observed import Key, ObservedRun, compare_runs, read_run
 
 FLAGS = ("-O0", "-ffp-contract=off")
 RANKS = (1, 2, 3, 4)
@@ -88,26 +88,26 @@ class _BaselineCase:
 
     ranks: int
     arguments: tuple[str, ...]
-    run: Run
+    run: ObservedRun
     unstable: set[Key]
 
     @property
     def name(self) -> str:
         """Returns the number of ranks and the arguments of the run, in words."""
-        return _name(self.ranks, self.arguments)
+        return _run_name(self.ranks, self.arguments)
 
     @property
     def limit_s(self) -> float:
         """Returns the time in s after which another version counts as hanging."""
         return max(MIN_LIMIT_S, MAX_SLOWDOWN * self.run.seconds)
 
-    def problem(self, run: Run) -> str:
+    def difference_from(self, run: ObservedRun) -> str:
         """Returns how a run of another version differs from the original program; '' if it does not."""
         if run.timed_out:
             return f"it hangs: it has not ended after {self.limit_s:.0f} s, the original takes {self.run.seconds:.1f} s"
         if self.run.is_whole and not run.is_whole:
             return f"it fails with exit code {run.exit_code}: {run.said or 'it wrote nothing'}"
-        return next((found.text for found in differences(self.run, run) if found.key not in self.unstable), "")
+        return next((found.text for found in compare_runs(self.run, run) if found.key not in self.unstable), "")
 
 
 class Verifier:
@@ -148,11 +148,13 @@ class Verifier:
         before, after = self._instrument_both(rewritten, alike)
         with ThreadPoolExecutor(1) as pool:
             built = pool.submit(self._build_version, after)  # concurrently with the original's runs
-            cases = self._runs_of(before)
-        verdict = self._compare(cases or self._runs_of(self._original), built if cases else None, rewritten)
+            cases = self._baseline_cases(before)
+        verdict = self._compare_cases(
+            cases or self._baseline_cases(self._original), built if cases else None, rewritten
+        )
         return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
 
-    def _compare(self, cases: list[_BaselineCase], built: Future[Path] | None, rewritten: str) -> Verdict:
+    def _compare_cases(self, cases: list[_BaselineCase], built: Future[Path] | None, rewritten: str) -> Verdict:
         """Runs the rewritten program in each baseline case, and returns the first difference."""
         runs = messages = places = 0
         self._progress("compiling the rewritten program")
@@ -162,17 +164,17 @@ class Verifier:
             return Verdict(f"it does not compile: {error.message}")
         for case in cases:
             self._progress(f"running the rewritten program {case.name}")
-            run = self._run(executable, case.ranks, case.arguments, case.limit_s)
-            if problem := case.problem(run):
+            run = self._run_version(executable, case.ranks, case.arguments, case.limit_s)
+            if problem := case.difference_from(run):
                 return Verdict(f"{case.name}, {problem}")
             runs, messages, places = runs + 1, messages + run.messages, places + sum(run.places.values())
         nothing = "no run sent a message, so nothing is proved; give arguments with --run by which it does"
         return Verdict("" if messages else nothing, runs, messages, places)
 
-    def _runs_of(self, text: str) -> list[_BaselineCase]:
+    def _baseline_cases(self, text: str) -> list[_BaselineCase]:
         """Returns the baseline runs of an original text, which are executed at the first call."""
         if text not in self._known:
-            self._known[text] = self._original_runs(text)
+            self._known[text] = self._run_original(text)
         return self._known[text]
 
     def _instrument_both(self, rewritten: str, alike: Sequence[str]) -> tuple[str, str]:
@@ -182,7 +184,7 @@ class Verifier:
         before, after = insert_checks(program.source, [self._original, rewritten], flags, alike)
         return before, after
 
-    def _original_runs(self, text: str) -> list[_BaselineCase]:
+    def _run_original(self, text: str) -> list[_BaselineCase]:
         """Runs the original program with each number of ranks and each set of arguments. Returns no runs if it compiles
         only without instrumentation. Raises UsageError if it does not compile or no run succeeds."""
         self._progress("compiling the original program")
@@ -199,8 +201,8 @@ class Verifier:
         cases, failures = [], []
         for arguments in self._program.runs:
             for ranks in self._ranks:
-                self._progress(f"running the original program {_name(ranks, arguments)}")
-                case = self._original_case(executable, ranks, arguments)
+                self._progress(f"running the original program {_run_name(ranks, arguments)}")
+                case = self._run_original_case(executable, ranks, arguments)
                 if case.run.is_whole:
                     cases.append(case)
                 else:
@@ -213,55 +215,58 @@ class Verifier:
         self._notes += [f"not compared, since the original fails, {failure}" for failure in failures]
         return cases
 
-    def _original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _BaselineCase:
+    def _run_original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _BaselineCase:
         """Runs the original program twice, to find what differs between its runs. If it requires buffered sends, all
         further runs buffer them."""
-        first = self._run(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
+        first = self._run_version(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
         case = _BaselineCase(ranks, arguments, first, set())
         if not first.is_whole:
             return case
-        second = self._run(executable, ranks, arguments, case.limit_s)
+        second = self._run_version(executable, ranks, arguments, case.limit_s)
         if self._synchronous and not second.is_whole:
             self._synchronous = False
             self._notes.append("the original program itself hangs where MPI does not buffer what it sends")
-            second = self._run(executable, ranks, arguments, case.limit_s)
+            second = self._run_version(executable, ranks, arguments, case.limit_s)
         wrong = [text for rank in second.ranks for _, text in rank.wrong]
         self._notes += [f"the original program itself is in error: {text}" for text in wrong[:1]]
-        case.unstable = {found.key for found in differences(first, second)}
+        case.unstable = {found.key for found in compare_runs(first, second)}
         self._notes += [
-            f"not compared, since it differs between two runs of the original: {_words(k)}" for k in case.unstable
+            f"not compared, since it differs between two runs of the original: {_key_in_words(k)}"
+            for k in case.unstable
         ]
         return case
 
     def _build_version(self, text: str) -> Path:
         """Compiles and links a version of the program, and returns the path of the executable."""
         folder = Path(tempfile.mkdtemp(prefix="version-", dir=self._folder))
-        program = replace(self._program, linked=tuple(self._objects()))
+        program = replace(self._program, linked=tuple(self._linker_inputs()))
         if not layer_folder(self._inst).exists():
             self._progress("compiling nearfield's own part of the checks, once for this MPI")
-        return build(program, self._inst, text, folder, self._flags(), layer(self._inst))
+        return build_program(program, self._inst, text, folder, self._compiler_flags(), layer_linker_inputs(self._inst))
 
-    def _flags(self) -> list[str]:
+    def _compiler_flags(self) -> list[str]:
         """Returns the compiler flags for a verified version: the program's own ones, FLAGS, and those for the
         observer's hooks."""
         header = self._folder / "insertions.h"
         compiler, language = (c_wrapper(self._inst), "cc") if self._program.is_c else (self._inst.compiler, "cxx")
         hooked = hooks.options(str(compiler), hooks.LANGUAGES[language], links_library=False)
         return [
-            *flags_of(self._program, keep_optimisation=False),
+            *compiler_flags_of(self._program, keep_optimisation=False),
             *FLAGS, *hooked, "-fPIC", "-include", str(header),
         ]  # fmt: skip
 
-    def _objects(self) -> list[str]:
+    def _linker_inputs(self) -> list[str]:
         """Returns the linker inputs; other sources of the program are compiled once for all versions."""
         with self._lock:
             if self._linked is None:
-                self._linked = objects(self._program, self._inst, self._folder / "linked", self._flags())
+                self._linked = compile_linked_sources(
+                    self._program, self._inst, self._folder / "linked", self._compiler_flags()
+                )
         return self._linked
 
-    def _run(
+    def _run_version(
         self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
-    ) -> Run:
+    ) -> ObservedRun:
         """Runs a version in a fresh working directory, and returns what it did."""
         with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
             logs, work = Path(folder) / "logs", Path(folder) / "work"
@@ -282,7 +287,7 @@ class Verifier:
             return read_run(logs, work, done.exit_code, done.seconds, done.timed_out, said)
 
 
-def layer(inst: Installation) -> list[str]:
+def layer_linker_inputs(inst: Installation) -> list[str]:
     """Returns the linker inputs for the verification layer (src/preload/verify) as objects, which the first call for an
     MPI compiles into the cache folder."""
     object_folder = layer_folder(inst)
@@ -326,13 +331,13 @@ def _layer_sources() -> list[Path]:
     return sorted([*(folder / "verify").glob("*.[ch]*"), *(folder / "observe" / name for name in names)])
 
 
-def _name(ranks: int, arguments: tuple[str, ...]) -> str:
+def _run_name(ranks: int, arguments: tuple[str, ...]) -> str:
     """Returns the number of ranks and the arguments of a run, in words."""
     given = f" with '{shlex.join(arguments)}'" if arguments else ""
     return f"on {ranks} rank{'s' * (ranks > 1)}{given}"
 
 
-def _words(key: Key) -> str:
+def _key_in_words(key: Key) -> str:
     """Returns what a comparison key stands for in words, without the rank."""
     words = {
         "stdout": "what it prints",
