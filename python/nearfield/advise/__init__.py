@@ -3,6 +3,6 @@
 `run` reads a trace, each file of `rules` is one check, and `advising` combines their notes."""
 
 from nearfield.advise.advising import MIN_SHARE, Advice, advise
-from nearfield.advise.run import Run, read_run
+from nearfield.advise.run import ObservedRun, read_run
 
-__all__ = ["MIN_SHARE", "Advice", "Run", "advise", "read_run"]
+__all__ = ["MIN_SHARE", "Advice", "ObservedRun", "advise", "read_run"]

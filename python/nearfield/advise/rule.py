@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from nearfield.advise.run import Messages, Run, Site
+from nearfield.advise.run import MessageGroup, MpiCallSite, ObservedRun
 from nearfield.base.estimates import Estimate, sum_of
 from nearfield.base.units import format_bytes, format_ns
-from nearfield.notes import Evidence, Loss, Note, Place, Related, Rule
+from nearfield.notes import Evidence, LostTime, Note, NoteRule, RelatedPlace, SourcePlace
 from nearfield.notes.text import place_text
 from nearfield.profile.costs import Costs
 
@@ -23,15 +23,15 @@ class RuleSpec:
     """A check of an observed program: its rule, and the function that finds its notes in a run, however small their
     loss."""
 
-    rule: Rule
-    find: Callable[[Run], Iterable[Note]]
+    rule: NoteRule
+    find: Callable[[ObservedRun], Iterable[Note]]
     needs_accesses: bool = False  # the program must have been compiled with hooks
     needs_times: bool = False  # the program must have run without hooks
     scenarios: tuple[str, ...] = ()  # scenarios of a profile; the check needs records of at least one of them
 
 
 @dataclass
-class Lost:
+class LossSum:
     """The lost time at one source line, summed over the calls of each rank."""
 
     calls: Counter[int] = field(default_factory=Counter)  # number of calls by rank
@@ -45,50 +45,50 @@ class Lost:
         self._spent[rank] += int(spent_ns * times)
 
     @property
-    def worst(self) -> int:
+    def worst_rank(self) -> int:
         """Returns the rank with the largest loss."""
         return max(self._parts, key=lambda rank: sum_of(self._parts[rank]).value)
 
     @property
-    def is_alike(self) -> bool:
+    def has_several_losing_ranks(self) -> bool:
         """Returns whether several ranks lose time, each at least half of the largest loss."""
         sums = [sum_of(parts).value for parts in self._parts.values()]
         return len(sums) > 1 and 2 * min(sums) >= max(sums)
 
-    def sum(self) -> Estimate:
+    def worst_loss_ns(self) -> Estimate:
         """Returns the loss in ns of the rank with the largest loss."""
-        return sum_of(self._parts[self.worst])
+        return sum_of(self._parts[self.worst_rank])
 
-    def loss(self, run: Run, other_cause_ns: float = 0.0) -> Loss:
+    def loss(self, run: ObservedRun, other_cause_ns: float = 0.0) -> LostTime:
         """Returns the largest loss of a rank as the loss of the whole run, since other ranks wait for the rank or lose
         time simultaneously. `other_cause_ns` is a part that may have another cause; it is subtracted, but the upper end
         of the interval includes it."""
-        whole = self.sum() * 1e-9
+        whole = self.worst_loss_ns() * 1e-9
         other_cause = other_cause_ns / 1e9
         lost = Estimate(max(0.0, whole.value - other_cause), max(0.0, whole.low - other_cause), whole.high)
         share = lost.value / run.seconds if run.seconds else None
-        return Loss(lost.value, lost.low, lost.high, share)
+        return LostTime(lost.value, lost.low, lost.high, share)
 
-    def per_call(self) -> str:
+    def per_call_text(self) -> str:
         """Returns the loss of the rank with the largest loss as text, for example '12.3 us of 40.0 us per call, 250
         calls of rank 3'."""
-        rank = self.worst
+        rank = self.worst_rank
         calls = max(1, self.calls[rank])
         return (
-            f"{format_ns(self.sum().value / calls)} of {format_ns(self._spent[rank] / calls)} per call, "
+            f"{format_ns(self.worst_loss_ns().value / calls)} of {format_ns(self._spent[rank] / calls)} per call, "
             f"{self.calls[rank]} calls of rank {rank}"
         )
 
 
-def find_losing(
-    messages: Iterable[Messages],
-    times: Callable[[Messages], T | None],
-    loss: Callable[[Messages, T], Estimate | None] = lambda message, times: times[0] - times[1],
-) -> tuple[Lost, list[Messages], Messages, T] | None:
+def find_losing_messages(
+    messages: Iterable[MessageGroup],
+    times: Callable[[MessageGroup], T | None],
+    loss: Callable[[MessageGroup, T], Estimate | None] = lambda message, times: times[0] - times[1],
+) -> tuple[LossSum, list[MessageGroup], MessageGroup, T] | None:
     """Returns the summed loss of those messages that lose time, these messages, the one of them with most bytes in
     total, and its times; None if none loses time. `times` returns the time of a message in the program as it is,
     followed by a better time."""
-    lost, losing = Lost(), []
+    lost, losing = LossSum(), []
     for one in messages:
         found = times(one)
         each = loss(one, found) if found else None
@@ -101,7 +101,7 @@ def find_losing(
     return lost, [one for one, _ in losing], example, of_example
 
 
-def without_core_ns(run: Run, waiting: int, site: Site, waited_for: Iterable[int]) -> int:
+def without_core_ns(run: ObservedRun, waiting: int, site: MpiCallSite, waited_for: Iterable[int]) -> int:
     """Returns how much of a rank's waiting time at a source line may come from a lack of cores, in ns: the time in
     which the rank had no core in these calls, and the time in which the ranks that it waits for had none anywhere in
     the run. Returns 0 if the system does not report it."""
@@ -128,40 +128,40 @@ def delay_text(delay_ns: float, whole_ns: float) -> str:
     return f"; up to {format_ns(min(delay_ns, whole_ns))} of that in all because ranks had no core"
 
 
-def number(name: str, value: Estimate, costs: Costs) -> Evidence:
+def time_evidence(name: str, value: Estimate, costs: Costs) -> Evidence:
     """Returns a time in ns from the profile as evidence of a note."""
     return Evidence(name, value.value, "ns", costs.source, value.low, value.high)
 
 
-def size_text(messages: Sequence[Messages]) -> str:
+def size_text(messages: Sequence[MessageGroup]) -> str:
     """Returns the size of messages as text: '64 KiB', or '8 B to 64 KiB' if sizes differ."""
     sizes = [one.found.bytes for one in messages]
     smallest, largest = format_bytes(min(sizes), digits=3), format_bytes(max(sizes), digits=3)
     return smallest if smallest == largest else f"{smallest} to {largest}"
 
 
-def touched_between(messages: Sequence[Messages]) -> float:
+def mean_reuse_distance(messages: Sequence[MessageGroup]) -> float:
     """Returns the mean reuse distance in bytes, over the cache lines of messages that had left L1."""
     lines = sum(sum(one.found.reach.lines[1:]) for one in messages)
     return sum(sum(one.found.reach.bytes[1:]) for one in messages) / lines if lines else 0.0
 
 
-def main_place(messages: Sequence[Messages], excluded: Place) -> Place | None:
+def main_access_place(messages: Sequence[MessageGroup], excluded: SourcePlace) -> SourcePlace | None:
     """Returns the source line that wrote, or read first, the largest number of the messages' cache lines; None if it is
     unknown, or is `excluded`."""
-    places: Counter[Place] = Counter()
+    places: Counter[SourcePlace] = Counter()
     for one in messages:
         places.update(one.places)
     found = max(places, key=places.__getitem__, default=None)
     return None if found == excluded else found
 
 
-def related(place: Place | None, message: str) -> tuple[Related, ...]:
+def related_place(place: SourcePlace | None, message: str) -> tuple[RelatedPlace, ...]:
     """Returns a source line as a related place of a note; empty without a source line."""
-    return (Related(place, message),) if place else ()
+    return (RelatedPlace(place, message),) if place else ()
 
 
-def at_line(place: Place | None, call: Place, otherwise: str) -> str:
+def line_text(place: SourcePlace | None, call: SourcePlace, otherwise: str) -> str:
     """Returns a source line as text, 'line 98', with the file name if it is not the file of the call; `otherwise`
     without a source line."""
     if not place:

@@ -10,7 +10,7 @@ Level = Literal["note", "warning", "error"]  # the severities of SARIF and of co
 
 
 @dataclass(frozen=True)
-class Rule:
+class NoteRule:
     """The rule that a note comes from, such as cold-send, with its explanation."""
 
     id: str  # for example cold-send
@@ -21,7 +21,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """A source line, or a code offset in a program or library without line information. The file is the path given by
     the debugging information or the user, or that of the program."""
 
@@ -33,15 +33,15 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Related:
+class RelatedPlace:
     """Another source line that a note mentions, with its description."""
 
-    place: Place
+    place: SourcePlace
     message: str
 
 
 @dataclass(frozen=True)
-class Loss:
+class LostTime:
     """The run time that a finding costs, in s, summed over all calls, with an interval if the inputs of the sum have
     one."""
 
@@ -64,7 +64,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Edit:
+class LineEdit:
     """An edit that replaces the lines `first` to `last` of a file by a text. If `last` is `first` - 1, the text is
     inserted before line `first`."""
 
@@ -79,25 +79,25 @@ class Fix:
     """Edits that together fix the issue of a note."""
 
     description: str
-    edits: tuple[Edit, ...]
+    edits: tuple[LineEdit, ...]
 
 
 @dataclass(frozen=True)
 class Note:
     """A finding of a command at one source line."""
 
-    rule: Rule
-    place: Place
+    rule: NoteRule
+    place: SourcePlace
     message: str  # the finding with its numbers, as a sentence
     advice: str = ""  # how to fix it, as sentences
-    loss: Loss | None = None
+    loss: LostTime | None = None
     level: Level = "note"
     evidence: tuple[Evidence, ...] = ()
-    related: tuple[Related, ...] = ()
+    related: tuple[RelatedPlace, ...] = ()
     fixes: tuple[Fix, ...] = ()
 
 
-def ranked(notes: Iterable[Note]) -> list[Note]:
+def rank_by_loss(notes: Iterable[Note]) -> list[Note]:
     """Returns the notes by lost time, the largest first. Notes without a loss come last, by line."""
 
     def key(note: Note) -> tuple[float, str, int]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearfield.base.units import format_ns
-from nearfield.notes.note import Loss, Note, Place
+from nearfield.notes.note import LostTime, Note, SourcePlace
 
 
-def as_text(notes: Sequence[Note]) -> str:
+def notes_as_text(notes: Sequence[Note]) -> str:
     """Returns all notes as text, in the given order; '' if there are none."""
     return "\n".join(note_text(note) for note in notes)
 
@@ -28,7 +28,7 @@ def note_text(note: Note) -> str:
     return "\n".join(lines)
 
 
-def place_text(place: Place) -> str:
+def place_text(place: SourcePlace) -> str:
     """Returns the place of a note as 'src/a.c:12:3', with a path relative to the current folder if the file lies below
     it. Without a source line, returns '/lib/libsolver.so.3+0x7bc163 (solve)'."""
     if place.offset and not place.line:
@@ -37,7 +37,7 @@ def place_text(place: Place) -> str:
     return ":".join([shorten_path(place.file), *numbers])
 
 
-def loss_text(loss: Loss) -> str:
+def loss_text(loss: LostTime) -> str:
     """Returns lost time as '3.10 ms (2.90 ms to 3.30 ms), 2.3 % of the run'."""
     said, low, high = (format_ns(seconds * 1e9) for seconds in (loss.seconds, loss.low, loss.high))
     if (low, high) != (said, said):

@@ -5,24 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nearfield.advise.rule import Lost, find_losing
-from nearfield.advise.run import Messages, Run
+from nearfield.advise.rule import LossSum, find_losing_messages
+from nearfield.advise.run import MessageGroup, ObservedRun
 from nearfield.base.estimates import Estimate, sum_of
 
 # Returns two times of the profile: with the message in memory, and in the cache to which it was written or received.
-Times = Callable[[Messages], tuple[Estimate, Estimate] | None]
+Times = Callable[[MessageGroup], tuple[Estimate, Estimate] | None]
 
 
 def find_uncached(
-    run: Run, messages: list[Messages], times: Times
-) -> tuple[Lost, list[Messages], Messages, tuple[Estimate, Estimate]] | None:
+    run: ObservedRun, messages: list[MessageGroup], times: Times
+) -> tuple[LossSum, list[MessageGroup], MessageGroup, tuple[Estimate, Estimate]] | None:
     """Returns the loss of messages according to the cache levels that still had their lines; for the result see
-    `find_losing`."""
+    `find_losing_messages`."""
     touched = [one for one in messages if one.found.messages and one.found.lines]
-    return find_losing(touched, times, lambda one, found: _each(run, one, *found))
+    return find_losing_messages(touched, times, lambda one, found: _loss_of_message(run, one, *found))
 
 
-def _each(run: Run, one: Messages, cold: Estimate, warm: Estimate) -> Estimate | None:
+def _loss_of_message(run: ObservedRun, one: MessageGroup, cold: Estimate, warm: Estimate) -> Estimate | None:
     """Returns the loss of one message in ns; None if its lines are cached. The loss for lines in memory is the
     difference of two records of the profile. The loss for lines in an intermediate cache is a part of that difference,
     by the latencies of the caches, with a lower end of 0."""

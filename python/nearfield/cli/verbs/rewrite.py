@@ -15,7 +15,7 @@ from nearfield.base.files import atomic_write
 from nearfield.base.units import counted
 from nearfield.base.words import capitalize, suggest
 from nearfield.cli.options import AsJson, Sarif, mpi_option, profile_option
-from nearfield.notes import as_dict, as_sarif
+from nearfield.notes import notes_as_dicts, notes_as_sarif
 from nearfield.ui.terminal import Terminal, err
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path
 
     if sarif:
         rules, root = list(RULES.values()), sarif_root_of(source)
-        log = as_sarif(notes_of(found), rules=rules, root=root, command=own_command.original_line())
+        log = notes_as_sarif(notes_of(found), rules=rules, root=root, command=own_command.original_line())
         atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if report:
         from nearfield.rewrite.page import render_page
@@ -318,7 +318,7 @@ def _as_dict(found: Analysis, *, verified: bool) -> dict[str, Any]:
     return {
         "patches": [{**_plain(patch), "verified": verified} for patch in found.patches],
         "refusals": missed,
-        "notes": as_dict(notes_of(found)),
+        "notes": notes_as_dicts(notes_of(found)),
     }
 
 
