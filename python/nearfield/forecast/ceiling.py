@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from nearfield.forecast.prices import Prices
-from nearfield.forecast.ranks import Calls, Category, Place, Rank
+from nearfield.forecast.prices import MessagePrices
+from nearfield.forecast.ranks import CallCategory, CallGroup, PartnerPlace, RecordedRank
 
 _PAGE_KIB = 4  # size of a page
 _ALL_OF_IT = 0.99  # if a larger share of the run may be saved, the gain counts as unbounded
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class SpeedupCeiling:
     """The effect that one of nearfield's tools can have on a run: the likely and the maximum speed-up."""
 
     means: str
@@ -41,51 +41,58 @@ def _round_up(ratio: float) -> float:
     return -int(-ratio * 100 // 1) / 100
 
 
-def is_touched_by_rules(calls: Calls) -> bool:
+def can_rules_shorten(calls: CallGroup) -> bool:
     """Returns whether rules or the shared heap may shorten these calls: all calls that may move data inside a node."""
-    return calls.place is not Place.OTHERS
+    return calls.place is not PartnerPlace.OTHERS
 
 
-def is_collective_here(calls: Calls) -> bool:
+def can_direct_collectives_shorten(calls: CallGroup) -> bool:
     """Returns whether direct collectives inside a node may shorten these calls."""
-    return calls.place is not Place.OTHERS and calls.category in (Category.COLLECTIVE, Category.COMPLETION)
+    return calls.place is not PartnerPlace.OTHERS and calls.category in (
+        CallCategory.COLLECTIVE,
+        CallCategory.COMPLETION,
+    )
 
 
-def is_exchange(calls: Calls) -> bool:
+def can_halo_library_replace(calls: CallGroup) -> bool:
     """Returns whether the halo library may replace these calls."""
-    kinds = (Category.POINT_TO_POINT, Category.NEIGHBOURS, Category.ONE_SIDED, Category.COMPLETION)
-    return calls.place is not Place.OTHERS and calls.category in kinds
+    kinds = (CallCategory.POINT_TO_POINT, CallCategory.NEIGHBOURS, CallCategory.ONE_SIDED, CallCategory.COMPLETION)
+    return calls.place is not PartnerPlace.OTHERS and calls.category in kinds
 
 
-def ceilings(ranks: list[Rank], prices: Prices | None) -> list[Ceiling]:
+def compute_ceilings(ranks: list[RecordedRank], prices: MessagePrices | None) -> list[SpeedupCeiling]:
     """Returns the likely and maximum speed-up by rules with the shared heap, by direct collectives, and by the halo
     library."""
     return [
-        _ceiling("rules and shared heap", ranks, prices, is_touched_by_rules, heap=True),
-        _ceiling("direct collectives", ranks, prices, is_collective_here),
-        _ceiling("halo library", ranks, prices, is_exchange),
+        _compute_ceiling("rules and shared heap", ranks, prices, can_rules_shorten, heap=True),
+        _compute_ceiling("direct collectives", ranks, prices, can_direct_collectives_shorten),
+        _compute_ceiling("halo library", ranks, prices, can_halo_library_replace),
     ]
 
 
-def _ceiling(
-    means: str, ranks: list[Rank], prices: Prices | None, touches: Callable[[Calls], bool], heap: bool = False
-) -> Ceiling:
+def _compute_ceiling(
+    means: str,
+    ranks: list[RecordedRank],
+    prices: MessagePrices | None,
+    touches: Callable[[CallGroup], bool],
+    heap: bool = False,
+) -> SpeedupCeiling:
     """Returns the likely and maximum speed-up of a run by one tool. `touches` returns whether the tool may shorten
     calls; `heap` is set if it may also reduce page faults."""
     run = max(rank.seconds for rank in ranks)
     touched = [sum(one.seconds + one.between_seconds for one in rank.calls if touches(one)) for rank in ranks]
     faults = [fault_seconds(rank) if heap else 0.0 for rank in ranks]
-    remains = max(_remains(rank, fault) for rank, fault in zip(ranks, faults, strict=True))
+    remains = max(_unavoidable_seconds(rank, fault) for rank, fault in zip(ranks, faults, strict=True))
     shorter = min(run - remains, sum(touched) + sum(faults)) if any(touched) or heap else 0.0
     max_gain = run / (run - shorter) if shorter < _ALL_OF_IT * run else None
-    likely = _likely(ranks, prices, touches, heap) if prices else None
+    likely = _likely_speedup(ranks, prices, touches, heap) if prices else None
     if likely and max_gain:
         likely = min(likely, max_gain)
     share = sum(touched) / sum(rank.seconds for rank in ranks)
-    return Ceiling(means, likely, max_gain, min(1.0, share))
+    return SpeedupCeiling(means, likely, max_gain, min(1.0, share))
 
 
-def _remains(rank: Rank, faults: float) -> float:
+def _unavoidable_seconds(rank: RecordedRank, faults: float) -> float:
     """Returns the seconds of a rank's run that no tool can shorten; 0 if the rank was killed, since its time without a
     core is then unknown."""
     if rank.end is None:
@@ -94,7 +101,7 @@ def _remains(rank: Rank, faults: float) -> float:
     return max(0.0, rank.seconds - in_mpi - delay_seconds(rank) - faults)
 
 
-def delay_seconds(rank: Rank) -> float:
+def delay_seconds(rank: RecordedRank) -> float:
     """Returns how long a rank's threads were ready to run without a core, in s. If the kernel does not report it,
     returns all the time in which the rank did not run."""
     if rank.end is None:
@@ -104,14 +111,14 @@ def delay_seconds(rank: Rank) -> float:
     return max(0.0, rank.seconds - processor_seconds(rank))
 
 
-def processor_seconds(rank: Rank) -> float:
+def processor_seconds(rank: RecordedRank) -> float:
     """Returns the CPU time of a rank's threads in s; 0 if the rank was killed."""
     if rank.end is None:
         return 0.0
     return (rank.end.user_ns + rank.end.system_ns - rank.begin.user_ns - rank.begin.system_ns) / 1e9
 
 
-def fault_seconds(rank: Rank) -> float:
+def fault_seconds(rank: RecordedRank) -> float:
     """Returns an upper bound for the time of a rank's page faults in s: the larger of the CPU time in the kernel, which
     includes the clearing of huge pages, and the number of faults times their cost. Returns the whole run if the rank
     was killed."""
@@ -121,7 +128,7 @@ def fault_seconds(rank: Rank) -> float:
     return max(system, (rank.end.minor_faults - rank.begin.minor_faults) * rank.fault_ns / 1e9)
 
 
-def refault_seconds(rank: Rank) -> float:
+def refault_seconds(rank: RecordedRank) -> float:
     """Returns the time in s of page faults on memory that was freed and allocated again: that of the faults beyond the
     added resident pages."""
     if rank.end is None:
@@ -130,14 +137,18 @@ def refault_seconds(rank: Rank) -> float:
     return max(0, rank.end.minor_faults - rank.begin.minor_faults - added) * rank.fault_ns / 1e9
 
 
-def _likely(ranks: list[Rank], prices: Prices, touches: Callable[[Calls], bool], heap: bool) -> float:
+def _likely_speedup(
+    ranks: list[RecordedRank], prices: MessagePrices, touches: Callable[[CallGroup], bool], heap: bool
+) -> float:
     """Returns the speed-up if only the data transfer becomes shorter: as measured for the rules, or otherwise to
     zero."""
-    saved = sum(_saved(rank, prices, touches, heap) for rank in ranks)
+    saved = sum(_saved_seconds(rank, prices, touches, heap) for rank in ranks)
     return 1 / (1 - min(_ALL_OF_IT, saved / sum(rank.seconds for rank in ranks)))
 
 
-def _saved(rank: Rank, prices: Prices, touches: Callable[[Calls], bool], heap: bool) -> float:
+def _saved_seconds(
+    rank: RecordedRank, prices: MessagePrices, touches: Callable[[CallGroup], bool], heap: bool
+) -> float:
     """Returns the seconds that a tool likely saves on one rank."""
     touched = [one for one in rank.calls if touches(one)]
     if heap and prices.has_rules:
@@ -146,6 +157,6 @@ def _saved(rank: Rank, prices: Prices, touches: Callable[[Calls], bool], heap: b
     return transfer_seconds(touched, prices, rank.ranks) + (refault_seconds(rank) if heap else 0.0)
 
 
-def transfer_seconds(calls: Iterable[Calls], prices: Prices, ranks: int) -> float:
+def transfer_seconds(calls: Iterable[CallGroup], prices: MessagePrices, ranks: int) -> float:
     """Returns the seconds of data transfer in calls, without waiting."""
-    return sum(prices.transfer(one, ranks) or 0.0 for one in calls)
+    return sum(prices.transfer_s(one, ranks) or 0.0 for one in calls)

@@ -12,9 +12,9 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.base.progress import ReportLine, ignore
-from nearfield.forecast.prices import Prices
+from nearfield.forecast.prices import MessagePrices
 from nearfield.forecast.ranks import read_ranks
-from nearfield.forecast.run import Run
+from nearfield.forecast.run import RecordedRun
 from nearfield.mpi.detect_command import recognise
 from nearfield.mpi.launch import in_allocation
 from nearfield.observe.observing import preloading, require_buildable
@@ -32,9 +32,9 @@ class Recording:
     folder: Path
     scratch: tuple[Path, ...] = ()
 
-    def run(self, prices: Prices | None) -> Run:
+    def read_run(self, prices: MessagePrices | None) -> RecordedRun:
         """Reads the records of all ranks, after the command has ended."""
-        return Run(read_ranks(self.folder), prices)
+        return RecordedRun(read_ranks(self.folder), prices)
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def recording(
     inst = require_buildable(recognise(argv, mpi_name))
     library = mpi.program(inst, mpi.FORECAST, progress)
     if out:
-        _new_folder(out)
+        _create_empty_folder(out)
         yield Recording(inst.name, preloading(environment, [library], {FOLDER: str(out.resolve())}, argv), out)
         return
     shared_folder = Path.cwd() if in_allocation() else None  # on a file system that other nodes share
@@ -59,7 +59,7 @@ def recording(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _new_folder(out: Path) -> None:
+def _create_empty_folder(out: Path) -> None:
     """Creates a folder for records. Raises UsageError if it exists and is not empty, or cannot be created."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"'{out}' holds something already", "name another folder with --out")

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from nearfield.apply import explain
 from nearfield.base.errors import NearfieldError
-from nearfield.forecast.prices import Prices
+from nearfield.forecast.prices import MessagePrices
 from nearfield.forecast.recording import Recording, recording
-from nearfield.forecast.run import Run
-from nearfield.forecast.saying import ceiling_sentence, summary
+from nearfield.forecast.run import RecordedRun
+from nearfield.forecast.saying import ceiling_sentence, run_summary
 from nearfield.forecast.sources import prices_for
 from nearfield.mpi.run_child import run_as_child
 from nearfield.rules.paths import default_rules
@@ -29,14 +29,14 @@ def run_watched(
 ) -> int:  # fmt: skip
     """Runs a command under the profiling layer and returns its exit code. `explains`: prints how its messages were
     copied. `says`: prints the maximum speed-up before that. `log`: the file to which a line is appended, if any."""
-    ended: list[Run] = []
-    with if_possible(argv, environment, mpi_name) as record:
+    ended: list[RecordedRun] = []
+    with recording_if_possible(argv, environment, mpi_name) as record:
 
         def at_end() -> None:
             if record:
-                ended.append(record.run(prices_if_any(rules)))
+                ended.append(record.read_run(prices_if_any(rules)))
             if says and ended:
-                print_line(_sentence(ended[0]))
+                print_line(_ceiling_or_reason(ended[0]))
 
         started_with, scratch = (record.environment, record.scratch) if record else (environment, ())
         if explains:
@@ -45,12 +45,12 @@ def run_watched(
             code = run_as_child(argv, started_with, scratch)
             at_end()
     if log:
-        _append(log, argv, rules or default_rules(), ended[0] if ended else None, code)
+        _append_to_log(log, argv, rules or default_rules(), ended[0] if ended else None, code)
     return code
 
 
 @contextmanager
-def if_possible(
+def recording_if_possible(
     argv: Sequence[str], environment: Mapping[str, str], mpi_name: str | None
 ) -> Iterator[Recording | None]:
     """A context manager like `recording`. If the profiling layer cannot be used, prints the reason and yields None."""
@@ -73,15 +73,15 @@ def print_line(line: str) -> None:
     print(f"nearfield: {line}", file=sys.stderr)
 
 
-def _sentence(run: Run) -> str:
+def _ceiling_or_reason(run: RecordedRun) -> str:
     """Returns the sentence on the maximum speed-up, or on why it is unknown."""
     return (
         ceiling_sentence(run, under_rules=True)
-        or f"cannot tell how much of this run is MPI: {'; '.join(run.undecided())}"
+        or f"cannot tell how much of this run is MPI: {'; '.join(run.inconclusive_reasons())}"
     )
 
 
-def prices_if_any(rules: Path | None) -> Prices | None:
+def prices_if_any(rules: Path | None) -> MessagePrices | None:
     """Returns the message times from the given rules file, or from the rules of the current folder; None if none can be
     read."""
     try:
@@ -90,7 +90,7 @@ def prices_if_any(rules: Path | None) -> Prices | None:
         return None
 
 
-def _append(log: str, argv: Sequence[str], rules: Path, run: Run | None, code: int) -> None:
+def _append_to_log(log: str, argv: Sequence[str], rules: Path, run: RecordedRun | None, code: int) -> None:
     """Appends the job's line to the log with a single write, since many jobs may share the file."""
     line = {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -98,7 +98,7 @@ def _append(log: str, argv: Sequence[str], rules: Path, run: Run | None, code: i
         "command": shlex.join(argv),
         "rules": str(rules.absolute()),
         "exit_code": code,
-        **(summary(run) if run else {"decided": False}),
+        **(run_summary(run) if run else {"decided": False}),
     }
     try:
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
