@@ -60,7 +60,7 @@ def test_a_right_rewrite_is_verified(inst: Installation) -> None:
     program = Program(SOURCE, runs=(("3",), ("4",)))
     with Verifier(program, ORIGINAL, inst, ranks=(1, 2)) as made:
         verdict = made.verify(OVERLAPPED)
-    assert verdict.same, verdict
+    assert verdict.is_equivalent, verdict
     assert (verdict.runs, verdict.notes) == (4, ())
     assert verdict.messages == 3 + 2 * 3 + 4 + 2 * 4
     assert "-ffp-contract=off" in str(verdict)
@@ -98,7 +98,7 @@ def test_a_wrong_rewrite_is_refused(verifier: Verifier, name: str) -> None:
     text, says = WRONG[name]
     assert text != ORIGINAL
     verdict = verifier.verify(text)
-    assert not verdict.same
+    assert not verdict.is_equivalent
     assert says in verdict.problem
 
 
@@ -118,7 +118,7 @@ HIDDEN = {
 def test_a_wrong_order_is_refused_although_all_values_are_right(inst: Installation) -> None:
     """Is it noticed which write a read saw, where both wrote the same value?"""
     with Verifier(Program(SOURCE), ZEROS, inst, ranks=(2,)) as made:
-        assert made.verify(ZEROS.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST)).same
+        assert made.verify(ZEROS.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST)).is_equivalent
         for name, wrong in HIDDEN.items():
             verdict = made.verify(ZEROS.replace(EXCHANGE + NEST, wrong))
             assert "has the same values, but reads saw other writes of it" in verdict.problem, name
@@ -137,8 +137,8 @@ def test_which_bytes_a_message_has_is_known(inst: Installation) -> None:
         for text in (reads[1] + wait + reads[2], reads[2] + wait + reads[1])
     )
     with Verifier(Program(SOURCE), before, inst, ranks=(2,)) as made:
-        assert made.verify(between).same
-        assert not made.verify(early).same
+        assert made.verify(between).is_equivalent
+        assert not made.verify(early).is_equivalent
 
 
 def test_a_rewrite_that_needs_buffered_sends_hangs_and_is_ended(
@@ -156,7 +156,7 @@ def test_what_the_original_leaves_to_chance_is_not_compared(inst: Installation) 
     text = ORIGINAL.replace("MPI_Init(", 'int getpid(void);\n  printf("%d\\n", getpid());\n  MPI_Init(')
     with Verifier(Program(SOURCE), text, inst, ranks=(2,)) as made:
         verdict = made.verify(text.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST))
-    assert verdict.same
+    assert verdict.is_equivalent
     assert any("what it prints" in note for note in verdict.notes)
 
 

@@ -113,7 +113,7 @@ def test_losses_of_lines_in_caches_between() -> None:
 
     def loss(profile: Profile, *shares: float) -> Estimate | None:
         one: Any = SimpleNamespace(
-            costs=Costs(profile), shares=lambda: shares, found=SimpleNamespace(bytes=64 << 10)
+            costs=Costs(profile), shares_by_cache_level=lambda: shares, found=SimpleNamespace(bytes=64 << 10)
         )  # which L2 can hold
         return _loss_of_message(run, one, Estimate(100, 100, 100), Estimate(60, 60, 60))
 

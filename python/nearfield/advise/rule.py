@@ -38,7 +38,7 @@ class LossSum:
     _parts: dict[int, list[Estimate]] = field(default_factory=lambda: defaultdict(list))
     _spent: Counter[int] = field(default_factory=Counter)  # ns that the calls take according to the profile, by rank
 
-    def add(self, rank: int, each: Estimate, spent_ns: float, times: int) -> None:
+    def add_calls(self, rank: int, each: Estimate, spent_ns: float, times: int) -> None:
         """Adds `times` calls of a rank, which each take `spent_ns` and lose `each` ns of it."""
         self._parts[rank].append(each * times if times else each)
         self.calls[rank] += times
@@ -59,7 +59,7 @@ class LossSum:
         """Returns the loss in ns of the rank with the largest loss."""
         return sum_of(self._parts[self.worst_rank])
 
-    def loss(self, run: ObservedRun, other_cause_ns: float = 0.0) -> LostTime:
+    def as_lost_time(self, run: ObservedRun, other_cause_ns: float = 0.0) -> LostTime:
         """Returns the largest loss of a rank as the loss of the whole run, since other ranks wait for the rank or lose
         time simultaneously. `other_cause_ns` is a part that may have another cause; it is subtracted, but the upper end
         of the interval includes it."""
@@ -93,7 +93,7 @@ def find_losing_messages(
         found = times(one)
         each = loss(one, found) if found else None
         if found and each and each.value > 0:
-            lost.add(one.rank, each, found[0].value, one.found.messages)
+            lost.add_calls(one.rank, each, found[0].value, one.found.messages)
             losing.append((one, found))
     if not losing:
         return None

@@ -41,7 +41,7 @@ class MessageGroup:
     # by source line: number of cache lines that had left L1 and that it wrote, or read first
     places: Counter[SourcePlace] = field(hash=False)
 
-    def shares(self) -> list[float]:
+    def shares_by_cache_level(self) -> list[float]:
         """Returns the shares of the messages' cache lines by the innermost cache that still had them. Untouched lines
         count in none."""
         return [lines / self.found.lines if self.found.lines else 0.0 for lines in self.found.reach.lines]

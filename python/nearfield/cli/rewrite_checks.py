@@ -85,7 +85,7 @@ class Checks:
         _print_of_patch(patch, f"{verdict} ({verdict.seconds:.1f} s)")
         for note in verdict.notes:
             err.print(f"  {escape(note)}")
-        return "" if verdict.same else str(verdict)
+        return "" if verdict.is_equivalent else str(verdict)
 
     def _find_loss(self, patch: Patch, program: Program, inst: Installation) -> str:
         """Returns why a patch does not pay off; empty if it does."""

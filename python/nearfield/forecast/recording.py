@@ -38,7 +38,7 @@ class Recording:
 
 
 @contextmanager
-def recording(
+def prepare_recording(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, out: Path | None = None,
     progress: ReportLine = ignore,
 ) -> Iterator[Recording]:  # fmt: skip

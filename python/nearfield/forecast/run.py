@@ -69,7 +69,7 @@ class RecordedRun:
         return self.ceilings[0] if self.ceilings else None
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Returns whether all ranks recorded the system's data at their end; ranks that were killed did not."""
         return all(rank.end for rank in self.ranks)
 

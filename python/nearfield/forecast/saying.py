@@ -30,7 +30,7 @@ def run_sentences(run: RecordedRun) -> Iterator[str]:
     library = one.library.partition(",")[0] or "an unknown MPI"
     nodes = len({rank.host for rank in run.ranks})
     ranks = f"run: {counted(len(run.ranks), 'rank')} on {counted(nodes, 'node')}, {library}"
-    if not run.is_whole:
+    if not run.is_complete:
         yield f"{ranks}; {run.seconds:.3g} s from MPI_Init to the last call; how busy the host was is not known"
         return
     processor = sum(map(processor_seconds, run.ranks)) / len(run.ranks)
@@ -146,7 +146,7 @@ def run_as_dict(run: RecordedRun) -> dict[str, Any]:
     return {
         **run_summary(run),
         "undecided": run.inconclusive_reasons(),
-        "others_cores": run.cores_of_others if run.is_whole else None,
+        "others_cores": run.cores_of_others if run.is_complete else None,
         "layer_share": run.layer_share,
         "prices": run.prices.source if run.prices else None,
         "transfer_share": run.transfer_share,
@@ -169,7 +169,7 @@ def run_summary(run: RecordedRun) -> dict[str, Any]:
         "ranks": len(run.ranks),
         "seconds": run.seconds,
         "mpi_share": run.mpi_share,
-        "no_core_share": run.delayed_share if run.is_whole else None,
+        "no_core_share": run.delayed_share if run.is_complete else None,
         "ceilings": [{"means": c.means, "likely": c.likely, "at_most": c.max_gain} for c in run.ceilings],
     }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from nearfield.apply import explain
 from nearfield.base.errors import NearfieldError
 from nearfield.forecast.prices import MessagePrices
-from nearfield.forecast.recording import Recording, recording
+from nearfield.forecast.recording import Recording, prepare_recording
 from nearfield.forecast.run import RecordedRun
 from nearfield.forecast.saying import ceiling_sentence, run_summary
 from nearfield.forecast.sources import prices_for
@@ -54,7 +54,7 @@ def recording_if_possible(
     argv: Sequence[str], environment: Mapping[str, str], mpi_name: str | None
 ) -> Iterator[Recording | None]:
     """A context manager like `recording`. If the profiling layer cannot be used, prints the reason and yields None."""
-    context = recording(argv, environment, mpi_name=mpi_name, progress=print_line)
+    context = prepare_recording(argv, environment, mpi_name=mpi_name, progress=print_line)
     try:
         record = context.__enter__()
     except (NearfieldError, OSError) as error:

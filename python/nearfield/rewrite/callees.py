@@ -106,7 +106,7 @@ class InlinableCallees:
             unit = self.unit.parse_second_text(text.text)
         except UsageError as error:
             raise InliningDiffers(error.message) from error
-        InliningComparison(text).check(self.function.node, unit)
+        InliningComparison(text).check_equivalence(self.function.node, unit)
         self._last = (block, *sites), (text, unit)
         return text, unit
 

@@ -22,7 +22,7 @@ from nearfield.rewrite.codegen.code import NotExpressible
 from nearfield.rewrite.codegen.emit import EmittedRegion, RegionEmitter
 from nearfield.rewrite.codegen.runtime_alias_check import write_alias_check
 from nearfield.rewrite.frontend.callee_lookup import Others, ProgramFunctions
-from nearfield.rewrite.frontend.clang import Node, TranslationUnit, parse
+from nearfield.rewrite.frontend.clang import Node, TranslationUnit, parse_file
 from nearfield.rewrite.frontend.function import FunctionFacts
 from nearfield.rewrite.frontend.language import file_refusal_reason, is_mpi_name
 from nearfield.rewrite.frontend.source import decode_source, read_source
@@ -62,7 +62,7 @@ def analyse(
     UsageError if the file cannot be parsed."""
     text = read_source(path)
     with _garbage_collection_off():
-        unit = parse(path, text, arguments)
+        unit = parse_file(path, text, arguments)
         analyser = Analyser(path, text, unit, only, assume_noalias, costs, others, pieces, assume_uniform)
         return analyser.analyse_file(function)
 
@@ -140,7 +140,7 @@ class Analyser:
         prover = Prover(self.path, self.text, self.unit, self.costs)
         patches = [*prover.prove(list(self._variants.values())), *bodies]
         for region, reason in prover.unproved:
-            self._record_missed(region, reason, region.line)
+            self._record_refusal(region, reason, region.line)
         changed = [patch.lines for patch in patches]
         missed = [
             missed
@@ -223,7 +223,7 @@ class Analyser:
         try:
             assumed = self._aliases.check_region(region)
         except NotMovable as barrier:
-            self._record_missed(region, barrier.reason, barrier.line, _noalias_option(barrier.assumption))
+            self._record_refusal(region, barrier.reason, barrier.line, _noalias_option(barrier.assumption))
             return
         seen = (region.start, region.end, by_value, *(len(nest.loops) for nest in region.nests))
         if (
@@ -242,13 +242,13 @@ class Analyser:
                 self._over_limit.add((region.start, region.end))
                 known = describe_shared_array(region)
                 reason = f"its loops and messages are too many to decide in time{known and '; '}{known}"
-                self._record_missed(region, reason, region.line)
+                self._record_refusal(region, reason, region.line)
                 return
         if chunking and self.pieces:
             with limit_operations() as spent:
                 self._reorder_chunked(region, chunking, self.pieces, assumed, by_value)
             if spent():
-                self._record_missed(
+                self._record_refusal(
                     region, "its messages are not cut: its loops are too many to decide in time", region.line
                 )
 
@@ -264,7 +264,10 @@ class Analyser:
             for one in self._wanted_transformations()
             if self.pieces or not one.chunks_messages
         ]
-        return all(one is not None and (one.order.reverse == 0 or one.order.reverse >= deepest) for one in made)
+        return all(
+            one is not None and (one.order.max_reversed_loops == 0 or one.order.max_reversed_loops >= deepest)
+            for one in made
+        )
 
     def _reorder_chunked(
         self,
@@ -281,7 +284,7 @@ class Analyser:
                 region, at
             )
         except NotMovable as why:
-            self._record_missed(
+            self._record_refusal(
                 region, f"its messages are not cut: {why.reason}", why.line, _uniform_option(why.assumption)
             )
             return
@@ -308,11 +311,11 @@ class Analyser:
         if found:
             return
         if why and why != ILLEGAL:
-            self._record_missed(region, why, region.line)
+            self._record_refusal(region, why, region.line)
         elif model.chunked_calls:
-            self._record_missed(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
+            self._record_refusal(region, "its loops cannot be taken apart by the pieces of its messages", region.line)
         elif region.line not in self._missed:  # a smaller depth may have recorded a reason
-            self._record_missed(region, *explain_refused_order(model, partition, tried))
+            self._record_refusal(region, *explain_refused_order(model, partition, tried))
 
     def _try_order(
         self,
@@ -326,7 +329,7 @@ class Analyser:
         """Records an order of a region if it is legal and new, or if it reverses more loops than the recorded one.
         Returns the reason for a rejection; '' if this order, or another one of the same kind, is recorded."""
         key = (model.region.start, transformation.name)
-        if key in self._variants and self._variants[key].order.reverse >= order.reverse:
+        if key in self._variants and self._variants[key].order.max_reversed_loops >= order.max_reversed_loops:
             return ""
         guard = find_guard(model, order)
         if guard is None:
@@ -335,7 +338,7 @@ class Analyser:
             names = variables_in_guard(model, guard)
             if missing := [name for name in names if name not in self.uniform]:
                 reason = f"whether messages are cut depends on {' and '.join(missing)}, which may differ between ranks"
-                self._record_missed(model.region, reason, model.region.line, _uniform_option(",".join(missing)))
+                self._record_refusal(model.region, reason, model.region.line, _uniform_option(",".join(missing)))
                 return reason
             problem = assumption_text(list(dict.fromkeys([*self._uniform_names, *names])))
             assumed = replace(assumed, rows=[*assumed.rows, *([problem] if problem else [])])
@@ -369,7 +372,7 @@ class Analyser:
                 return name
             number += 100
 
-    def _record_missed(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
+    def _record_refusal(self, region: Region, reason: str, line: int, assumption: str = "") -> None:
         """Records the reason why the communication of a region is not moved, unless a reason is recorded already."""
         self._missed.setdefault(region.line, MissedOptimization(line, reason, region.function, assumption))
 

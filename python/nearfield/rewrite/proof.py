@@ -84,7 +84,7 @@ class Prover:
         for variant, (start, end) in zip(variants, places, strict=True):
             validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
             try:
-                validator.check(self.unit, variant.region.function, start, end)
+                validator.check_equivalence(self.unit, variant.region.function, start, end)
             except NotEquivalent as why:
                 yield variant, str(why)
             else:

@@ -131,7 +131,7 @@ def rank_patches(patches: Sequence[Patch]) -> list[Patch]:
     """Returns the patches by region, the best first. A patch precedes another one if it gains more beyond the intervals
     of both; otherwise the shorter patch comes first, and then the one that the guidelines prefer."""
     places = groupby(sorted(patches, key=lambda one: (one.lines, *_sort_key_by_length(one))), key=lambda one: one.lines)
-    return [patch for _, some in places for patch in _best_first(list(some))]
+    return [patch for _, some in places for patch in _sort_best_first(list(some))]
 
 
 def _sort_key_by_length(patch: Patch) -> tuple[bool, int, int]:
@@ -141,7 +141,7 @@ def _sort_key_by_length(patch: Patch) -> tuple[bool, int, int]:
     return gain is not None and gain.ratio.high < 1, patch.changed_line_count, BY_RULE.index(patch.transformation)
 
 
-def _best_first(waiting: list[Patch]) -> list[Patch]:
+def _sort_best_first(waiting: list[Patch]) -> list[Patch]:
     """Returns the patches with each significantly better one in front of others, otherwise in their given order."""
     found = []
     while waiting:

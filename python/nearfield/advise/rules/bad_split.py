@@ -40,7 +40,7 @@ def find_bad_splits(run: ObservedRun) -> Iterator[Note]:
             continue
         saved = own.time_ns - best.time_ns
         lost = LossSum()
-        lost.add(0, Estimate(saved, saved, saved), own.time_ns, grid.exchanges)
+        lost.add_calls(0, Estimate(saved, saved, saved), own.time_ns, grid.exchanges)
         site = max(grid.messages, key=lambda m: (m.found.bytes * m.found.messages, -m.site.place.line)).site
         names = [split_text(plan.dims, len(grid.dims)) for plan in (own, best)]
         cells = "x".join(map(str, grid.extents))
@@ -50,7 +50,7 @@ def find_bad_splits(run: ObservedRun) -> Iterator[Note]:
             f"bad split: {cells} cells are split {names[0]}; split {names[1]} would save "
             f"{lost.per_call_text().replace('call', 'exchange').replace(' of rank 0', '')}",
             f"Split the grid {names[1]}; all splits: {again}",
-            lost.loss(run),
+            lost.as_lost_time(run),
             evidence=(
                 Evidence(f"exchange of {names[0]}", own.time_ns, "ns", run.inside.source),
                 Evidence(f"exchange of {names[1]}", best.time_ns, "ns", run.inside.source),

@@ -46,7 +46,7 @@ def find_cold_sends(run: ObservedRun) -> Iterator[Note]:
             "Move the send next to the loop that writes the data"
             + (f", {where}" if writer else "")
             + ", or write them last.",
-            lost.loss(run),
+            lost.as_lost_time(run),
             evidence=(
                 Evidence("touched between write and send", between, "bytes", "counted"),
                 time_evidence(f"Send of {format_bytes(example.found.bytes)}, data in memory", in_memory, example.costs),

@@ -39,7 +39,7 @@ def find_collective_jumps(run: ObservedRun) -> Iterator[Note]:
                 continue
             whole, pieces, piece = better
             key = run.sites[rank][calls.call], operation, calls.bytes, piece
-            found[key].add(rank, whole - pieces, whole.value, calls.calls)
+            found[key].add_calls(rank, whole - pieces, whole.value, calls.calls)
             evidence[key] = whole, pieces
     for (site, operation, size, piece), lost in found.items():
         whole, pieces = evidence[site, operation, size, piece]
@@ -48,7 +48,7 @@ def find_collective_jumps(run: ObservedRun) -> Iterator[Note]:
             f"collective jump: {site.name} of {format_bytes(size)} lies behind a jump of this MPI's time; calls of "
             f"{format_bytes(piece)} would save {lost.per_call_text()}",
             f"Cut it into calls of {format_bytes(piece)}, or look for another algorithm: {own_command.line('tune')}.",
-            lost.loss(run),
+            lost.as_lost_time(run),
             evidence=(
                 time_evidence(f"{operation} of {format_bytes(size)}", whole, run.inside),
                 time_evidence(f"the same in calls of {format_bytes(piece)}", pieces, run.inside),

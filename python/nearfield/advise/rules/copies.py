@@ -24,7 +24,7 @@ def slow_copy_notes(
         lost, slow, example, (message, copy) = losing
         subject = what.format(f"{site.name} of {size_text(slow)}")
         yield Note(
-            rule, site.place, f"{subject} would save {lost.per_call_text()}", advice, lost.loss(run),
+            rule, site.place, f"{subject} would save {lost.per_call_text()}", advice, lost.as_lost_time(run),
             evidence=(
                 time_evidence(f"message of {format_bytes(example.found.bytes)}", message, example.costs),
                 time_evidence("one copy of as much", copy, example.costs),

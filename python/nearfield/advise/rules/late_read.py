@@ -46,7 +46,7 @@ def find_late_reads(run: ObservedRun) -> Iterator[Note]:
             f"late read: {format_bytes(between, digits=2)} are touched between this {site.name} of {size_text(late)} "
             f"and {where}, which reads the data first; reading at once would save {lost.per_call_text()}",
             f"Receive right before {where}, or do first what needs the data.",
-            lost.loss(run),
+            lost.as_lost_time(run),
             evidence=(
                 Evidence("touched between receive and read", between, "bytes", "counted"),
                 time_evidence(f"reading {format_bytes(example.found.bytes)} from memory", far, example.costs),

@@ -67,7 +67,7 @@ def find_late_ranks(run: ObservedRun) -> Iterator[Note]:
             f"late to collective: {site.name} waits {lost.per_call_text()}, for rank {late.rank}, which comes last to "
             f"{late.last} of {calls}{others}{delay_text(delay, lost.worst_loss_ns().value)}",
             f"Give rank {late.rank} less to do before this call, or start it earlier as a nonblocking one.",
-            lost.loss(run, delay),
+            lost.as_lost_time(run, delay),
             evidence=(
                 Evidence(f"the same calls of rank {late.rank}", late.own, "ns", "observed"),
                 delay_evidence(f"this rank in these calls, rank {late.rank} in all", delay),
@@ -125,7 +125,7 @@ def _add_waits(
             continue
         waited = found[site]
         before = waited.late.get(rank)
-        waited.lost.add(rank, waits, spent[number], len(times))
+        waited.lost.add_calls(rank, waits, spent[number], len(times))
         if not before or before.last < late.last:
             waited.late[rank] = late
 

@@ -33,7 +33,7 @@ def find_oversized_messages(run: ObservedRun) -> Iterator[Note]:
             f"save {lost.per_call_text()}",
             f"Cut the loops that write and read it, and the message, into pieces of about {format_bytes(piece)}: "
             "write, send; receive, read.",
-            lost.loss(run),
+            lost.as_lost_time(run),
             evidence=(
                 time_evidence(f"{format_bytes(one.found.bytes)} in one piece", whole, one.costs),
                 time_evidence(f"the same in pieces of {format_bytes(piece)}", pieces, one.costs),

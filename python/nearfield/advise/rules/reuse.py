@@ -30,7 +30,7 @@ def _loss_of_message(run: ObservedRun, one: MessageGroup, cold: Estimate, warm: 
     near = next((i for i, level in enumerate(levels) if 2 * one.found.bytes <= level.size_bytes), len(levels) - 1)
     whole = cold - warm
     parts = []
-    for level, share in enumerate(one.shares()):
+    for level, share in enumerate(one.shares_by_cache_level()):
         part = one.costs.share_of_memory(level, near) if share else 0.0
         if not part:
             continue

@@ -36,7 +36,7 @@ def find_strided_messages(run: ObservedRun) -> Iterator[Note]:
             f"strided datatype: {size_text(strided)} in pieces of {one.found.piece_bytes} B, "
             f"{format_bytes(one.found.stride_bytes)} apart; contiguous data would save {lost.per_call_text()}",
             _advice_on_stride(packed, as_type),
-            lost.loss(run),
+            lost.as_lost_time(run),
             evidence=(
                 time_evidence(f"{format_bytes(one.found.bytes)} as a datatype", as_type, one.costs),
                 time_evidence("the same in one piece", contiguous, one.costs),

@@ -50,7 +50,7 @@ def find_tiny_messages(run: ObservedRun) -> Iterator[Note]:
         for rows in rows_of_site:
             found = _separate_and_joined_times(site, rows)
             if found and found[0].value > found[1].value:
-                lost.add(rows.rank, found[0] - found[1], found[0].value, rows.times)
+                lost.add_calls(rows.rank, found[0] - found[1], found[0].value, rows.times)
         if not lost.calls:
             continue
         largest = max(rows_of_site, key=lambda one: one.times * one.count)
@@ -62,7 +62,7 @@ def find_tiny_messages(run: ObservedRun) -> Iterator[Note]:
             f"tiny messages: {count:.0f} messages of {of} to one rank in a row, {largest.times} times; one message of "
             f"{format_bytes(count * largest.each_bytes, digits=3)} would save {saved}",
             "Collect the data and send them in one message, unless the receiver needs the first ones early.",
-            lost.loss(run),
+            lost.as_lost_time(run),
             evidence=(
                 Evidence("messages in a row", count, "count", "counted"),
                 time_evidence(f"{count:.0f} messages of {of}", many, largest.costs),

@@ -41,7 +41,7 @@ def waiting_notes(run: ObservedRun, rule: NoteRule, advice: str, *, sends: bool)
             f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}{whom}"
             f"{delay_text(delay, waited.lost.worst_loss_ns().value)}",
             _MUTUAL_WAITING_ADVICE if alike else advice,
-            waited.lost.loss(run, delay),
+            waited.lost.as_lost_time(run, delay),
             evidence=(
                 time_evidence("these messages by the profile", sum_of(waited.took), run.inside),
                 delay_evidence("this rank in these calls, others in all", delay),
@@ -79,7 +79,7 @@ def _add_excess_time(waited: WaitsAtSite, rank: int, spent_ns: int, messages: li
         return
     calls = sum(times for _, times in messages)
     each = Estimate(excess.value / calls, excess.low / calls, excess.high / calls)
-    waited.lost.add(rank, each, spent_ns / calls, calls)
+    waited.lost.add_calls(rank, each, spent_ns / calls, calls)
     waited.took.append(expected)
     for one, times in messages:
         if one.found.world_peer != rank:

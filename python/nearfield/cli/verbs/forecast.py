@@ -45,12 +45,12 @@ def command(
       nearfield forecast --json -p demo-profile -- srun -n 64 ./app input
     """
     from nearfield.forecast import saying
-    from nearfield.forecast.recording import recording
+    from nearfield.forecast.recording import prepare_recording
     from nearfield.forecast.sources import prices_for
     from nearfield.mpi.run_child import run_as_child
 
     prices = prices_for(rules, profile)
-    with recording(
+    with prepare_recording(
         argv, os.environ, mpi_name=mpi_name, out=out, progress=lambda line: err.print(f"nearfield: {line}")
     ) as record:
         code = run_as_child(argv, record.environment, record.scratch)

@@ -65,7 +65,7 @@ class AccessCollector:
     inside: ControlContext = field(default_factory=ControlContext)
     counters: set[int] = field(default_factory=set)  # loop iterators that are declared outside of the statement
 
-    def collect(self, node: Node) -> None:
+    def collect_accesses(self, node: Node) -> None:
         """Adds the memory accesses of a statement or an expression. Raises NotMovable for jumps out of it and for
         unknown side effects."""
         jumps = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
@@ -86,7 +86,7 @@ class AccessCollector:
     def _collect_children(self, node: Node) -> None:
         for child in node.children:
             if child.kind != Kind.TYPE_REF:
-                self.collect(child)
+                self.collect_accesses(child)
 
     def _collect_binary(self, node: Node) -> None:
         (self._collect_assignment if node.operator in ASSIGNMENTS else self._collect_children)(node)
@@ -145,7 +145,7 @@ class AccessCollector:
             raise NotMovable(reason, node.line)
         values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
         for value in values:
-            self.collect(value)
+            self.collect_accesses(value)
         self.private.add(node.key)
         meaning: Poly | Pointer | None = None
         initial = self.reader.function.constant_initial_value(node.key)
@@ -169,7 +169,7 @@ class AccessCollector:
 
     def _collect_assignment(self, node: Node) -> None:
         target, value = node.children
-        self.collect(value)
+        self.collect_accesses(value)
         if node.operator != "=":
             self._add_lvalue_access(target, write=False)
         self._add_lvalue_access(target, write=True)
@@ -217,10 +217,10 @@ class AccessCollector:
         node = node.bare
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
-            self.collect(index.bare)
+            self.collect_accesses(index.bare)
             self._add_index_reads(array)
         elif node.kind == Kind.CALL_EXPR and node.name == "operator[]":
-            self.collect(node.children[-1].bare)
+            self.collect_accesses(node.children[-1].bare)
             self._add_index_reads(node.children[0])
         elif (
             node.kind == Kind.MEMBER_REF_EXPR
@@ -234,7 +234,7 @@ class AccessCollector:
                 if child.type.kind in (TypeKind.POINTER, *ARRAYS):
                     self._add_index_reads(child)
                 else:
-                    self.collect(child.bare)
+                    self.collect_accesses(child.bare)
         elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
             self._add_pointer_read(node, node.declaration.key)
 
@@ -264,7 +264,7 @@ class AccessCollector:
             if not is_pure_call(node):
                 raise NotMovable(unknown_call_reason(node), node.line)
             for argument in node.arguments:
-                self.collect(argument.bare)
+                self.collect_accesses(argument.bare)
 
     def _collect_library_call(self, node: Node) -> None:
         """Adds the accesses of a C library function that prints or copies. Printing counts as a write to OUTPUT, so
@@ -279,7 +279,7 @@ class AccessCollector:
                 if argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS) and argument.bare.kind != Kind.STRING_LITERAL:
                     self._add_whole_array_access(argument, write=False)
                 else:
-                    self.collect(argument.bare)
+                    self.collect_accesses(argument.bare)
             self.add_access(Pointer(OUTPUT, ()), write=True, line=node.line)
             return
         for place, argument in enumerate(arguments):
@@ -290,7 +290,7 @@ class AccessCollector:
             elif argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS):
                 self._add_whole_array_access(argument, write=False)
             else:
-                self.collect(argument.bare)
+                self.collect_accesses(argument.bare)
 
     def _add_whole_array_access(self, node: Node, *, write: bool) -> None:
         """Adds an access to all elements of the array that a pointer points into."""
@@ -341,7 +341,7 @@ class AccessCollector:
         try:
             assert callee.body is not None
             with self.nested_context(callees=callees, breakable=False, certain=certain):
-                self.collect(callee.body)
+                self.collect_accesses(callee.body)
         except NotMovable as why:
             reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
             raise NotMovable(reason, node.line, why.assumption) from why
@@ -365,7 +365,7 @@ class AccessCollector:
                     raise NotMovable(f"a reference to a temporary is made of {source_text_of(argument)}", argument.line)
                 self._add_index_reads(argument.bare)
                 return self.reader.address_of_lvalue(argument)
-            self.collect(argument.bare)
+            self.collect_accesses(argument.bare)
             return self.reader.to_polynomial(argument) if kind in INTEGERS else None
         except NotAffine:
             return None
@@ -385,7 +385,7 @@ class AccessCollector:
         self.reader.bound[key] = Poly.from_symbol(loop.iterator.key)
         self.make_iterator_private(node, key, loop)
         with self.nested_context(loops=(*self.inside.loops, loop), breakable=True, certain=False):
-            self.collect(body)
+            self.collect_accesses(body)
         del self.reader.bound[key]
 
     def make_iterator_private(self, node: Node, key: int, loop: Loop) -> None:
@@ -412,7 +412,7 @@ class AccessCollector:
                 if inner.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
                     self._add_lvalue_access(inner, write=False)
                 elif declared is not None and declared.type.kind in INTEGERS and declared.key != key:
-                    self.collect(inner)
+                    self.collect_accesses(inner)
 
     def _collect_irregular_loop(self, node: Node) -> None:
         """Adds the accesses of a loop that is not canonical. Variables that the loop modifies have unknown values in
@@ -429,7 +429,7 @@ class AccessCollector:
             self.private.add(key)
         with self.nested_context(breakable=True, certain=False):
             for part in node.children:
-                self.collect(part)
+                self.collect_accesses(part)
         for key in changed:
             self.reader.bound.pop(key, None)
         self.reader.bound.update(saved)
@@ -443,13 +443,13 @@ class AccessCollector:
         if has_if_initialisation(node):
             raise NotMovable("an `if` has an initialisation", node.line)
         test, *branches = node.children
-        self.collect(test.bare)
+        self.collect_accesses(test.bare)
         for branch, holds in zip(branches, (True, False), strict=False):
             if is_branch_never_taken(test, holds, self.reader.function) and not self.reader.function.has_label(branch):
                 continue
             known = branch_conditions(test, self.reader, holds)
             with self.nested_context(conditions=(*self.inside.conditions, *known), certain=False):
-                self.collect(branch)
+                self.collect_accesses(branch)
 
 
 def _is_supported_parameter(formal: Node) -> bool:

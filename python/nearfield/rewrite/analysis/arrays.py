@@ -19,7 +19,7 @@ class ArrayShape:
     sizes: tuple[Poly | None, ...]  # None if the length of a row is unknown but rows do not overlap
 
     @property
-    def rank(self) -> int:
+    def dimension_count(self) -> int:
         return len(self.sizes) + 1
 
 
@@ -57,16 +57,16 @@ def reshape_access(access: Access, shape: ArrayShape) -> Access:
         return replace(access, index=_split_by_strides(access.index[-1], shape))
     if shape.sizes and access.message:
         access = _split_rows_of_message(access, shape)
-    if shape.sizes and len(access.index) == shape.rank:
+    if shape.sizes and len(access.index) == shape.dimension_count:
         return replace(access, index=_carry_rows(access.index, shape))
-    missing = shape.rank - len(access.index)
-    return replace(access, index=(*access.index, *(None,) * missing)[: shape.rank])
+    missing = shape.dimension_count - len(access.index)
+    return replace(access, index=(*access.index, *(None,) * missing)[: shape.dimension_count])
 
 
 def _split_by_strides(index: Poly | None, shape: ArrayShape) -> tuple[Poly | None, ...]:
     """Splits a flat index into one index per dimension, by division by the strides."""
     if index is None:
-        return (None,) * shape.rank
+        return (None,) * shape.dimension_count
     made: list[Poly | None] = []
     for stride in shape.strides:
         quotient, index = index.divide_by_product(stride)
@@ -92,7 +92,7 @@ def _split_message_into_rows(access: Access, shape: ArrayShape) -> Access:
 def _split_rows_of_message(access: Access, shape: ArrayShape) -> Access:
     """Returns an access by a message of whole rows of a multidimensional array as loops over rows and columns, and over
     planes if it spans several."""
-    if not access.loops or len(access.index) != shape.rank:
+    if not access.loops or len(access.index) != shape.dimension_count:
         return access
     loop, size = access.loops[-1], shape.sizes[-1]
     rows = _exact_quotient(loop.upper[0], size) if size is not None else None
@@ -100,7 +100,7 @@ def _split_rows_of_message(access: Access, shape: ArrayShape) -> Access:
         return access
     outer = replace(loop, iterator=replace(loop.iterator, key=f"{loop.iterator.key}.row"), upper=(rows,))
     height = shape.sizes[0]
-    if shape.rank == 3 and height is not None and (planes := _exact_quotient(rows, height)) is not None:
+    if shape.dimension_count == 3 and height is not None and (planes := _exact_quotient(rows, height)) is not None:
         first = replace(outer, iterator=replace(outer.iterator, key=f"{outer.iterator.key}.plane"), upper=(planes,))
         outer = replace(outer, upper=(height,))
         three = (_add_iterator(access.index[0], first), _add_iterator(access.index[1], outer), access.index[2])

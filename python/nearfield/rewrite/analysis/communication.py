@@ -11,7 +11,7 @@ from nearfield.rewrite.analysis.blocking import is_status_unread
 from nearfield.rewrite.analysis.datatypes import DatatypeLayout, element_size_of, layout_of_datatype
 from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, source_text_of
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
-from nearfield.rewrite.analysis.program import Access, BaseObject, Loop, Message, NotMovable
+from nearfield.rewrite.analysis.program import Access, BaseObject, Loop, MessageSide, NotMovable
 from nearfield.rewrite.analysis.requests import active_request_reason, is_pointer_to_own_allocation
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_mpi_handle_variable, may_truncate
@@ -65,7 +65,7 @@ class CommunicationCollector(AccessCollector):
     earlier statements of the region; all statements of the region share that list."""
 
     posted: list[PostedMessage] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
+    messages: list[MessageSide] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     begins: bool = False
     completes: bool = False
@@ -78,14 +78,14 @@ class CommunicationCollector(AccessCollector):
     def __post_init__(self) -> None:
         self.root = self.reader.function  # callees are read with the same reader
 
-    def collect(self, node: Node) -> None:
+    def collect_accesses(self, node: Node) -> None:
         """Adds the accesses of a statement. A loop such as `while (!flag) MPI_Test(...)` counts as a wait for the
         message."""
         test, body = node.children if node.kind == Kind.WHILE_STMT and len(node.children) == 2 else (node, node)
         while body.kind == Kind.COMPOUND_STMT and len(body.children) == 1:
             body = body.children[0]
         if node is test or body.bare.name != "MPI_Test" or test.bare.operator != "!":
-            super().collect(node)
+            super().collect_accesses(node)
             return
         request, flag, status = body.bare.arguments
         tested = test.bare.children[0].bare.declaration
@@ -206,7 +206,7 @@ class CommunicationCollector(AccessCollector):
             if place in buffers:
                 continue  # the buffer's own function adds its access
             if argument.type.kind in INTEGERS:
-                self.collect(argument.bare)
+                self.collect_accesses(argument.bare)
             elif computes:
                 raise NotMovable(f"an argument of its call calls a function: {source_text_of(argument)}", argument.line)
 
@@ -232,7 +232,7 @@ class CommunicationCollector(AccessCollector):
                 f"the message at {source_text_of(buffer)} may be of several members of a structure", node.line
             )
         exact = number if is_exact else None
-        self.messages.append(Message(send, exact, shape.element_bytes, self.inside.certain))
+        self.messages.append(MessageSide(send, exact, shape.element_bytes, self.inside.certain))
         self._add_buffer_access(node, *self._message_elements(pointer, number, shape), send)
 
     def _element_count(self, node: Node) -> tuple[Poly | None, bool]:
@@ -268,7 +268,7 @@ class CommunicationCollector(AccessCollector):
         if number.constant == 1:
             loops = self._new_element_loop(shape.blocks), self._new_element_loop(length)
             block, within = (Poly.from_symbol(loop.iterator.key) for loop in loops)
-            return pointer.offset_by(self.reader._product(block, shape.stride) + within), loops
+            return pointer.offset_by(self.reader._multiply(block, shape.stride) + within), loops
         return _unknown_element(pointer), ()
 
     def _add_buffer_access(self, node: Node, pointer: Pointer, loops: tuple[Loop, ...], send: bool) -> None:

@@ -131,7 +131,7 @@ class ExpressionReader:
             if may_wrap_around(node) and not self._has_no_wraparound(node.operator, left, right):
                 raise NotAffine(f"{source_text_of(node)} has no sign and may wrap around", node.line)
             if node.operator == "*":
-                return self._product(left, right)
+                return self._multiply(left, right)
             return left + right if node.operator == "+" else left - right
         if node.value is not None:
             return self._constant_polynomial(node, node.value)
@@ -242,7 +242,7 @@ class ExpressionReader:
             f"{node.name}@{declared.key}", node.name, None, variables, stable=stable, natural=natural
         )  # fmt: skip
 
-    def _product(self, left: Poly, right: Poly) -> Poly:
+    def _multiply(self, left: Poly, right: Poly) -> Poly:
         """Returns the product of two polynomials. A factor that is a sum of invariants becomes one symbol, since it may
         be the stride of an array."""
         left, right = (self._as_single_symbol(left), self._as_single_symbol(right))

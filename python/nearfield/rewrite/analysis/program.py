@@ -99,7 +99,7 @@ class LoopNest:
 
 
 @dataclass
-class Message:
+class MessageSide:
     """The send or the receive side of an MPI message, as given by the arguments of the call."""
 
     send: bool
@@ -152,7 +152,7 @@ class BlockingCall:
 
 
 @dataclass
-class Call:
+class CommunicationStatement:
     """A statement that communicates and is moved as a whole. `post` and `wait` are set if it begins and if it completes
     messages; a blocking exchange does both."""
 
@@ -161,7 +161,7 @@ class Call:
     line: int
     name: str
     accesses: list[Access]
-    messages: list[Message] = field(default_factory=list)
+    messages: list[MessageSide] = field(default_factory=list)
     post: bool = True
     wait: bool = True
     lead: int = 0
@@ -188,7 +188,7 @@ class Call:
         return sum(len(NONBLOCKING[one.name]) for one in self.blocking)
 
 
-Item = LoopNest | Call
+Item = LoopNest | CommunicationStatement
 
 
 @dataclass
@@ -229,15 +229,15 @@ class Region:
         return self.items[-1].end
 
     @property
-    def calls(self) -> list[Call]:
-        return [item for item in self.items if isinstance(item, Call)]
+    def calls(self) -> list[CommunicationStatement]:
+        return [item for item in self.items if isinstance(item, CommunicationStatement)]
 
     @property
     def items_with_arrays(self) -> set[int]:
         """Returns the item numbers of the calls, and of the loop nests that access arrays."""
         return {
             number for number, item in enumerate(self.items)
-            if isinstance(item, Call) or any(access.base.sizes for access in item.accesses)
+            if isinstance(item, CommunicationStatement) or any(access.base.sizes for access in item.accesses)
         }  # fmt: skip
 
     @property

@@ -24,7 +24,7 @@ from nearfield.rewrite.analysis.program import (
     NONBLOCKING,
     Access,
     BlockingCall,
-    Call,
+    CommunicationStatement,
     Item,
     Loop,
     LoopNest,
@@ -99,7 +99,7 @@ class RegionFinder:
                     del self.missed[known:]  # reasons inside a block that is moved as a whole do not matter
             except NotMovable as barrier:
                 if not inner and len(self.missed) == known and self._has_message_call(statement):
-                    self._record_missed(
+                    self._record_refusal(
                         statement.line, self._reason_with_line(barrier, statement.line), barrier.assumption
                     )
                 yield from self._make_regions(run, declared, expressions, posted, why, barrier)
@@ -194,14 +194,14 @@ class RegionFinder:
         """Yields a run of consecutive statements as a region if it has both communication and loop nests to move. A
         statement of the run that cannot be moved splits the run in two. `before` and `after` are the reasons why the
         run ends on either side."""
-        calls = [item for item in run if isinstance(item, Call)]
+        calls = [item for item in run if isinstance(item, CommunicationStatement)]
         if not any(call.messages for call in calls):
             return
         if len(run) > MAX_ITEMS:
-            numbers = [number for number, item in enumerate(run) if isinstance(item, Call)]
+            numbers = [number for number, item in enumerate(run) if isinstance(item, CommunicationStatement)]
             run = run[max(0, numbers[0] - CONTEXT_ITEMS) : numbers[-1] + CONTEXT_ITEMS + 1]
         if len(run) > MAX_ITEMS:
-            self._record_missed(
+            self._record_refusal(
                 calls[0].line, f"{len(run)} statements follow one another, which are too many to decide in time"
             )
             return
@@ -209,7 +209,8 @@ class RegionFinder:
         if len([call for call in calls for _ in call.blocking]) > 1 and has_wildcard_receives(self.functions):
             reason = "a rank that receives from any source could get a message that is begun with others too early"
             items = [
-                replace(item, unsplit=item.unsplit or reason) if isinstance(item, Call) else item for item in items
+                replace(item, unsplit=item.unsplit or reason) if isinstance(item, CommunicationStatement) else item
+                for item in items
             ]
         found = Region(self.function.name, items, expressions.symbols, calls[0].line, declared)
         found = found.subregion(items, found.line)
@@ -221,8 +222,8 @@ class RegionFinder:
             check_shadowed_names(found, self.function)
         except NotMovable as barrier:
             at = next((n for n, item in enumerate(run) if self._item_spans_line(item, barrier.line)), None)
-            if at is None or isinstance(run[at], Call):
-                self._record_missed(barrier.line, barrier.reason, barrier.assumption)
+            if at is None or isinstance(run[at], CommunicationStatement):
+                self._record_refusal(barrier.line, barrier.reason, barrier.assumption)
                 return
             yield from self._make_regions(run[:at], declared, expressions, posted, before, barrier)
             yield from self._make_regions(run[at + 1 :], declared, expressions, posted, barrier, after)
@@ -231,7 +232,7 @@ class RegionFinder:
             stops = [(side, stop) for side, stop in (("before", before), ("after", after)) if stop is not None]
             said = "; ".join(f"{side} it, at line {stop.line}: {stop.reason}" for side, stop in stops)
             reason = f"what stands beside it may not be passed: {said}" if said else _ALONE
-            self._record_missed(
+            self._record_refusal(
                 calls[0].line, reason, next((stop.assumption for _, stop in stops if stop.assumption), "")
             )
             return
@@ -240,7 +241,7 @@ class RegionFinder:
     def _item_spans_line(self, item: Item, line: int) -> bool:
         return line_number_of(self.unit.text, item.start) <= line <= line_number_of(self.unit.text, item.end)
 
-    def _record_missed(self, line: int, reason: str, assumption: str = "") -> None:
+    def _record_refusal(self, line: int, reason: str, assumption: str = "") -> None:
         missed = MissedOptimization(line, reason, self.function.name, assumption)
         if missed not in self.missed:
             self.missed.append(missed)
@@ -255,7 +256,9 @@ class RegionFinder:
         for item in region.items:
             lengths = [poly for loop in item.loops for poly in (*loop.lower, *loop.upper)]
             lengths += [size for access in item.accesses for size in access.base.sizes if size is not None]
-            lengths += [one.count for one in item.messages if one.count] if isinstance(item, Call) else []
+            lengths += (
+                [one.count for one in item.messages if one.count] if isinstance(item, CommunicationStatement) else []
+            )
             for key in sorted({key for poly in lengths for key in poly.keys} & set(modified)):
                 raise modified[key]
             item.accesses = [_without_modified_symbols(access, modified) for access in item.accesses]
@@ -301,7 +304,7 @@ class RegionFinder:
             outer.make_iterator_private(node, induction_variable_key(node), loop)
             expressions.bound[induction_variable_key(node)] = Poly.from_symbol(loop.iterator.key)
         try:
-            outer.collect(body)
+            outer.collect_accesses(body)
         finally:
             expressions.bound.clear()
         start = statement.offset
@@ -315,7 +318,7 @@ class RegionFinder:
         else:
             if loops:
                 accesses = [replace(one, loops=(*(loop for loop, _ in loops), *one.loops)) for one in accesses]
-            made = Call(
+            made = CommunicationStatement(
                 start, end, statement.line, ", ".join(dict.fromkeys(outer.names)), accesses, outer.messages,
                 outer.begins, outer.completes,
             )  # fmt: skip
@@ -333,7 +336,9 @@ class RegionFinder:
                 raise NotMovable("a pragma stands between its loops", made.line)
         return made
 
-    def _record_blocking_calls(self, made: Call, statement: Node, read: CommunicationCollector) -> None:
+    def _record_blocking_calls(
+        self, made: CommunicationStatement, statement: Node, read: CommunicationCollector
+    ) -> None:
         """Records in `made.blocking` the blocking MPI calls of a statement whose begin and completion can be separated,
         or in `made.unsplit` the reason why they cannot."""
         found = find_blocking_calls(statement, self.functions.communicates)
@@ -451,7 +456,7 @@ def split_exchanges(region: Region) -> Iterator[Region]:
     yield region
     open_messages, group, made = 0, [], []
     for number, item in enumerate(region.items):
-        if isinstance(item, Call):
+        if isinstance(item, CommunicationStatement):
             group.append(number)
             open_messages += item.post - item.wait
         elif group and open_messages <= 0:
@@ -464,6 +469,6 @@ def split_exchanges(region: Region) -> Iterator[Region]:
         first = made[place - 1][-1] + 1 if place else 0
         last = made[place + 1][0] if place + 1 < len(made) else len(region.items)
         items = region.items[first:last]
-        calls = [item for item in items if isinstance(item, Call)]
+        calls = [item for item in items if isinstance(item, CommunicationStatement)]
         if any(isinstance(item, LoopNest) and item.loops for item in items) and any(call.messages for call in calls):
             yield region.subregion(items, region.items[numbers[0]].line)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nearfield.rewrite.analysis.program import Call, LoopNest, NotMovable, Region
+from nearfield.rewrite.analysis.program import CommunicationStatement, LoopNest, NotMovable, Region
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.function import FunctionFacts
 
@@ -69,7 +69,7 @@ def _is_use_preceded_by_write(
     above = function.parent(use)
     if above is not None and above.operator == "=" and above.children[0] is use:
         return True
-    limit = _instance_extent(use, region, counter)
+    limit = _offsets_of_iteration(use, region, counter)
     for outer in function.ancestors(use):
         start, end = outer.offset, outer.end
         if limit is not None and not (limit[0] <= start and end <= limit[1]):
@@ -89,12 +89,12 @@ def _may_run_in_between(span: tuple[int, int], write: Node, part: Node, outer: N
     return write.offset < span[1] and span[0] < part.end
 
 
-def _instance_extent(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
+def _offsets_of_iteration(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
     """Returns the source offsets of the part of the region that one loop iteration executes and that contains a use;
     None if the use is outside of the region."""
     for item in region.items:
         if item.start <= use.offset < item.end:
-            if isinstance(item, Call) or counter:
+            if isinstance(item, CommunicationStatement) or counter:
                 return item.start, item.end
             return item.body if use.offset >= item.body[0] else (item.start, item.end)
     return None

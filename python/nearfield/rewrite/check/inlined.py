@@ -31,7 +31,7 @@ class InliningComparison:
         self._known: dict[int, int] = {}  # from variables of the old text to their counterparts, by declaration key
         self._arguments: dict[int, Node] = {}  # from parameters to the arguments of the call, by declaration key
 
-    def check(self, old: Node, unit: TranslationUnit) -> None:
+    def check_equivalence(self, old: Node, unit: TranslationUnit) -> None:
         """Raises InliningDiffers unless the function in the parsed new text is equivalent to the old function."""
         if unit.first_error:
             raise InliningDiffers(f"the text with inlined functions does not compile: {unit.first_error}")

@@ -13,7 +13,7 @@ from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.loop_bounds import min_max_operands
 from nearfield.rewrite.analysis.polynomials import Poly
-from nearfield.rewrite.analysis.program import Call, Loop
+from nearfield.rewrite.analysis.program import CommunicationStatement, Loop
 from nearfield.rewrite.check.equivalence import EmittedStatement
 from nearfield.rewrite.check.translation import CodePosition
 from nearfield.rewrite.codegen.chunk_code import ChunkCode, parenthesised
@@ -89,7 +89,7 @@ class CallMatcher:
         Of several statements that begin one call, only the last returns the events, the others an empty list. Returns
         None for any other statement."""
         call = self._items[step.call]
-        assert isinstance(call, Call)
+        assert isinstance(call, CommunicationStatement)
         continued = self._block
         if call.chunking:
             loop = next((one for one in at.loops if one.iterator.text == call.chunking.iterator_name), None)
@@ -129,13 +129,13 @@ class CallMatcher:
         loops = tuple(loop for loop in at.loops if loop.iterator.text in names)
         return [EmittedStatement(name, loops, at) for name in self._code.model.event_names(number)]
 
-    def _original_text(self, call: Call) -> str:
+    def _original_text(self, call: CommunicationStatement) -> str:
         """Returns the source text of a call in the original file."""
         return self._code.original[call.start : call.end]
 
     # ---- calls that begin and complete separately
 
-    def _is_begin_of(self, node: Node, step: CallStep, call: Call) -> bool:
+    def _is_begin_of(self, node: Node, step: CallStep, call: CommunicationStatement) -> bool:
         """Returns whether a statement begins blocking calls, each with its original arguments and the next request. A
         single MPI_Sendrecv may become two statements. In a compound statement, all other tokens must be the original
         ones."""
@@ -166,7 +166,7 @@ class CallMatcher:
         if not self._num_begun:
             self._in_flight.setdefault(array, []).append(number)
 
-    def _restore_blocking_calls(self, node: Node, call: Call, begin_calls: Sequence[Node]) -> str:
+    def _restore_blocking_calls(self, node: Node, call: CommunicationStatement, begin_calls: Sequence[Node]) -> str:
         """Returns the text of a statement with the original blocking calls in place of the nonblocking calls that begin
         them."""
         unit = self._code.unit
@@ -185,7 +185,7 @@ class CallMatcher:
 
     # ---- chunks of messages
 
-    def _is_chunk_call(self, node: Node, step: CallStep, call: Call, loop: Loop) -> bool:
+    def _is_chunk_call(self, node: Node, step: CallStep, call: CommunicationStatement, loop: Loop) -> bool:
         """Returns whether a statement is the next one for a message chunk of a call: buffers offset by the start of the
         chunk, the count replaced, all other arguments unchanged."""
         node = node.bare
@@ -205,10 +205,12 @@ class CallMatcher:
         """Returns the expected source text of the loop over a call's message chunks; None if the call is not
         chunked."""
         call = self._items[number]
-        assert isinstance(call, Call)
+        assert isinstance(call, CommunicationStatement)
         return ChunkCode(call.chunking, call.exchange, array) if call.chunking else None
 
-    def _has_chunk_arguments(self, node: Node, call: Call, loop: Loop, wanted: tuple[str, ...]) -> bool:
+    def _has_chunk_arguments(
+        self, node: Node, call: CommunicationStatement, loop: Loop, wanted: tuple[str, ...]
+    ) -> bool:
         """Returns whether an MPI call has the given arguments of the original call, adjusted to the current message
         chunk."""
         arguments, texts = node.arguments, split_arguments(node)
@@ -228,7 +230,7 @@ class CallMatcher:
                 return False
         return True
 
-    def _is_chunk_length(self, argument: Node, call: Call, loop: Loop) -> bool:
+    def _is_chunk_length(self, argument: Node, call: CommunicationStatement, loop: Loop) -> bool:
         """Returns whether an argument is a constant that holds the length of a message chunk: the minimum of the
         remaining elements and the chunk size."""
         declared = argument.bare.declaration

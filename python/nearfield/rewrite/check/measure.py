@@ -75,9 +75,11 @@ def measure_gain(
         ]
         times: tuple[list[_RunTimes], list[_RunTimes]] = ([], [])
         for executable in executables:
-            _run(program, inst, executable, ranks)
+            _run_program_once(program, inst, executable, ranks)
         end = time.monotonic() + budget_s
-        rounds = measure_alternately({i: partial(_run, program, inst, executables[i], ranks) for i in (0, 1)})
+        rounds = measure_alternately(
+            {i: partial(_run_program_once, program, inst, executables[i], ranks) for i in (0, 1)}
+        )
         for number, pair in zip(range(1, MAX_PAIRS + 1), rounds, strict=False):
             for i in (0, 1):
                 times[i].append(pair[i])
@@ -111,7 +113,7 @@ def _build_version(program: Program, inst: Installation, text: str, folder: Path
     return build_program(program, inst, text, folder, flags, [str(timer)])
 
 
-def _run(program: Program, inst: Installation, executable: Path, ranks: int) -> _RunTimes:
+def _run_program_once(program: Program, inst: Installation, executable: Path, ranks: int) -> _RunTimes:
     """Executes each run of the program once, and returns the sum of the times."""
     total_s = messages_s = 0.0
     for arguments in program.runs:

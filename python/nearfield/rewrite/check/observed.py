@@ -52,17 +52,17 @@ class ObservedRun:
     files: dict[str, str]  # hash of each written file, by name
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Returns whether all ranks reached MPI_Finalize."""
         return not self.timed_out and bool(self.ranks) and all(rank.has_ended for rank in self.ranks)
 
     @property
-    def messages(self) -> int:
+    def message_count(self) -> int:
         """Returns the number of messages that all ranks sent."""
         return sum(len(stream) for rank in self.ranks for stream in rank.sent.values())
 
     @property
-    def places(self) -> Counter[str]:
+    def checks_by_place(self) -> Counter[str]:
         """Returns how often memory was checked at each place in the program."""
         return Counter(where for rank in self.ranks for where, _ in rank.places)
 

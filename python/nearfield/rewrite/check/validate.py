@@ -39,7 +39,7 @@ class Validator:
         self._model, self._original, self._guard, self._by_value = model, original, guard, by_value
         self._emitted = emitted
 
-    def check(self, unit: TranslationUnit, function_name: str, start: int, end: int) -> None:
+    def check_equivalence(self, unit: TranslationUnit, function_name: str, start: int, end: int) -> None:
         """Raises NotEquivalent unless the code between two offsets of the rewritten file is equivalent to the
         region."""
         if problem := unit.first_error:

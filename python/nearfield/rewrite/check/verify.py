@@ -70,7 +70,7 @@ class Verdict:
     seconds: float = 0.0
 
     @property
-    def same(self) -> bool:
+    def is_equivalent(self) -> bool:
         """Returns whether both versions of the program did the same."""
         return not self.problem
 
@@ -105,7 +105,7 @@ class _BaselineCase:
         """Returns how a run of another version differs from the original program; '' if it does not."""
         if run.timed_out:
             return f"it hangs: it has not ended after {self.limit_s:.0f} s, the original takes {self.run.seconds:.1f} s"
-        if self.run.is_whole and not run.is_whole:
+        if self.run.is_complete and not run.is_complete:
             return f"it fails with exit code {run.exit_code}: {run.said or 'it wrote nothing'}"
         return next((found.text for found in compare_runs(self.run, run) if found.key not in self.unstable), "")
 
@@ -167,7 +167,7 @@ class Verifier:
             run = self._run_version(executable, case.ranks, case.arguments, case.limit_s)
             if problem := case.difference_from(run):
                 return Verdict(f"{case.name}, {problem}")
-            runs, messages, places = runs + 1, messages + run.messages, places + sum(run.places.values())
+            runs, messages, places = runs + 1, messages + run.message_count, places + sum(run.checks_by_place.values())
         nothing = "no run sent a message, so nothing is proved; give arguments with --run by which it does"
         return Verdict("" if messages else nothing, runs, messages, places)
 
@@ -203,7 +203,7 @@ class Verifier:
             for ranks in self._ranks:
                 self._progress(f"running the original program {_run_name(ranks, arguments)}")
                 case = self._run_original_case(executable, ranks, arguments)
-                if case.run.is_whole:
+                if case.run.is_complete:
                     cases.append(case)
                 else:
                     failures.append(f"{case.name}: {case.run.said or f'exit code {case.run.exit_code}'}")
@@ -220,10 +220,10 @@ class Verifier:
         further runs buffer them."""
         first = self._run_version(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
         case = _BaselineCase(ranks, arguments, first, set())
-        if not first.is_whole:
+        if not first.is_complete:
             return case
         second = self._run_version(executable, ranks, arguments, case.limit_s)
-        if self._synchronous and not second.is_whole:
+        if self._synchronous and not second.is_complete:
             self._synchronous = False
             self._notes.append("the original program itself hangs where MPI does not buffer what it sends")
             second = self._run_version(executable, ranks, arguments, case.limit_s)

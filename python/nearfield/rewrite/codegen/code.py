@@ -127,7 +127,7 @@ class LoopWriter:
             else:
                 user = user.block_get_children().get_at(0)
         value = user.user_get_expr().get_op_arg(depth + 1)
-        first, after = self._expression_text(value), self._plus_one(value)
+        first, after = self._expression_text(value), self._expression_plus_one(value)
         loop = self.nest.loops[depth]
         return self._loop_header(loop.declares, loop.iterator.text, first, f"< {after}", 1), None
 
@@ -170,11 +170,11 @@ class LoopWriter:
         bound = test.get_op_arg(1)
         inclusive = _operator_name(test) == "le"
         if loop.unsigned:
-            after = self._plus_one(bound) if inclusive else self._expression_text(bound)
+            after = self._expression_plus_one(bound) if inclusive else self._expression_text(bound)
             if loop.pragmas:
                 raise NotExpressible("OpenMP takes no loop that counts down without a sign")
             return self.style.apply_spacing(f"{self.style.head}{declared}{name} = {after}; {name}-- > {first};)")
-        last = self._expression_text(bound) if inclusive else self._plus_one(bound, -1)
+        last = self._expression_text(bound) if inclusive else self._expression_plus_one(bound, -1)
         change = f"--{name}" if self.style.before else f"{name}--"
         return self.style.apply_spacing(f"{self.style.head}{declared}{name} = {last}; {name} >= {first}; {change})")
 
@@ -195,7 +195,7 @@ class LoopWriter:
             raise NotExpressible("a loop's test is no upper bound")
         if _node_kind(bound) == "op" and "m" in _operator_name(bound)[:1]:  # min, max, mul, minus
             return f"<= {self._expression_text(bound)}"
-        return f"< {self._plus_one(bound)}"
+        return f"< {self._expression_plus_one(bound)}"
 
     def _write_if(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
         """Returns a C `if` with its branches."""
@@ -212,7 +212,7 @@ class LoopWriter:
         """Returns an isl expression as C."""
         return expression_as_c(expression, self._words)
 
-    def _plus_one(self, expression: isl.AstExpr, sign: int = 1) -> str:
+    def _expression_plus_one(self, expression: isl.AstExpr, sign: int = 1) -> str:
         """Returns an isl expression plus `sign` (1 or -1) as C."""
         terms = _linear_coefficients(expression)
         if terms is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import NONBLOCKING, BlockingCall, Call, LoopNest
+from nearfield.rewrite.analysis.program import NONBLOCKING, BlockingCall, CommunicationStatement, LoopNest
 from nearfield.rewrite.codegen.chunk_code import ChunkCode
 from nearfield.rewrite.codegen.code import LoopStyle, LoopWriter, NotExpressible, c_names_of_parameters, expression_as_c
 from nearfield.rewrite.frontend.text import indent_at, indent_unit_of, reindent
@@ -54,7 +54,7 @@ def _group_completions(steps: Sequence[Step]) -> Iterator[tuple[list[CallStep], 
         yield waiting, None
 
 
-def requests_declaration(calls: Sequence[Call], name: str) -> str:
+def requests_declaration(calls: Sequence[CommunicationStatement], name: str) -> str:
     """Returns the declaration of a request array for calls that begin and complete separately. Requests of calls in
     branches are initialised to MPI_REQUEST_NULL, since the calls may not be executed."""
     count = sum(call.request_count for call in calls)
@@ -186,7 +186,7 @@ class RegionEmitter:
         groups = [self._request_declarations(order.steps, indent)]
         number_of_requests = 0
         for waiting, step in _group_completions(order.steps):
-            lines = self._wait_for_calls(waiting, number_of_requests, indent, emitted) if waiting else []
+            lines = self._waitall_lines(waiting, number_of_requests, indent, emitted) if waiting else []
             if isinstance(step, ComputeStep):
                 lines += self._write_compute_step(step, context, indent, emitted, commented)
             elif isinstance(step, ChunkLoop):
@@ -251,10 +251,10 @@ class RegionEmitter:
         lines.append(f"{indent}{written.loop_header} {{")
         if step.begins:
             lines.append(f"{inner}{written.count_declaration};")
-        lines += self._chunk_nests(step.before, step.call, context, inner, emitted, commented)
+        lines += self._write_chunk_nests(step.before, step.call, context, inner, emitted, commented)
         emitted.pieces.append(CallStep(step.call, step.begins, step.completes))
         lines += [f"{inner}{call}" for call in written.call_lines(begins=step.begins, completes=step.completes)]
-        lines += self._chunk_nests(step.after, step.call, context, inner, emitted, commented)
+        lines += self._write_chunk_nests(step.after, step.call, context, inner, emitted, commented)
         return [*lines, f"{indent}}}"]
 
     def _request_array_declarator(self, step: ChunkLoop) -> str:
@@ -273,7 +273,7 @@ class RegionEmitter:
         assert call.chunking
         return ChunkCode(call.chunking, call.exchange, f"{self._requests}{f'_{number + 1}' if number else ''}")
 
-    def _chunk_nests(
+    def _write_chunk_nests(
         self, pieces: ChunkMaps, call: int, context: isl.Set, indent: str, emitted: EmittedRegion, commented: set[int]
     ) -> list[str]:
         """Returns loops over the iterations that are executed together with one message chunk, whose first element is
@@ -317,7 +317,7 @@ class RegionEmitter:
         call = self._call_of_step(step)
         emitted.pieces.append(step)
         lead = self._comment_lines(step.call, indent, commented)
-        begin_calls = [self._begin_statements(one, place + number) for number, one in self._with_request_numbers(call)]
+        begin_calls = [self._nonblocking_calls(one, place + number) for number, one in self._with_request_numbers(call)]
         if call.is_single_blocking_call:
             return lead + [f"{indent}{line}" for line in begin_calls[0]]
         text, last = "", call.lead
@@ -330,14 +330,14 @@ class RegionEmitter:
         return [*lead, reindent(text.lstrip(), self._indent, indent)]
 
     @staticmethod
-    def _with_request_numbers(call: Call) -> Iterator[tuple[int, BlockingCall]]:
+    def _with_request_numbers(call: CommunicationStatement) -> Iterator[tuple[int, BlockingCall]]:
         """Yields the blocking calls of a statement, each with the number of its first request."""
         number = 0
         for one in call.blocking:
             yield number, one
             number += len(NONBLOCKING[one.name])
 
-    def _begin_statements(self, call: BlockingCall, place: int) -> list[str]:
+    def _nonblocking_calls(self, call: BlockingCall, place: int) -> list[str]:
         """Returns the nonblocking calls, as C statements, that begin a blocking call; `place` is the number of its
         first request."""
         return [
@@ -345,16 +345,16 @@ class RegionEmitter:
             for number, (name, words) in enumerate(call.begin_calls())
         ]
 
-    def _wait_for_calls(self, waiting: list[CallStep], count: int, indent: str, emitted: EmittedRegion) -> list[str]:
+    def _waitall_lines(self, waiting: list[CallStep], count: int, indent: str, emitted: EmittedRegion) -> list[str]:
         """Returns the MPI_Waitall that completes `count` requests."""
         emitted.pieces += waiting
         return [f"{indent}MPI_Waitall({count}, {self._requests}, MPI_STATUSES_IGNORE);"]
 
-    def _call_of_step(self, step: CallStep | ChunkLoop) -> Call:
+    def _call_of_step(self, step: CallStep | ChunkLoop) -> CommunicationStatement:
         """Returns the call that a step executes. Raises NotExpressible if the call cannot be split into begin and
         completion."""
         call = self._model.region.items[step.call]
-        assert isinstance(call, Call)
+        assert isinstance(call, CommunicationStatement)
         if call.unsplit:
             raise NotExpressible(call.unsplit)
         return call

@@ -18,7 +18,7 @@ from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts
-from nearfield.rewrite.frontend.text import identifiers_in, indent_at, line_number_of, line_start, replace_names
+from nearfield.rewrite.frontend.text import identifiers_in, indent_at, line_number_of, replace_names, start_of_line
 
 _LEAVES = {Kind.GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
            Kind.INDIRECT_GOTO_STMT: "goto"}  # fmt: skip
@@ -103,7 +103,7 @@ class Inliner:
         edits: list[_TextEdit] = []
         for site in sites:
             body = _InlinedBody(self._unit, self._functions, self._function, block, site, taken)
-            hoisted, lines = body.write()
+            hoisted, lines = body.write_lines()
             declarations += hoisted
             edits.append(_TextEdit(site.statement.offset, self._unit.statement_end(site.statement), lines))
         if declarations:
@@ -155,7 +155,7 @@ class _InlinedBody:
         self._names: dict[str, str] = {}  # from names in the callee to their replacements
         self._invariant: set[int] = set()  # variables with the same value where the block begins
 
-    def write(self) -> tuple[list[str], list[Line]]:
+    def write_lines(self) -> tuple[list[str], list[Line]]:
         """Returns the declarations for the caller's block, and the lines that replace the call. Raises NotMovable, with
         the line of the call, if the body cannot be inlined."""
         assert self._callee.body is not None
@@ -449,7 +449,7 @@ def _may_modify_part_of(type_: Any, kind: str) -> bool:
 
 def _extend_to_whole_lines(text: str, first: int, last: int) -> tuple[int, int]:
     """Returns a range of text extended to whole lines, if the rest of these lines is only a comment."""
-    start, end = line_start(text, first), text.find("\n", last)
+    start, end = start_of_line(text, first), text.find("\n", last)
     alone = not text[start:first].strip() and re.fullmatch(r"[ \t]*(//[^\n]*|/\*[^\n]*\*/)?[ \t\r]*", text[last:end])
     return (start, end + 1) if alone and end >= 0 else (first, last)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nearfield.base.errors import UsageError
-from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, parse
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, parse_file
 from nearfield.rewrite.frontend.function import FunctionFacts
 from nearfield.rewrite.frontend.language import attributes_refusal_reason
 
@@ -125,7 +125,7 @@ class ProgramFunctions:
         """Returns another file of the program, parsed at the first call; None if it does not compile."""
         if path not in self._units:
             try:
-                self._units[path] = parse(path, _read_text(path) or "", arguments, foreign=True)
+                self._units[path] = parse_file(path, _read_text(path) or "", arguments, foreign=True)
             except UsageError:
                 self._units[path] = None  # the functions of a file that does not compile stay unknown
         return self._units[path]

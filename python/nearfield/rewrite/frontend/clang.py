@@ -23,7 +23,7 @@ from clang.cindex import TypeKind
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.frontend.text import statement_end
 
-__all__ = ["Kind", "Node", "TranslationUnit", "TypeKind", "parse"]
+__all__ = ["Kind", "Node", "TranslationUnit", "TypeKind", "parse_file"]
 
 _OPTIONS = 0x1 | 0x4 | 0x100  # libclang: record macros, and cache the preamble at the first parse
 _BINARY = (
@@ -357,7 +357,7 @@ class TranslationUnit:
         """Returns the file parsed with another text as a second unit; the previous second unit becomes invalid. Raises
         UsageError if the text does not compile."""
         if self._second is None:
-            self._second = parse(Path(self.path), text, self.arguments)
+            self._second = parse_file(Path(self.path), text, self.arguments)
             return self._second
         unit = self._second._unit
         unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
@@ -383,7 +383,7 @@ class TranslationUnit:
         )
 
 
-def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> TranslationUnit:
+def parse_file(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> TranslationUnit:
     """Parses a source file. `arguments` are compiler options. Raises UsageError if the file does not compile, or if a
     name is not UTF-8."""
     given = [*_gcc_include_option(), *(word for word in arguments if not word.startswith("-fopenmp"))]

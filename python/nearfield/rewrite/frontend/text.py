@@ -72,14 +72,14 @@ def line_number_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def line_start(text: str, offset: int) -> int:
+def start_of_line(text: str, offset: int) -> int:
     """Returns the offset of the first character of the line that contains `offset`."""
     return text.rfind("\n", 0, offset) + 1
 
 
 def indent_at(text: str, offset: int) -> str:
     """Returns the blanks at the start of the line that contains `offset`."""
-    start = line_start(text, offset)
+    start = start_of_line(text, offset)
     match = re.compile(r"[ \t]*").match(text, start)
     return match[0] if match else ""
 

@@ -105,7 +105,7 @@ class _AccessMapper:
             return self._map_to_whole_array(
                 source, rank, access, "its array has no dimensions that fit all its indices"
             )
-        rank = shape.rank if access.base.sizes else 0
+        rank = shape.dimension_count if access.base.sizes else 0
         if rank == 0:
             return self.names.make_map(source, _tuple_text(self.names.array_name(access.base.key), []))
         access = reshape_access(access, shape)
@@ -143,7 +143,7 @@ class _AccessMapper:
     def _restrict_to_rows(self, wide: isl.Map, access: Access, shape: ArrayShape) -> isl.Map | None:
         """Returns the map if all array indices stay within their rows, possibly after an index is carried to the next
         row, or under a condition on parameters, which is recorded. Returns None otherwise."""
-        for place in range(shape.rank - 1, 0, -1):
+        for place in range(shape.dimension_count - 1, 0, -1):
             length = shape.sizes[place - 1]
             if access.index[place] is None or length is None:
                 continue

@@ -15,7 +15,15 @@ import islpy as isl
 
 from nearfield.rewrite.analysis.datatypes import element_size_of as element_bytes
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
-from nearfield.rewrite.analysis.program import Access, Call, Chunking, Condition, Loop, NotMovable, Region
+from nearfield.rewrite.analysis.program import (
+    Access,
+    Chunking,
+    CommunicationStatement,
+    Condition,
+    Loop,
+    NotMovable,
+    Region,
+)
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS
@@ -47,10 +55,10 @@ class MessageChunker:
         ranks. `at` is the name of the variable for the first element of a chunk. Raises NotMovable if no exchange can
         be split."""
         symbols = dict(region.symbols)
-        chunked: dict[int, Call] = {}
+        chunked: dict[int, CommunicationStatement] = {}
         why: NotMovable | None = None
         for number, item in enumerate(region.items):
-            if isinstance(item, Call) and item.messages:
+            if isinstance(item, CommunicationStatement) and item.messages:
                 try:
                     chunked[number] = self._chunk_call(item, symbols, at)
                 except NotMovable as barrier:
@@ -65,7 +73,7 @@ class MessageChunker:
 
     # ---- splitting one exchange
 
-    def _chunk_call(self, call: Call, symbols: dict[str, Symbol], at: str) -> Call:
+    def _chunk_call(self, call: CommunicationStatement, symbols: dict[str, Symbol], at: str) -> CommunicationStatement:
         """Returns an MPI_Sendrecv split into chunks. Raises NotMovable with the reason if it cannot be split."""
         line = call.line
         if not call.exchange:
@@ -88,7 +96,9 @@ class MessageChunker:
                 raise NotMovable(f"the buffer {access.base.text} is not written as a pointer to its elements", line)
         return replace(call, accesses=accesses, chunking=chunk)
 
-    def _conditions_for_chunking(self, call: Call, arguments: Sequence[Node]) -> Iterator[tuple[bool, str]]:
+    def _conditions_for_chunking(
+        self, call: CommunicationStatement, arguments: Sequence[Node]
+    ) -> Iterator[tuple[bool, str]]:
         """Yields the conditions under which an exchange can be split, each with whether it holds and the reason for a
         refusal. A condition may presuppose those before it."""
         words, tags = call.exchange, [arguments[place].value for place in _TAGS["MPI_Sendrecv"]]
@@ -106,7 +116,7 @@ class MessageChunker:
         yield not any(map(self._has_side_effects, arguments)), "its arguments call or change something"
         yield self.pieces.piece_bytes >= sent.element_bytes, "an element is longer than a piece"
 
-    def _syntax_node_of(self, call: Call) -> Node:
+    def _syntax_node_of(self, call: CommunicationStatement) -> Node:
         """Returns the syntax node of an MPI_Sendrecv."""
         for node in self.unit.functions:
             for one in self.functions.function_of(node).calls:
@@ -123,7 +133,9 @@ class MessageChunker:
         )
 
     @staticmethod
-    def _chunk_access(access: Access, call: Call, chunk: Chunking, symbols: dict[str, Symbol]) -> Access:
+    def _chunk_access(
+        access: Access, call: CommunicationStatement, chunk: Chunking, symbols: dict[str, Symbol]
+    ) -> Access:
         """Returns the memory access of one message chunk, clipped at the end of the message."""
         if not access.message:
             return access
@@ -140,7 +152,7 @@ class MessageChunker:
 
     # ---- calls that may match the messages of an exchange
 
-    def _check_matching_calls(self, call: Call, chunked: Collection[Call]) -> None:
+    def _check_matching_calls(self, call: CommunicationStatement, chunked: Collection[CommunicationStatement]) -> None:
         """Raises NotMovable unless every call of the file that may match a message of this exchange is split in the
         same way."""
         chunk = call.chunking
@@ -177,7 +189,7 @@ class MessageChunker:
         tags = [arguments[place].value for place in places] or [None]  # None: any tag, if its position is unknown
         return tag is None or any(one is None or one == tag or one < 0 for one in tags)  # a negative tag is a wildcard
 
-    def _names_to_assume(self, call: Call, symbols: dict[str, Symbol]) -> list[str]:
+    def _names_to_assume(self, call: CommunicationStatement, symbols: dict[str, Symbol]) -> list[str]:
         """Returns the names that must be assumed uniform across ranks, all of which execute the exchange. Raises
         NotMovable, with the names, if the user did not assert that."""
         assert call.chunking

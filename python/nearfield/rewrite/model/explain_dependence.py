@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Access, Call, Item, LoopNest, Region
+from nearfield.rewrite.analysis.program import Access, CommunicationStatement, Item, LoopNest, Region
 from nearfield.rewrite.model.instances import has_no_iterations
 from nearfield.rewrite.model.legality import find_violations
 from nearfield.rewrite.model.polyhedral import Model
@@ -38,7 +38,7 @@ def explain_refused_order(
 def describe_shared_array(region: Region) -> str:
     """Returns a sentence on a loop and a message of a region that use the same array, regardless of which elements; ''
     if there are none."""
-    calls = [item for item in region.items if isinstance(item, Call)]
+    calls = [item for item in region.items if isinstance(item, CommunicationStatement)]
     for nest in sorted(region.nests, key=lambda one: not one.loops):
         for call in sorted(calls, key=lambda one: abs(one.start - nest.start)):
             for mine in call.accesses:
@@ -56,7 +56,7 @@ def _message_dependences(model: Model) -> tuple[str, int] | None:
     moved = [
         n for n, item in enumerate(items) if isinstance(item, LoopNest) and any(a.base.sizes for a in item.accesses)
     ]
-    calls = [n for n, item in enumerate(items) if isinstance(item, Call) and item.messages]
+    calls = [n for n, item in enumerate(items) if isinstance(item, CommunicationStatement) and item.messages]
     for nest in sorted(moved, key=lambda n: (not _as_nest(items[n]).loops, n)):
         for call in sorted(calls, key=lambda n: abs(n - nest)):
             path = _dependence_path(model, min(nest, call), max(nest, call))
@@ -170,7 +170,7 @@ def _describe_dependence(model: Model, first: int, second: int) -> str:
 
 def _item_name(item: Item) -> str:
     """Returns the name of a call or loop with its line, for a sentence."""
-    if isinstance(item, Call):
+    if isinstance(item, CommunicationStatement):
         return f"the {item.name} at line {item.line}"
     kind = "loop" if item.loops else "statement"
     return f"the {kind} at line {item.line}"
@@ -178,7 +178,7 @@ def _item_name(item: Item) -> str:
 
 def _access_verb(item: Item, access: Access) -> str:
     """Returns the verb for a memory access in a sentence: sends, receives into, reads or writes."""
-    if isinstance(item, Call) and access.message:
+    if isinstance(item, CommunicationStatement) and access.message:
         return "receives into" if access.write else "sends"
     where = f" (line {access.line})" if access.line != item.line else ""
     return f"{'writes' if access.write else 'reads'}{where}"

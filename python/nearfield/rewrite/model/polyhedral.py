@@ -17,7 +17,7 @@ import islpy as isl
 from nearfield.rewrite.analysis.arrays import ArrayShape
 from nearfield.rewrite.analysis.expressions import NotAffine
 from nearfield.rewrite.analysis.polynomials import Poly
-from nearfield.rewrite.analysis.program import Access, Call, Item, LoopNest, Region
+from nearfield.rewrite.analysis.program import Access, CommunicationStatement, Item, LoopNest, Region
 from nearfield.rewrite.model.access_relations import AccessRelations, array_shapes_of, relate_accesses
 from nearfield.rewrite.model.names import IslNames
 
@@ -81,9 +81,13 @@ class Model:
         return self.select_in_original_order(pairs).union(self._chunk_order_dependences()).coalesce()
 
     @property
-    def chunked_calls(self) -> list[tuple[int, Call]]:
+    def chunked_calls(self) -> list[tuple[int, CommunicationStatement]]:
         """Returns the calls whose messages are split into chunks, with their item numbers."""
-        return [(n, item) for n, item in enumerate(self.region.items) if isinstance(item, Call) and item.chunking]
+        return [
+            (n, item)
+            for n, item in enumerate(self.region.items)
+            if isinstance(item, CommunicationStatement) and item.chunking
+        ]
 
     def considered_parameters(self) -> isl.Set:
         """Returns the parameter values for which a new order is searched. If messages are split into chunks, those are
@@ -123,7 +127,7 @@ class Model:
         """Returns whether all blocking calls of a statement may begin before the first of them completes: nothing in
         the statement after a call accesses what the call receives or overwrites what the call sends."""
         item = self.region.items[number]
-        assert isinstance(item, Call)
+        assert isinstance(item, CommunicationStatement)
         return not any(
             self._may_conflict(number, item.accesses[first], item.accesses[second])
             for call in item.blocking for first in call.accesses
@@ -216,7 +220,7 @@ class Model:
 
 def _tuple_names(number: int, item: Item) -> tuple[str, ...]:
     """Returns the isl tuple names of an item: two events for a call, one set of iterations for a loop nest."""
-    return (f"P{number}", f"W{number}") if isinstance(item, Call) else (f"N{number}",)
+    return (f"P{number}", f"W{number}") if isinstance(item, CommunicationStatement) else (f"N{number}",)
 
 
 def _domains_of(number: int, item: Item, names: IslNames) -> tuple[isl.Set, ...]:
@@ -250,7 +254,7 @@ def _with_disjoint_buffers(
     """Returns the context restricted to parameters for which the send and receive buffers of a call do not overlap, as
     MPI requires."""
     for number, item in enumerate(region.items):
-        if not isinstance(item, Call) or not item.exchange or any(a.note for a in item.accesses):
+        if not isinstance(item, CommunicationStatement) or not item.exchange or any(a.note for a in item.accesses):
             continue
         event = isl.UnionSet.from_set(domains[number][0])
         both = event.apply(accesses.reads).intersect(event.apply(accesses.writes))

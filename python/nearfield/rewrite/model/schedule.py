@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Call, LoopNest
+from nearfield.rewrite.analysis.program import CommunicationStatement, LoopNest
 from nearfield.rewrite.model.instances import (
     ChunkMaps,
     Sets,
@@ -62,7 +62,7 @@ class ExecutionOrder:
     words: str = ""
 
     @property
-    def reverse(self) -> int:
+    def max_reversed_loops(self) -> int:
         """Returns the maximum number of loops that a step of the order reverses."""
         return max((step.reverse for step in self.steps if isinstance(step, ComputeStep)), default=0)
 
@@ -95,7 +95,9 @@ class DependencePartition:
 
     def __post_init__(self) -> None:
         model = self.model
-        self.calls = [number for number, item in enumerate(model.region.items) if isinstance(item, Call)]
+        self.calls = [
+            number for number, item in enumerate(model.region.items) if isinstance(item, CommunicationStatement)
+        ]
         self.whole = {
             n: model.nest_domain(n) for n, item in enumerate(model.region.items) if isinstance(item, LoopNest)
         }
@@ -200,7 +202,7 @@ class DependencePartition:
         complete: list[Step] = []
         for number in calls:
             call = self.model.region.items[number]
-            assert isinstance(call, Call)
+            assert isinstance(call, CommunicationStatement)
             if call.blocking and self.model.can_begin_all_first(number):
                 begin.append(CallStep(number, completes=False))
                 completions.append(CallStep(number, begins=False))
@@ -215,7 +217,7 @@ class DependencePartition:
         result: list[list[int]] = [[]]
         under_way = 0
         for number, item in enumerate(self.model.region.items):
-            if isinstance(item, Call):
+            if isinstance(item, CommunicationStatement):
                 result[-1].append(number)
                 under_way += item.post - item.wait
             elif item.loops and result[-1] and under_way <= 0:
