@@ -38,7 +38,7 @@ class MessageGroup:
     site: MpiCallSite
     costs: Costs  # records which queries on these messages had no answer
     found: native.MessageGroup
-    # by source line: number of cache lines that had left L1 and that it wrote, or read first
+    # Number of cache lines of the messages that had left L1, by the source line that wrote them, or read them first.
     places: Counter[SourcePlace] = field(hash=False)
 
     def shares_by_cache_level(self) -> list[float]:
@@ -216,7 +216,7 @@ def _rank_seconds(run: ObservedRun, number: int) -> float:
         return (found.between_calls_ns + in_calls) / 1e9
     own_messages = [m for m in run.messages if m.rank == number]
     costs = [(m.costs.message(m.found.bytes), m.found.messages) for m in own_messages]
-    # with hooks, ranks also wait for slower ranks, so calls count for at most the time of their messages
+    # In a run with hooks, ranks also wait for slower ranks. So calls count for at most the time of their messages.
     in_calls = min(in_calls, sum(cost.value * times for cost, times in costs if cost))
     return (found.between_calls_ns / SLOWER[run.trace.about.recorder] + in_calls) / 1e9
 

@@ -117,7 +117,7 @@ class Analyser:
     def __post_init__(self) -> None:
         self.functions = ProgramFunctions(self.unit, self.others)
         self._variants: dict[tuple[int, str], RewriteVariant] = {}
-        # regions that were tried: source offsets, and the number of splittable loops of each nest
+        # Regions that were analysed already, as source offsets and the number of splittable loops of each nest.
         self._tried_splits: set[tuple[int, ...]] = set()
         self._uniform_names: list[str] = []  # names assumed uniform across ranks where messages are split into chunks
         self._over_limit: set[tuple[int, int]] = set()  # source offsets of regions that exceeded the isl limit

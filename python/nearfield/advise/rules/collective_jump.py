@@ -14,7 +14,7 @@ from nearfield.notes import Note, NoteRule
 from nearfield.profile.costs import at
 from nearfield.profile.curves import Curve
 
-# By CollectiveKind of src/trace/stream/events.hpp: the collective operations that a profile may have.
+# Collective operations that a profile may have, by their number in CollectiveKind (src/trace/stream/events.hpp).
 OPERATIONS = {1: "bcast", 2: "reduce", 3: "allreduce", 4: "gather", 6: "scatter", 8: "allgather", 10: "alltoall"}
 
 RULE = NoteRule(

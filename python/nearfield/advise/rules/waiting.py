@@ -22,7 +22,7 @@ class WaitsAtSite:
     """The time that ranks wait for their peers at one source line."""
 
     lost: LossSum = field(default_factory=LossSum)
-    # by waiting rank and peer rank: the number of messages
+    # Number of messages by waiting rank and peer rank.
     peers: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     took: list[Estimate] = field(default_factory=list)  # time of the messages according to the profile
 

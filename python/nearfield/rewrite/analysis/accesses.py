@@ -34,7 +34,7 @@ from nearfield.rewrite.frontend.language import (
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
 _COPIES = ("memcpy", "memmove", "memset")
-# Functions that write to their first argument.
+# C library functions that write to the memory behind their first argument.
 _FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")
 _FORMATS = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}  # position of the format string among the arguments
 _ENDS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them

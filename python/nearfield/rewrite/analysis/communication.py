@@ -69,7 +69,7 @@ class CommunicationCollector(AccessCollector):
     names: list[str] = field(default_factory=list)
     begins: bool = False
     completes: bool = False
-    # by source offset of a call that sends or receives: the numbers of its accesses in `accesses`
+    # From the source offset of an MPI call that sends or receives to the numbers of its accesses in `accesses`.
     sides: dict[int, range] = field(default_factory=dict)
     number: int = 0  # loops over message elements so far, which makes their names unique
     since: int = 0  # source offset of the first statement of the region

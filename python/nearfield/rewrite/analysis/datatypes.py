@@ -31,7 +31,7 @@ def element_size_of(element: str) -> int:
 
 # Calls that create a datatype whose elements lie at unknown positions of the array that the buffer points into.
 _RELATIVE = ("MPI_Type_create_subarray", "MPI_Type_indexed", "MPI_Type_create_indexed_block")
-# Calls that take the address of a handle without changing the layout.
+# MPI calls that take the address of a datatype handle, but do not change the layout of the datatype.
 _KEEP_TYPE = ("MPI_Type_commit", "MPI_Type_free")
 
 

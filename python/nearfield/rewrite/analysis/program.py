@@ -167,7 +167,7 @@ class CommunicationStatement:
     lead: int = 0
     counters: set[int] = field(default_factory=set)
     exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
-    # the blocking MPI calls of the statement, if their begin and completion can be separated
+    # The blocking MPI calls of the statement, if they can be replaced by a nonblocking begin and a later completion.
     blocking: list[BlockingCall] = field(default_factory=list)
     unsplit: str = ""  # reason why begin and completion cannot be separated
     chunking: Chunking | None = None  # set if its messages are split into chunks

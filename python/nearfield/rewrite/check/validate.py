@@ -63,7 +63,7 @@ class Validator:
             self._match_statement(statement, CodePosition((str(number),)))
         prove_equivalence(self._model, self._guard, self._occurrences, self._names)
 
-    # ---- declarations and guard around the new code
+    # ---- declarations and guard around the emitted code
 
     def _skip_declarations(self, statements: list[Node]) -> list[Node]:
         """Returns the statements after the region's declarations. Raises NotEquivalent unless the declarations come
@@ -125,7 +125,7 @@ class Validator:
         parameters = self._guard.gist(self._model.context)
         return str(parameters).split(":", 1)[1].rsplit("}", 1)[0].strip() or "1 = 1"
 
-    # ---- statements of the new code
+    # ---- matching the statements of the emitted code
 
     def _match_statement(self, node: Node, at: CodePosition) -> None:
         """Records the iterations and calls that a statement of the emitted code executes. Raises NotEquivalent for a

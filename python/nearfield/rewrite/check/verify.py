@@ -47,7 +47,7 @@ from nearfield.rewrite.check.observed import Key, ObservedRun, compare_runs, rea
 FLAGS = ("-O0", "-ffp-contract=off")
 RANKS = (1, 2, 3, 4)
 RUN_LIMIT_S = 60.0  # time limit for a run of the original program
-# A version counts as hanging if it takes MAX_SLOWDOWN times as long as the original, and at least MIN_LIMIT_S.
+# A rewritten program counts as hanging if a run takes MAX_SLOWDOWN times as long as the original, at least MIN_LIMIT_S.
 MAX_SLOWDOWN, MIN_LIMIT_S = 5.0, 5.0
 _WRAPPED = (
     *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),

@@ -74,7 +74,7 @@ class RegionEmitter:
         self._indent = indent_at(text, region.start)
         self._step = indent_unit_of(text)
         self._leads = self._comments_before_items()
-        # whether blank lines separate the statements of the region
+        # True if blank lines separate the statements of the original region.
         self._blank_lines = any(lead.startswith("\n") for lead in self._leads.values())
 
     def _comments_before_items(self) -> dict[int, str]:

@@ -60,7 +60,7 @@ _PRINT_INTO_MEMORY = frozenset({"fmemopen", "open_memstream", "open_wmemstream",
 _JUMP = frozenset({
     "setjmp", "_setjmp", "sigsetjmp", "longjmp", "siglongjmp", "getcontext", "makecontext", "swapcontext",
 })  # fmt: skip
-# Words whose value depends on the source line, or on the number of uses.
+# Macros and functions whose value depends on the source line, or on the number of uses.
 _DEPEND_ON_PLACE = frozenset({
     "__LINE__", "__COUNTER__", "__INCLUDE_LEVEL__", "source_location", "_Pragma", "__pragma",
 })  # fmt: skip
