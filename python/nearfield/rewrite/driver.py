@@ -257,7 +257,8 @@ class Analyser:
         return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
 
     def _has_all_variants(self, region: Region) -> bool:
-        """Returns whether the region already has a legal order of every kind that no other loop split can improve."""
+        """Returns whether the region already has a legal order of every kind of transformation that no other loop split
+        can improve."""
         deepest = max((len(nest.loops) for nest in region.nests), default=0)
         made = [
             self._variants.get((region.start, one.name))

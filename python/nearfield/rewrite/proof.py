@@ -37,7 +37,7 @@ class RewriteVariant:
 
     @property
     def region(self) -> Region:
-        """Returns the region that the variant reorders."""
+        """Returns the region that the rewrite variant reorders."""
         return self.model.region
 
     @property
@@ -48,7 +48,8 @@ class RewriteVariant:
 
 @dataclass
 class Prover:
-    """Proves the emitted variants of one file. `unproved` has the regions without a proved variant, with the reason."""
+    """Proves the emitted rewrite variants of one file. `unproved` has the regions without a proved variant, with the
+    reason."""
 
     path: Path
     text: str
@@ -57,8 +58,9 @@ class Prover:
     unproved: list[tuple[Region, str]] = field(default_factory=list)
 
     def prove(self, variants: Sequence[RewriteVariant]) -> Iterator[Patch]:
-        """Yields a patch for each variant whose text is proved. Each parsed text has one variant per function, which
-        saves time. It is safe, since the proof of a function does not depend on the statements of other functions."""
+        """Yields a patch for each rewrite variant whose text is proved. Each parsed text has one variant per function,
+        which saves time. It is safe, since the proof of a function does not depend on the statements of other
+        functions."""
         waiting = list(variants)
         while waiting:
             chosen = {one.region.function: one for one in reversed(waiting)}
@@ -73,8 +75,8 @@ class Prover:
                     self.unproved.append((variant.region, f"the new code could not be proved: {reason}"))
 
     def _prove_together(self, variants: Sequence[RewriteVariant]) -> Iterator[tuple[RewriteVariant, str]]:
-        """Inserts several variants into one text. Yields each variant with the reason why its proof fails; '' if it
-        succeeds."""
+        """Inserts several rewrite variants into one text. Yields each variant with the reason why its proof fails; ''
+        if it succeeds."""
         text, places = self._insert_variants(variants)
         self.unit = self.unit.reparse(text)
         if self.unit.first_error and len(variants) > 1:  # one of the variants does not compile
@@ -91,7 +93,8 @@ class Prover:
                 yield variant, ""
 
     def _insert_variants(self, variants: Sequence[RewriteVariant]) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the file with the variants inserted, which must not overlap, and the start and end offset of each."""
+        """Returns the file with the rewrite variants inserted, which must not overlap, and the start and end offset of
+        each."""
         pieces, length, at, places = [], 0, 0, {}
         for one in sorted(variants, key=lambda one: one.region.start):
             start, end = replaced_span(one.region)
@@ -101,12 +104,12 @@ class Prover:
         return "".join([*pieces, self.text[at:]]), [places[id(one)] for one in variants]
 
     def _variant_text(self, variant: RewriteVariant) -> str:
-        """Returns the emitted code of a variant, with a comment that states its unchecked assumptions."""
+        """Returns the emitted code of a rewrite variant, with a comment that states its unchecked assumptions."""
         text, start = variant.emitted.text, replaced_span(variant.region)[0]
         return self._with_assumption_comment(variant, text, start) if variant.unchecked_assumptions else text
 
     def _make_patch(self, variant: RewriteVariant) -> Patch:
-        """Returns the patch for a proved variant."""
+        """Returns the patch for a proved rewrite variant."""
         region = variant.region
         start, end = replaced_span(region)
         assumptions = list(variant.unchecked_assumptions)

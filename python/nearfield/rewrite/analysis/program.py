@@ -202,7 +202,7 @@ class Region:
     declared: list[tuple[int, int]] = field(default_factory=list)  # offsets of declarations that are hoisted
 
     def subregion(self, items: list[Item], line: int) -> Region:
-        """Returns consecutive items of the region as a region of their own."""
+        """Returns consecutive statements of the region as a region of their own."""
         inside = [one for one in self.declared if items[0].start < one[0] < items[-1].end]
         return Region(self.function, items, self.symbols, line, inside)
 
@@ -234,7 +234,7 @@ class Region:
 
     @property
     def items_with_arrays(self) -> set[int]:
-        """Returns the item numbers of the calls, and of the loop nests that access arrays."""
+        """Returns the numbers of the region's MPI calls, and of its loop nests that access arrays."""
         return {
             number for number, item in enumerate(self.items)
             if isinstance(item, CommunicationStatement) or any(access.base.sizes for access in item.accesses)

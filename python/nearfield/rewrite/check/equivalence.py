@@ -16,7 +16,7 @@ from nearfield.rewrite.model.polyhedral import Model, maps_of
 
 @dataclass(frozen=True)
 class EmittedStatement:
-    """A statement of the emitted code that executes iterations of a loop nest, or an event of a call."""
+    """A statement of the emitted code that executes iterations of a loop nest, or an event of an MPI call."""
 
     name: str  # isl tuple name of the iterations or events
     loops: tuple[Loop, ...]  # the loops whose iterators number the iterations of the nest
@@ -40,7 +40,7 @@ def prove_equivalence(
 
 def _execution_times(one: EmittedStatement, number: int, length: int, constraints: IslTranslation) -> isl.Map:
     """Returns the execution times of the loop iterations or events that a statement of the emitted code executes. The
-    statement's number orders events of the same statement, such as those of a call that begins and completes."""
+    statement's number orders events of the same statement, such as those of an MPI call that begins and completes."""
     time = [*one.position.time, str(number)]
     time += ["0"] * (length - len(time))
     where = [f"t{place} = {value}" for place, value in enumerate(time)]
@@ -66,7 +66,7 @@ def _check_executed_once(whole: isl.Set, times: Sequence[isl.Map]) -> None:
 
 
 def _check_order(dependences: isl.UnionMap, times: dict[str, list[isl.Map]]) -> None:
-    """Raises NotEquivalent if a loop iteration or call event is executed before another one that it depends on."""
+    """Raises NotEquivalent if a loop iteration or MPI call event is executed before another one that it depends on."""
     for one in maps_of(dependences):
         for first in times[one.get_tuple_name(isl.dim_type.in_)]:
             for second in times[one.get_tuple_name(isl.dim_type.out)]:

@@ -85,9 +85,9 @@ class CallMatcher:
             return set()
 
     def match_begin(self, node: Node, step: CallStep, at: CodePosition) -> list[EmittedStatement] | None:
-        """Returns the call events that a statement executes, if it is the next statement of a step that begins a call.
-        Of several statements that begin one call, only the last returns the events, the others an empty list. Returns
-        None for any other statement."""
+        """Returns the MPI call events that a statement executes, if it is the next statement of a step that begins a
+        call. Of several statements that begin one call, only the last returns the events, the others an empty list.
+        Returns None for any other statement."""
         call = self._items[step.call]
         assert isinstance(call, CommunicationStatement)
         continued = self._block
@@ -124,13 +124,13 @@ class CallMatcher:
         return [self._call_events(number, at)[1] for number in calls]
 
     def _call_events(self, number: int, at: CodePosition) -> list[EmittedStatement]:
-        """Returns the begin and the completion of a call, as executed at a position in the emitted code."""
+        """Returns the begin and the completion of an MPI call, as executed at a position in the emitted code."""
         names = {loop.iterator.text for loop in self._items[number].loops}
         loops = tuple(loop for loop in at.loops if loop.iterator.text in names)
         return [EmittedStatement(name, loops, at) for name in self._code.model.event_names(number)]
 
     def _original_text(self, call: CommunicationStatement) -> str:
-        """Returns the source text of a call in the original file."""
+        """Returns the source text of an MPI call in the original file."""
         return self._code.original[call.start : call.end]
 
     # ---- calls that begin and complete separately
@@ -160,8 +160,8 @@ class CallMatcher:
         return True
 
     def _record_begun(self, array: str, number: int, begun: int, of: int) -> None:
-        """Records that `begun` further requests of a call have begun. The call is in flight when all `of` its requests
-        have."""
+        """Records that `begun` further requests of an MPI call have begun. The call is in flight when all `of` its
+        requests have."""
         self._num_begun = (self._num_begun + begun) % of
         if not self._num_begun:
             self._in_flight.setdefault(array, []).append(number)
@@ -186,8 +186,8 @@ class CallMatcher:
     # ---- chunks of messages
 
     def _is_chunk_call(self, node: Node, step: CallStep, call: CommunicationStatement, loop: Loop) -> bool:
-        """Returns whether a statement is the next one for a message chunk of a call: buffers offset by the start of the
-        chunk, the count replaced, all other arguments unchanged."""
+        """Returns whether a statement is the next one for a message chunk of an MPI call: buffers offset by the start
+        of the chunk, the count replaced, all other arguments unchanged."""
         node = node.bare
         if node.kind != Kind.CALL_EXPR or not self._code.is_new_name(loop.iterator.text):
             return False
@@ -202,7 +202,7 @@ class CallMatcher:
         return split_arguments(node)[6:] == [code.request_address(place)]
 
     def _chunk_code(self, number: int, array: str) -> ChunkCode | None:
-        """Returns the expected source text of the loop over a call's message chunks; None if the call is not
+        """Returns the expected source text of the loop over an MPI call's message chunks; None if the call is not
         chunked."""
         call = self._items[number]
         assert isinstance(call, CommunicationStatement)

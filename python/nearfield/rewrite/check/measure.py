@@ -90,7 +90,7 @@ def measure_gain(
 
 
 def _gain_from_times(times: tuple[list[_RunTimes], list[_RunTimes]], ranks: int) -> MeasuredGain:
-    """Returns the gain from the times of both versions."""
+    """Returns the gain of the rewritten program from the times of paired runs of both programs."""
     before, after = times
     total = paired_gain([t.total_s for t in before], [t.total_s for t in after])
     in_messages = [[t.messages_s for t in version] for version in times]
@@ -100,7 +100,7 @@ def _gain_from_times(times: tuple[list[_RunTimes], list[_RunTimes]], ranks: int)
 
 
 def _build_version(program: Program, inst: Installation, text: str, folder: Path) -> Path:
-    """Compiles and links a version of the program with the timer for MPI calls."""
+    """Compiles and links the original or the rewritten program with the timer for MPI calls."""
     folder.mkdir()
     timer = folder / "times.o"
     source = mpi.native_source() / "src/preload/measure/times.c"

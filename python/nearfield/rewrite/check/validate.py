@@ -128,8 +128,8 @@ class Validator:
     # ---- matching the statements of the emitted code
 
     def _match_statement(self, node: Node, at: CodePosition) -> None:
-        """Records the iterations and calls that a statement of the emitted code executes. Raises NotEquivalent for a
-        statement that is not expected."""
+        """Records the iterations and MPI calls that a statement of the emitted code executes. Raises NotEquivalent for
+        a statement that is not expected."""
         if self._matches_next_piece(node, at):
             return
         if node.kind == Kind.FOR_STMT:
@@ -168,7 +168,7 @@ class Validator:
         del reader.bound[key]
 
     def _matches_next_piece(self, node: Node, at: CodePosition) -> bool:
-        """Returns whether a statement completes calls, or is the next piece that the emitter reported. Records the
+        """Returns whether a statement completes MPI calls, or is the next piece that the emitter reported. Records the
         iterations and calls that it executes."""
         found = self._calls.match_completion(node, at)
         if found is None and self._expected:

@@ -71,7 +71,7 @@ class Verdict:
 
     @property
     def is_equivalent(self) -> bool:
-        """Returns whether both versions of the program did the same."""
+        """Returns whether the rewritten program did the same as the original in all runs."""
         return not self.problem
 
     def __str__(self) -> str:
@@ -98,11 +98,11 @@ class _BaselineCase:
 
     @property
     def limit_s(self) -> float:
-        """Returns the time in s after which another version counts as hanging."""
+        """Returns the time in s after which a run of a rewritten program counts as hanging."""
         return max(MIN_LIMIT_S, MAX_SLOWDOWN * self.run.seconds)
 
     def difference_from(self, run: ObservedRun) -> str:
-        """Returns how a run of another version differs from the original program; '' if it does not."""
+        """Returns how a run of a rewritten program differs from the baseline run of the original; '' if it does not."""
         if run.timed_out:
             return f"it hangs: it has not ended after {self.limit_s:.0f} s, the original takes {self.run.seconds:.1f} s"
         if self.run.is_complete and not run.is_complete:
@@ -237,7 +237,7 @@ class Verifier:
         return case
 
     def _build_version(self, text: str) -> Path:
-        """Compiles and links a version of the program, and returns the path of the executable."""
+        """Compiles and links the original or a rewritten program, and returns the path of the executable."""
         folder = Path(tempfile.mkdtemp(prefix="version-", dir=self._folder))
         program = replace(self._program, linked=tuple(self._linker_inputs()))
         if not layer_folder(self._inst).exists():
@@ -245,7 +245,7 @@ class Verifier:
         return build_program(program, self._inst, text, folder, self._compiler_flags(), layer_linker_inputs(self._inst))
 
     def _compiler_flags(self) -> list[str]:
-        """Returns the compiler flags for a verified version: the program's own ones, FLAGS, and those for the
+        """Returns the compiler flags for a verified program: the program's own flags, FLAGS, and those for the
         observer's hooks."""
         header = self._folder / "insertions.h"
         compiler, language = (c_wrapper(self._inst), "cc") if self._program.is_c else (self._inst.compiler, "cxx")
@@ -256,7 +256,7 @@ class Verifier:
         ]  # fmt: skip
 
     def _linker_inputs(self) -> list[str]:
-        """Returns the linker inputs; other sources of the program are compiled once for all versions."""
+        """Returns the linker inputs of the program; its other sources are compiled once for all rewritten texts."""
         with self._lock:
             if self._linked is None:
                 self._linked = compile_linked_sources(
@@ -267,7 +267,7 @@ class Verifier:
     def _run_version(
         self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
     ) -> ObservedRun:
-        """Runs a version in a fresh working directory, and returns what it did."""
+        """Runs the original or a rewritten program in a fresh working directory, and returns what it did."""
         with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
             logs, work = Path(folder) / "logs", Path(folder) / "work"
             logs.mkdir()
@@ -288,8 +288,8 @@ class Verifier:
 
 
 def layer_linker_inputs(inst: Installation) -> list[str]:
-    """Returns the linker inputs for the verification layer (src/preload/verify) as objects, which the first call for an
-    MPI compiles into the cache folder."""
+    """Returns the linker inputs for the verification layer (src/preload/verify) as objects. The first use with an MPI
+    compiles them into the cache folder."""
     object_folder = layer_folder(inst)
     if not object_folder.exists():
         object_folder.parent.mkdir(parents=True, exist_ok=True)

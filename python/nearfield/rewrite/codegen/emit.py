@@ -22,9 +22,9 @@ MAX_CONDITION_CHARS = 100  # maximum characters of a condition on one line
 
 @dataclass
 class EmittedRegion:
-    """The new C code for a region. `pieces` lists its contents in textual order: item numbers for loop nests, CallSteps
-    for calls. `guard` is the condition under which the new order is legal; '' if it always is. `asserted` is set if the
-    compiler checks the guard."""
+    """The new C code for a region. `pieces` lists its contents in textual order: statement numbers for loop nests,
+    CallSteps for MPI calls. `guard` is the condition under which the new order is legal; '' if it always is. `asserted`
+    is set if the compiler checks the guard."""
 
     text: str
     pieces: list[int | CallStep] = field(default_factory=list)
@@ -55,7 +55,7 @@ def _group_completions(steps: Sequence[Step]) -> Iterator[tuple[list[CallStep], 
 
 
 def requests_declaration(calls: Sequence[CommunicationStatement], name: str) -> str:
-    """Returns the declaration of a request array for calls that begin and complete separately. Requests of calls in
+    """Returns the declaration of a request array for MPI calls that begin and complete separately. Requests of calls in
     branches are initialised to MPI_REQUEST_NULL, since the calls may not be executed."""
     count = sum(call.request_count for call in calls)
     certain = all(call.is_single_blocking_call for call in calls)
@@ -78,7 +78,8 @@ class RegionEmitter:
         self._blank_lines = any(lead.startswith("\n") for lead in self._leads.values())
 
     def _comments_before_items(self) -> dict[int, str]:
-        """Returns the text between the items of the region, such as comments, by the number of the following item."""
+        """Returns the text between the statements of the region, such as comments, by the number of the following
+        statement."""
         found = {}
         items = self._model.region.items
         for number in range(1, len(items)):
@@ -202,7 +203,7 @@ class RegionEmitter:
         return between.join("\n".join(lines) for lines in groups if lines).split("\n")
 
     def _request_declarations(self, steps: Sequence[Step], indent: str) -> list[str]:
-        """Returns the declarations of the request arrays for calls that begin and complete separately."""
+        """Returns the declarations of the request arrays for MPI calls that begin and complete separately."""
         begins = [step for step in steps if not isinstance(step, ComputeStep) and step.begins and not step.completes]
         chunked = [
             f"MPI_Request {self._request_array_declarator(step)};" for step in begins if isinstance(step, ChunkLoop)
@@ -245,7 +246,7 @@ class RegionEmitter:
     def _write_chunk_loop(
         self, step: ChunkLoop, context: isl.Set, indent: str, emitted: EmittedRegion, commented: set[int]
     ) -> list[str]:
-        """Returns the lines of the loop over the chunks of a call's messages."""
+        """Returns the lines of the loop over the chunks of an MPI call's messages."""
         written, inner = self._chunk_code(step), indent + self._step
         lines = self._comment_lines(step.call, indent, commented) if step.begins else []
         lines.append(f"{indent}{written.loop_header} {{")
@@ -258,7 +259,7 @@ class RegionEmitter:
         return [*lines, f"{indent}}}"]
 
     def _request_array_declarator(self, step: ChunkLoop) -> str:
-        """Returns the declarator of the request array for a chunked call. Raises NotExpressible if it would be a
+        """Returns the declarator of the request array for a chunked MPI call. Raises NotExpressible if it would be a
         variable-length array in C++."""
         chunk = self._call_of_step(step).chunking
         constant = chunk and all(self._model.region.symbols[key].value is not None for key in chunk.count.keys)
@@ -267,7 +268,7 @@ class RegionEmitter:
         return self._chunk_code(step).requests_declaration
 
     def _chunk_code(self, step: ChunkLoop) -> ChunkCode:
-        """Returns the source text of the loop over the chunks of a call's messages."""
+        """Returns the source text of the loop over the chunks of an MPI call's messages."""
         number = [number for number, _ in self._model.chunked_calls].index(step.call)
         call = self._call_of_step(step)
         assert call.chunking
@@ -299,13 +300,13 @@ class RegionEmitter:
         return lines
 
     def _verbatim_text(self, number: int, indent: str) -> str:
-        """Returns the original text of an item of the region, with another indent."""
+        """Returns the original text of a statement of the region, with another indent."""
         item = self._model.region.items[number]
         text = self._text[item.lead : item.end]
         return reindent(text.lstrip(), self._indent, indent)
 
     def _comment_lines(self, number: int, indent: str, commented: set[int]) -> list[str]:
-        """Returns the comment lines in front of an item; none if they were returned before."""
+        """Returns the comment lines in front of a statement; none if they were returned before."""
         lead = "" if number in commented else self._leads.get(number, "").strip("\n \t")
         commented.add(number)
         return [f"{indent}{line.strip()}" if line.strip() else "" for line in lead.split("\n")] if lead else []
@@ -313,7 +314,8 @@ class RegionEmitter:
     def _write_begin(
         self, step: CallStep, place: int, indent: str, emitted: EmittedRegion, commented: set[int]
     ) -> list[str]:
-        """Returns the lines that begin a call without completing it; `place` is the number of its first request."""
+        """Returns the lines that begin an MPI call without completing it; `place` is the number of its first
+        request."""
         call = self._call_of_step(step)
         emitted.pieces.append(step)
         lead = self._comment_lines(step.call, indent, commented)
@@ -351,7 +353,7 @@ class RegionEmitter:
         return [f"{indent}MPI_Waitall({count}, {self._requests}, MPI_STATUSES_IGNORE);"]
 
     def _call_of_step(self, step: CallStep | ChunkLoop) -> CommunicationStatement:
-        """Returns the call that a step executes. Raises NotExpressible if the call cannot be split into begin and
+        """Returns the MPI call that a step executes. Raises NotExpressible if the call cannot be split into begin and
         completion."""
         call = self._model.region.items[step.call]
         assert isinstance(call, CommunicationStatement)

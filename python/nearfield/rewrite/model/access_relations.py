@@ -25,8 +25,8 @@ class WidenedAccess:
 
 @dataclass(frozen=True)
 class AccessRelations:
-    """The array elements that loop iterations and call events read and write, the elements that messages send, and the
-    conditions under which no index leaves its row."""
+    """The array elements that loop iterations and MPI call events read and write, the elements that messages send, and
+    the conditions under which no index leaves its row."""
 
     reads: isl.UnionMap
     writes: isl.UnionMap
@@ -54,7 +54,8 @@ def relate_accesses(
     shapes: dict[str, ArrayShape | None],
     context: isl.Set,
 ) -> AccessRelations:
-    """Returns the access relations of a region. `domains` are the loop iterations or call events of its items."""
+    """Returns the access relations of a region. `domains` are the loop iterations or MPI call events of its
+    statements."""
     mapper = _AccessMapper(region, names, context)
     relations = {write: isl.UnionMap("{ }") for write in (False, True)}
     sent = isl.UnionSet("{ }")
@@ -95,8 +96,8 @@ class _AccessMapper:
         self._rows: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
 
     def map_access(self, name: str, item: Item, access: Access, shape: ArrayShape | None) -> isl.Map:
-        """Returns the map from the iterations of an item to the elements that an access reaches, one index per array
-        dimension."""
+        """Returns the map from the iterations of a statement to the elements that an access reaches, one index per
+        array dimension."""
         if access.note and access.base.sizes and access.base.key in self.written:
             self.notes.append(WidenedAccess(access.line, access.note))
         source = _tuple_text(name, [self.names.iterator_name(loop.iterator.key) for loop in item.loops])
@@ -119,14 +120,14 @@ class _AccessMapper:
         return made
 
     def _map_to_whole_array(self, source: str, rank: int, access: Access, reason: str) -> isl.Map:
-        """Returns the map from an item's iterations to all elements of an array, and records the reason."""
+        """Returns the map from a statement's iterations to all elements of an array, and records the reason."""
         if not access.note and access.base.key in self.written:
             self.notes.append(WidenedAccess(access.line, reason))
         return self.names.make_map(source, _tuple_text(self.names.array_name(access.base.key), _dimension_names(rank)))
 
     def _map_exactly(self, source: str, item: Item, access: Access) -> isl.Map:
-        """Returns the map from an item's iterations to the accessed elements, projected over the inner loops. Raises
-        NotAffine if an index is not affine."""
+        """Returns the map from a statement's iterations to the accessed elements, projected over the inner loops.
+        Raises NotAffine if an index is not affine."""
         inner = [self.names.iterator_name(loop.iterator.key) for loop in access.loops]
         constraints = self.names.loop_constraints(access.loops) + self.names.condition_constraints(access.conditions)
         constraints += self.names.loop_constraints(item.loops)

@@ -87,8 +87,8 @@ def _violated_dependence(model: Model, tried: ExecutionOrder) -> tuple[str, int]
 
 
 def _dependence_path(model: Model, first: int, last: int) -> list[int]:
-    """Returns the shortest path of dependences from one item of a region to a later one, as item numbers; empty if
-    there is none."""
+    """Returns the shortest path of dependences from one statement of a region to a later one, as statement numbers;
+    empty if there is none."""
     came: dict[int, int] = {first: first}
     waiting = deque([first])
     while waiting and last not in came:
@@ -106,14 +106,14 @@ def _dependence_path(model: Model, first: int, last: int) -> list[int]:
 
 
 def _find_conflict(model: Model, first: int, second: int) -> tuple[Access, Access] | None:
-    """Returns two accesses of two items to the same elements, at least one of which is a write; arrays are preferred to
-    scalars. Returns None if there are none."""
+    """Returns two accesses of two statements to the same elements, at least one of which is a write; arrays are
+    preferred to scalars. Returns None if there are none."""
     found = sorted(_find_conflicts(model, first, second), key=lambda pair: (not pair[0].base.sizes, not pair[0].write))
     return found[0] if found else None
 
 
 def _find_conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, Access]]:
-    """Yields the pairs of accesses of two dependent items to the same elements."""
+    """Yields the pairs of accesses of two dependent statements to the same elements."""
     for one in _instance_sets(model, first):
         for other in _instance_sets(model, second):
             between = model.dependences.intersect_domain(one).intersect_range(other)
@@ -149,13 +149,13 @@ def _dimension_names(some: isl.UnionSet, array: str) -> str:
 
 
 def _instance_sets(model: Model, number: int) -> Iterator[isl.UnionSet]:
-    """Yields the iterations of a loop nest, or the events of a call."""
+    """Yields the iterations of a loop nest, or the events of an MPI call."""
     for one in model.domains[number]:
         yield isl.UnionSet.from_set(one.intersect_params(model.needed))
 
 
 def _describe_dependence(model: Model, first: int, second: int) -> str:
-    """Returns the dependence between two items as a sentence: what the later one does, then what the earlier one
+    """Returns the dependence between two statements as a sentence: what the later one does, then what the earlier one
     does."""
     pair = _find_conflict(model, first, second)
     assert pair is not None
@@ -169,7 +169,7 @@ def _describe_dependence(model: Model, first: int, second: int) -> str:
 
 
 def _item_name(item: Item) -> str:
-    """Returns the name of a call or loop with its line, for a sentence."""
+    """Returns the name of an MPI call or loop with its line, for a sentence."""
     if isinstance(item, CommunicationStatement):
         return f"the {item.name} at line {item.line}"
     kind = "loop" if item.loops else "statement"

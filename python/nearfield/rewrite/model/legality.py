@@ -45,7 +45,7 @@ def _simplest_guard(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Se
 
 
 def is_partition(model: Model, order: ExecutionOrder) -> bool:
-    """Returns whether each loop iteration and each call event is in exactly one step of the order."""
+    """Returns whether each loop iteration and each MPI call event is in exactly one step of the order."""
     for number, item in enumerate(model.region.items):
         if not isinstance(item, LoopNest):
             halves = [step for step in order.steps if not isinstance(step, ComputeStep) and step.call == number]
@@ -76,7 +76,7 @@ def _instances_by_step(order: ExecutionOrder, number: int) -> Iterator[isl.Set |
 
 @dataclass(frozen=True)
 class TimedInstances:
-    """Loop iterations or call events of one isl tuple name in one step of an order. `first` is the common prefix of
+    """Loop iterations or MPI call events of one isl tuple name in one step of an order. `first` is the common prefix of
     their execution times; `times` orders those with equal prefixes."""
 
     first: tuple[int, ...]
@@ -85,7 +85,7 @@ class TimedInstances:
 
 
 def execution_times(model: Model, order: ExecutionOrder) -> dict[str, list[TimedInstances]]:
-    """Returns the execution times of loop iterations and call events in an order, by isl tuple name."""
+    """Returns the execution times of loop iterations and MPI call events in an order, by isl tuple name."""
     made: dict[str, list[TimedInstances]] = defaultdict(list)
     for place, step in enumerate(order.steps):
         for one in _timed_instances(model, place, step):
@@ -94,7 +94,7 @@ def execution_times(model: Model, order: ExecutionOrder) -> dict[str, list[Timed
 
 
 def _timed_instances(model: Model, place: int, step: Step) -> Iterator[TimedInstances]:
-    """Yields the loop iterations and call events of one step of an order, with their execution times."""
+    """Yields the loop iterations and MPI call events of one step of an order, with their execution times."""
     if isinstance(step, ChunkLoop):
         for one in _times_of_chunk_loop(model, step):
             yield TimedInstances((place,), one.domain(), one)

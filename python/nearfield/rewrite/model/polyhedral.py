@@ -41,8 +41,8 @@ def build_model(region: Region) -> Model:
 @dataclass(frozen=True)
 class Model:
     """The polyhedral model of a region, as isl sets and maps. `domains` are the iterations of each loop nest and the
-    two events of each call. `context` is what is known of the parameters (sizes and other invariants); `needed` adds
-    the conditions under which no array index leaves its row."""
+    two events of each MPI call. `context` is what is known of the parameters (sizes and other invariants); `needed`
+    adds the conditions under which no array index leaves its row."""
 
     region: Region
     names: IslNames
@@ -54,12 +54,12 @@ class Model:
 
     @property
     def reads(self) -> isl.UnionMap:
-        """Returns the map from iterations and call events to the array elements that they read."""
+        """Returns the map from iterations and MPI call events to the array elements that they read."""
         return self.accesses.reads
 
     @property
     def writes(self) -> isl.UnionMap:
-        """Returns the map from iterations and call events to the array elements that they write."""
+        """Returns the map from iterations and MPI call events to the array elements that they write."""
         return self.accesses.writes
 
     @property
@@ -69,12 +69,12 @@ class Model:
 
     @cached_property
     def instances(self) -> isl.UnionSet:
-        """Returns all iterations and call events, under the condition that no array index leaves its row."""
+        """Returns all iterations and MPI call events, under the condition that no array index leaves its row."""
         return union_of_sets([one.intersect_params(self.needed) for domain in self.domains for one in domain])
 
     @cached_property
     def dependences(self) -> isl.UnionMap:
-        """Returns the pairs of iterations or call events of which the second depends on the first."""
+        """Returns the pairs of iterations or MPI call events of which the second depends on the first."""
         reads, writes = (one.intersect_domain(self.instances) for one in (self.reads, self.writes))
         met = writes.apply_range(reads.reverse())
         pairs = met.union(met.reverse()).union(writes.apply_range(writes.reverse()))
@@ -82,7 +82,7 @@ class Model:
 
     @property
     def chunked_calls(self) -> list[tuple[int, CommunicationStatement]]:
-        """Returns the calls whose messages are split into chunks, with their item numbers."""
+        """Returns the MPI calls whose messages are split into chunks, with their statement numbers."""
         return [
             (n, item)
             for n, item in enumerate(self.region.items)
@@ -112,11 +112,11 @@ class Model:
         return parameters
 
     def tuple_name(self, number: int) -> str:
-        """Returns the isl tuple name for the iterations of the loop nest with this item number."""
+        """Returns the isl tuple name for the iterations of the loop nest with this statement number."""
         return _tuple_names(number, self.region.items[number])[0]
 
     def event_names(self, number: int) -> tuple[str, ...]:
-        """Returns the isl tuple names for the begin and the completion of the call with this item number."""
+        """Returns the isl tuple names for the begin and the completion of the MPI call with this statement number."""
         return _tuple_names(number, self.region.items[number])
 
     def nest_domain(self, number: int) -> isl.Set:
@@ -125,7 +125,7 @@ class Model:
 
     def can_begin_all_first(self, number: int) -> bool:
         """Returns whether all blocking calls of a statement may begin before the first of them completes: nothing in
-        the statement after a call accesses what the call receives or overwrites what the call sends."""
+        the statement after an MPI call accesses what the call receives or overwrites what the call sends."""
         item = self.region.items[number]
         assert isinstance(item, CommunicationStatement)
         return not any(
@@ -145,8 +145,9 @@ class Model:
     # ---- order of execution in the original program
 
     def select_in_original_order(self, pairs: isl.UnionMap) -> isl.UnionMap:
-        """Returns the pairs whose first iteration or event is executed before the second in the original program: items
-        in textual order, a call's begin before its completion, and the iterations of a nest in loop order."""
+        """Returns the pairs whose first iteration or event is executed before the second in the original program:
+        statements in textual order, an MPI call's begin before its completion, and the iterations of a nest in loop
+        order."""
         names = [domain.get_tuple_name() for parts in self.domains for domain in parts]
         made = isl.UnionMap("{ }")
         for one in maps_of(pairs):
@@ -159,8 +160,8 @@ class Model:
         return made
 
     def iteration_times(self, number: int, name: str, reverse: int = 0) -> isl.Map:
-        """Returns the map from the iterations of an item to vectors in the lexicographic order of execution, with the
-        `reverse` outermost loops reversed."""
+        """Returns the map from the iterations of a statement to vectors in the lexicographic order of execution, with
+        the `reverse` outermost loops reversed."""
         loops = self.region.items[number].loops
         dims = [self.names.iterator_name(loop.iterator.key) for loop in loops]
         down = [loop.down != (place < reverse) for place, loop in enumerate(loops)]
@@ -180,8 +181,8 @@ class Model:
     # ---- transitive dependences
 
     def reachable_from(self, start: isl.UnionSet, along: isl.UnionMap) -> isl.UnionSet:
-        """Returns all iterations and call events that are reachable from `start` along dependences. The result may be
-        too large, never too small."""
+        """Returns all iterations and MPI call events that are reachable from `start` along dependences. The result may
+        be too large, never too small."""
         found = start.apply(along)
         for _ in range(_ROUNDS):
             more = found.apply(along)
@@ -205,8 +206,8 @@ class Model:
         )
 
     def nest_instances(self, some: isl.UnionSet) -> dict[int, isl.Set]:
-        """Splits a set of iterations and call events into the iterations of each loop nest, by item number; events are
-        dropped."""
+        """Splits a set of iterations and MPI call events into the iterations of each loop nest, by statement number;
+        events are dropped."""
         made = {}
         for number, item in enumerate(self.region.items):
             if isinstance(item, LoopNest):
@@ -219,12 +220,13 @@ class Model:
 
 
 def _tuple_names(number: int, item: Item) -> tuple[str, ...]:
-    """Returns the isl tuple names of an item: two events for a call, one set of iterations for a loop nest."""
+    """Returns the isl tuple names of a statement: two events for an MPI call, one set of iterations for a loop
+    nest."""
     return (f"P{number}", f"W{number}") if isinstance(item, CommunicationStatement) else (f"N{number}",)
 
 
 def _domains_of(number: int, item: Item, names: IslNames) -> tuple[isl.Set, ...]:
-    """Returns the iterations of a loop nest, or the two events of a call, as isl sets."""
+    """Returns the iterations of a loop nest, or the two events of an MPI call, as isl sets."""
     dims = [names.iterator_name(loop.iterator.key) for loop in item.loops]
     return tuple(names.make_set(name, dims, names.loop_constraints(item.loops)) for name in _tuple_names(number, item))
 
@@ -251,8 +253,8 @@ def _known_constraints(region: Region, names: IslNames, shapes: dict[str, ArrayS
 def _with_disjoint_buffers(
     region: Region, domains: Sequence[Sequence[isl.Set]], accesses: AccessRelations, context: isl.Set
 ) -> isl.Set:
-    """Returns the context restricted to parameters for which the send and receive buffers of a call do not overlap, as
-    MPI requires."""
+    """Returns the context restricted to parameters for which the send and receive buffers of an MPI call do not
+    overlap, as MPI requires."""
     for number, item in enumerate(region.items):
         if not isinstance(item, CommunicationStatement) or not item.exchange or any(a.note for a in item.accesses):
             continue

@@ -41,8 +41,9 @@ class CallStep:
 
 @dataclass(frozen=True)
 class ChunkLoop:
-    """A step of a new order: a loop over the chunks of a call's messages. Each iteration executes the loop iterations
-    in `before`, one chunk of the call (or only its begin or completion), and the loop iterations in `after`."""
+    """A step of a new order: a loop over the chunks of an MPI call's messages. Each iteration executes the loop
+    iterations in `before`, one chunk of the call (or only its begin or completion), and the loop iterations in
+    `after`."""
 
     call: int
     before: ChunkMaps = field(default_factory=dict)
@@ -56,7 +57,7 @@ Step = ComputeStep | CallStep | ChunkLoop
 
 @dataclass(frozen=True)
 class ExecutionOrder:
-    """A new order of execution for the loop iterations and calls of a region."""
+    """A new order of execution for the loop iterations and MPI calls of a region."""
 
     steps: tuple[Step, ...]
     words: str = ""
@@ -80,8 +81,8 @@ class Transformation:
 
 @dataclass
 class DependencePartition:
-    """The loop iterations of a region by their dependence on its calls: a call depends on those in `before`; those in
-    `after` depend on a call; `between` has both kinds of dependences, `free` none. `warm` are the iterations that
+    """The loop iterations of a region by their dependence on its MPI calls: a call depends on those in `before`; those
+    in `after` depend on a call; `between` has both kinds of dependences, `free` none. `warm` are the iterations that
     access data to be sent."""
 
     model: Model
@@ -125,7 +126,7 @@ class DependencePartition:
         return result
 
     def original_call_steps(self) -> list[Step]:
-        """Returns the calls unchanged and in their original order, with the loop iterations that must stay between
+        """Returns the MPI calls unchanged and in their original order, with the loop iterations that must stay between
         them."""
         steps: list[Step] = []
         for place, number in enumerate(self.calls):
@@ -135,9 +136,9 @@ class DependencePartition:
         return steps
 
     def chunk_assignments(self) -> Iterator[tuple[dict[int, ChunkMaps], dict[int, ChunkMaps], bool, bool]]:
-        """Yields, by call, the loop iterations to execute before and after each of its chunks, and whether producers
-        and whether consumers are chunked: both, or one of the two. Iterations that several calls depend on come before
-        the first of these calls; iterations that depend on several calls come after the last."""
+        """Yields, by MPI call, the loop iterations to execute before and after each of its chunks, and whether
+        producers and whether consumers are chunked: both, or one of the two. Iterations that several calls depend on
+        come before the first of these calls; iterations that depend on several calls come after the last."""
         numbers = [number for number, _ in self.model.chunked_calls]
         for producers_chunked, consumers_chunked in ((True, True), (True, False), (False, True)):
             before: dict[int, ChunkMaps] = {number: {} for number in numbers}
@@ -154,15 +155,15 @@ class DependencePartition:
                 yield before, after, producers_chunked, consumers_chunked
 
     def producers_of_chunks(self, call: int, among: Sets) -> ChunkMaps:
-        """Returns the loop iterations that a call's chunks depend on, or that access what a chunk sends, each mapped to
-        the first such chunk."""
+        """Returns the loop iterations that an MPI call's chunks depend on, or that access what a chunk sends, each
+        mapped to the first such chunk."""
         begins = isl.UnionSet.from_set(self.model.domains[call][0])
         reads = self.model.reads.intersect_domain(begins).intersect_range(self.model.accesses.sent)
         touched = self.model.reads.union(self.model.writes).apply_range(reads.reverse())
         return self._chunk_maps_of(self.model.dependences.intersect_range(begins).union(touched), call, 0, among)
 
     def consumers_of_chunks(self, call: int, among: Sets) -> ChunkMaps:
-        """Returns the loop iterations that depend on a call's chunks, each mapped to the last such chunk."""
+        """Returns the loop iterations that depend on an MPI call's chunks, each mapped to the last such chunk."""
         completes = isl.UnionSet.from_set(self.model.domains[call][1])
         return self._chunk_maps_of(self.model.dependences.intersect_domain(completes).reverse(), call, 1, among)
 
@@ -181,8 +182,8 @@ class DependencePartition:
         return result
 
     def split_last_calls(self, last: int) -> tuple[list[Step], list[Step]] | None:
-        """Returns the steps up to the begin of the `last` last calls, and the steps that complete these calls. Returns
-        None if a call cannot be split into begin and completion."""
+        """Returns the steps up to the begin of the `last` last MPI calls, and the steps that complete these calls.
+        Returns None if a call cannot be split into begin and completion."""
         steps: list[Step] = []
         steps_in_order = self.original_call_steps()
         first = len(self.calls) - last
@@ -195,8 +196,8 @@ class DependencePartition:
         return (steps + begin_and_complete[0], begin_and_complete[1]) if begin_and_complete else None
 
     def split_calls(self, calls: Sequence[int]) -> tuple[list[Step], list[Step]] | None:
-        """Returns the steps that begin some calls, and the steps that complete them. Returns None if a call cannot be
-        split into begin and completion."""
+        """Returns the steps that begin some MPI calls, and the steps that complete them. Returns None if a call cannot
+        be split into begin and completion."""
         begin: list[Step] = []
         completions: list[Step] = []  # completions of calls that were split
         complete: list[Step] = []
@@ -213,7 +214,7 @@ class DependencePartition:
         return begin, completions + complete
 
     def exchange_rounds(self) -> list[list[int]]:
-        """Returns the calls in rounds: between two rounds there are loops, and no message is in flight."""
+        """Returns the MPI calls in rounds: between two rounds there are loops, and no message is in flight."""
         result: list[list[int]] = [[]]
         under_way = 0
         for number, item in enumerate(self.model.region.items):
@@ -225,11 +226,11 @@ class DependencePartition:
         return [one for one in result if one]
 
     def predecessors_of_calls(self, calls: Sequence[int]) -> Sets:
-        """Returns the loop iterations that must be executed before the given calls begin."""
+        """Returns the loop iterations that must be executed before the given MPI calls begin."""
         begins = union_of_sets(self.model.domains[number][0] for number in calls)
         return self._without_parameter_conditions(self.model.reachable_from(begins, self.model.dependences.reverse()))
 
     def successors_of_calls(self, calls: Sequence[int]) -> Sets:
-        """Returns the loop iterations that must be executed after the given calls complete."""
+        """Returns the loop iterations that must be executed after the given MPI calls complete."""
         completes = union_of_sets(self.model.domains[number][1] for number in calls)
         return self._without_parameter_conditions(self.model.reachable_from(completes, self.model.dependences))
