@@ -35,7 +35,7 @@ from support.launches import Place, Way, choose_mpis, place
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain
-from nearfield.forecast.ranks import Category, read_ranks
+from nearfield.forecast.ranks import CallCategory, read_ranks
 from nearfield.forecast.recording import FOLDER
 from nearfield.rules import collectives
 from nearfield.rules.knobs import find_knobs
@@ -96,7 +96,7 @@ def run(
         ranks = read_ranks(Path(folder))
         if len(ranks) != 2:
             raise MeasurementError(f"{program.name}: the records of {len(ranks)} ranks, not of 2")
-    calls = [call for rank in ranks for call in rank.calls if call.category is Category.COLLECTIVE]
+    calls = [call for rank in ranks for call in rank.calls if call.category is CallCategory.COLLECTIVE]
     for call in calls:
         by_name[call.name] += call.seconds
     within = sum(call.seconds for call in calls)

@@ -32,14 +32,14 @@ from nearfield.rewrite.check.build import include_folders  # noqa: E402
 
 LINES, BAR_S = 1000, 2.0
 PHASES = {  # by name: a function, as a member of what it is called by
-    "libclang reads the file": (driver, "parse"),
-    "regions": (driver.Reader, "regions"),
+    "libclang reads the file": (driver, "parse_file"),
+    "regions": (driver.RegionFinder, "find_regions"),
     "models": (driver, "build_model"),
-    "dependences and parts of iterations": (driver, "Partition"),
-    "legality": (driver, "guard_of"),
-    "writing": (driver.Emitter, "emit"),
-    "second proof: libclang": (driver.Unit, "reread"),
-    "second proof: isl": (proof.Validator, "check"),
+    "dependences and parts of iterations": (driver, "DependencePartition"),
+    "legality": (driver, "find_guard"),
+    "writing": (driver.RegionEmitter, "emit"),
+    "second proof: libclang": (driver.TranslationUnit, "reparse"),
+    "second proof: isl": (proof.Validator, "check_equivalence"),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from test_observe_mpi import calls, compiled, lines, messages, observed, run, streams, wrapper
 
 from nearfield import mpi
-from nearfield.forecast.ranks import Category, Place, Rank, State, read_ranks
+from nearfield.forecast.ranks import CallCategory, PartnerPlace, RecordedRank, RecordingState, read_ranks
 from nearfield.mpi import Finished, Installation
 
 ANY_NUMBER = {  # of calls, which depends on what arrives when
@@ -31,7 +31,7 @@ def forecast(inst: Installation, program: Path, ranks: int, folder: Path, *words
     return run(inst, program, ranks, *words, LD_PRELOAD=layer, NEARFIELD_FORECAST=str(folder), **env)
 
 
-def counts(rank: Rank) -> Counter[str]:
+def counts(rank: RecordedRank) -> Counter[str]:
     """Returns how often the rank called each function."""
     found: Counter[str] = Counter()
     for one in rank.calls:
@@ -59,7 +59,7 @@ def test_both_layers_count_the_same(installation: Installation, programs: Path, 
     assert lines(forecast(installation, program, 4, folders[1])) == lines(run(installation, program, 4))
     written, counted = streams(folders[0]), read_ranks(folders[1])
     assert [(rank.number, rank.ranks, rank.node_ranks, rank.state) for rank in counted] == [
-        (number, 4, 4, State.FINALIZED) for number in range(4)
+        (number, 4, 4, RecordingState.FINALIZED) for number in range(4)
     ]
     known = offered(installation) - ANY_NUMBER
     for of_observe, rank in zip(written, counted, strict=True):
@@ -88,7 +88,7 @@ def test_errors_are_the_programs_own(installation: Installation, programs: Path,
     """Do calls that fail, that are cancelled, and windows get the same results as without?"""
     done = forecast(installation, calls(installation, programs), 2, tmp_path, words)
     assert done.ok, done.stdout + done.stderr
-    assert [rank.state for rank in read_ranks(tmp_path)] == [State.FINALIZED] * 2
+    assert [rank.state for rank in read_ranks(tmp_path)] == [RecordingState.FINALIZED] * 2
 
 
 @pytest.mark.parametrize("binding", ["-DF77", "-DF90", "-DF08"])
@@ -146,8 +146,8 @@ def test_sizes_and_kinds_are_distinguished(installation: Installation, programs:
             ("MPI_Put", "one_sided", 256): (1, 1),
             ("MPI_Win_free", "one_sided", 0): (1, 0),
         }
-        assert {one.place for one in rank.calls} == {Place.NODE}
-        assert {one.category for one in rank.calls} >= {Category.COLLECTIVE, Category.ONE_SIDED}
+        assert {one.place for one in rank.calls} == {PartnerPlace.NODE}
+        assert {one.category for one in rank.calls} >= {CallCategory.COLLECTIVE, CallCategory.ONE_SIDED}
 
 
 def times_agree(times: list[tuple[float, float]]) -> bool:
@@ -197,9 +197,9 @@ def test_threads_are_counted_each(installation: Installation, programs: Path, tm
 
 
 @pytest.mark.families
-@pytest.mark.parametrize(("way", "state"), [("exit", State.EXITED), ("kill", State.RUNNING)])
+@pytest.mark.parametrize(("way", "state"), [("exit", RecordingState.EXITED), ("kill", RecordingState.RUNNING)])
 def test_what_ends_early_leaves_what_it_has(
-    installation: Installation, programs: Path, tmp_path: Path, way: str, state: State
+    installation: Installation, programs: Path, tmp_path: Path, way: str, state: RecordingState
 ) -> None:
     """Does a program that never calls MPI_Finalize, or that is killed, leave the calls that it made?"""
     compiler = wrapper(installation, "c")
@@ -207,7 +207,7 @@ def test_what_ends_early_leaves_what_it_has(
     program = compiled(installation, compiler, "forecast_sizes.c", programs)
     forecast(installation, program, 2, tmp_path, way)
     ranks = read_ranks(tmp_path)
-    assert state in {rank.state for rank in ranks} and State.FINALIZED not in {rank.state for rank in ranks}
+    assert state in {rank.state for rank in ranks} and RecordingState.FINALIZED not in {rank.state for rank in ranks}
     for rank in ranks:
         assert 0 < rank.in_mpi <= rank.seconds
     assert max(counts(rank)["MPI_Allreduce"] for rank in ranks) == 5, "a launcher may end the others in the last one"

@@ -16,7 +16,7 @@ from nearfield.mpi import Installation
 from nearfield.rewrite import Analysis, Patch
 from nearfield.rewrite.check import verify
 from nearfield.rewrite.check.build import CompileError, Program
-from nearfield.rewrite.check.measure import _evaluate, _Times, measure
+from nearfield.rewrite.check.measure import _gain_from_times, _RunTimes, measure_gain
 from nearfield.rewrite.check.verify import Verifier
 
 SOURCE = Path(__file__).parents[1] / "programs" / "rewrite_stencil.c"
@@ -60,7 +60,7 @@ def test_a_right_rewrite_is_verified(inst: Installation) -> None:
     program = Program(SOURCE, runs=(("3",), ("4",)))
     with Verifier(program, ORIGINAL, inst, ranks=(1, 2)) as made:
         verdict = made.verify(OVERLAPPED)
-    assert verdict.same, verdict
+    assert verdict.is_equivalent, verdict
     assert (verdict.runs, verdict.notes) == (4, ())
     assert verdict.messages == 3 + 2 * 3 + 4 + 2 * 4
     assert "-ffp-contract=off" in str(verdict)
@@ -98,7 +98,7 @@ def test_a_wrong_rewrite_is_refused(verifier: Verifier, name: str) -> None:
     text, says = WRONG[name]
     assert text != ORIGINAL
     verdict = verifier.verify(text)
-    assert not verdict.same
+    assert not verdict.is_equivalent
     assert says in verdict.problem
 
 
@@ -118,7 +118,7 @@ HIDDEN = {
 def test_a_wrong_order_is_refused_although_all_values_are_right(inst: Installation) -> None:
     """Is it noticed which write a read saw, where both wrote the same value?"""
     with Verifier(Program(SOURCE), ZEROS, inst, ranks=(2,)) as made:
-        assert made.verify(ZEROS.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST)).same
+        assert made.verify(ZEROS.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST)).is_equivalent
         for name, wrong in HIDDEN.items():
             verdict = made.verify(ZEROS.replace(EXCHANGE + NEST, wrong))
             assert "has the same values, but reads saw other writes of it" in verdict.problem, name
@@ -137,8 +137,8 @@ def test_which_bytes_a_message_has_is_known(inst: Installation) -> None:
         for text in (reads[1] + wait + reads[2], reads[2] + wait + reads[1])
     )
     with Verifier(Program(SOURCE), before, inst, ranks=(2,)) as made:
-        assert made.verify(between).same
-        assert not made.verify(early).same
+        assert made.verify(between).is_equivalent
+        assert not made.verify(early).is_equivalent
 
 
 def test_a_rewrite_that_needs_buffered_sends_hangs_and_is_ended(
@@ -156,7 +156,7 @@ def test_what_the_original_leaves_to_chance_is_not_compared(inst: Installation) 
     text = ORIGINAL.replace("MPI_Init(", 'int getpid(void);\n  printf("%d\\n", getpid());\n  MPI_Init(')
     with Verifier(Program(SOURCE), text, inst, ranks=(2,)) as made:
         verdict = made.verify(text.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST))
-    assert verdict.same
+    assert verdict.is_equivalent
     assert any("what it prints" in note for note in verdict.notes)
 
 
@@ -195,20 +195,20 @@ def test_measure_sees_a_gain(inst: Installation) -> None:
     """Is a message that comes 10 ms earlier a gain, in the whole and in messages?"""
     late = ORIGINAL.replace(EXCHANGE, "    if (rank) { int usleep(unsigned); usleep(10000); }\n" + EXCHANGE)
     program = Program(SOURCE, ("-O3",))
-    gain = measure(program, late, ORIGINAL, inst, budget_s=0)
+    gain = measure_gain(program, late, ORIGINAL, inst, budget_s=0)
     assert gain.pairs == MIN_PAIRS
     assert gain.total.value > 1 and gain.messages is not None
     with pytest.raises(CompileError, match="uu"):
-        measure(program, ORIGINAL, ORIGINAL.replace("free(u)", "free(uu)"), inst)
+        measure_gain(program, ORIGINAL, ORIGINAL.replace("free(u)", "free(uu)"), inst)
     with pytest.raises(MeasurementError, match="failed"):
-        measure(program, ORIGINAL, ORIGINAL.replace("free(u);", "free(u); abort();"), inst)
+        measure_gain(program, ORIGINAL, ORIGINAL.replace("free(u);", "free(u); abort();"), inst)
 
 
 def test_a_gain_is_supported_only_by_the_interval() -> None:
     def supports(before: list[float], after: list[float], messages_after: list[float] | None = None) -> bool:
         rest = messages_after or before
-        times = [_Times(b, b) for b in before], [_Times(a, m) for a, m in zip(after, rest, strict=True)]
-        return _evaluate(times, 2).is_supported
+        times = [_RunTimes(b, b) for b in before], [_RunTimes(a, m) for a, m in zip(after, rest, strict=True)]
+        return _gain_from_times(times, 2).is_supported
 
     steady, noisy = [1.0] * 8, [0.6, 1.3, 0.7, 1.2, 0.8, 1.4, 0.9, 1.1]
     assert supports(steady, [0.9] * 8)

@@ -89,7 +89,7 @@ def test_the_loop_of_a_callee_is_split_and_the_program_does_the_same(
     program = Program(tmp_path / "program.c", runs=(("7",),))
     with Verifier(program, JACOBI, inst, ranks=(1, 2, 4)) as verifier:
         verdict = verifier.verify(patch.rewritten)
-    assert verdict.same, verdict
+    assert verdict.is_equivalent, verdict
 
 
 GUARDED = """#include <mpi.h>
@@ -132,7 +132,7 @@ def test_it_does_the_same_at_the_end_of_a_block(tmp_path: Path, arguments: list[
     program = Program(tmp_path / "program.c", runs=(("7",), ("40",)))
     with Verifier(program, GUARDED, inst, ranks=(1, 3)) as made:
         verdict = made.verify(overlapped)
-    assert verdict.same, verdict
+    assert verdict.is_equivalent, verdict
 
 
 def test_cut_messages_are_verified(arguments: list[str], inst: Installation) -> None:
@@ -146,4 +146,4 @@ def test_cut_messages_are_verified(arguments: list[str], inst: Installation) -> 
     with Verifier(Program(ROWS, runs=runs), ROWS.read_text(), inst, ranks=(1, 2, 3)) as verifier:
         for patch in found.patches:
             verdict = verifier.verify(patch.rewritten)
-            assert verdict.same, verdict
+            assert verdict.is_equivalent, verdict

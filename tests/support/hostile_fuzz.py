@@ -69,6 +69,6 @@ def _verify(
                 found.counts["not run"] += 1
                 found.faults.append(f"not run: {error}")
                 return
-            if not verdict.same:
+            if not verdict.is_equivalent:
                 found.counts["wrong"] += 1
                 found.faults.append(f"{patch.transformation} at {patch.lines[0]}: {verdict.problem}\n{patch.diff}")

@@ -15,8 +15,8 @@ from random_programs import RandomProgram
 from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.rewrite.check.build import c_wrapper, run_compiler
-from nearfield.rewrite.check.observed import Rank, Run, read_run
-from nearfield.rewrite.check.verify import FLAGS, layer
+from nearfield.rewrite.check.observed import ObservedRun, RankLog, read_run
+from nearfield.rewrite.check.verify import FLAGS, layer_linker_inputs
 
 RANKS = (1, 2, 4)
 _HARNESS = Path(__file__).parents[1] / "programs" / "rewrite_variants.c"
@@ -76,7 +76,7 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
         f"{head}\nstatic const program programs[] = {{\n{table}}};\nstatic const int program_count = {len(lists)};\n"
     )
     executable = folder / "variants"
-    sources = [str(folder / "functions.c"), str(_HARNESS), *layer(inst)]
+    sources = [str(folder / "functions.c"), str(_HARNESS), *layer_linker_inputs(inst)]
     options = ["-std=gnu11", *FLAGS, "-O1", "-fPIC", "-w", f"-I{folder}", "-o", str(executable)]
     run_compiler([str(c_wrapper(inst)), *options, *sources], folder, inst)
     return executable
@@ -122,14 +122,14 @@ def _run(
             )
 
 
-def _problems(run: Run) -> list[tuple[str, str]]:
+def _problems(run: ObservedRun) -> list[tuple[str, str]]:
     """Returns the names of variants with what is wrong with them."""
     lines = [line for text in run.prints["stdout"] for line in text.splitlines()]
     reports = [(line.split()[1], line) for line in lines if line.startswith(("MISMATCH", "FAILED"))]
     return reports + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.wrong]
 
 
-def _name_before(rank: Rank, places: int) -> str:
+def _name_before(rank: RankLog, places: int) -> str:
     """Returns the variant that ran; a program may have places of its own."""
     return next(where.split()[0] for where, _ in reversed(rank.places[:places]) if " size " in where)
 

@@ -16,14 +16,14 @@ import pytest
 from typer.testing import CliRunner
 
 import nearfield
-from nearfield.advise.grid import _local
-from nearfield.advise.judged import Judged
+from nearfield.advise.grid import _cells_per_rank
+from nearfield.advise.judged import JudgedCalls
 from nearfield.advise.rules import all_rules, late_sender, late_to_collective, waiting
-from nearfield.advise.rules.reuse import _each
-from nearfield.advise.run import Site
+from nearfield.advise.rules.reuse import _loss_of_message
+from nearfield.advise.run import MpiCallSite
 from nearfield.base.estimates import Estimate
 from nearfield.cli import app
-from nearfield.notes import Note, Place
+from nearfield.notes import Note, SourcePlace
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile
 from nearfield.profile import Profile, load
@@ -113,9 +113,9 @@ def test_losses_of_lines_in_caches_between() -> None:
 
     def loss(profile: Profile, *shares: float) -> Estimate | None:
         one: Any = SimpleNamespace(
-            costs=Costs(profile), shares=lambda: shares, found=SimpleNamespace(bytes=64 << 10)
+            costs=Costs(profile), shares_by_cache_level=lambda: shares, found=SimpleNamespace(bytes=64 << 10)
         )  # which L2 can hold
-        return _each(run, one, Estimate(100, 100, 100), Estimate(60, 60, 60))
+        return _loss_of_message(run, one, Estimate(100, 100, 100), Estimate(60, 60, 60))
 
     assert loss(calibrated, 0.5, 0.5, 0, 0) is None
     assert loss(calibrated, 0.5, 0, 0, 0.5) == Estimate(20, 20, 20)
@@ -126,7 +126,11 @@ def test_losses_of_lines_in_caches_between() -> None:
 
 def test_waiting_in_collectives() -> None:
     """Is the late rank found among noise, in a part of the ranks, with what each other one waits, and not in noise?"""
-    random, line, other = Random(3), Site("MPI_Barrier", Place("a.c", 3)), Site("MPI_Barrier", Place("a.c", 9))
+    random, line, other = (
+        Random(3),
+        MpiCallSite("MPI_Barrier", SourcePlace("a.c", 3)),
+        MpiCallSite("MPI_Barrier", SourcePlace("a.c", 9)),
+    )
 
     def notes(members: list[int], late_ns: float, calls: int = 200, without_core_s: float = 0) -> list[Note]:
         """The last member comes later by so much on average, and had no core for so long; rank 3 calls from another
@@ -145,8 +149,8 @@ def test_waiting_in_collectives() -> None:
         ]  # fmt: skip
         ranks = [SimpleNamespace(found=one) for one in found]
         run: Any = SimpleNamespace(ranks=ranks, sites=[[line], [line], [line], [other]], seconds=1.0)
-        run.timing, run.delayed_ns = run, lambda rank: without_core_s * 1e9 * (rank == members[-1])
-        return list(late_to_collective.find(run))
+        run.timing_run, run.delayed_ns = run, lambda rank: without_core_s * 1e9 * (rank == members[-1])
+        return list(late_to_collective.find_late_ranks(run))
 
     (note,) = notes([0, 1, 3], late_ns=5e6)
     assert note.place == line.place and [one.place for one in note.related] == [other.place]
@@ -171,7 +175,7 @@ def test_nobody_waits_for_itself() -> None:
     def ended(*times: int) -> list[Any]:
         return [SimpleNamespace(call=0, messages=at, times=count) for at, count in enumerate(times)]
 
-    line = Site("MPI_Waitall", Place("a.c", 3))
+    line = MpiCallSite("MPI_Waitall", SourcePlace("a.c", 3))
 
     def notes(ended_in: list[list[Any]], peers: list[list[int]], spent_ns: list[float]) -> list[Note]:
         messages = [message(rank, peer) for rank, entries in enumerate(peers) for peer in entries]
@@ -184,8 +188,8 @@ def test_nobody_waits_for_itself() -> None:
             ranks=ranks, messages=messages, sites=[[line]] * len(ranks), seconds=1.0, inside=inside,
             delayed_ns=lambda rank: 0,
         )  # fmt: skip
-        run.timing = run
-        return list(waiting.notes(run, late_sender.RULE, "", sends=False))
+        run.timing_run = run
+        return list(waiting.waiting_notes(run, late_sender.RULE, "", sends=False))
 
     (note,) = notes([ended(2), ended(9)], [[1], [0]], [9e6, 1e5])  # rank 1 has more messages from rank 0
     assert "2 messages of rank 0, mostly for rank 1" in note.message
@@ -194,31 +198,35 @@ def test_nobody_waits_for_itself() -> None:
 
 def test_what_is_said_first() -> None:
     """Is "nothing to gain" said of calls alone that were judged?"""
-    assert Judged(24, 0, "").headline(0.01, noted=True) == ""
+    assert JudgedCalls(24, 0, "").headline(0.01, noted=True) == ""
     none = "no rule finds a loss of 1 % of the run's time or more"
-    assert Judged(24, 0, "").headline(0.01, noted=False) == f"nothing to gain: {none}"
-    some = Judged(24, 12, "the profile has no stable records")
+    assert JudgedCalls(24, 0, "").headline(0.01, noted=False) == f"nothing to gain: {none}"
+    some = JudgedCalls(24, 12, "the profile has no stable records")
     assert some.headline(0.01, noted=True) == "cannot tell for 12 of 24 calls: the profile has no stable records"
     assert some.headline(0.01, noted=False).endswith(f"; nothing to gain at the others: {none}")
-    assert not some.nothing and not Judged(0, 0, "").nothing and Judged(24, 24, "x").nothing
-    assert "nothing to gain" not in Judged(24, 24, "x").headline(0.01, noted=False)
+    assert (
+        not some.has_judged_none
+        and not JudgedCalls(0, 0, "").has_judged_none
+        and JudgedCalls(24, 24, "x").has_judged_none
+    )
+    assert "nothing to gain" not in JudgedCalls(24, 24, "x").headline(0.01, noted=False)
 
 
 def test_grids_from_faces() -> None:
     """Are the cells of a rank those that its faces tell, and unknown where they do not?"""
     x, y, z = face(5 * 6 * 8, 5 * 6 * 8), face(4 * 6 * 8, 6 * 8), face(4 * 5 * 8, 8)
-    assert _local([{(0, 0, True): x, (1, 0, True): y, (2, 0, True): z}], (2, 2, 2), 8) == (4, 5, 6)
-    assert _local([{(0, 0, True): x, (1, 0, True): y}], (2, 2, 1), 8) == (4, 5, 6)
-    assert _local([{(0, 0, True): x}], (2, 1, 1), 8) is None
-    assert _local([{(0, 0, True): face(7 * 8, 56), (1, 0, True): face(9 * 8, 8)}], (2, 2), 8) == (9, 7)
+    assert _cells_per_rank([{(0, 0, True): x, (1, 0, True): y, (2, 0, True): z}], (2, 2, 2), 8) == (4, 5, 6)
+    assert _cells_per_rank([{(0, 0, True): x, (1, 0, True): y}], (2, 2, 1), 8) == (4, 5, 6)
+    assert _cells_per_rank([{(0, 0, True): x}], (2, 1, 1), 8) is None
+    assert _cells_per_rank([{(0, 0, True): face(7 * 8, 56), (1, 0, True): face(9 * 8, 8)}], (2, 2), 8) == (9, 7)
     row = 10 * 8
     rows = {
         (0, side, sends): face(row, row, 4096 + row * at)
         for side, sends, at in ((0, False, 0), (0, True, 1), (1, True, 20), (1, False, 21))
     }
-    assert _local([rows], (4, 1), 8) == (20, 10)
+    assert _cells_per_rank([rows], (4, 1), 8) == (20, 10)
     packed = {**rows, (0, 1, True): face(row, row, 99999)}
-    assert _local([packed], (4, 1), 8) is None
+    assert _cells_per_rank([packed], (4, 1), 8) is None
 
 
 def test_no_answer_without_records() -> None:

@@ -12,38 +12,38 @@ import pytest
 
 from nearfield.base.estimates import interpolate
 from nearfield.forecast import saying
-from nearfield.forecast.ceiling import ceilings, refault_seconds
-from nearfield.forecast.prices import Prices, pattern_of, prices_of_rules
-from nearfield.forecast.ranks import Calls, Category, Place, Rank, State, Usage
-from nearfield.forecast.run import Run
+from nearfield.forecast.ceiling import compute_ceilings, refault_seconds
+from nearfield.forecast.prices import MessagePrices, pattern_of, prices_of_rules
+from nearfield.forecast.ranks import CallCategory, CallGroup, PartnerPlace, ProcessUsage, RecordedRank, RecordingState
+from nearfield.forecast.run import RecordedRun
 from nearfield.rules.schema import load_rules
 from nearfield.ui.terminal import Table
 
 RULES = Path(__file__).parents[1] / "data/rules/openmpi-5.0.11.toml"
-NONE = Usage(*[0] * len(Usage._fields))
+NONE = ProcessUsage(*[0] * len(ProcessUsage._fields))
 
 
-def made_calls(seconds: float, name: str = "MPI_Sendrecv", **more: Any) -> Calls:
+def made_calls(seconds: float, name: str = "MPI_Sendrecv", **more: Any) -> CallGroup:
     values: dict[str, Any] = {
-        "category": Category.POINT_TO_POINT, "place": Place.NODE, "size_class": 9, "site": None, "calls": 10,
+        "category": CallCategory.POINT_TO_POINT, "place": PartnerPlace.NODE, "size_class": 9, "site": None, "calls": 10,
         "messages": 10, "bytes": 655360, "between_seconds": 0.0,
     }  # fmt: skip
-    return Calls(name=name, seconds=seconds, **{**values, **more})
+    return CallGroup(name=name, seconds=seconds, **{**values, **more})
 
 
-def made_rank(number: int, seconds: float, *calls: Calls, ranks: int = 2, **more: Any) -> Rank:
+def made_rank(number: int, seconds: float, *calls: CallGroup, ranks: int = 2, **more: Any) -> RecordedRank:
     """Returns a rank that had a core all the time and no page faults."""
     ran = NONE._replace(user_ns=int(seconds * 1e9), has_delay=1, idle=100)
     values: dict[str, Any] = {
-        "node_ranks": ranks, "host": "a", "library": "MPI 1.0", "state": State.FINALIZED, "is_spawned": False,
+        "node_ranks": ranks, "host": "a", "library": "MPI 1.0", "state": RecordingState.FINALIZED, "is_spawned": False,
         "threads": 1, "lost_threads": 0, "begin": NONE, "end": ran, "fault_ns": 500.0, "call_ns": 20.0,
         "cores": frozenset({0, 1}), "sent_to_node": 0, "sent_to_others": 0,
     }  # fmt: skip
     in_mpi = sum(one.seconds for one in calls)
-    return Rank(number=number, ranks=ranks, seconds=seconds, in_mpi=in_mpi, calls=calls, **{**values, **more})
+    return RecordedRank(number=number, ranks=ranks, seconds=seconds, in_mpi=in_mpi, calls=calls, **{**values, **more})
 
 
-def pair(*calls: Calls, seconds: float = 10.0, **more: Any) -> list[Rank]:
+def pair(*calls: CallGroup, seconds: float = 10.0, **more: Any) -> list[RecordedRank]:
     return [made_rank(number, seconds, *calls, **more) for number in (0, 1)]
 
 
@@ -54,11 +54,11 @@ def test_only_what_a_means_touches_counts() -> None:
     """Do the ceilings of rules, collectives and the halo library come from their own calls, inside a node?"""
     ranks = pair(
         made_calls(1.0),
-        made_calls(2.0, "MPI_Allreduce", category=Category.COLLECTIVE),
-        made_calls(3.0, "MPI_Bcast", category=Category.COLLECTIVE, place=Place.OTHERS),
-        made_calls(1.0, "MPI_File_write", category=Category.FILE),
+        made_calls(2.0, "MPI_Allreduce", category=CallCategory.COLLECTIVE),
+        made_calls(3.0, "MPI_Bcast", category=CallCategory.COLLECTIVE, place=PartnerPlace.OTHERS),
+        made_calls(1.0, "MPI_File_write", category=CallCategory.FILE),
     )
-    rules, collectives, halo = ceilings(ranks, None)
+    rules, collectives, halo = compute_ceilings(ranks, None)
     assert rules.share == pytest.approx(
         0.4
     )  # what opens and reads files moves data, too, inside collectives' libraries
@@ -72,7 +72,7 @@ def test_page_faults_are_the_heaps_gain() -> None:
     shared heap?"""
     faulting = NONE._replace(user_ns=6 * 10**9, system_ns=4 * 10**9, minor_faults=4 * 10**6, has_delay=1)
     ranks = [replace(rank, end=faulting) for rank in pair(made_calls(0.1))]
-    rules, collectives, halo = ceilings(ranks, None)
+    rules, collectives, halo = compute_ceilings(ranks, None)
     assert rules.max_gain and rules.max_gain > 10 / 6
     assert collectives.max_gain == 1.0 and halo.max_gain and halo.max_gain < 1.03
     assert refault_seconds(ranks[0]) == pytest.approx(2.0)
@@ -81,17 +81,17 @@ def test_page_faults_are_the_heaps_gain() -> None:
 
 
 def test_a_run_in_mpi_alone_has_no_bound() -> None:
-    (rules, *_) = ceilings(pair(made_calls(9.9999)), None)
+    (rules, *_) = compute_ceilings(pair(made_calls(9.9999)), None)
     assert rules.max_gain is None and rules.max_gain_text == "no bound"
 
 
 def test_of_a_rank_that_was_killed_little_is_known() -> None:
     """Where nobody can tell page faults and processor time, is there no bound that rests on them, and no number?"""
-    run = Run([replace(rank, end=None, state=State.RUNNING) for rank in pair(made_calls(1.0))])
+    run = RecordedRun([replace(rank, end=None, state=RecordingState.RUNNING) for rank in pair(made_calls(1.0))])
     rules, collectives, halo = run.ceilings
     assert rules.max_gain is None and collectives.max_gain == 1.0 and halo.max_gain == pytest.approx(10 / 8)
     assert "how busy the host was is not known" in " ".join(saying.run_sentences(run))
-    result = saying.plain(run)
+    result = saying.run_as_dict(run)
     assert result["no_core_share"] is None and result["per_rank"][0]["processor_seconds"] is None
 
 
@@ -133,7 +133,7 @@ def test_no_gain_is_above_the_ceiling(seed: int) -> None:
         made_rank(number, whole, made_calls(durations), ranks=program.ranks)
         for number, (whole, durations) in enumerate(zip(seconds, in_mpi, strict=True))
     ]
-    max_gain = ceilings(ranks, None)[0].max_gain
+    max_gain = compute_ceilings(ranks, None)[0].max_gain
     for faster in (0.0, 0.3, 0.9):
         gain = seconds[0] / max(1e-12, program.times(faster)[0][0])
         assert max_gain is None or gain <= max_gain * (1 + 1e-9)
@@ -145,13 +145,15 @@ def test_no_gain_is_above_the_ceiling(seed: int) -> None:
 def test_transfer_is_priced_and_the_rest_is_waiting() -> None:
     """Is the transfer what a message of this size was measured to take, at most the time of the call, and less under
     the rules?"""
-    prices = Prices("x", {"pingpong": {1024: 1e6, 65536: 64e6}}, {"pingpong": {1024: 1e6, 65536: 32e6}}, has_rules=True)
+    prices = MessagePrices(
+        "x", {"pingpong": {1024: 1e6, 65536: 64e6}}, {"pingpong": {1024: 1e6, 65536: 32e6}}, has_rules=True
+    )
     long = made_calls(2.0, "MPI_Send")
-    assert prices.transfer(long, 2) == pytest.approx(0.64) and prices.saved_s(long, 2) == pytest.approx(0.32)
-    assert prices.transfer(replace(long, seconds=0.1), 2) == 0.1
-    run = Run(pair(long), prices)
+    assert prices.transfer_s(long, 2) == pytest.approx(0.64) and prices.saved_s(long, 2) == pytest.approx(0.32)
+    assert prices.transfer_s(replace(long, seconds=0.1), 2) == 0.1
+    run = RecordedRun(pair(long), prices)
     assert run.transfer_share == pytest.approx(0.064)
-    assert run.by_call()[0].waiting == pytest.approx(2 * (2.0 - 0.64))
+    assert run.calls_by_time()[0].waiting == pytest.approx(2 * (2.0 - 0.64))
     (rules, _, halo) = run.ceilings
     assert rules.likely == pytest.approx(1 / (1 - 0.032)) and halo.likely == pytest.approx(1 / (1 - 0.064))
 
@@ -159,17 +161,17 @@ def test_transfer_is_priced_and_the_rest_is_waiting() -> None:
 @pytest.mark.parametrize(
     ("name", "category", "pattern"),
     [
-        ("MPI_Isend", Category.POINT_TO_POINT, "pingpong"),
-        ("MPI_Sendrecv_c", Category.POINT_TO_POINT, "exchange"),
-        ("MPI_Ibcast", Category.COLLECTIVE, "bcast"),
-        ("MPI_Allgatherv_init", Category.COLLECTIVE, "allgather"),
-        ("MPI_Allreduce", Category.COLLECTIVE, "allreduce"),
-        ("MPI_Waitall", Category.COLLECTIVE, "allreduce"),
-        ("MPI_Win_fence", Category.ONE_SIDED, "pingpong"),
-        ("MPI_Comm_dup", Category.OTHER, ""),
+        ("MPI_Isend", CallCategory.POINT_TO_POINT, "pingpong"),
+        ("MPI_Sendrecv_c", CallCategory.POINT_TO_POINT, "exchange"),
+        ("MPI_Ibcast", CallCategory.COLLECTIVE, "bcast"),
+        ("MPI_Allgatherv_init", CallCategory.COLLECTIVE, "allgather"),
+        ("MPI_Allreduce", CallCategory.COLLECTIVE, "allreduce"),
+        ("MPI_Waitall", CallCategory.COLLECTIVE, "allreduce"),
+        ("MPI_Win_fence", CallCategory.ONE_SIDED, "pingpong"),
+        ("MPI_Comm_dup", CallCategory.OTHER, ""),
     ],
 )
-def test_each_call_is_priced_by_the_nearest_pattern(name: str, category: Category, pattern: str) -> None:
+def test_each_call_is_priced_by_the_nearest_pattern(name: str, category: CallCategory, pattern: str) -> None:
     assert pattern_of(made_calls(1.0, name, category=category)) == pattern
 
 
@@ -189,8 +191,8 @@ def test_rules_have_prices() -> None:
 # ---- what cannot be decided, and words
 
 
-def reasons(*ranks: Rank) -> str:
-    return "; ".join(Run(list(ranks)).undecided())
+def reasons(*ranks: RecordedRank) -> str:
+    return "; ".join(RecordedRun(list(ranks)).inconclusive_reasons())
 
 
 def test_what_a_run_cannot_show_is_said() -> None:
@@ -200,7 +202,7 @@ def test_what_a_run_cannot_show_is_said() -> None:
     assert "no process called MPI_Init" in reasons()
     assert "1 of 2 ranks were recorded" in reasons(good[0])
     assert "the launcher is another MPI's" in reasons(*(replace(rank, ranks=1) for rank in good))
-    assert "rank 1 ended without MPI_Finalize" in reasons(good[0], replace(good[1], state=State.EXITED))
+    assert "rank 1 ended without MPI_Finalize" in reasons(good[0], replace(good[1], state=RecordingState.EXITED))
     assert "3 threads called MPI beyond" in reasons(good[0], replace(good[1], lost_threads=3))
     assert "no rank called MPI between" in reasons(*pair())
     assert "0.05 s, which is too short" in reasons(*pair(made_calls(0.01), seconds=0.05))
@@ -214,8 +216,10 @@ def test_what_a_run_cannot_show_is_said() -> None:
 def test_a_whole_forecast_fits_a_screen() -> None:
     """With more calls than are shown: are there at most 25 lines, in three parts, and a doubt comes first?"""
     many = [made_calls(0.1, f"MPI_{number}") for number in range(30)]
-    run = Run([replace(rank, state=State.EXITED) for rank in pair(*many)], prices_of_rules(load_rules(RULES), "here"))
-    said = [*saying.lines(run), *saying.next_commands(run, ["mpirun", "./a"])]
+    run = RecordedRun(
+        [replace(rank, state=RecordingState.EXITED) for rank in pair(*many)], prices_of_rules(load_rules(RULES), "here")
+    )
+    said = [*saying.report_lines(run), *saying.next_commands(run, ["mpirun", "./a"])]
     height = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in said)
     assert height <= 25 and said.count("") == 2
     assert isinstance(said[0], str) and said[0].startswith("Cannot tell: rank 0 and rank 1 ended without")
@@ -223,34 +227,37 @@ def test_a_whole_forecast_fits_a_screen() -> None:
 
 def test_the_next_step_follows_from_the_ceiling() -> None:
     """Is a program whose time is not in MPI reported to have nothing to gain, and another one what to do?"""
-    idle = Run(pair(made_calls(0.01)))
+    idle = RecordedRun(pair(made_calls(0.01)))
     assert saying.next_commands(idle, ["a"]) == [
         "nothing to gain by nearfield: this program's time is not in MPI inside a node"
     ]
-    worth = saying.next_commands(Run(pair(made_calls(5.0)), prices_of_rules(load_rules(RULES), "here")), ["a"])
+    worth = saying.next_commands(RecordedRun(pair(made_calls(5.0)), prices_of_rules(load_rules(RULES), "here")), ["a"])
     assert len(worth) <= 3 and "compare -- a" in worth[0] and "observe -- a" in worth[1]
-    assert "tune" in saying.next_commands(Run(pair(made_calls(5.0))), ["a"])[0]
+    assert "tune" in saying.next_commands(RecordedRun(pair(made_calls(5.0))), ["a"])[0]
     prices = prices_of_rules(load_rules(RULES), "here")
     assert (
         "compare --rules r.toml -- a"
-        in saying.next_commands(Run(pair(made_calls(5.0)), prices), ["a"], Path("r.toml"))[0]
+        in saying.next_commands(RecordedRun(pair(made_calls(5.0)), prices), ["a"], Path("r.toml"))[0]
     )
-    assert "tune --mpi mpich-5.0.2" in saying.next_commands(Run(pair(made_calls(5.0))), ["a"], None, "mpich-5.0.2")[0]
+    assert (
+        "tune --mpi mpich-5.0.2"
+        in saying.next_commands(RecordedRun(pair(made_calls(5.0))), ["a"], None, "mpich-5.0.2")[0]
+    )
 
 
 def test_the_sentence_of_the_ceiling_names_the_call() -> None:
-    ranks = pair(made_calls(0.6), made_calls(0.1, "MPI_Bcast", category=Category.COLLECTIVE))
-    text = saying.ceiling_sentence(Run(ranks))
+    ranks = pair(made_calls(0.6), made_calls(0.1, "MPI_Bcast", category=CallCategory.COLLECTIVE))
+    text = saying.ceiling_sentence(RecordedRun(ranks))
     assert text.startswith("MPI took 7.0% of this run, so rules can make it at most 1.08x as fast")
     assert "86% of MPI's time is in MPI_Sendrecv of 64 KiB" in text
-    assert "better rules could make it at most 1.08x" in saying.ceiling_sentence(Run(ranks), under_rules=True)
+    assert "better rules could make it at most 1.08x" in saying.ceiling_sentence(RecordedRun(ranks), under_rules=True)
 
 
 def test_the_sentence_of_the_ceiling_explains_it() -> None:
     """If more than MPI's time could become shorter, does the sentence say what else, and how much it is?"""
     faulting = NONE._replace(user_ns=6 * 10**9, system_ns=4 * 10**9, has_delay=1)
     ranks = [replace(rank, end=faulting) for rank in pair(made_calls(0.1))]
-    assert saying.ceiling_sentence(Run(ranks)).startswith(
+    assert saying.ceiling_sentence(RecordedRun(ranks)).startswith(
         "MPI took 1.0% of this run; with the time between polls, page faults and waiting for cores it is 41.0%, so "
         "rules can make it at most 1.70x as fast"
     )
@@ -259,6 +266,8 @@ def test_the_sentence_of_the_ceiling_explains_it() -> None:
 def test_calls_of_one_place_and_size_are_one_line() -> None:
     ranks = pair(made_calls(1.0), made_calls(2.0, size_class=3))
     counted: dict[str, float] = defaultdict(float)
-    for line in Run(ranks).by_call():
+    for line in RecordedRun(ranks).calls_by_time():
         counted[line.name] += line.seconds
-    assert [line.seconds for line in Run(ranks).by_call()] == [4.0, 2.0] and counted == {"MPI_Sendrecv": 6.0}
+    assert [line.seconds for line in RecordedRun(ranks).calls_by_time()] == [4.0, 2.0] and counted == {
+        "MPI_Sendrecv": 6.0
+    }

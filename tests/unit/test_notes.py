@@ -5,9 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.notes import Edit, Evidence, Fix, Loss, Note, Place, Related, Rule, as_dict, as_sarif, as_text, ranked
+from nearfield.notes import (
+    Evidence,
+    Fix,
+    LineEdit,
+    LostTime,
+    Note,
+    NoteRule,
+    RelatedPlace,
+    SourcePlace,
+    notes_as_dicts,
+    notes_as_sarif,
+    notes_as_text,
+    rank_by_loss,
+)
 
-RULE = Rule("cold-send", "A message is sent late", "Caches forget.", "S0, rule 1")
+RULE = NoteRule("cold-send", "A message is sent late", "Caches forget.", "S0, rule 1")
 
 # What SARIF 2.1.0 (sections 3.14 to 3.57) requires of the objects that we write, and allows: object -> (required, all).
 OBJECTS = {
@@ -46,18 +59,18 @@ def problems(kind: str, value: dict) -> list[str]:
 
 def a_note(file: str, seconds: float = 1e-3, line: int = 12) -> Note:
     return Note(
-        RULE, Place(file, line, 3, "main"), "cold send: 1 MiB is touched", "Move it.",
-        Loss(seconds, 0.9 * seconds, 1.1 * seconds, 0.02),
+        RULE, SourcePlace(file, line, 3, "main"), "cold send: 1 MiB is touched", "Move it.",
+        LostTime(seconds, 0.9 * seconds, 1.1 * seconds, 0.02),
         evidence=(Evidence("cold", 40.0, "us", "measured"),),
-        related=(Related(Place(file, 7), "written here"),),
-        fixes=(Fix("swap two lines", (Edit(file, 3, 4, "b\na\n"), Edit(file, 9, 8, "new\n"))),),
+        related=(RelatedPlace(SourcePlace(file, 7), "written here"),),
+        fixes=(Fix("swap two lines", (LineEdit(file, 3, 4, "b\na\n"), LineEdit(file, 9, 8, "new\n"))),),
     )  # fmt: skip
 
 
 def test_text_is_a_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Would an editor that knows gcc's messages find file, line and column?"""
     monkeypatch.chdir(tmp_path)
-    lines = as_text([a_note(str(tmp_path / "src/a.c"))]).splitlines()
+    lines = notes_as_text([a_note(str(tmp_path / "src/a.c"))]).splitlines()
     assert lines[0] == "src/a.c:12:3: note: cold send: 1 MiB is touched [cold-send]"
     assert lines[1] == "src/a.c:7: note: written here"
     assert lines[2].strip() == "lost: 1.00 ms (900 us to 1.10 ms), 2 % of the run"
@@ -66,15 +79,17 @@ def test_text_is_a_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_rank_is_by_loss() -> None:
     """Does the note that loses most come first, and one without a number last?"""
-    none = Note(RULE, Place("a.c", 1), "no number")
-    assert [n.loss and n.loss.seconds for n in ranked([none, a_note("b.c", 1e-3), a_note("a.c", 2e-3)])] == [
+    none = Note(RULE, SourcePlace("a.c", 1), "no number")
+    assert [n.loss and n.loss.seconds for n in rank_by_loss([none, a_note("b.c", 1e-3), a_note("a.c", 2e-3)])] == [
         2e-3, 1e-3, None,
     ]  # fmt: skip
 
 
 def test_sarif_has_what_the_standard_requires(tmp_path: Path) -> None:
     """Has each object of the log what SARIF requires, and nothing that it does not know?"""
-    log = json.loads(json.dumps(as_sarif([a_note(str(tmp_path / "a b.c")), a_note("/usr/x.c", line=0)], root=tmp_path)))
+    log = json.loads(
+        json.dumps(notes_as_sarif([a_note(str(tmp_path / "a b.c")), a_note("/usr/x.c", line=0)], root=tmp_path))
+    )
     assert problems("log", log) == []
     run = log["runs"][0]
     assert run["originalUriBaseIds"]["SRCROOT"]["uri"] == tmp_path.resolve().as_uri() + "/"
@@ -87,7 +102,7 @@ def test_sarif_has_what_the_standard_requires(tmp_path: Path) -> None:
 
 def test_fixes_are_whole_lines(tmp_path: Path) -> None:
     """Does a replacement cover whole lines, and an insertion nothing?"""
-    result = as_sarif([a_note(str(tmp_path / "a.c"))], root=tmp_path)["runs"][0]["results"][0]
+    result = notes_as_sarif([a_note(str(tmp_path / "a.c"))], root=tmp_path)["runs"][0]["results"][0]
     regions = [one["deletedRegion"] for one in result["fixes"][0]["artifactChanges"][0]["replacements"]]
     ends = [(r["startLine"], r["startColumn"], r["endLine"], r["endColumn"]) for r in regions]
     assert ends == [(3, 1, 5, 1), (9, 1, 9, 1)]
@@ -95,7 +110,7 @@ def test_fixes_are_whole_lines(tmp_path: Path) -> None:
 
 def test_json_has_all_numbers() -> None:
     """Is nothing of a note lost in --json?"""
-    plain = json.loads(json.dumps(as_dict([a_note("a.c")])))[0]
+    plain = json.loads(json.dumps(notes_as_dicts([a_note("a.c")])))[0]
     assert (plain["rule"], plain["file"], plain["line"]) == ("cold-send", "a.c", 12)
     assert plain["loss"]["low"] == pytest.approx(0.9e-3)
     assert plain["evidence"][0]["value"] == 40.0

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nearfield.cli.verbs.observe_show import _calls
-from nearfield.notes import Note, Rule, as_dict, as_sarif, note_text
-from nearfield.notes import Place as NotePlace
+from nearfield.notes import Note, NoteRule, note_text, notes_as_dicts, notes_as_sarif
+from nearfield.notes import SourcePlace as NotePlace
 from nearfield.observe.source_lines import UNKNOWN, Line, line_of_call, lines_of
 from nearfield.observe.summary import CallSums, RankSummary, how_to_name_functions
 from nearfield.observe.symbols import debugging_package, functions_of, how_to_name
@@ -86,8 +86,10 @@ def test_places_without_lines_differ() -> None:
     lines = [Line(UNKNOWN, 0, UNKNOWN, "/lib/libsolver.so.3", offset) for offset in (0x7BC163, 0x7BC1A0)]
     table = _calls([RankSummary(0, calls=[CallSums("MPI_Allreduce", line) for line in lines])], every=True)
     assert [texts[1].plain for texts, _ in table.rows] == ["libsolver.so.3+0x7bc163", "libsolver.so.3+0x7bc1a0"]
-    note = Note(Rule("x", "A thing", ""), NotePlace("/lib/libsolver.so.3", 0, function="f", offset=0x7BC163), "it is")
+    note = Note(
+        NoteRule("x", "A thing", ""), NotePlace("/lib/libsolver.so.3", 0, function="f", offset=0x7BC163), "it is"
+    )
     assert note_text(note).startswith("/lib/libsolver.so.3+0x7bc163 (f): note: it is")
-    assert as_dict([note])[0]["offset"] == 0x7BC163
-    place = as_sarif([note])["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert notes_as_dicts([note])[0]["offset"] == 0x7BC163
+    place = notes_as_sarif([note])["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert place["address"]["relativeAddress"] == 0x7BC163 and "region" not in place

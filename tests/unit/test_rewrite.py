@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
 from nearfield.rewrite import analyse, driver
-from nearfield.rewrite.applying import apply_patches, best
-from nearfield.rewrite.check.validate import Invalid, Validator
+from nearfield.rewrite.applying import apply_patches, best_patches
+from nearfield.rewrite.check.validate import NotEquivalent, Validator
 from nearfield.rewrite.model import legality
 from nearfield.rewrite.model.polyhedral import Model
 
@@ -47,14 +47,14 @@ def test_an_order_that_is_not_proved_gives_way_to_the_one_it_replaced(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Are rows alone gone through backwards where the text with rows and columns backwards fails its second proof?"""
-    whole = Validator.check
+    whole = Validator.check_equivalence
 
     def check(self: Validator, *given: Any) -> None:
         if self._emitted.text.count("-- > 0") > 1:
-            raise Invalid("it has been made to fail")
+            raise NotEquivalent("it has been made to fail")
         whole(self, *given)
 
-    monkeypatch.setattr(Validator, "check", check)
+    monkeypatch.setattr(Validator, "check_equivalence", check)
     made = {patch.transformation: patch.rewritten for patch in analyse(LISTING, arguments).patches}
     assert made["reverse"].count("-- > 0") == 1
 
@@ -169,7 +169,7 @@ def test_each_kind_of_dependence_forbids(
         ):  # fmt: skip
             if other != kind:
                 pairs = pairs.union(first.apply_range(second.reverse()))
-        return model.in_order(pairs.intersect_domain(model.instances).intersect_range(model.instances))
+        return model.select_in_original_order(pairs.intersect_domain(model.instances).intersect_range(model.instances))
 
     monkeypatch.setattr(Model, "dependences", property(without))
     assert names(analyse_c(tmp_path, arguments, step(body))) & forbidden
@@ -209,7 +209,7 @@ def test_damaged_text_is_not_proved(
 ) -> None:
     """Does the second proof, on the text, find a mistake of what writes it?"""
     old, new = DAMAGES[damage]
-    emit = driver.Emitter.emit
+    emit = driver.RegionEmitter.emit
 
     def damaged(self: object, *given: object) -> object:
         made = emit(self, *given)  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ def test_damaged_text_is_not_proved(
         made.text = made.text[::-1].replace(old[::-1], new[::-1], 1)[::-1]
         return made
 
-    monkeypatch.setattr(driver.Emitter, "emit", damaged)
+    monkeypatch.setattr(driver.RegionEmitter, "emit", damaged)
     found = analyse(LISTING, arguments, only=frozenset({"warm-send"}))
     assert not found.patches
     assert "could not be proved" in found.missed[0].reason
@@ -225,7 +225,7 @@ def test_damaged_text_is_not_proved(
 
 def test_a_lost_else_is_not_proved(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a guard without the original code in its 'else' noticed?"""
-    monkeypatch.setattr(driver.Emitter, "_original", lambda self: "")
+    monkeypatch.setattr(driver.RegionEmitter, "_original_text", lambda self: "")
     found = analyse_c(tmp_path, arguments, step(EXCHANGE + SWEEP + "b[i * m + j] = a[(i + 1) * m + j];"))
     assert names(found) <= {"overlap"}  # which needs no guard here
     assert all("else" not in patch.rewritten for patch in found.patches)
@@ -335,7 +335,7 @@ def test_patches_of_several_places_are_applied_together(tmp_path: Path, argument
     one = step(EXCHANGE + SWEEP + "b[i * m + j] = a[i * m + j];")
     text = one + one.removeprefix(HEAD).replace("step", "other")
     found = analyse_c(tmp_path, arguments, text)
-    chosen = best(found.patches)
+    chosen = best_patches(found.patches)
     assert [patch.function for patch in chosen] == ["step", "other"]
     whole = apply_patches(chosen)
     assert whole.count("} else {") == 2
@@ -363,8 +363,8 @@ def test_notes_are_sarif(tmp_path: Path) -> None:
 
 def test_the_second_proof_stands_alone(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the proof on the text refuse an illegal order that the first proof lets pass?"""
-    monkeypatch.setattr(Model, "reachable", lambda self, start, along: isl.UnionSet("{ }"))
-    monkeypatch.setattr(legality, "violations", lambda model, order: iter(()))
+    monkeypatch.setattr(Model, "reachable_from", lambda self, start, along: isl.UnionSet("{ }"))
+    monkeypatch.setattr(legality, "find_violations", lambda model, order: iter(()))
     found = analyse_c(tmp_path, arguments, step(KINDS["RAW"][0]))
     assert not found.patches
     assert "breaks a dependence" in found.missed[0].reason

@@ -9,7 +9,7 @@ import pytest
 from rewriting import analyse_c
 
 from nearfield.rewrite import callees
-from nearfield.rewrite.codegen.inlining import Inliner, Text
+from nearfield.rewrite.codegen.inlining import InlinedText, Inliner
 
 # ---- one callee, one call
 
@@ -206,16 +206,16 @@ def test_a_damaged_body_is_not_proved(
 ) -> None:
     """Does the proof of the text with bodies find a mistake of what writes it?"""
     old, new = DAMAGES[damage]
-    written = Inliner.text
+    written = Inliner.inline_calls
 
-    def damaged(self: Inliner, sites: list[object]) -> Text:
+    def damaged(self: Inliner, sites: list[object]) -> InlinedText:
         made = written(self, sites)  # type: ignore[arg-type]
         head, call, rest = made.text.partition("void step")
         assert old in rest
         made.text = head + call + rest.replace(old, new, 1)
         return made
 
-    monkeypatch.setattr(callees.Inliner, "text", damaged)
+    monkeypatch.setattr(callees.Inliner, "inline_calls", damaged)
     found = analyse_c(tmp_path, arguments, program(), only=frozenset({"overlap"}))
     assert not found.patches
     assert any("update cannot be inlined" in one.reason for one in found.missed), found.missed

@@ -12,8 +12,8 @@ from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
 from nearfield.rewrite import Analysis, analyse, driver
 from nearfield.rewrite.frontend.callee_lookup import Others
-from nearfield.rewrite.model.chunk_sizes import ChunkSizes, sizes_by_caches
-from nearfield.rewrite.ranking import Costs
+from nearfield.rewrite.model.chunk_sizes import ChunkSizes, chunk_sizes_by_caches
+from nearfield.rewrite.ranking import MessageCosts
 
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
 PIECES = ChunkSizes(64, 64)  # eight doubles
@@ -150,7 +150,7 @@ def test_damaged_pieces_are_not_proved(
 ) -> None:
     """Does the second proof, on the text, find a mistake of what writes pieces?"""
     old, new = DAMAGES[damage]
-    emit, damaged = driver.Emitter.emit, []
+    emit, damaged = driver.RegionEmitter.emit, []
 
     def emitted(self: object, *given: object) -> object:
         made = emit(self, *given)  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def test_damaged_pieces_are_not_proved(
         made.text = made.text.replace(old, new, 1)
         return made
 
-    monkeypatch.setattr(driver.Emitter, "emit", emitted)
+    monkeypatch.setattr(driver.RegionEmitter, "emit", emitted)
     found = analysed(tmp_path, arguments, step(MAKE + CALL + USE))
     assert damaged and len(found.patches) == 2 - len(damaged)
 
@@ -174,11 +174,13 @@ def test_pieces_are_those_of_a_machines_caches(arguments: list[str]) -> None:
     caches = made.machine.data_caches
     min_sharers = min(one.shared_by for one in caches)
     own = max(one.size_bytes for one in caches if one.shared_by == min_sharers)
-    assert sizes_by_caches(made) == ChunkSizes(own // 4, caches[-1].size_bytes)
-    known = Costs(made).expected_of_cutting(32 << 20, 64 << 10).gain
+    assert chunk_sizes_by_caches(made) == ChunkSizes(own // 4, caches[-1].size_bytes)
+    known = MessageCosts(made).expected_gain_of_chunking(32 << 20, 64 << 10).gain
     assert known and known.ratio.value == pytest.approx(2) and known.before.value == pytest.approx(2e6)
-    assert "no stable records of cut" in str(Costs(made).expected_of_cutting(8 << 20, 64 << 10)), "8 times as short"
-    assert Costs(made).expected_of_cutting(32 << 20, 1 << 10).gain is None, "pieces of another length"
+    assert "no stable records of cut" in str(MessageCosts(made).expected_gain_of_chunking(8 << 20, 64 << 10)), (
+        "8 times as short"
+    )
+    assert MessageCosts(made).expected_gain_of_chunking(32 << 20, 1 << 10).gain is None, "pieces of another length"
 
 
 def test_cutting_needs_to_know_the_length_of_pieces(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from random_programs import ARRAYS, random_program
 
 from nearfield.cli.rewrite_checks import Checks
 from nearfield.rewrite import Analysis, analyse
-from nearfield.rewrite.frontend.compile_commands import files_of
+from nearfield.rewrite.frontend.compile_commands import listed_source_files
 
 HEAD = "#include <mpi.h>\n#include <stdio.h>\n"
 PARAMETERS = "int n, int m, double *restrict a, double *restrict b, int up, int down"
@@ -243,7 +243,7 @@ def test_other_files_come_from_compile_commands(tmp_path: Path) -> None:
     (tmp_path / "compile_commands.json").write_text(
         f'[{{"directory": "{tmp_path}", "file": "a.c"}}, {{"directory": "{tmp_path}", "file": "gone.c"}}]'
     )
-    assert files_of(tmp_path) == [tmp_path / "a.c"]
+    assert listed_source_files(tmp_path) == [tmp_path / "a.c"]
 
 
 @pytest.mark.parametrize(("given", "processors", "ranks"), [(None, 6, 4), (None, 1, 2), ("1,3,9", 4, 3), ("9", 4, 2)])

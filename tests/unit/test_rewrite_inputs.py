@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.rewrite.frontend.compile_commands import arguments_of, files_of
+from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of, listed_source_files
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 
@@ -84,7 +84,7 @@ def test_a_damaged_entry_is_named(tmp_path: Path, name: str) -> None:
     entry, said = DAMAGED[name]
     database = tmp_path / "compile_commands.json"
     database.write_text(json.dumps([GOOD, entry]))
-    for read in (lambda: arguments_of(LISTING, tmp_path), lambda: files_of(database)):
+    for read in (lambda: compiler_arguments_of(LISTING, tmp_path), lambda: listed_source_files(database)):
         with pytest.raises(UsageError) as raised:
             read()
         assert str(raised.value).startswith(f"{database}, entry 2: ") and said in str(raised.value)
@@ -100,7 +100,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str | bytes, said: str) -
     database = tmp_path / "compile_commands.json"
     database.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UsageError) as raised:
-        arguments_of(LISTING, database)
+        compiler_arguments_of(LISTING, database)
     assert str(database) in str(raised.value) and said in str(raised.value)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nearfield.rewrite import Analysis, analyse
-from nearfield.rewrite.frontend.language import may_move, may_split, refuse_file
+from nearfield.rewrite.frontend.language import file_refusal_reason, may_move_loop, may_split_loop
 
 EXCHANGE = "MPI_Sendrecv(u + n, 1, MPI_DOUBLE, up, 0, u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
 SWEEP = "for (int i = 1; i <= n; i++) v[i] = 0.5 * w[i];\n"
@@ -272,12 +272,12 @@ def test_what_people_write_is_understood(name: str, tmp_path: Path, arguments: l
 
 def test_pragmas_are_allowed_by_their_clauses() -> None:
     """May a loop be split, moved as a whole, or neither, as its clauses say?"""
-    assert may_split("#pragma omp parallel for schedule(static, 4) private(x)")
-    assert may_split("#pragma omp simd safelen(8)")
-    assert may_split("#pragma GCC ivdep")
+    assert may_split_loop("#pragma omp parallel for schedule(static, 4) private(x)")
+    assert may_split_loop("#pragma omp simd safelen(8)")
+    assert may_split_loop("#pragma GCC ivdep")
     for clauses in ("firstprivate(k)", "reduction(+ : s)", "lastprivate(k)", "collapse(2)"):
-        assert not may_split(f"#pragma omp parallel for {clauses}")
-        assert may_move(f"#pragma omp parallel for {clauses}")
+        assert not may_split_loop(f"#pragma omp parallel for {clauses}")
+        assert may_move_loop(f"#pragma omp parallel for {clauses}")
     for other in (
         "omp for",
         "omp parallel for num_threads(k = 2)",
@@ -285,7 +285,7 @@ def test_pragmas_are_allowed_by_their_clauses() -> None:
         "omp critical",
         "acc loop",
     ):
-        assert not may_move(f"#pragma {other}")
+        assert not may_move_loop(f"#pragma {other}")
 
 
 def test_a_pragma_stays_in_front_of_the_loop(tmp_path: Path, arguments: list[str]) -> None:
@@ -303,5 +303,5 @@ def test_a_pragma_stays_in_front_of_the_loop(tmp_path: Path, arguments: list[str
 
 
 def test_comments_and_strings_forbid_nothing() -> None:
-    assert refuse_file('/* mmap */ puts("fork __LINE__"); // longjmp\n') == ("", 0)
-    assert refuse_file("int x;\nvoid *p = mmap(0);\n")[1] == 2
+    assert file_refusal_reason('/* mmap */ puts("fork __LINE__"); // longjmp\n') == ("", 0)
+    assert file_refusal_reason("int x;\nvoid *p = mmap(0);\n")[1] == 2

@@ -17,9 +17,9 @@ from nearfield.cli.verbs import app
 from nearfield.profile import save
 from nearfield.rewrite import analyse
 from nearfield.rewrite.check.build import include_folders
-from nearfield.rewrite.gain import Expected, MessageTimes
+from nearfield.rewrite.gain import ExpectedGain, MessageTimes
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.ranking import Costs, rank_patches
+from nearfield.rewrite.ranking import MessageCosts, rank_patches
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 KIB = 1 << 10
@@ -34,15 +34,15 @@ def records(size: int, **place: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def ratio(costs: Costs, transformation: str, size: int) -> float | None:
-    gain = costs.expected(transformation, size).gain
+def ratio(costs: MessageCosts, transformation: str, size: int) -> float | None:
+    gain = costs.expected_gain_of(transformation, size).gain
     return gain.ratio.value if gain else None
 
 
 def test_a_profile_ranks_by_expected_gain() -> None:
     """Is the variant first that gains most by the records at the message's size, with a gain worked out by hand?"""
     arguments = [f"-I{folder}" for folder in include_folders(mpi.choose(None))]
-    found = analyse(LISTING, arguments, costs=Costs(profile(records(KIB))))
+    found = analyse(LISTING, arguments, costs=MessageCosts(profile(records(KIB))))
     gains = {one.transformation: one.expected.gain for one in found.patches}
     values = {name: gain.ratio.value for name, gain in gains.items() if gain}
     assert values == pytest.approx({"reverse": 1500 / 1000, "late-receive": 1500 / 1100, "warm-send": 1500 / 1400})
@@ -56,7 +56,7 @@ def test_no_gain_is_made_up_of_records_at_other_sizes(missing: int) -> None:
     """If one of the four times is known only at 32 times the message's size: is no gain named, and the reason is?"""
     rows = records(KIB)
     rows[missing] = {**rows[missing], "size_bytes": 32 * KIB}
-    expected = Costs(profile([*rows, *records(64 * KIB)])).expected("reverse", KIB)
+    expected = MessageCosts(profile([*rows, *records(64 * KIB)])).expected_gain_of("reverse", KIB)
     scenario = "pingpong" if missing < 2 else "pollution"
     assert expected.gain is None
     assert str(expected) == f"no gain known: the profile has no stable records of {scenario} near 1 KiB"
@@ -64,18 +64,18 @@ def test_no_gain_is_made_up_of_records_at_other_sizes(missing: int) -> None:
 
 def test_times_are_interpolated_but_not_far() -> None:
     """Is a size between two records answered up to a factor 2 from one of them, and none beyond or far from others?"""
-    costs = Costs(profile([row for size in (1, 2, 8, 16) for row in records(size * KIB)]))
+    costs = MessageCosts(profile([row for size in (1, 2, 8, 16) for row in records(size * KIB)]))
     for size in (512, 2 * KIB, 4 * KIB, 32 * KIB):
         assert ratio(costs, "reverse", size) == pytest.approx(1.5), size
     assert ratio(costs, "reverse", 64 * KIB) is None and ratio(costs, "reverse", 256) is None
-    sparse = Costs(profile([*records(1 * KIB), *records(256 * KIB)]))
+    sparse = MessageCosts(profile([*records(1 * KIB), *records(256 * KIB)]))
     assert ratio(sparse, "reverse", 2 * KIB) is None, "one end of the interpolation would be 128 times as long"
 
 
 def test_all_times_of_a_gain_are_of_one_distance() -> None:
     """If reading was measured at one distance only, and messages at another: is no gain named?"""
     rows = records(KIB)[2:] + records(KIB, **FAR)[:2]
-    expected = Costs(profile(rows)).expected("warm-send", KIB)
+    expected = MessageCosts(profile(rows)).expected_gain_of("warm-send", KIB)
     assert expected.gain is None and "pollution" in expected.unknown
 
 
@@ -83,7 +83,7 @@ def patch(transformation: str, lines: int, gain: tuple[float, float] | None = No
     """A patch that makes `lines` lines out of one; its time has this interval, and the original takes 10 ns."""
     before, after = "a;\n", "".join(f"b{line};\n" for line in range(lines))
     known = MessageTimes(Estimate(10, 10, 10), Estimate(sum(gain) / 2, *gain)) if gain else None
-    return Patch(Path("x.c"), before, after, "f", transformation, "", (1, 1), expected=Expected(known))
+    return Patch(Path("x.c"), before, after, "f", transformation, "", (1, 1), expected=ExpectedGain(known))
 
 
 def order(*patches: Patch) -> list[str]:

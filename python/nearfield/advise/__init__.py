@@ -1,8 +1,8 @@
-"""Finds the time that an observed program loses in its MPI calls, by the costs in a profile.
+"""Finds the time that an observed MPI program loses in its calls, by the message times in a profile.
 
 `run` reads a trace, each file of `rules` is one check, and `advising` combines their notes."""
 
 from nearfield.advise.advising import MIN_SHARE, Advice, advise
-from nearfield.advise.run import Run, read_run
+from nearfield.advise.run import ObservedRun, read_run
 
-__all__ = ["MIN_SHARE", "Advice", "Run", "advise", "read_run"]
+__all__ = ["MIN_SHARE", "Advice", "ObservedRun", "advise", "read_run"]

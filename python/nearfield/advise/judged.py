@@ -1,5 +1,5 @@
-"""Determines which calls of a run were judged, and why others were not: only judged calls can be said to have nothing
-to gain."""
+"""Determines which MPI calls of a run were judged, and why others were not. Only a call that was judged can be said to
+have nothing to gain."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from dataclasses import dataclass
 
 from nearfield.advise.rule import RuleSpec
 from nearfield.advise.rules import collective_jump, late_to_collective
-from nearfield.advise.run import Run
+from nearfield.advise.run import ObservedRun
 from nearfield.base.words import join_and
-from nearfield.notes import Note, Place
+from nearfield.notes import Note, SourcePlace
 
 _Call = tuple[int, int]  # a rank, and the index of its call
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The number of calls that send, receive or are collectives, the number that was not judged, and why."""
+class JudgedCalls:
+    """The number of calls that send, receive or are collectives, the number of these that could not be judged, and the
+    reason."""
 
     calls: int
     unjudged: int
     why: str
 
     @property
-    def nothing(self) -> bool:
-        """Returns whether there are such calls, and none of them was judged."""
+    def has_judged_none(self) -> bool:
+        """Returns whether the run has such calls, but none of them was judged."""
         return 0 < self.calls == self.unjudged
 
     def headline(self, min_share: float, noted: bool) -> str:
-        """Returns the first line; "" if all calls were judged and there are notes. A loss is a note from `min_share` of
-        the run's time on."""
+        """Returns the first line of the advice; '' if all calls were judged and there are notes (`noted`). A loss of at
+        least `min_share` of the run's time gets a note."""
         cannot = f"cannot tell for {self.unjudged} of {self.calls} calls: {self.why}" if self.unjudged else ""
-        if noted or self.nothing:
+        if noted or self.has_judged_none:
             return cannot
         if not self.calls:
             return "nothing to gain: the program sends no messages and calls no collectives"
@@ -40,17 +41,17 @@ class Judged:
         return f"{where}: no rule finds a loss of {min_share * 100:g} % of the run's time or more"
 
 
-def judge_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> Judged:
-    """Returns the calls that these checks judged; they must have found their notes. `undecided`: waits that a lack of
-    cores may explain."""
+def judge_calls(run: ObservedRun, rules: Collection[RuleSpec], undecided: Sequence[Note]) -> JudgedCalls:
+    """Returns which calls the checks `rules` judged, after these have found their notes. `undecided` are notes on waits
+    that a lack of cores may explain."""
     measured = set(run.profile.records["scenario"].unique()) | {"pingpong"}
     lacking: dict[_Call, set[str]] = {}
     for one in run.messages:
-        one.costs.message(one.found.bytes)  # without this time no check judges a message
+        one.costs.message(one.found.bytes)  # looks up the time without which no check judges a message
         if lacks := one.costs.unanswered & measured:
             lacking.setdefault((one.rank, one.found.call), set()).update(lacks)
     collectives = _unjudged_collectives(run, rules)
-    waits = _at_places(run, {note.place for note in undecided})
+    waits = _calls_at_places(run, {note.place for note in undecided})
     reasons = []
     if lacking:
         scenarios = join_and(sorted({name for names in lacking.values() for name in names}))
@@ -60,11 +61,13 @@ def judge_calls(run: Run, rules: Collection[RuleSpec], undecided: Sequence[Note]
     if waits:
         reasons.append("ranks waited there, but may have done so because other processes had taken the cores")
     unjudged = lacking.keys() | collectives | waits
-    return Judged(_number(run, _communicating(run) | waits), _number(run, unjudged), "; ".join(reasons))
+    return JudgedCalls(
+        _count_executions(run, _communicating_calls(run) | waits), _count_executions(run, unjudged), "; ".join(reasons)
+    )
 
 
-def _communicating(run: Run) -> set[_Call]:
-    """Returns the calls that post messages or wait for them, and collectives."""
+def _communicating_calls(run: ObservedRun) -> set[_Call]:
+    """Returns the calls that post messages or wait for messages, and the collectives."""
     calls = {(one.rank, one.found.call) for one in run.messages}
     for at, rank in enumerate(run.ranks):
         calls |= {(at, one.call) for one in rank.found.ended_in}
@@ -72,8 +75,8 @@ def _communicating(run: Run) -> set[_Call]:
     return calls
 
 
-def _unjudged_collectives(run: Run, rules: Collection[RuleSpec]) -> set[_Call]:
-    """Returns the collectives for which neither the sizes nor the waiting was judged."""
+def _unjudged_collectives(run: ObservedRun, rules: Collection[RuleSpec]) -> set[_Call]:
+    """Returns the collectives for which neither the time at their size nor the waiting was judged."""
     ids = {spec.rule.id for spec in rules}
     sizes, waiting = collective_jump.RULE.id in ids, late_to_collective.RULE.id in ids
     found = set()
@@ -87,9 +90,11 @@ def _unjudged_collectives(run: Run, rules: Collection[RuleSpec]) -> set[_Call]:
     return found
 
 
-def _at_places(run: Run, places: Collection[Place]) -> set[_Call]:
+def _calls_at_places(run: ObservedRun, places: Collection[SourcePlace]) -> set[_Call]:
+    """Returns the calls at the given source lines, as pairs of rank and call index."""
     return {(at, call) for at, sites in enumerate(run.sites) for call, site in enumerate(sites) if site.place in places}
 
 
-def _number(run: Run, calls: Collection[_Call]) -> int:
+def _count_executions(run: ObservedRun, calls: Collection[_Call]) -> int:
+    """Returns how often the given call sites were executed."""
     return sum(run.ranks[rank].found.calls[call].calls for rank, call in calls)

@@ -14,18 +14,18 @@ from rich.markup import escape
 from nearfield.base.errors import UsageError
 from nearfield.mpi import Installation
 from nearfield.rewrite.analysis.program import MissedOptimization
-from nearfield.rewrite.applying import best
+from nearfield.rewrite.applying import best_patches
 from nearfield.rewrite.check.build import Program
-from nearfield.rewrite.check.measure import measure
+from nearfield.rewrite.check.measure import measure_gain
 from nearfield.rewrite.check.verify import RANKS, Verifier
-from nearfield.rewrite.frontend.compile_commands import arguments_of
+from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of
 from nearfield.rewrite.patch import Patch
 from nearfield.ui.terminal import err
 
 
 def flags_for(source: Path, database: Path | None, given: Sequence[str]) -> list[str]:
     """Returns the flags with which a compiler builds the file."""
-    return [*(arguments_of(source, database, parser=False) if database else []), *given]
+    return [*(compiler_arguments_of(source, database, parser=False) if database else []), *given]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Checks:
             return held, refused
         with Verifier(program, patches[0].original, inst, ranks=list(self._counts()), progress=_say) as verifier:
             for patch in patches:
-                if not every and len(best([*held, patch])) == len(held):
+                if not every and len(best_patches([*held, patch])) == len(held):
                     continue
                 alike = [one.rewritten for one in patches if one.function == patch.function]
                 problem = self._find_fault(patch, verifier, alike) if self.verify else ""
@@ -85,12 +85,12 @@ class Checks:
         _print_of_patch(patch, f"{verdict} ({verdict.seconds:.1f} s)")
         for note in verdict.notes:
             err.print(f"  {escape(note)}")
-        return "" if verdict.same else str(verdict)
+        return "" if verdict.is_equivalent else str(verdict)
 
     def _find_loss(self, patch: Patch, program: Program, inst: Installation) -> str:
         """Returns why a patch does not pay off; empty if it does."""
         ranks = self._ranks_to_measure()
-        found = measure(program, patch.original, patch.rewritten, inst, ranks=ranks, progress=_say)
+        found = measure_gain(program, patch.original, patch.rewritten, inst, ranks=ranks, progress=_say)
         _print_of_patch(patch, str(found))
         return "" if found.is_supported else str(found)
 

@@ -1,1 +1,2 @@
-"""Forecasts a program's gain: runs it under a thin layer that counts its MPI calls, and prices what they could save."""
+"""Forecasts the speed-up of a program by nearfield: runs it under a thin profiling layer that counts its MPI calls, and
+computes the time that they could save from measured message times."""

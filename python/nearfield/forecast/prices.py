@@ -1,4 +1,4 @@
-"""The costs of messages and collectives without waiting, from a rules file or a profile."""
+"""The times of messages and collectives without waiting, from a rules file or a profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nearfield.base.estimates import interpolate
-from nearfield.forecast.ranks import Calls, Category
+from nearfield.forecast.ranks import CallCategory, CallGroup
 
 if TYPE_CHECKING:
     from nearfield.profile import Profile
@@ -17,69 +17,70 @@ if TYPE_CHECKING:
 
 Curve = Mapping[int, float]  # bytes -> ns
 
-# The measured pattern that a function is priced by; MPI's names in lower case, without the i of nonblocking ones.
+# From an MPI function to the measured pattern whose time it gets. Names are in lower case, without MPI_ and MPI_I.
 _PATTERNS = {
     "sendrecv": "exchange", "sendrecv_replace": "exchange", "bcast": "bcast", "reduce": "bcast", "scatter": "bcast",
     "scatterv": "bcast", "gather": "bcast", "gatherv": "bcast", "allgather": "allgather", "allgatherv": "allgather",
     "alltoall": "alltoall", "alltoallv": "alltoall", "alltoallw": "alltoall",
 }  # fmt: skip
-_TO_EACH = ("allgather", "alltoall")  # each rank gets data from each other one
+_TO_EACH = ("allgather", "alltoall")  # collectives in which each rank gets data from each other rank
 _OF_CATEGORY = {
-    Category.POINT_TO_POINT: "pingpong", Category.ONE_SIDED: "pingpong", Category.COMPLETION: "pingpong",
-    Category.NEIGHBOURS: "exchange", Category.COLLECTIVE: "allreduce",
+    CallCategory.POINT_TO_POINT: "pingpong", CallCategory.ONE_SIDED: "pingpong", CallCategory.COMPLETION: "pingpong",
+    CallCategory.NEIGHBOURS: "exchange", CallCategory.COLLECTIVE: "allreduce",
 }  # fmt: skip
-_STATES = ("modified", "reused")  # of buffers: programs write their data before they send them
+_STATES = ("modified", "reused")  # cache states of send buffers, which programs write before they send them
 
 
 @dataclass(frozen=True)
-class Prices:
-    """Times of the baseline, and of the rules if there are any, by pattern: pingpong, exchange and two-rank
-    collectives."""
+class MessagePrices:
+    """Measured times of messages and collectives by pattern (pingpong, exchange and collectives of two ranks): of the
+    baseline, and of the rules if there are any."""
 
-    source: str  # in words
+    source: str  # origin of the times, for messages to the user
     baseline: Mapping[str, Curve]
     tuned: Mapping[str, Curve] = field(default_factory=dict)
     has_rules: bool = False
-    shares_heap: bool = True  # False: the rules do not use the shared heap
+    shares_heap: bool = True  # whether the rules use the shared heap
 
-    def transfer(self, calls: Calls, ranks: int) -> float | None:
-        """Returns the transfer time in seconds of these calls' messages, at most the time of the calls; the rest is
-        waiting. Returns None if nothing similar was measured."""
-        each = self._each(self.baseline, calls, ranks)
+    def transfer_s(self, calls: CallGroup, ranks: int) -> float | None:
+        """Returns the transfer time in s of the messages of some calls, at most the time of the calls; the rest is
+        waiting. Returns None if no similar pattern was measured."""
+        each = self._ns_per_message(self.baseline, calls, ranks)
         if each is None:
-            return 0.0 if calls.category in (Category.OTHER, Category.FILE) else None
+            return 0.0 if calls.category in (CallCategory.OTHER, CallCategory.FILE) else None
         return min(calls.seconds, calls.messages * each / 1e9)
 
-    def saved_s(self, calls: Calls, ranks: int) -> float:
-        """Returns the transfer time in seconds that the rules save."""
-        transfer = self.transfer(calls, ranks)
-        before, after = (self._each(curves, calls, ranks) for curves in (self.baseline, self.tuned))
+    def saved_s(self, calls: CallGroup, ranks: int) -> float:
+        """Returns the transfer time in s that the rules save in some calls."""
+        transfer = self.transfer_s(calls, ranks)
+        before, after = (self._ns_per_message(curves, calls, ranks) for curves in (self.baseline, self.tuned))
         if not transfer or not before or after is None:
             return 0.0
         return transfer * max(0.0, 1 - after / before)
 
-    def _each(self, curves: Mapping[str, Curve], calls: Calls, ranks: int) -> float | None:
-        """Returns the ns of a message, or of a collective, which grows with the ranks as its usual algorithm does."""
+    def _ns_per_message(self, curves: Mapping[str, Curve], calls: CallGroup, ranks: int) -> float | None:
+        """Returns the time in ns of one message, or of one collective, which grows with the number of ranks as in its
+        usual algorithm; None if no similar pattern was measured."""
         pattern = pattern_of(calls)
         curve = curves.get(pattern) or curves.get("pingpong")
         if not pattern or not curve:
             return None
         time = interpolate(curve, calls.mean_bytes)
-        if calls.category is not Category.COLLECTIVE or pattern not in curves:
+        if calls.category is not CallCategory.COLLECTIVE or pattern not in curves:
             return time
         return time * (max(1, ranks - 1) if pattern in _TO_EACH else max(1.0, math.log2(max(2, ranks))))
 
 
-def pattern_of(calls: Calls) -> str:
-    """Returns the measured pattern most similar to these calls; empty for calls without messages."""
+def pattern_of(calls: CallGroup) -> str:
+    """Returns the measured pattern that is most similar to some calls; '' for calls without messages."""
     name = re.sub(r"^mpi_i?|(_init)?(_c)?$", "", calls.name.lower())
-    if calls.category is Category.POINT_TO_POINT and not name.startswith("sendrecv"):
+    if calls.category is CallCategory.POINT_TO_POINT and not name.startswith("sendrecv"):
         return "pingpong"
     return _PATTERNS.get(name) or _OF_CATEGORY.get(calls.category, "")
 
 
-def prices_of_rules(rules: Rules, source: str) -> Prices | None:
-    """Returns the times in the rules, of the slowest distance; None if they have none."""
+def prices_of_rules(rules: Rules, source: str) -> MessagePrices | None:
+    """Returns the message times in a rules file, for the slowest distance between ranks; None if it has none."""
     baseline: dict[str, dict[int, float]] = {}
     tuned: dict[str, dict[int, float]] = {}
     for rule in rules.rule:
@@ -93,11 +94,12 @@ def prices_of_rules(rules: Rules, source: str) -> Prices | None:
     if "pingpong" not in baseline:
         return None
     heap = any(rules.knobs().uses_heap(rule.parameters) for rule in rules.rule)
-    return Prices(source, baseline, tuned, has_rules=True, shares_heap=heap)
+    return MessagePrices(source, baseline, tuned, has_rules=True, shares_heap=heap)
 
 
-def prices_of_profile(profile: Profile, source: str) -> Prices | None:
-    """Returns the times in a profile, of the slowest distance inside a node; None if it has no stable messages."""
+def prices_of_profile(profile: Profile, source: str) -> MessagePrices | None:
+    """Returns the message times in a profile, for the slowest distance inside a node; None if the profile has no stable
+    ones."""
     from nearfield.profile.curves import pick  # data frames are slow to import
     from nearfield.profile.records import select_deciding
 
@@ -116,4 +118,4 @@ def prices_of_profile(profile: Profile, source: str) -> Prices | None:
             continue
         known = baseline.setdefault(pattern, {})
         known[size] = max(value, known.get(size, 0.0))
-    return Prices(source, baseline) if baseline.get("pingpong") else None
+    return MessagePrices(source, baseline) if baseline.get("pingpong") else None

@@ -1,4 +1,4 @@
-"""Reads the profiling layer's record of each rank, in the format of src/preload/forecast/format.hpp."""
+"""Reads the file that the profiling layer writes for each rank, in the format of src/preload/forecast/format.hpp."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ _OBJECTS, _NAMES_BYTES, _TABLES, _ROWS = 64, 48 << 10, 64, 1024
 _PAGE = 4096
 
 
-class State(IntEnum):
-    """The end of a rank's recording."""
+class RecordingState(IntEnum):
+    """How the recording of a rank ended."""
 
-    RUNNING = 0  # it was killed
+    RUNNING = 0  # the process was killed
     FINALIZED = 1
-    EXITED = 2  # without MPI_Finalize
+    EXITED = 2  # the process ended without MPI_Finalize
 
 
-class Category(IntEnum):
-    """The kind of a call."""
+class CallCategory(IntEnum):
+    """The kind of an MPI call."""
 
     OTHER = 0
     POINT_TO_POINT = 1
     COLLECTIVE = 2
     NEIGHBOURS = 3
     ONE_SIDED = 4
-    COMPLETION = 5  # of requests of several kinds, or of unknown ones
+    COMPLETION = 5  # wait or test, for requests of several kinds or of an unknown kind
     FILE = 6
 
 
-class Place(IntEnum):
-    """The location of a call's partners."""
+class PartnerPlace(IntEnum):
+    """Where the ranks run that an MPI call communicates with: on the caller's node, on other nodes, or on both."""
 
     NODE = 0
     OTHERS = 1
     BOTH = 2
 
 
-class Usage(NamedTuple):
-    """The system's data on a process and its node, as in format.hpp."""
+class ProcessUsage(NamedTuple):
+    """The operating system's data on a process and its node at one time, as in format.hpp."""
 
     ticks: int
     wall_ns: int
@@ -67,87 +67,89 @@ class Usage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Calls:
-    """Calls of one function from one code location, with messages of one size class."""
+class CallGroup:
+    """The calls of one MPI function from one code location, with messages of one size class."""
 
     name: str
-    category: Category
-    place: Place
+    category: CallCategory
+    place: PartnerPlace
     size_class: int
-    site: tuple[str, int] | None  # an object and an offset in it
+    site: tuple[str, int] | None  # code location: path of an executable or library, and offset in it
     calls: int
     messages: int
     bytes: int
     seconds: float
-    between_seconds: float  # between consecutive polls
+    between_seconds: float  # time between consecutive polls, such as MPI_Test
 
     @property
     def mean_bytes(self) -> float:
-        """Returns the bytes of a message."""
+        """Returns the mean size of a message in bytes; 0 without messages."""
         return self.bytes / self.messages if self.messages else 0.0
 
 
 @dataclass(frozen=True)
-class Rank:
-    """One rank, from the end of MPI_Init to the beginning of MPI_Finalize."""
+class RecordedRank:
+    """The recorded data of one rank, from the end of MPI_Init to the beginning of MPI_Finalize."""
 
     number: int
     ranks: int
     node_ranks: int
     host: str
     library: str
-    state: State
+    state: RecordingState
     is_spawned: bool
     seconds: float
-    in_mpi: float  # seconds, summed over threads
-    threads: int  # that called MPI
+    in_mpi: float  # seconds in MPI calls, summed over threads
+    threads: int  # number of threads that called MPI
     lost_threads: int
-    begin: Usage
-    end: Usage | None  # None if the rank was killed
+    begin: ProcessUsage
+    end: ProcessUsage | None  # None if the process was killed
     fault_ns: float
     call_ns: float
     cores: frozenset[int]
     sent_to_node: int
     sent_to_others: int
-    calls: tuple[Calls, ...]
+    calls: tuple[CallGroup, ...]
 
 
-def read_ranks(folder: Path) -> list[Rank]:
-    """Returns the recorded ranks in a folder, in order. Files of processes that did not complete MPI_Init, and damaged
-    ones, are ignored."""
+def read_ranks(folder: Path) -> list[RecordedRank]:
+    """Returns the recorded ranks in a folder, by rank number. Files of processes that did not complete MPI_Init, and
+    damaged files, are ignored."""
     found = (read_rank(file.read_bytes()) for file in folder.glob("*.rank"))
     return sorted((one for one in found if one), key=lambda one: (one.is_spawned, one.number))
 
 
-def read_rank(data: bytes) -> Rank | None:
-    """Returns the rank in a file's content; None if there is none."""
+def read_rank(data: bytes) -> RecordedRank | None:
+    """Returns the rank that the content of a record file describes; None if the file is damaged or of a process that
+    did not complete MPI_Init."""
     try:
-        return _read(data)
+        return _parse_rank(data)
     except (struct.error, ValueError, IndexError, ZeroDivisionError):
         return None
 
 
-def _read(data: bytes) -> Rank | None:
+def _parse_rank(data: bytes) -> RecordedRank | None:
+    """Parses the content of a rank's record file; None if it is of another format."""
     magic, version, state, _, number, ranks, node_ranks, spawned, lost, ticks0, ns0 = _HEAD.unpack_from(data)
     if magic != _MAGIC or version != VERSION:
         return None
     at = _HEAD.size
-    begin, end = (Usage(*_USAGE.unpack_from(data, at + i * _USAGE.size)) for i in (0, 1))
+    begin, end = (ProcessUsage(*_USAGE.unpack_from(data, at + i * _USAGE.size)) for i in (0, 1))
     at += 2 * _USAGE.size
     fault_ns, call_ns, *rest = _COSTS.unpack_from(data, at)
     masks, (host, library, names_used, objects_used) = rest[:16], rest[16:]
     at += _COSTS.size
     objects = [_OBJECT.unpack_from(data, at + i * _OBJECT.size) for i in range(min(objects_used, _OBJECTS))]
     names = data[at + _OBJECTS * _OBJECT.size :][: min(names_used, _NAMES_BYTES)]
-    whole = State(state) != State.RUNNING
+    whole = RecordingState(state) != RecordingState.RUNNING
     last = end if whole else begin
     seconds_per_tick = (last.wall_ns - ns0) / (last.ticks - ticks0) / 1e9
-    tables = list(_tables(data))
-    calls = tuple(_calls(row, names, objects, seconds_per_tick) for _, rows in tables for row in rows)
+    tables = list(_used_tables(data))
+    calls = tuple(_call_group_of(row, names, objects, seconds_per_tick) for _, rows in tables for row in rows)
     ended = end.ticks if whole else max((table[2] for table, _ in tables), default=begin.ticks)
-    return Rank(
-        number=number, ranks=ranks, node_ranks=node_ranks, host=_text(host), library=_text(library),
-        state=State(state), is_spawned=bool(spawned), seconds=(ended - begin.ticks) * seconds_per_tick,
+    return RecordedRank(
+        number=number, ranks=ranks, node_ranks=node_ranks, host=_text_until_nul(host), library=_text_until_nul(library),
+        state=RecordingState(state), is_spawned=bool(spawned), seconds=(ended - begin.ticks) * seconds_per_tick,
         in_mpi=sum(one.seconds for one in calls), threads=sum(1 for _, rows in tables if rows), lost_threads=lost,
         begin=begin, end=end if whole else None, fault_ns=fault_ns, call_ns=call_ns,
         cores=frozenset(64 * i + bit for i, mask in enumerate(masks) for bit in range(64) if mask >> bit & 1),
@@ -159,8 +161,8 @@ def _read(data: bytes) -> Rank | None:
 _Row = tuple[int, ...]
 
 
-def _tables(data: bytes) -> list[tuple[tuple[int, ...], list[_Row]]]:
-    """Returns the tables that a thread has used, each with its rows."""
+def _used_tables(data: bytes) -> list[tuple[tuple[int, ...], list[_Row]]]:
+    """Returns the tables of calls that a thread has used, each as its header and its rows."""
     header_bytes = _HEAD.size + 2 * _USAGE.size + _COSTS.size + _OBJECTS * _OBJECT.size + _NAMES_BYTES
     first = -(-header_bytes // _PAGE) * _PAGE
     table_bytes = -(-(_TABLE.size + _ROWS * _ROW.size) // _PAGE) * _PAGE
@@ -173,18 +175,20 @@ def _tables(data: bytes) -> list[tuple[tuple[int, ...], list[_Row]]]:
     return found
 
 
-def _calls(row: _Row, names: bytes, objects: list[tuple[int, bytes]], seconds_per_tick: float) -> Calls:
+def _call_group_of(row: _Row, names: bytes, objects: list[tuple[int, bytes]], seconds_per_tick: float) -> CallGroup:
+    """Converts a row of a table of calls."""
     site, key, number, calls, messages, size_bytes, ticks, between = row
     place = None
     if 1 <= number <= len(objects):
         base, path = objects[number - 1]
-        place = _text(path), site - base
-    name = _text(names[key >> 16 :])
-    return Calls(
-        name, Category(key >> 12 & 15), Place(key >> 8 & 15), key & 255, place, calls, messages, size_bytes,
+        place = _text_until_nul(path), site - base
+    name = _text_until_nul(names[key >> 16 :])
+    return CallGroup(
+        name, CallCategory(key >> 12 & 15), PartnerPlace(key >> 8 & 15), key & 255, place, calls, messages, size_bytes,
         ticks * seconds_per_tick, between * seconds_per_tick,
     )  # fmt: skip
 
 
-def _text(data: bytes) -> str:
+def _text_until_nul(data: bytes) -> str:
+    """Returns the text of a NUL-terminated field."""
     return data.partition(b"\0")[0].decode(errors="replace")

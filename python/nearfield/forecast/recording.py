@@ -1,4 +1,4 @@
-"""Runs a command with the thin profiling layer, and collects the records of its ranks."""
+"""Runs a command under the preloaded profiling layer, and collects the records of its ranks."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.base.progress import ReportLine, ignore
-from nearfield.forecast.prices import Prices
+from nearfield.forecast.prices import MessagePrices
 from nearfield.forecast.ranks import read_ranks
-from nearfield.forecast.run import Run
+from nearfield.forecast.run import RecordedRun
 from nearfield.mpi.detect_command import recognise
 from nearfield.mpi.launch import in_allocation
 from nearfield.observe.observing import environment_with_preload, require_buildable
 
-FOLDER = "NEARFIELD_FORECAST"  # read by src/preload/forecast
+FOLDER = "NEARFIELD_FORECAST"  # environment variable that src/preload/forecast reads
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A command that is to run with the layer: the name of its MPI, its environment, the folder for its ranks' records,
-    and the folders to remove if nearfield is killed."""
+    """A command to run under the preloaded profiling layer: the name of its MPI, its environment, the folder for the
+    records of its ranks, and temporary folders to remove if nearfield is killed."""
 
     mpi: str
     environment: dict[str, str]
     folder: Path
     scratch: tuple[Path, ...] = ()
 
-    def run(self, prices: Prices | None) -> Run:
-        """Returns the run, after the command has ended."""
-        return Run(read_ranks(self.folder), prices)
+    def read_run(self, prices: MessagePrices | None) -> RecordedRun:
+        """Reads the records of all ranks, after the command has ended."""
+        return RecordedRun(read_ranks(self.folder), prices)
 
 
 @contextmanager
-def recording(
+def prepare_recording(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, out: Path | None = None,
     progress: ReportLine = ignore,
 ) -> Iterator[Recording]:  # fmt: skip
-    """A context in which the command can run with the layer. Its record remains only in `out`, if given. Raises
-    UsageError or MpiError before anything runs."""
+    """A context manager that prepares to run a command under the profiling layer. The records of its ranks remain in
+    `out`, if given; otherwise they are removed at the end. Raises UsageError or MpiError before anything runs."""
     inst = require_buildable(recognise(argv, mpi_name))
     library = mpi.program(inst, mpi.FORECAST, progress)
     if out:
-        _new_folder(out)
+        _create_empty_folder(out)
         yield Recording(
             inst.name, environment_with_preload(environment, [library], {FOLDER: str(out.resolve())}, argv), out
         )
         return
-    shared_folder = Path.cwd() if in_allocation() else None  # other nodes see this folder, but not this node's /tmp
+    shared_folder = Path.cwd() if in_allocation() else None  # on a file system that other nodes share
     folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if shared_folder else "nearfield-", dir=shared_folder))
     try:
         environment = environment_with_preload(environment, [library], {FOLDER: str(folder)}, argv)
@@ -61,7 +61,8 @@ def recording(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _new_folder(out: Path) -> None:
+def _create_empty_folder(out: Path) -> None:
+    """Creates a folder for records. Raises UsageError if it exists and is not empty, or cannot be created."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"'{out}' holds something already", "name another folder with --out")
     try:

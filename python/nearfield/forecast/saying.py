@@ -1,4 +1,4 @@
-"""Describes a run, its time in MPI, and what could be gained: as text, and as data."""
+"""Describes a recorded run, its time in MPI, and the possible speed-up: as text, and as data."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 from nearfield.base import own_command
 from nearfield.base.units import counted, format_bytes, format_rounded
 from nearfield.base.words import capitalize
-from nearfield.forecast.ceiling import Ceiling, delay_seconds, processor_seconds
-from nearfield.forecast.ranks import Rank
-from nearfield.forecast.run import MAX_LAYER_SHARE, Line, Run
+from nearfield.forecast.ceiling import SpeedupCeiling, delay_seconds, processor_seconds
+from nearfield.forecast.ranks import RecordedRank
+from nearfield.forecast.run import MAX_LAYER_SHARE, CallSummary, RecordedRun
 from nearfield.ui.terminal import Column, Table
 
-MAX_CALLS = 6  # lines of the table
-MIN_GAIN = 1.02  # smaller gains are ignored
-_SINGLE = 0.5  # share from which one call is named in the sentence on the ceiling
-_MUCH_MORE = 0.02  # share of the run from which gains outside MPI are named
+MAX_CALLS = 6  # maximum number of rows in the table of calls
+MIN_GAIN = 1.02  # smaller speed-ups are ignored
+_SINGLE = 0.5  # a call with at least this share of MPI's time is named in the sentence on the maximum speed-up
+_MUCH_MORE = 0.02  # if time outside of MPI adds at least this share of the run to the gain, it is named
 
 
-def run_sentences(run: Run) -> Iterator[str]:
-    """Yields the description of the run, beginning with a disturbance of the host."""
-    if reasons := run.undecided():
+def run_sentences(run: RecordedRun) -> Iterator[str]:
+    """Yields sentences that describe a run, the first of them on disturbances of the host if there were any."""
+    if reasons := run.inconclusive_reasons():
         yield f"cannot tell: {'; '.join(reasons)}"
     if not run.ranks:
         return
@@ -30,7 +30,7 @@ def run_sentences(run: Run) -> Iterator[str]:
     library = one.library.partition(",")[0] or "an unknown MPI"
     nodes = len({rank.host for rank in run.ranks})
     ranks = f"run: {counted(len(run.ranks), 'rank')} on {counted(nodes, 'node')}, {library}"
-    if not run.is_whole:
+    if not run.is_complete:
         yield f"{ranks}; {run.seconds:.3g} s from MPI_Init to the last call; how busy the host was is not known"
         return
     processor = sum(map(processor_seconds, run.ranks)) / len(run.ranks)
@@ -38,63 +38,65 @@ def run_sentences(run: Run) -> Iterator[str]:
     if crowded := run.more_ranks_than_cores:
         yield f"{crowded[0]} ranks share {crowded[1]} cores: whoever waits takes time from whoever computes"
     yield (
-        f"the ranks had no core in {run.delayed:.0%} of the time in which they could run; other programs took "
-        f"{run.others:.1f} cores of a node"
+        f"the ranks had no core in {run.delayed_share:.0%} of the time in which they could run; other programs took "
+        f"{run.cores_of_others:.1f} cores of a node"
     )
     if run.layer_share > MAX_LAYER_SHARE:
         yield f"the layer itself took at least {run.layer_share:.1%} of the run, since it makes so many short calls"
 
 
-def share_sentence(run: Run) -> str:
-    """Returns the share of MPI in the run, and of data transfer in that."""
-    lowest, highest = min(run.shares), max(run.shares)
+def share_sentence(run: RecordedRun) -> str:
+    """Returns a sentence on the share of MPI in the run, and on the share of data transfer in that."""
+    lowest, highest = min(run.mpi_shares), max(run.mpi_shares)
     spread = f" ({lowest:.1%} to {highest:.1%} by rank)" if highest - lowest > 0.01 else ""
-    text = f"MPI took {run.share:.1%} of this run{spread}"
+    text = f"MPI took {run.mpi_share:.1%} of this run{spread}"
     moved = run.transfer_share
     if moved is None:
         return f"{text}; how much of it is waiting is not known without measured times (--rules or -p)"
     assert run.prices
-    parts = f"{moved:.1%} moves data, {run.share - moved:.1%} waits for others"
+    parts = f"{moved:.1%} moves data, {run.mpi_share - moved:.1%} waits for others"
     return f"{text}: {parts} (by the times of {run.prices.source})"
 
 
-def ceiling_sentence(run: Run, under_rules: bool = False) -> str:
-    """Returns a sentence with the ceiling of rules and the most expensive MPI call; empty if no rank was recorded.
-    `under_rules`: the run already had rules."""
-    rules = run.rules
+def ceiling_sentence(run: RecordedRun, under_rules: bool = False) -> str:
+    """Returns a sentence on the maximum speed-up by rules and on the most expensive MPI call; '' if no rank was
+    recorded. `under_rules` is set if the run already used rules."""
+    rules = run.rules_ceiling
     if not rules:
         return ""
     means = "better rules could" if under_rules else "rules can"
-    text = f"MPI took {run.share:.1%} of this run"
+    text = f"MPI took {run.mpi_share:.1%} of this run"
     if rules.max_gain:
         affected = 1 - 1 / rules.max_gain
-        if affected > run.share + _MUCH_MORE:
+        if affected > run.mpi_share + _MUCH_MORE:
             text += f"; with the time between polls, page faults and waiting for cores it is {affected:.1%}"
         text += f", so {means} make it at most {rules.max_gain_text} as fast"
     else:
-        text = f"MPI took {run.share:.1%} of this run, and how much {means} gain has no bound that it shows"
-    lines = run.by_call()
+        text = f"MPI took {run.mpi_share:.1%} of this run, and how much {means} gain has no bound that it shows"
+    lines = run.calls_by_time()
     total = sum(line.seconds for line in lines)
     if total > 0 and lines[0].seconds >= _SINGLE * total:
-        text += f"; {lines[0].seconds / total:.0%} of MPI's time is in {_call(lines[0])}"
-    if run.undecided():
-        text += f". But this cannot be told for sure: {'; '.join(run.undecided())}"
+        text += f"; {lines[0].seconds / total:.0%} of MPI's time is in {_call_with_size(lines[0])}"
+    if run.inconclusive_reasons():
+        text += f". But this cannot be told for sure: {'; '.join(run.inconclusive_reasons())}"
     return text
 
 
-def _call(line: Line) -> str:
+def _call_with_size(line: CallSummary) -> str:
+    """Returns the name of an MPI call with the mean size of its messages."""
     return f"{line.name} of {_mean_size(line)}" if line.bytes else line.name
 
 
-def _mean_size(line: Line) -> str:
+def _mean_size(line: CallSummary) -> str:
+    """Returns the mean size of a call's messages as text."""
     return format_bytes(round(line.mean_bytes)) if line.mean_bytes < 1024 else format_bytes(line.mean_bytes, digits=3)
 
 
-def calls_table(run: Run) -> Table:
-    """Returns the most expensive calls: their line, size, number, time and waiting."""
+def calls_table(run: RecordedRun) -> Table:
+    """Returns a table of the most expensive MPI calls: message size, number of calls, time, waiting and source line."""
     right = ("size", "calls", "time", "share", "waiting")
     table = Table(Column("call", key=True), *(Column(name, right=True) for name in right), Column("at"))
-    lines = run.by_call()[:MAX_CALLS]
+    lines = run.calls_by_time()[:MAX_CALLS]
     all_of_it = sum(rank.seconds for rank in run.ranks)
     for line in lines:
         table.add_row(
@@ -105,8 +107,8 @@ def calls_table(run: Run) -> Table:
     return table
 
 
-def ceilings_table(run: Run) -> Table:
-    """Returns the effect of each of nearfield's tools on the run."""
+def ceilings_table(run: RecordedRun) -> Table:
+    """Returns a table of the likely and maximum speed-up by each of nearfield's tools."""
     table = Table(Column("what could gain", key=True), Column("likely", right=True), Column("at most", right=True),
                   Column("since", prose=True))  # fmt: skip
     for one in run.ceilings:
@@ -115,18 +117,18 @@ def ceilings_table(run: Run) -> Table:
     return table
 
 
-def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi: str = "") -> list[str]:
-    """Returns up to three next commands, or a sentence if there is nothing to gain. `rules` are those given to the
-    forecast, and `mpi` is the program's."""
+def next_commands(run: RecordedRun, argv: Sequence[str], rules: Path | None = None, mpi: str = "") -> list[str]:
+    """Returns up to three commands to run next, or a sentence if there is nothing to gain. `rules` is the rules file
+    given to the forecast, and `mpi` the name of the program's MPI."""
     if not run.ranks:
         return []
-    if not run.undecided() and max(map(_max_gain, run.ceilings)) < MIN_GAIN:
+    if not run.inconclusive_reasons() and max(map(_max_gain, run.ceilings)) < MIN_GAIN:
         return ["nothing to gain by nearfield: this program's time is not in MPI inside a node"]
     if run.prices and run.prices.has_rules:
         commands = [own_command.line("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
     else:
         commands = [own_command.line("tune", *(("--mpi", mpi) if mpi else ()))]
-    waits = run.transfer_share is not None and run.transfer_share < run.share / 2
+    waits = run.transfer_share is not None and run.transfer_share < run.mpi_share / 2
     if waits:
         commands.append(own_command.line("observe", "--", *argv) + "   (who comes late; then: advise on the trace)")
     if _max_gain(run.ceilings[2]) >= MIN_GAIN:
@@ -134,44 +136,46 @@ def next_commands(run: Run, argv: Sequence[str], rules: Path | None = None, mpi:
     return [f"next: {command}" for command in commands[:3]]
 
 
-def _max_gain(one: Ceiling) -> float:
+def _max_gain(one: SpeedupCeiling) -> float:
+    """Returns the maximum speed-up by a tool; infinity if there is no bound."""
     return one.max_gain or float("inf")
 
 
-def plain(run: Run) -> dict[str, Any]:
-    """Returns the run as data for JSON."""
+def run_as_dict(run: RecordedRun) -> dict[str, Any]:
+    """Returns a run as data for JSON."""
     return {
-        **summary(run),
-        "undecided": run.undecided(),
-        "others_cores": run.others if run.is_whole else None,
+        **run_summary(run),
+        "undecided": run.inconclusive_reasons(),
+        "others_cores": run.cores_of_others if run.is_complete else None,
         "layer_share": run.layer_share,
         "prices": run.prices.source if run.prices else None,
         "transfer_share": run.transfer_share,
-        "per_rank": [_rank(rank) for rank in run.ranks],
+        "per_rank": [_rank_as_dict(rank) for rank in run.ranks],
         "calls": [
             {
                 "name": line.name, "at": line.where, "mean_bytes": line.mean_bytes,
                 "calls": line.calls, "messages": line.messages, "bytes": line.bytes, "seconds": line.seconds,
                 "waiting_seconds": line.waiting,
             }
-            for line in run.by_call()
+            for line in run.calls_by_time()
         ],
     }  # fmt: skip
 
 
-def summary(run: Run) -> dict[str, Any]:
-    """Returns the few numbers of a run for a log of many runs."""
+def run_summary(run: RecordedRun) -> dict[str, Any]:
+    """Returns the key numbers of a run as data, for a log of many runs."""
     return {
-        "decided": not run.undecided(),
+        "decided": not run.inconclusive_reasons(),
         "ranks": len(run.ranks),
         "seconds": run.seconds,
-        "mpi_share": run.share,
-        "no_core_share": run.delayed if run.is_whole else None,
+        "mpi_share": run.mpi_share,
+        "no_core_share": run.delayed_share if run.is_complete else None,
         "ceilings": [{"means": c.means, "likely": c.likely, "at_most": c.max_gain} for c in run.ceilings],
     }
 
 
-def _rank(rank: Rank) -> dict[str, Any]:
+def _rank_as_dict(rank: RecordedRank) -> dict[str, Any]:
+    """Returns one rank of a run as data for JSON."""
     return {
         "rank": rank.number, "host": rank.host, "state": rank.state.name.lower(), "seconds": rank.seconds,
         "processor_seconds": processor_seconds(rank) if rank.end else None,
@@ -184,8 +188,8 @@ def _rank(rank: Rank) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def traffic_sentence(run: Run) -> str:
-    """Returns the bytes that ranks sent in messages to their own node and to others."""
+def traffic_sentence(run: RecordedRun) -> str:
+    """Returns a sentence on the bytes that ranks sent in messages to their own node and to others."""
     to_node, to_others = sum(r.sent_to_node for r in run.ranks), sum(r.sent_to_others for r in run.ranks)
     if not to_node + to_others:
         return "no messages between two ranks were sent"
@@ -194,8 +198,8 @@ def traffic_sentence(run: Run) -> str:
     )
 
 
-def lines(run: Run) -> Iterator[str | Table]:
-    """Yields all three parts in reading order."""
+def report_lines(run: RecordedRun) -> Iterator[str | Table]:
+    """Yields the whole report on a run as sentences and tables, in reading order."""
     for sentence in run_sentences(run):
         yield capitalize(sentence)
     if not run.ceilings:

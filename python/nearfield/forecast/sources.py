@@ -1,17 +1,18 @@
-"""Finds measured times for a forecast: in the given rules or profile, or in the rules of the current folder."""
+"""Finds measured message times for a forecast: in the given rules file or profile, or in the rules of the current
+folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from nearfield.base.errors import UsageError
-from nearfield.forecast.prices import Prices, prices_of_profile, prices_of_rules
+from nearfield.forecast.prices import MessagePrices, prices_of_profile, prices_of_rules
 from nearfield.rules.paths import default_rules
 
 
-def prices_for(rules: Path | None, profile: Path | None) -> Prices | None:
-    """Returns the times in the rules, or the profile, or the rules that `nearfield run` would use; None if there are
-    none. Raises UsageError if a given file has none, and the errors of reading it."""
+def prices_for(rules: Path | None, profile: Path | None) -> MessagePrices | None:
+    """Returns the message times in the rules file, or in the profile, or in the rules that `nearfield run` would use;
+    None if there are none. Raises UsageError if a given file has no message times, and the errors of reading it."""
     path = rules or (None if profile else default_rules())
     if path and (rules or path.is_file()):
         from nearfield.rules.schema import load_rules

@@ -1,5 +1,5 @@
-"""Runs a job of `nearfield run` with the thin layer: prints the ceiling at its end, or appends a line to a log. No
-error here may harm the job."""
+"""Runs a job of `nearfield run` under the profiling layer: prints the maximum speed-up at the end, or appends a line to
+a log. No error of the layer may harm the job."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from nearfield.apply import explain
 from nearfield.base.errors import NearfieldError
-from nearfield.forecast.prices import Prices
-from nearfield.forecast.recording import Recording, recording
-from nearfield.forecast.run import Run
-from nearfield.forecast.saying import ceiling_sentence, summary
+from nearfield.forecast.prices import MessagePrices
+from nearfield.forecast.recording import Recording, prepare_recording
+from nearfield.forecast.run import RecordedRun
+from nearfield.forecast.saying import ceiling_sentence, run_summary
 from nearfield.forecast.sources import prices_for
 from nearfield.mpi.run_child import run_as_child
 from nearfield.rules.paths import default_rules
@@ -27,16 +27,16 @@ def run_watched(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, rules: Path | None = None,
     log: str = "", explains: bool = False, says: bool = False,
 ) -> int:  # fmt: skip
-    """Runs the command and returns its exit code. `explains`: prints how its messages were copied. `says`: prints the
-    ceiling before that. `log`: the file to which a line is appended, if any."""
-    ended: list[Run] = []
-    with if_possible(argv, environment, mpi_name) as record:
+    """Runs a command under the profiling layer and returns its exit code. `explains`: prints how its messages were
+    copied. `says`: prints the maximum speed-up before that. `log`: the file to which a line is appended, if any."""
+    ended: list[RecordedRun] = []
+    with recording_if_possible(argv, environment, mpi_name) as record:
 
         def at_end() -> None:
             if record:
-                ended.append(record.run(prices_if_any(rules)))
+                ended.append(record.read_run(prices_if_any(rules)))
             if says and ended:
-                print_line(_sentence(ended[0]))
+                print_line(_ceiling_or_reason(ended[0]))
 
         started_with, scratch = (record.environment, record.scratch) if record else (environment, ())
         if explains:
@@ -45,16 +45,16 @@ def run_watched(
             code = run_as_child(argv, started_with, scratch)
             at_end()
     if log:
-        _append(log, argv, rules or default_rules(), ended[0] if ended else None, code)
+        _append_to_log(log, argv, rules or default_rules(), ended[0] if ended else None, code)
     return code
 
 
 @contextmanager
-def if_possible(
+def recording_if_possible(
     argv: Sequence[str], environment: Mapping[str, str], mpi_name: str | None
 ) -> Iterator[Recording | None]:
-    """A context like `recording`, which yields None, after a line with the reason, if the layer cannot be used."""
-    context = recording(argv, environment, mpi_name=mpi_name, progress=print_line)
+    """A context manager like `recording`. If the profiling layer cannot be used, prints the reason and yields None."""
+    context = prepare_recording(argv, environment, mpi_name=mpi_name, progress=print_line)
     try:
         record = context.__enter__()
     except (NearfieldError, OSError) as error:
@@ -73,30 +73,32 @@ def print_line(line: str) -> None:
     print(f"nearfield: {line}", file=sys.stderr)
 
 
-def _sentence(run: Run) -> str:
+def _ceiling_or_reason(run: RecordedRun) -> str:
+    """Returns the sentence on the maximum speed-up, or on why it is unknown."""
     return (
         ceiling_sentence(run, under_rules=True)
-        or f"cannot tell how much of this run is MPI: {'; '.join(run.undecided())}"
+        or f"cannot tell how much of this run is MPI: {'; '.join(run.inconclusive_reasons())}"
     )
 
 
-def prices_if_any(rules: Path | None) -> Prices | None:
-    """Returns the costs from these rules, or from those of the current folder; None if none can be read."""
+def prices_if_any(rules: Path | None) -> MessagePrices | None:
+    """Returns the message times from the given rules file, or from the rules of the current folder; None if none can be
+    read."""
     try:
         return prices_for(rules if rules and rules.is_file() else None, None)
     except NearfieldError:
         return None
 
 
-def _append(log: str, argv: Sequence[str], rules: Path, run: Run | None, code: int) -> None:
-    """Appends the job's line with a single write, since many jobs may share the file."""
+def _append_to_log(log: str, argv: Sequence[str], rules: Path, run: RecordedRun | None, code: int) -> None:
+    """Appends the job's line to the log with a single write, since many jobs may share the file."""
     line = {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "host": os.uname().nodename,
         "command": shlex.join(argv),
         "rules": str(rules.absolute()),
         "exit_code": code,
-        **(summary(run) if run else {"decided": False}),
+        **(run_summary(run) if run else {"decided": False}),
     }
     try:
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -1,24 +1,34 @@
-"""Notes on source code: what a command found at a line, what it costs, and what to do about it.
+"""Notes on source code: what a command found at a source line, how much time it costs, and how to fix it.
 
 `note` defines a note, `text` prints notes like a compiler, `sarif` writes them for editors and CI."""
 
-from nearfield.notes.note import Edit, Evidence, Fix, Loss, Note, Place, Related, Rule, ranked
-from nearfield.notes.plain import as_dict
-from nearfield.notes.sarif import as_sarif
-from nearfield.notes.text import as_text, note_text
+from nearfield.notes.note import (
+    Evidence,
+    Fix,
+    LineEdit,
+    LostTime,
+    Note,
+    NoteRule,
+    RelatedPlace,
+    SourcePlace,
+    rank_by_loss,
+)
+from nearfield.notes.plain import notes_as_dicts
+from nearfield.notes.sarif import notes_as_sarif
+from nearfield.notes.text import note_text, notes_as_text
 
 __all__ = [
-    "Edit",
     "Evidence",
     "Fix",
-    "Loss",
+    "LineEdit",
+    "LostTime",
     "Note",
-    "Place",
-    "Related",
-    "Rule",
-    "as_dict",
-    "as_sarif",
-    "as_text",
+    "NoteRule",
+    "RelatedPlace",
+    "SourcePlace",
     "note_text",
-    "ranked",
+    "notes_as_dicts",
+    "notes_as_sarif",
+    "notes_as_text",
+    "rank_by_loss",
 ]

@@ -1,4 +1,4 @@
-"""Defines a note as plain data, which the renderers format."""
+"""Defines a note on a source line as plain data, which the renderers format."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Level = Literal["note", "warning", "error"]  # SARIF's and compilers' words
+Level = Literal["note", "warning", "error"]  # the severities of SARIF and of compilers
 
 
 @dataclass(frozen=True)
-class Rule:
-    """The kind of a note, common to all notes of that kind."""
+class NoteRule:
+    """The rule that a note comes from, such as cold-send, with its explanation."""
 
     id: str  # for example cold-send
     summary: str  # for example "A message is sent long after its data were written"
@@ -21,51 +21,52 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A source line, or a location in a program without line information. The file is the path given by the debugging
-    information or the user, or that of the program."""
+class SourcePlace:
+    """A source line, or a code offset in a program or library without line information. The file is the path given by
+    the debugging information or the user, or that of the program."""
 
     file: str
-    line: int  # from 1; 0: the file as a whole, or the offset
-    column: int = 0  # from 1; 0: the whole line
+    line: int  # from 1; 0 if the place is the whole file or a code offset
+    column: int = 0  # from 1; 0 for the whole line
     function: str = ""
-    offset: int = 0  # in a program or library without line information; 0: none
+    offset: int = 0  # code offset in a program or library without line information; 0 if there is none
 
 
 @dataclass(frozen=True)
-class Related:
-    """Another line that the note mentions, and its description."""
+class RelatedPlace:
+    """Another source line that a note mentions, with its description."""
 
-    place: Place
+    place: SourcePlace
     message: str
 
 
 @dataclass(frozen=True)
-class Loss:
-    """Lost time, summed over all calls, with an interval if its inputs have one."""
+class LostTime:
+    """The run time that a finding costs, in s, summed over all calls, with an interval if the inputs of the sum have
+    one."""
 
     seconds: float
     low: float
     high: float
-    share: float | None = None  # of the run's time; None if unknown
+    share: float | None = None  # share of the run's time; None if unknown
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A number that supports the note."""
+    """A measured, simulated or counted number that supports a note."""
 
     name: str  # for example "one call, data in memory"
     value: float
     unit: str  # ns, bytes, count or share
-    source: str  # the origin: "measured", "simulated", "counted", "observed"
+    source: str  # origin of the number: "measured", "simulated", "counted" or "observed"
     low: float | None = None
     high: float | None = None
 
 
 @dataclass(frozen=True)
-class Edit:
-    """Replaces whole lines of a file, `first` to `last`, by a text. With `last` = `first` - 1 the text is inserted
-    before line `first`."""
+class LineEdit:
+    """An edit that replaces the lines `first` to `last` of a file by a text. If `last` is `first` - 1, the text is
+    inserted before line `first`."""
 
     file: str
     first: int
@@ -75,29 +76,29 @@ class Edit:
 
 @dataclass(frozen=True)
 class Fix:
-    """Edits that together fix the issue of the note."""
+    """Edits that together fix the issue of a note."""
 
     description: str
-    edits: tuple[Edit, ...]
+    edits: tuple[LineEdit, ...]
 
 
 @dataclass(frozen=True)
 class Note:
-    """One finding at one line."""
+    """A finding of a command at one source line."""
 
-    rule: Rule
-    place: Place
-    message: str  # the finding, with its numbers
-    advice: str = ""  # what to do
-    loss: Loss | None = None
+    rule: NoteRule
+    place: SourcePlace
+    message: str  # the finding with its numbers, as a sentence
+    advice: str = ""  # how to fix it, as sentences
+    loss: LostTime | None = None
     level: Level = "note"
     evidence: tuple[Evidence, ...] = ()
-    related: tuple[Related, ...] = ()
+    related: tuple[RelatedPlace, ...] = ()
     fixes: tuple[Fix, ...] = ()
 
 
-def ranked(notes: Iterable[Note]) -> list[Note]:
-    """Returns the notes by lost time, most first; those without a number come last, by line."""
+def rank_by_loss(notes: Iterable[Note]) -> list[Note]:
+    """Returns the notes by lost time, the largest first. Notes without a loss come last, by line."""
 
     def key(note: Note) -> tuple[float, str, int]:
         return -note.loss.seconds if note.loss else 0.0, note.place.file, note.place.line

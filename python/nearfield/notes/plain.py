@@ -1,4 +1,4 @@
-"""Notes as plain data, for --json."""
+"""Converts notes to plain data, for --json."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 from nearfield.notes.note import Note
 
 
-def as_dict(notes: Sequence[Note]) -> list[dict[str, Any]]:
-    """Returns the notes for JSON; a note's rule is its id, its place is flattened."""
-    return [_plain(note) for note in notes]
+def notes_as_dicts(notes: Sequence[Note]) -> list[dict[str, Any]]:
+    """Returns the notes as data for JSON. Of a note's rule only the id is included; the fields of its place are at the
+    top level."""
+    return [_note_as_dict(note) for note in notes]
 
 
-def _plain(note: Note) -> dict[str, Any]:
+def _note_as_dict(note: Note) -> dict[str, Any]:
+    """Returns one note as data for JSON."""
     fields = asdict(note)
     return {"rule": note.rule.id, **fields.pop("place"), **{k: v for k, v in fields.items() if k != "rule"}}

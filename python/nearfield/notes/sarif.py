@@ -1,7 +1,7 @@
-"""Notes as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), for editors and CI.
+"""Writes notes as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), for editors and CI.
 
-Files below the root are written relative to it, so that the log is valid where the sources have another location; other
-absolute paths become file: addresses, and relative paths are unchanged."""
+Paths of files below the root folder are relative to it, so that the log is valid where the sources have another
+location. Other absolute paths become file: URIs; relative paths are unchanged."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from typing import Any
 from urllib.parse import quote
 
 import nearfield
-from nearfield.notes.note import Edit, Fix, Note, Place, Related, Rule
+from nearfield.notes.note import Fix, LineEdit, Note, NoteRule, RelatedPlace, SourcePlace
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "SRCROOT"
 
 
-def as_sarif(
-    notes: Sequence[Note], *, rules: Sequence[Rule] = (), root: Path | None = None, command: str = ""
+def notes_as_sarif(
+    notes: Sequence[Note], *, rules: Sequence[NoteRule] = (), root: Path | None = None, command: str = ""
 ) -> dict[str, Any]:
-    """Returns a log with one run. `rules` are those that were evaluated, with or without notes; `root` is the folder of
-    the sources, by default the current one; `command` is the user's command line."""
+    """Returns a SARIF log with one run. `rules` are those that were evaluated, whether or not they have notes; `root`
+    is the folder of the sources, by default the current one; `command` is the user's command line."""
     all_rules = list({rule.id: rule for rule in (*rules, *(note.rule for note in notes))}.values())
     base = (root or Path.cwd()).resolve()
-    driver = {"name": "nearfield", "version": nearfield.__version__, "rules": [_rule(rule) for rule in all_rules]}
+    driver = {"name": "nearfield", "version": nearfield.__version__, "rules": [_sarif_rule(rule) for rule in all_rules]}
     invocation = {"executionSuccessful": True, **({"commandLine": command} if command else {})}
     run = {
         "tool": {"driver": driver},
         "invocations": [invocation],
         "originalUriBaseIds": {_ROOT: {"uri": base.as_uri() + ("" if base.parent == base else "/")}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(note, all_rules, base) for note in notes],
+        "results": [_sarif_result(note, all_rules, base) for note in notes],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _sarif_rule(rule: NoteRule) -> dict[str, Any]:
+    """Returns a rule as a SARIF reportingDescriptor."""
     said = f"{rule.explanation} {rule.source}".strip()
     return {
         "id": rule.id,
@@ -48,18 +49,21 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(note: Note, rules: list[Rule], base: Path) -> dict[str, Any]:
+def _sarif_result(note: Note, rules: list[NoteRule], base: Path) -> dict[str, Any]:
+    """Returns a note as a SARIF result."""
     result: dict[str, Any] = {
         "ruleId": note.rule.id,
         "ruleIndex": [rule.id for rule in rules].index(note.rule.id),
         "level": note.level,
         "message": {"text": f"{note.message}. {note.advice}".replace("..", ".").strip()},
-        "locations": [_location(note.place, base)],
+        "locations": [_sarif_location(note.place, base)],
     }
     if note.related:
-        result["relatedLocations"] = [_related(number, one, base) for number, one in enumerate(note.related)]
+        result["relatedLocations"] = [
+            _sarif_related_location(number, one, base) for number, one in enumerate(note.related)
+        ]
     if note.fixes:
-        result["fixes"] = [_fix(fix, base) for fix in note.fixes]
+        result["fixes"] = [_sarif_fix(fix, base) for fix in note.fixes]
     if note.loss:
         result["rank"] = min(100.0, 100 * (note.loss.share or 0.0))
         loss = note.loss
@@ -72,8 +76,9 @@ def _result(note: Note, rules: list[Rule], base: Path) -> dict[str, Any]:
     return result
 
 
-def _location(place: Place, base: Path) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": _artifact(place.file, base)}
+def _sarif_location(place: SourcePlace, base: Path) -> dict[str, Any]:
+    """Returns a source line or code offset as a SARIF location."""
+    physical: dict[str, Any] = {"artifactLocation": _sarif_artifact(place.file, base)}
     if place.line:
         column = {"startColumn": place.column} if place.column else {}
         physical["region"] = {"startLine": place.line, **column}
@@ -85,29 +90,33 @@ def _location(place: Place, base: Path) -> dict[str, Any]:
     return location
 
 
-def _related(number: int, related: Related, base: Path) -> dict[str, Any]:
-    return {"id": number, **_location(related.place, base), "message": {"text": related.message}}
+def _sarif_related_location(number: int, related: RelatedPlace, base: Path) -> dict[str, Any]:
+    """Returns another line that a note mentions as a SARIF location with an id."""
+    return {"id": number, **_sarif_location(related.place, base), "message": {"text": related.message}}
 
 
-def _fix(fix: Fix, base: Path) -> dict[str, Any]:
+def _sarif_fix(fix: Fix, base: Path) -> dict[str, Any]:
+    """Returns the edits of a fix as a SARIF fix."""
     files = dict.fromkeys(edit.file for edit in fix.edits)
     changes = [
         {
-            "artifactLocation": _artifact(file, base),
-            "replacements": [_replacement(edit) for edit in fix.edits if edit.file == file],
+            "artifactLocation": _sarif_artifact(file, base),
+            "replacements": [_sarif_replacement(edit) for edit in fix.edits if edit.file == file],
         }
         for file in files
     ]
     return {"description": {"text": fix.description}, "artifactChanges": changes}
 
 
-def _replacement(edit: Edit) -> dict[str, Any]:
-    """A region that ends at the first column of the line after `last` covers whole lines with their line ends."""
+def _sarif_replacement(edit: LineEdit) -> dict[str, Any]:
+    """Returns an edit as a SARIF replacement. The region ends at the first column of the line after `last`, so that it
+    covers whole lines with their line ends."""
     region = {"startLine": edit.first, "startColumn": 1, "endLine": edit.last + 1, "endColumn": 1}
     return {"deletedRegion": region, "insertedContent": {"text": edit.text}}
 
 
-def _artifact(file: str, base: Path) -> dict[str, str]:
+def _sarif_artifact(file: str, base: Path) -> dict[str, str]:
+    """Returns the path of a file as a SARIF artifactLocation, relative to the root folder if it lies below."""
     path = Path(os.path.normpath(file))
     if not path.is_absolute():
         path = base / path

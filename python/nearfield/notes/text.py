@@ -1,4 +1,4 @@
-"""Prints notes like a compiler: place, level, message and rule on one line, details below."""
+"""Prints notes like a compiler: place, severity, message and rule on one line, details below."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nearfield.base.units import format_ns
-from nearfield.notes.note import Loss, Note, Place
+from nearfield.notes.note import LostTime, Note, SourcePlace
 
 
-def as_text(notes: Sequence[Note]) -> str:
-    """Returns all notes, each with its lines, in the given order; an empty text if there are none."""
+def notes_as_text(notes: Sequence[Note]) -> str:
+    """Returns all notes as text, in the given order; '' if there are none."""
     return "\n".join(note_text(note) for note in notes)
 
 
 def note_text(note: Note) -> str:
-    """Returns the lines of one note, without a line end."""
+    """Returns one note as lines of text, without a line end after the last."""
     lines = [f"{place_text(note.place)}: {note.level}: {note.message} [{note.rule.id}]"]
     lines += [f"{place_text(other.place)}: note: {other.message}" for other in note.related]
     more = {
@@ -28,17 +28,17 @@ def note_text(note: Note) -> str:
     return "\n".join(lines)
 
 
-def place_text(place: Place) -> str:
-    """Returns 'src/a.c:12:3', with a path from the current folder if the file lies below it; without a line it is
-    '/lib/libsolver.so.3+0x7bc163 (solve)'."""
+def place_text(place: SourcePlace) -> str:
+    """Returns the place of a note as 'src/a.c:12:3', with a path relative to the current folder if the file lies below
+    it. Without a source line, returns '/lib/libsolver.so.3+0x7bc163 (solve)'."""
     if place.offset and not place.line:
         return f"{shorten_path(place.file)}+{place.offset:#x}" + (f" ({place.function})" if place.function else "")
     numbers = [str(number) for number in (place.line, place.column) if number]
     return ":".join([shorten_path(place.file), *numbers])
 
 
-def loss_text(loss: Loss) -> str:
-    """Returns '3.10 ms (2.90 ms to 3.30 ms), 2.3 % of the run'."""
+def loss_text(loss: LostTime) -> str:
+    """Returns lost time as '3.10 ms (2.90 ms to 3.30 ms), 2.3 % of the run'."""
     said, low, high = (format_ns(seconds * 1e9) for seconds in (loss.seconds, loss.low, loss.high))
     if (low, high) != (said, said):
         said += f" ({low} to {high})"
@@ -46,7 +46,7 @@ def loss_text(loss: Loss) -> str:
 
 
 def shorten_path(file: str) -> str:
-    """Returns a path relative to the current folder if the file is below it."""
+    """Returns a path relative to the current folder if the file lies below it, otherwise the path itself."""
     path = Path(os.path.normpath(file))
     try:
         return str(path.relative_to(Path.cwd()))

@@ -1,7 +1,8 @@
-"""Reorders the communication of MPI programs for cache reuse and overlap; every rewrite is proved to keep results.
+"""Reorders the communication of MPI programs for cache reuse and overlap. Every rewrite is proved to keep the results.
 
-The folders import one way: `frontend` reads C and C++, `analysis` finds regions and what they access, `model` decides
-which orders are legal, `codegen` writes them, `check` proves and runs what was written. `driver` runs all of them."""
+The folders import in one direction: `frontend` reads C and C++, `analysis` finds regions and their memory accesses,
+`model` decides which orders are legal, `codegen` writes C code for an order, `check` proves and runs that code.
+`driver` runs all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _MODULES = {"Analysis": "patch", "analyse": "driver", "Patch": "patch", "MissedO
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name on first use, so that `--help` loads neither libclang nor isl."""
+    """Imports a public name on first use, so that `--help` loads neither libclang nor isl."""
     if name not in _MODULES:
         raise AttributeError(f"module 'nearfield.rewrite' has no attribute '{name}'")
     return getattr(import_module(f"nearfield.rewrite.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Applies the best patch of each region to one text."""
+"""Applies the best patch of each region to one source file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from nearfield.rewrite.patch import Patch
 
 
-def best(patches: Sequence[Patch]) -> list[Patch]:
-    """Returns the first patch of each region; of overlapping regions, only the first one. Patches must be ranked."""
+def best_patches(patches: Sequence[Patch]) -> list[Patch]:
+    """Returns the first patch of each region; of overlapping regions, only that of the first one. Patches must be
+    ranked."""
     chosen: list[Patch] = []
     for patch in patches:
         first, last = patch.lines
@@ -18,17 +19,17 @@ def best(patches: Sequence[Patch]) -> list[Patch]:
 
 
 def apply_patches(patches: Sequence[Patch]) -> str:
-    """Returns the file with all patches, which must not overlap."""
+    """Returns the text of the source file with all patches applied, which must not overlap."""
     text = patches[0].original
     for patch in sorted(patches, key=lambda one: one.lines, reverse=True):
         before, after = patch.original, patch.rewritten
-        start = _common(before, after)
-        end = min(_common(before[::-1], after[::-1]), len(before) - start, len(after) - start)
+        start = _common_prefix_length(before, after)
+        end = min(_common_prefix_length(before[::-1], after[::-1]), len(before) - start, len(after) - start)
         text = text[:start] + after[start : len(after) - end] + text[len(before) - end :]
     return text
 
 
-def _common(one: str, other: str) -> int:
+def _common_prefix_length(one: str, other: str) -> int:
     """Returns the length of the common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:

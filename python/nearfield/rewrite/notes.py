@@ -1,10 +1,10 @@
-"""Converts patches and missed optimizations to notes, for people, editors and scripts."""
+"""Converts patches and missed optimizations of a source file to notes for people, editors and scripts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from nearfield.notes import Edit, Fix, Note, Place, Rule
+from nearfield.notes import Fix, LineEdit, Note, NoteRule, SourcePlace
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
 from nearfield.rewrite.patch import Analysis, Patch
 
@@ -16,12 +16,12 @@ PROVED = (
     "for the order, and proves it again for the text of the patch, which libclang has read"
 )
 RULES = {
-    one.name: Rule(
+    one.name: NoteRule(
         f"rewrite-{one.name}", one.summary[:1].upper() + one.summary[1:], f"{PROVED[:1].upper()}{PROVED[1:]}.", SOURCE
     )
     for one in TRANSFORMATIONS
 }
-REFUSED = Rule(
+REFUSED = NoteRule(
     "rewrite-refused",
     "Communication stays where it is",
     "No other order of the loops and messages could be proved to keep the results.",
@@ -30,27 +30,33 @@ REFUSED = Rule(
 
 
 def notes_of(analysis: Analysis) -> list[Note]:
-    """Returns a note for each patch and each missed optimization, by line."""
-    found = [_of_patch(patch) for patch in analysis.patches]
+    """Returns a note for each patch and each missed optimization of a source file, by line."""
+    found = [_note_of_patch(patch) for patch in analysis.patches]
     for one in analysis.missed:
         advice = f"If it is known to be otherwise, say so: {one.assumption}." if one.assumption else ""
-        place = Place(str(analysis.path), one.line, function=one.function)
+        place = SourcePlace(str(analysis.path), one.line, function=one.function)
         found.append(Note(REFUSED, place, f"communication stays where it is: {one.reason}", advice))
     return sorted(found, key=lambda note: note.place.line)
 
 
-def _of_patch(patch: Patch) -> Note:
+def _note_of_patch(patch: Patch) -> Note:
+    """Returns the note for a patch, with the patch as a fix that an editor can apply."""
     file = str(patch.path)
     first, last = patch.lines
-    fix = Fix(patch.reason, (Edit(file, first, last, "".join(patch.replacement)),))
+    fix = Fix(patch.reason, (LineEdit(file, first, last, "".join(patch.replacement_lines)),))
     advice = f"{patch.size_text}; {patch.expected}."
     if patch.assumptions:
         advice += f" It holds if {' and '.join(patch.assumptions)}."
     return Note(
-        RULES[patch.transformation], Place(file, first, function=patch.function), patch.reason, advice, fixes=(fix,)
+        RULES[patch.transformation],
+        SourcePlace(file, first, function=patch.function),
+        patch.reason,
+        advice,
+        fixes=(fix,),
     )
 
 
-def folder_of(path: Path) -> Path:
-    """Returns the root folder for a file's addresses in SARIF."""
+def sarif_root_of(path: Path) -> Path:
+    """Returns the root folder for the path of a source file in SARIF: the current folder if the file lies below it,
+    otherwise the file's own folder."""
     return Path.cwd() if path.resolve().is_relative_to(Path.cwd()) else path.resolve().parent

@@ -1,4 +1,5 @@
-"""A patch: one function with its communication moved, and everything that a person needs to judge it."""
+"""A patch: a source file with the communication of one region moved, and everything that a person needs to judge the
+patch."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from pathlib import Path
 
 from nearfield.base.units import counted
 from nearfield.rewrite.analysis.program import MissedOptimization
-from nearfield.rewrite.frontend.text import lines_of
-from nearfield.rewrite.gain import Expected
+from nearfield.rewrite.frontend.text import split_lines
+from nearfield.rewrite.gain import ExpectedGain
 
-CONTEXT = 3  # unchanged lines around a change
-LONG_FACTOR = 3  # growth factor beyond which a patch counts as long
+CONTEXT = 3  # unchanged lines of context around a change in a diff
+LONG_FACTOR = 3  # a patch that makes the code more than this many times as long counts as long
 
 
 @dataclass(frozen=True)
@@ -28,52 +29,54 @@ class Patch:
     reason: str
     lines: tuple[int, int]
     assumptions: list[str] = field(default_factory=list)
-    expected: Expected = field(default_factory=Expected)
-    steps: str = ""  # the new order in words
-    checks: list[str] = field(default_factory=list)  # results of compiling and running it
+    expected: ExpectedGain = field(default_factory=ExpectedGain)
+    steps: str = ""  # the new order of execution, in words
+    checks: list[str] = field(default_factory=list)  # results of compiling and running the rewritten program, in words
 
     @property
     def diff(self) -> str:
-        """Returns the unified diff for `patch -p1` and `git apply`."""
+        """Returns the patch as a unified diff for `patch -p1` and `git apply`."""
         name = self.path.as_posix().lstrip("/")
-        before, after = lines_of(self.original), lines_of(self.rewritten)
+        before, after = split_lines(self.original), split_lines(self.rewritten)
         made = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=CONTEXT)
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in made)
 
     @property
-    def replacement(self) -> list[str]:
-        """Returns the lines that replace `lines`."""
-        before, after = lines_of(self.original), lines_of(self.rewritten)
+    def replacement_lines(self) -> list[str]:
+        """Returns the lines of the rewritten file that replace the lines `lines` of the original."""
+        before, after = split_lines(self.original), split_lines(self.rewritten)
         return after[self.lines[0] - 1 : len(after) - (len(before) - self.lines[1])]
 
     @property
-    def lengths(self) -> tuple[int, int]:
-        """Returns the lines of code before and after, without blank lines."""
+    def code_line_counts(self) -> tuple[int, int]:
+        """Returns the number of lines of code before and after the patch, without blank lines."""
         first, last = self.lines
-        return _code(lines_of(self.original)[first - 1 : last]), _code(self.replacement)
+        return _count_code_lines(split_lines(self.original)[first - 1 : last]), _count_code_lines(
+            self.replacement_lines
+        )
 
     @property
-    def touched(self) -> int:
-        """Returns the number of added or changed lines of code, which a person has to read."""
+    def changed_line_count(self) -> int:
+        """Returns the number of lines of code that the patch adds or changes, which a person has to read."""
         added = (line[1:] for line in self.diff.split("\n")[2:] if line.startswith("+"))
         return sum(1 for line in added if line.strip())
 
     @property
     def is_long(self) -> bool:
-        """Returns whether the code becomes more than LONG times as long."""
-        before, after = self.lengths
+        """Returns whether the patch makes the code more than LONG_FACTOR times as long."""
+        before, after = self.code_line_counts
         return after > LONG_FACTOR * before
 
     @property
     def size_text(self) -> str:
-        """Returns '12 lines for 7 (5 added or changed)'."""
-        before, after = self.lengths
-        return f"{counted(after, 'line')} for {before} ({self.touched} added or changed)"
+        """Returns the size of the patch as text: '12 lines for 7 (5 added or changed)'."""
+        before, after = self.code_line_counts
+        return f"{counted(after, 'line')} for {before} ({self.changed_line_count} added or changed)"
 
 
 @dataclass
 class Analysis:
-    """The result for one file: legal variants, ranked best first within each region, and missed optimizations by
+    """The rewrites of one source file: patches, ranked best first within each region, and missed optimizations by
     line."""
 
     path: Path
@@ -81,5 +84,6 @@ class Analysis:
     missed: list[MissedOptimization] = field(default_factory=list)
 
 
-def _code(lines: list[str]) -> int:
+def _count_code_lines(lines: list[str]) -> int:
+    """Returns the number of lines that are not blank."""
     return sum(1 for line in lines if line.strip())

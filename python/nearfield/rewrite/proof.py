@@ -1,4 +1,5 @@
-"""Proves variants: inserts their text into the file, parses it, validates it, and makes patches of those that hold."""
+"""Proves emitted code: inserts it into the source file, parses the result, validates it, and makes patches of what is
+proved."""
 
 from __future__ import annotations
 
@@ -8,55 +9,58 @@ from pathlib import Path
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.aliases import Assumed
+from nearfield.rewrite.analysis.aliases import NoAliasAssumptions
 from nearfield.rewrite.analysis.program import Region
-from nearfield.rewrite.check.validate import Invalid, Validator
-from nearfield.rewrite.codegen.emit import Emitted
-from nearfield.rewrite.frontend.clang import Unit
-from nearfield.rewrite.frontend.source import decoded
-from nearfield.rewrite.frontend.text import line_of
+from nearfield.rewrite.check.validate import NotEquivalent, Validator
+from nearfield.rewrite.codegen.emit import EmittedRegion
+from nearfield.rewrite.frontend.clang import TranslationUnit
+from nearfield.rewrite.frontend.source import decode_source
+from nearfield.rewrite.frontend.text import line_number_of
 from nearfield.rewrite.model.polyhedral import Model
-from nearfield.rewrite.model.schedule import Order, Transformation
+from nearfield.rewrite.model.schedule import ExecutionOrder, Transformation
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.ranking import Costs, expected_gain, reason_of
+from nearfield.rewrite.ranking import MessageCosts, benefit_sentence, expected_gain
 
 
 @dataclass
-class Variant:
-    """A legal order of a region as source text that is not yet proved."""
+class RewriteVariant:
+    """A legal new order of a region, as source text that is not yet proved."""
 
     model: Model
-    order: Order
+    order: ExecutionOrder
     transformation: Transformation
     guard: isl.Set
-    emitted: Emitted
-    assumed: Assumed
+    emitted: EmittedRegion
+    assumed: NoAliasAssumptions
     by_value: bool
-    fallback: Variant | None = None  # used if the proof of this variant's text fails
+    fallback: RewriteVariant | None = None  # variant to prove instead if the proof of this one fails
 
     @property
     def region(self) -> Region:
+        """Returns the region that the rewrite variant reorders."""
         return self.model.region
 
     @property
-    def unchecked(self) -> list[str]:
-        """Returns the assumptions that the emitted code does not check."""
+    def unchecked_assumptions(self) -> list[str]:
+        """Returns the assumptions that the emitted code does not check at run time, as sentences."""
         return self.assumed.rows if self.emitted.check else self.assumed.sentences
 
 
 @dataclass
 class Prover:
-    """Proves the variants of one file. `unproved` has the regions without a proved variant, with the reason."""
+    """Proves the emitted rewrite variants of one file. `unproved` has the regions without a proved variant, with the
+    reason."""
 
     path: Path
     text: str
-    unit: Unit
-    costs: Costs | None
+    unit: TranslationUnit
+    costs: MessageCosts | None
     unproved: list[tuple[Region, str]] = field(default_factory=list)
 
-    def prove(self, variants: Sequence[Variant]) -> Iterator[Patch]:
-        """Yields the patches whose text is proved. Each text to be proved has one variant per function, which saves
-        time and is safe because functions are independent of each other's statements."""
+    def prove(self, variants: Sequence[RewriteVariant]) -> Iterator[Patch]:
+        """Yields a patch for each rewrite variant whose text is proved. Each parsed text has one variant per function,
+        which saves time. It is safe, since the proof of a function does not depend on the statements of other
+        functions."""
         waiting = list(variants)
         while waiting:
             chosen = {one.region.function: one for one in reversed(waiting)}
@@ -64,48 +68,51 @@ class Prover:
             waiting = [one for one in waiting if chosen[one.region.function] is not one]
             for variant, reason in self._prove_together(together):
                 if not reason:
-                    yield self._patch(variant)
+                    yield self._make_patch(variant)
                 elif variant.fallback is not None:
                     waiting.append(variant.fallback)
                 else:
                     self.unproved.append((variant.region, f"the new code could not be proved: {reason}"))
 
-    def _prove_together(self, variants: Sequence[Variant]) -> Iterator[tuple[Variant, str]]:
-        """Yields each variant of one text with the reason why its proof fails; '' if it succeeds."""
-        text, places = self._insert(variants)
-        self.unit = self.unit.reread(text)
-        if self.unit.problem and len(variants) > 1:  # one of the variants does not compile
+    def _prove_together(self, variants: Sequence[RewriteVariant]) -> Iterator[tuple[RewriteVariant, str]]:
+        """Inserts several rewrite variants into one text. Yields each variant with the reason why its proof fails; ''
+        if it succeeds."""
+        text, places = self._insert_variants(variants)
+        self.unit = self.unit.reparse(text)
+        if self.unit.first_error and len(variants) > 1:  # one of the variants does not compile
             for one in variants:
                 yield from self._prove_together([one])
             return
         for variant, (start, end) in zip(variants, places, strict=True):
             validator = Validator(variant.model, self.text, variant.emitted, variant.guard, by_value=variant.by_value)
             try:
-                validator.check(self.unit, variant.region.function, start, end)
-            except Invalid as why:
+                validator.check_equivalence(self.unit, variant.region.function, start, end)
+            except NotEquivalent as why:
                 yield variant, str(why)
             else:
                 yield variant, ""
 
-    def _insert(self, variants: Sequence[Variant]) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the file with the variants, which must not overlap, and the start and end offset of each."""
+    def _insert_variants(self, variants: Sequence[RewriteVariant]) -> tuple[str, list[tuple[int, int]]]:
+        """Returns the file with the rewrite variants inserted, which must not overlap, and the start and end offset of
+        each."""
         pieces, length, at, places = [], 0, 0, {}
         for one in sorted(variants, key=lambda one: one.region.start):
-            start, end = span_of(one.region)
+            start, end = replaced_span(one.region)
             pieces += [self.text[at:start], text := self._variant_text(one)]
             length, at = length + (start - at) + len(text), end
             places[id(one)] = (length - len(one.emitted.text), length)
         return "".join([*pieces, self.text[at:]]), [places[id(one)] for one in variants]
 
-    def _variant_text(self, variant: Variant) -> str:
-        """Returns the code of a variant, with a comment that states its assumptions."""
-        text, start = variant.emitted.text, span_of(variant.region)[0]
-        return self._with_assumption_comment(variant, text, start) if variant.unchecked else text
+    def _variant_text(self, variant: RewriteVariant) -> str:
+        """Returns the emitted code of a rewrite variant, with a comment that states its unchecked assumptions."""
+        text, start = variant.emitted.text, replaced_span(variant.region)[0]
+        return self._with_assumption_comment(variant, text, start) if variant.unchecked_assumptions else text
 
-    def _patch(self, variant: Variant) -> Patch:
+    def _make_patch(self, variant: RewriteVariant) -> Patch:
+        """Returns the patch for a proved rewrite variant."""
         region = variant.region
-        start, end = span_of(region)
-        assumptions = list(variant.unchecked)
+        start, end = replaced_span(region)
+        assumptions = list(variant.unchecked_assumptions)
         if variant.emitted.check:
             pairs = variant.assumed.pairs
             assumptions += [
@@ -116,20 +123,21 @@ class Prover:
                 f"{variant.emitted.guard}, which {'the compiler' if variant.emitted.asserted else 'the code'} checks"
             )
         return Patch(
-            self.path, decoded(self.text), decoded(self._insert([variant])[0]), region.function,
+            self.path, decode_source(self.text), decode_source(self._insert_variants([variant])[0]), region.function,
             variant.transformation.name,
-            reason_of(variant.transformation, variant.order, region),
-            (line_of(self.text, start), line_of(self.text, end)), assumptions,
+            benefit_sentence(variant.transformation, variant.order, region),
+            (line_number_of(self.text, start), line_number_of(self.text, end)), assumptions,
             expected_gain(variant.transformation.name, region, self.costs), variant.order.words,
         )  # fmt: skip
 
-    def _with_assumption_comment(self, variant: Variant, text: str, start: int) -> str:
+    def _with_assumption_comment(self, variant: RewriteVariant, text: str, start: int) -> str:
+        """Returns the emitted code with a comment in front that states the unchecked assumptions."""
         line = self.text.rfind("\n", 0, start) + 1
         indent = self.text[line:start] if not self.text[line:start].strip() else ""
-        problem = "; ".join(variant.unchecked)
+        problem = "; ".join(variant.unchecked_assumptions)
         return f"/* This order of loops and messages needs that {problem}. */\n{indent}{text}"
 
 
-def span_of(region: Region) -> tuple[int, int]:
-    """Returns the offsets of the text of a region that is replaced."""
+def replaced_span(region: Region) -> tuple[int, int]:
+    """Returns the source offsets of the text that a rewrite of the region replaces."""
     return region.items[0].lead, region.end

@@ -1,4 +1,4 @@
-"""The checks, one file each. A file exports SPEC; a new check needs no other change."""
+"""The checks of an observed program, one file each. A file exports SPEC; a new check needs no other change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearfield.advise.rule import RuleSpec
 
 
 def all_rules() -> list[RuleSpec]:
-    """Returns the checks of this folder, by id."""
+    """Returns all checks of an observed program, by rule id."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     found = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return sorted((module.SPEC for module in found if hasattr(module, "SPEC")), key=lambda spec: spec.rule.id)

@@ -1,14 +1,14 @@
-"""Sends that wait for their receivers."""
+"""Check for sends that wait for their receivers."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from nearfield.advise.rule import RuleSpec
-from nearfield.advise.rules.waiting import notes
-from nearfield.notes import Rule
+from nearfield.advise.rules.waiting import waiting_notes
+from nearfield.notes import NoteRule
 
-RULE = Rule(
+RULE = NoteRule(
     "late-receiver",
     "A send waits for its receiver",
     "The call takes longer than its messages do by the profile: the receiver was not there yet, and beyond the eager "
@@ -17,4 +17,6 @@ RULE = Rule(
 )
 _ADVICE = "Receive earlier there, balance the work between these ranks, or send by MPI_Isend and wait later."
 
-SPEC = RuleSpec(RULE, partial(notes, rule=RULE, advice=_ADVICE, sends=True), needs_times=True, scenarios=("pingpong",))
+SPEC = RuleSpec(
+    RULE, partial(waiting_notes, rule=RULE, advice=_ADVICE, sends=True), needs_times=True, scenarios=("pingpong",)
+)

@@ -1,14 +1,14 @@
-"""Receives that wait for their senders."""
+"""Check for receives that wait for their senders."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from nearfield.advise.rule import RuleSpec
-from nearfield.advise.rules.waiting import notes
-from nearfield.notes import Rule
+from nearfield.advise.rules.waiting import waiting_notes
+from nearfield.notes import NoteRule
 
-RULE = Rule(
+RULE = NoteRule(
     "late-sender",
     "A receive waits for its sender",
     "The call takes longer than its messages do by the profile: the sender was not there yet. This is time of the "
@@ -17,4 +17,6 @@ RULE = Rule(
 )
 _ADVICE = "Send earlier there, balance the work between these ranks, or do other work before this receive."
 
-SPEC = RuleSpec(RULE, partial(notes, rule=RULE, advice=_ADVICE, sends=False), needs_times=True, scenarios=("pingpong",))
+SPEC = RuleSpec(
+    RULE, partial(waiting_notes, rule=RULE, advice=_ADVICE, sends=False), needs_times=True, scenarios=("pingpong",)
+)

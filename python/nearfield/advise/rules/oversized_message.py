@@ -1,15 +1,16 @@
-"""S0, sections IV-C and VI: a message larger than the last-level cache, split into chunks that fit."""
+"""Check for messages that are larger than the last-level cache, and could be split into chunks that fit (Pellegrini et
+al. 2012, sections IV-C and VI)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.rule import RuleSpec, find_losing, number, size_text
-from nearfield.advise.run import Run, by_site
+from nearfield.advise.rule import RuleSpec, find_losing_messages, size_text, time_evidence
+from nearfield.advise.run import ObservedRun, group_by_site
 from nearfield.base.units import format_bytes
-from nearfield.notes import Note, Rule
+from nearfield.notes import Note, NoteRule
 
-RULE = Rule(
+RULE = NoteRule(
     "oversized-message",
     "A message is larger than the last-level cache",
     "No part of such a message is in a cache when it is sent or read. In pieces, each of which is sent right after it "
@@ -18,10 +19,10 @@ RULE = Rule(
 )
 
 
-def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends messages larger than a rank's part of the last-level cache."""
-    for site, messages in by_site([m for m in run.messages if m.found.sends and m.found.bytes > run.llc_bytes]):
-        losing = find_losing(messages, lambda one: one.costs.whole_and_chunked(one.found.bytes))
+def find_oversized_messages(run: ObservedRun) -> Iterator[Note]:
+    """Yields a note for each source line that sends messages larger than a rank's part of the last-level cache."""
+    for site, messages in group_by_site([m for m in run.messages if m.found.sends and m.found.bytes > run.llc_bytes]):
+        losing = find_losing_messages(messages, lambda one: one.costs.whole_and_chunked(one.found.bytes))
         if not losing:
             continue
         lost, cut, one, (whole, pieces, piece) = losing
@@ -29,15 +30,15 @@ def find(run: Run) -> Iterator[Note]:
             RULE, site.place,
             f"oversized message: {size_text(cut)} in one {site.name}, but a rank has "
             f"{format_bytes(run.llc_bytes, digits=3)} of the last-level cache; pieces of {format_bytes(piece)} would "
-            f"save {lost.per_call()}",
+            f"save {lost.per_call_text()}",
             f"Cut the loops that write and read it, and the message, into pieces of about {format_bytes(piece)}: "
             "write, send; receive, read.",
-            lost.loss(run),
+            lost.as_lost_time(run),
             evidence=(
-                number(f"{format_bytes(one.found.bytes)} in one piece", whole, one.costs),
-                number(f"the same in pieces of {format_bytes(piece)}", pieces, one.costs),
+                time_evidence(f"{format_bytes(one.found.bytes)} in one piece", whole, one.costs),
+                time_evidence(f"the same in pieces of {format_bytes(piece)}", pieces, one.costs),
             ),
         )  # fmt: skip
 
 
-SPEC = RuleSpec(RULE, find, scenarios=("cut", "pingpong"))
+SPEC = RuleSpec(RULE, find_oversized_messages, scenarios=("cut", "pingpong"))

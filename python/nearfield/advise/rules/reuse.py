@@ -1,33 +1,36 @@
-"""Shared code of cold-send and late-read: the loss of a message whose lines have left the inner caches."""
+"""Shared code of the checks cold-send and late-read: the loss of a message whose cache lines have left the inner
+caches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from nearfield.advise.rule import Lost, find_losing
-from nearfield.advise.run import Messages, Run
+from nearfield.advise.rule import LossSum, find_losing_messages
+from nearfield.advise.run import MessageGroup, ObservedRun
 from nearfield.base.estimates import Estimate, sum_of
 
-# Returns two times of the profile: with the message in memory, and in the cache where it was written or received.
-Times = Callable[[Messages], tuple[Estimate, Estimate] | None]
+# Returns two times of the profile: with the message in memory, and in the cache to which it was written or received.
+Times = Callable[[MessageGroup], tuple[Estimate, Estimate] | None]
 
 
 def find_uncached(
-    run: Run, messages: list[Messages], times: Times
-) -> tuple[Lost, list[Messages], Messages, tuple[Estimate, Estimate]] | None:
-    """Returns the loss of these messages by the location of their lines, as `find_losing`."""
+    run: ObservedRun, messages: list[MessageGroup], times: Times
+) -> tuple[LossSum, list[MessageGroup], MessageGroup, tuple[Estimate, Estimate]] | None:
+    """Returns the loss of messages according to the cache levels that still had their lines; for the result see
+    `find_losing_messages`."""
     touched = [one for one in messages if one.found.messages and one.found.lines]
-    return find_losing(touched, times, lambda one, found: _each(run, one, *found))
+    return find_losing_messages(touched, times, lambda one, found: _loss_of_message(run, one, *found))
 
 
-def _each(run: Run, one: Messages, cold: Estimate, warm: Estimate) -> Estimate | None:
-    """Returns the loss of one message. For lines in memory it is a difference of two records; for lines in an
-    intermediate cache, a part of it by the latencies of the caches, with a lower end of 0."""
+def _loss_of_message(run: ObservedRun, one: MessageGroup, cold: Estimate, warm: Estimate) -> Estimate | None:
+    """Returns the loss of one message in ns; None if its lines are cached. The loss for lines in memory is the
+    difference of two records of the profile. The loss for lines in an intermediate cache is a part of that difference,
+    by the latencies of the caches, with a lower end of 0."""
     levels = one.costs.levels(run.ranks_on_node)
     near = next((i for i, level in enumerate(levels) if 2 * one.found.bytes <= level.size_bytes), len(levels) - 1)
     whole = cold - warm
     parts = []
-    for level, share in enumerate(one.shares()):
+    for level, share in enumerate(one.shares_by_cache_level()):
         part = one.costs.share_of_memory(level, near) if share else 0.0
         if not part:
             continue

@@ -1,4 +1,4 @@
-"""S1 and S2: messages between ranks of one node, which could share memory."""
+"""Check for messages between ranks of one node that a single copy in shared memory would deliver faster (S1 and S2)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from nearfield.advise.rule import RuleSpec
 from nearfield.advise.rules import copies, unseen_buffer
-from nearfield.advise.run import Run
+from nearfield.advise.run import ObservedRun
 from nearfield.base import own_command
-from nearfield.notes import Note, Rule
+from nearfield.notes import Note, NoteRule
 
-RULE = Rule(
+RULE = NoteRule(
     "same-node-copies",
     "Ranks of one node send messages that one copy would do for",
     "An MPI copies a message inside a node twice, or asks the kernel to. Ranks that share memory copy it once, or read "
@@ -19,14 +19,16 @@ RULE = Rule(
 )
 
 
-def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends messages inside a node which a single copy would deliver sooner."""
-    sent = [m for m in run.messages if m.found.sends and not m.costs.network and not unseen_buffer.is_unseen(m)]
-    yield from copies.notes(
+def find_same_node_copies(run: ObservedRun) -> Iterator[Note]:
+    """Yields a note for each source line that sends messages inside a node which a single copy would deliver faster."""
+    sent = [
+        m for m in run.messages if m.found.sends and not m.costs.network and not unseen_buffer.is_outside_shared_heap(m)
+    ]
+    yield from copies.slow_copy_notes(
         run, RULE, sent, "same node: one copy would do for {} to a rank of this node; that",
         f"Run the program by {own_command.line('run')}, which copies messages from heap blocks once, or exchange halos "
         "by nearfield's library.",
     )  # fmt: skip
 
 
-SPEC = RuleSpec(RULE, find, scenarios=("floor",))
+SPEC = RuleSpec(RULE, find_same_node_copies, scenarios=("floor",))

@@ -1,4 +1,5 @@
-"""S1 and S2: messages between ranks of one node, from buffers that the shared heap cannot share."""
+"""Check for messages between ranks of one node from buffers that are not on the shared heap, such as variables on the
+stack (S1 and S2)."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ from collections.abc import Iterator
 
 from nearfield.advise.rule import RuleSpec
 from nearfield.advise.rules import copies
-from nearfield.advise.run import Messages, Run
+from nearfield.advise.run import MessageGroup, ObservedRun
 from nearfield.base import own_command
-from nearfield.notes import Note, Rule
+from nearfield.notes import Note, NoteRule
 
 FROM_BYTES = 4096  # the shared heap has no smaller blocks (docs/explanation/shared-heap.md)
 
-RULE = Rule(
+RULE = NoteRule(
     "unseen-buffer",
     "Ranks of one node send messages that the shared heap cannot see",
     "The shared heap copies a message once, straight from the block of the heap in which it lies. Variables and the "
@@ -21,19 +22,21 @@ RULE = Rule(
 )
 
 
-def is_unseen(one: Messages) -> bool:
-    """Returns whether the shared heap could handle the message if its buffer were allocated."""
+def is_outside_shared_heap(one: MessageGroup) -> bool:
+    """Returns whether the shared heap could deliver the messages with a single copy if their buffer were allocated by
+    malloc."""
     return one.found.bytes >= FROM_BYTES and not one.found.allocated
 
 
-def find(run: Run) -> Iterator[Note]:
-    """Yields a note for each line that sends such messages which a single copy would deliver sooner."""
-    sent = [m for m in run.messages if m.found.sends and not m.costs.network and is_unseen(m)]
-    yield from copies.notes(
+def find_unseen_buffers(run: ObservedRun) -> Iterator[Note]:
+    """Yields a note for each source line that sends messages from buffers outside of the shared heap which a single
+    copy would deliver faster."""
+    sent = [m for m in run.messages if m.found.sends and not m.costs.network and is_outside_shared_heap(m)]
+    yield from copies.slow_copy_notes(
         run, RULE, sent, "unseen buffer: this {} to a rank of this node is from a variable or the stack; one copy",
         f"Allocate the buffer (malloc, new, ALLOCATE) and run the program by {own_command.line('run')}: its shared "
         "heap copies messages once, but sees only allocated memory.",
     )  # fmt: skip
 
 
-SPEC = RuleSpec(RULE, find, scenarios=("floor",))
+SPEC = RuleSpec(RULE, find_unseen_buffers, scenarios=("floor",))

@@ -14,7 +14,7 @@ from nearfield.base.errors import NOT_DECIDED, UsageError
 from nearfield.base.files import atomic_write
 from nearfield.base.units import counted, parse_share
 from nearfield.cli.options import AsJson, Sarif, TraceOrCommand, Valgrind, machine_option, out_option, profile_option
-from nearfield.notes import Note, as_dict, as_sarif, as_text
+from nearfield.notes import Note, notes_as_dicts, notes_as_sarif, notes_as_text
 from nearfield.notes.text import place_text
 from nearfield.ui.terminal import Terminal
 
@@ -98,7 +98,9 @@ def command(
         simulated_run = simulate_on(trace, machine, nodes) if on else None
         found = _advice(trace, known, Trace(times) if times else None, simulated_run, share)
     if sarif:
-        log = as_sarif(found.notes, rules=[spec.rule for spec in found.rules], command=own_command.original_line())
+        log = notes_as_sarif(
+            found.notes, rules=[spec.rule for spec in found.rules], command=own_command.original_line()
+        )
         atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if as_json:
         print(json.dumps(_plain(found), indent=1))
@@ -140,7 +142,7 @@ def _show(found: Advice) -> None:
     if found.headline:
         terminal.print(escape(found.headline))
     if found.notes:
-        print(as_text(found.notes))
+        print(notes_as_text(found.notes))
     for note in found.undecided:
         terminal.print(f"[dim]cannot tell: {escape(place_text(note.place))}: {escape(note.message)}[/dim]")
     shown = [] if found.notes else found.below[:_LARGEST]
@@ -164,7 +166,7 @@ def _plain(found: Advice) -> dict[str, Any]:
         "trace": str(run.trace.folder),
         "profile": str(run.profile.path),
         "seconds": run.seconds,
-        "seconds_are": "simulated" if run.assumed else "observed" if run.timed else "estimated",
+        "seconds_are": "simulated" if run.assumed else "observed" if run.has_program_times else "estimated",
         "accesses": run.accesses,
         "ranks": len(run.ranks),
         "headline": found.headline,
@@ -172,10 +174,10 @@ def _plain(found: Advice) -> dict[str, Any]:
         "calls": found.judged.calls,
         "calls_not_judged": found.judged.unjudged,
         "warnings": found.warnings,
-        "notes": as_dict(found.notes),
-        "undecided": as_dict(found.undecided),
+        "notes": notes_as_dicts(found.notes),
+        "undecided": notes_as_dicts(found.undecided),
         "smaller_losses": len(found.below),
-        "largest_smaller": as_dict(found.below[:_LARGEST]),
+        "largest_smaller": notes_as_dicts(found.below[:_LARGEST]),
         "rules": [spec.rule.id for spec in found.rules],
         "remarks": found.remarks,
     }

@@ -123,7 +123,7 @@ def _rewrite_checks(inst: Installation) -> Product:
     from nearfield.rewrite.check import verify  # a slow import
 
     def make(say: ReportLine) -> Path:
-        verify.layer(inst)
+        verify.layer_linker_inputs(inst)
         return verify.layer_folder(inst)
 
     return Product("checks of rewrite", inst.name, lambda: verify.layer_folder(inst).exists(), make)

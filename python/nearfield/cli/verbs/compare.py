@@ -24,7 +24,7 @@ from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
     from nearfield.forecast.recording import Recording
-    from nearfield.forecast.run import Run
+    from nearfield.forecast.run import RecordedRun
 
 
 def command(
@@ -63,7 +63,7 @@ def command(
     """
     from nearfield.apply.cached_plan import cached_launch_plan
     from nearfield.base import all_nodes
-    from nearfield.forecast.saying import summary
+    from nearfield.forecast.saying import run_summary
     from nearfield.forecast.watching import print_line
 
     pattern = _pattern(metric)
@@ -90,7 +90,7 @@ def command(
     gain = paired_gain(values[slow], values[fast])
     if as_json:
         outcome = {"gain": vars(gain), "metric": metric or "wall time", "busy_share": busy}
-        outcome |= {"forecast": summary(forecast) if forecast else None}
+        outcome |= {"forecast": run_summary(forecast) if forecast else None}
         print(json.dumps({**outcome, "stock": values["baseline"], "tuned": values["tuned"]}, indent=1))
     else:
         print(verdict_on(gain))
@@ -183,20 +183,20 @@ def _busy() -> float:
     return busy
 
 
-def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> tuple[Run | None, str]:
+def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> tuple[RecordedRun | None, str]:
     """Makes the first baseline run under the counting layer, prints the ceiling of a gain, and returns the run. If that
     fails, returns None and the reason."""
     from nearfield.forecast.saying import ceiling_sentence
-    from nearfield.forecast.watching import if_possible, prices_if_any
+    from nearfield.forecast.watching import prices_if_any, recording_if_possible
 
-    with if_possible(program.argv, program.environments["baseline"], mpi_name) as record:
+    with recording_if_possible(program.argv, program.environments["baseline"], mpi_name) as record:
         if not record:
             return None, ""
         try:
             program.measure("baseline", record)
         except MeasurementError as error:
             return None, error.message
-        run = record.run(prices_if_any(prices_of))
+        run = record.read_run(prices_if_any(prices_of))
     if sentence := ceiling_sentence(run):
         err.print(f"nearfield: {escape(sentence)}")
     if crowded := run.more_ranks_than_cores:
@@ -204,13 +204,13 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
     return run, ""
 
 
-def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
+def _next(argv: Sequence[str], gain: Gain, forecast: RecordedRun | None, busy: float) -> str:
     """Returns the next step, in one line."""
     from nearfield.base.cpu_load import BUSY_SHARE
     from nearfield.forecast.saying import MIN_GAIN
 
     undecided = gain.n < MIN_PAIRS or not (gain.is_gain or gain.is_loss)
-    rules = forecast.rules if forecast and not forecast.undecided() else None
+    rules = forecast.rules_ceiling if forecast and not forecast.inconclusive_reasons() else None
     if rules and rules.max_gain and rules.max_gain < MIN_GAIN:
         return f"next: nothing by tuning, which can make this program {rules.max_gain_text} as fast at most"
     if undecided and busy > BUSY_SHARE:

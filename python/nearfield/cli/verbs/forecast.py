@@ -45,22 +45,22 @@ def command(
       nearfield forecast --json -p demo-profile -- srun -n 64 ./app input
     """
     from nearfield.forecast import saying
-    from nearfield.forecast.recording import recording
+    from nearfield.forecast.recording import prepare_recording
     from nearfield.forecast.sources import prices_for
     from nearfield.mpi.run_child import run_as_child
 
     prices = prices_for(rules, profile)
-    with recording(
+    with prepare_recording(
         argv, os.environ, mpi_name=mpi_name, out=out, progress=lambda line: err.print(f"nearfield: {line}")
     ) as record:
         code = run_as_child(argv, record.environment, record.scratch)
-        run = record.run(prices)
+        run = record.read_run(prices)
     if as_json:
-        print(json.dumps(saying.plain(run), indent=1))
+        print(json.dumps(saying.run_as_dict(run), indent=1))
     elif code and not run.ranks:
         err.print(f"nearfield: the command ended with exit code {code} before any rank called MPI")
     else:
         console = Terminal()
-        for line in (*saying.lines(run), *saying.next_commands(run, argv, rules, record.mpi)):
+        for line in (*saying.report_lines(run), *saying.next_commands(run, argv, rules, record.mpi)):
             console.print(escape(line) if isinstance(line, str) else line)
-    raise typer.Exit(code or (NOT_DECIDED if run.undecided() else 0))
+    raise typer.Exit(code or (NOT_DECIDED if run.inconclusive_reasons() else 0))

@@ -15,7 +15,7 @@ from nearfield.base.files import atomic_write
 from nearfield.base.units import counted
 from nearfield.base.words import capitalize, suggest
 from nearfield.cli.options import AsJson, Sarif, mpi_option, profile_option
-from nearfield.notes import as_dict, as_sarif
+from nearfield.notes import notes_as_dicts, notes_as_sarif
 from nearfield.ui.terminal import Terminal, err
 
 if TYPE_CHECKING:
@@ -145,10 +145,10 @@ def command(
       nearfield rewrite solver.cpp --compile-commands build --function step --assume-noalias u,unew
     """
     from nearfield.rewrite import analyse
-    from nearfield.rewrite.applying import apply_patches, best
+    from nearfield.rewrite.applying import apply_patches, best_patches
     from nearfield.rewrite.frontend.source import check_language
-    from nearfield.rewrite.model.chunk_sizes import chunk_sizes_of
-    from nearfield.rewrite.ranking import costs_of
+    from nearfield.rewrite.model.chunk_sizes import chunk_sizes_from_options
+    from nearfield.rewrite.ranking import costs_from_options
 
     check_language(source)
     if apply and not (verify or unverified):
@@ -156,7 +156,7 @@ def command(
             "--apply writes patches that no run has compared with the original program",
             "Add --verify, with --run for the arguments of each run; or --unverified to write them as they are.",
         )
-    costs, pieces = costs_of(profile, size), chunk_sizes_of(profile, piece)
+    costs, pieces = costs_from_options(profile, size), chunk_sizes_from_options(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     others = _others(source, compile_commands, link or [], arguments)
     found = analyse(
@@ -175,7 +175,7 @@ def command(
         checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
         found.patches, refused = checks.select(found.patches, mpi.choose(mpi_name), every=every)
         found.missed += refused
-    chosen = best([patch for patch in found.patches if patch not in long])
+    chosen = best_patches([patch for patch in found.patches if patch not in long])
     _write_files(found, source, sarif, report)
     if as_json:
         print(json.dumps(_as_dict(found, verified=verify), indent=1))
@@ -194,26 +194,26 @@ def command(
 
 def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path | None) -> None:
     """Writes the notes as SARIF and the patches as a page, where a file is named for them."""
-    from nearfield.rewrite.notes import RULES, folder_of, notes_of
+    from nearfield.rewrite.notes import RULES, notes_of, sarif_root_of
 
     if sarif:
-        rules, root = list(RULES.values()), folder_of(source)
-        log = as_sarif(notes_of(found), rules=rules, root=root, command=own_command.original_line())
+        rules, root = list(RULES.values()), sarif_root_of(source)
+        log = notes_as_sarif(notes_of(found), rules=rules, root=root, command=own_command.original_line())
         atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if report:
-        from nearfield.rewrite.page import render
+        from nearfield.rewrite.page import render_page
         from nearfield.ui.html import write_page
 
-        write_page(report, render(found, own_command.original_line()))
+        write_page(report, render_page(found, own_command.original_line()))
 
 
 def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
     """Returns the compiler's arguments, with the include path of the MPI unless they already contain it."""
     from nearfield import mpi
     from nearfield.rewrite.check.build import include_folders
-    from nearfield.rewrite.frontend.compile_commands import arguments_of
+    from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of
 
-    words = [*(arguments_of(source, database) if database else []), *given]
+    words = [*(compiler_arguments_of(source, database) if database else []), *given]
     folders = [Path(word.removeprefix("-I")) for word in words if word.startswith("-I")]
     if any((folder / "mpi.h").exists() for folder in folders):
         return words
@@ -225,9 +225,13 @@ def _others(
 ) -> list[tuple[Path, list[str]]]:
     """Returns the program's other files whose functions are analysed, each with the compiler's arguments."""
     from nearfield.rewrite.check.build import SOURCES
-    from nearfield.rewrite.frontend.compile_commands import arguments_of, files_of
+    from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of, listed_source_files
 
-    listed = [(path, [*arguments_of(path, database), *arguments]) for path in files_of(database)] if database else []
+    listed = (
+        [(path, [*compiler_arguments_of(path, database), *arguments]) for path in listed_source_files(database)]
+        if database
+        else []
+    )
     named = [Path(name) for name in linked if Path(name).suffix in SOURCES]
     return [*listed, *((path, arguments) for path in named)]
 
@@ -272,7 +276,10 @@ def _print_long(long: list[Patch], source: Path) -> None:
     """Prints a note for each place of which only long patches are known; nobody would merge these."""
     for line in dict.fromkeys(patch.lines[0] for patch in long):
         here = [patch for patch in long if patch.lines[0] == line]
-        names, shortest = ", ".join(one.transformation for one in here), min(here, key=lambda one: one.lengths[1])
+        names, shortest = (
+            ", ".join(one.transformation for one in here),
+            min(here, key=lambda one: one.code_line_counts[1]),
+        )
         err.print(
             f"{escape(str(source))}:{line}: not printed: {names}: more than 3 times as long as before "
             f"({escape(shortest.size_text)}); --only NAME prints one, --all prints all"
@@ -311,7 +318,7 @@ def _as_dict(found: Analysis, *, verified: bool) -> dict[str, Any]:
     return {
         "patches": [{**_plain(patch), "verified": verified} for patch in found.patches],
         "refusals": missed,
-        "notes": as_dict(notes_of(found)),
+        "notes": notes_as_dicts(notes_of(found)),
     }
 
 
@@ -319,7 +326,8 @@ def _plain(patch: Patch) -> dict[str, Any]:
     return {
         "path": str(patch.path), "function": patch.function, "lines": list(patch.lines),
         "transformation": patch.transformation, "reason": patch.reason, **_gain(patch),
-        "lines_before": patch.lengths[0], "lines_after": patch.lengths[1], "lines_changed": patch.touched,
+        "lines_before": patch.code_line_counts[0], "lines_after": patch.code_line_counts[1],
+        "lines_changed": patch.changed_line_count,
         "assumptions": patch.assumptions, "checks": patch.checks, "diff": patch.diff,
     }  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""Collects the reads and writes of a piece of code, with its inner loops and conditions. An access that is not exactly
-known is widened to the whole array; an effect that cannot be bounded raises NotMovable."""
+"""Collects the memory accesses of a statement, each with the loops and conditions around it inside the statement. An
+access whose index is unknown is widened to the whole array. A statement with unknown side effects raises NotMovable."""
 
 from __future__ import annotations
 
@@ -8,118 +8,121 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nearfield.rewrite.analysis.conditions import conditions, never
-from nearfield.rewrite.analysis.expressions import Expressions, NotAffine, Pointer, words_of
-from nearfield.rewrite.analysis.library_calls import is_of_library, is_pure, unknown_call
+from nearfield.rewrite.analysis.conditions import branch_conditions, is_branch_never_taken
+from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine, Pointer, source_text_of
+from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call, unknown_call_reason
 from nearfield.rewrite.analysis.loop_bounds import (
     canonical_loop,
+    induction_variable_key,
     is_within,
-    iterator_key,
     secondary_induction_variables,
 )
 from nearfield.rewrite.analysis.polynomials import Poly
-from nearfield.rewrite.analysis.program import Access, Base, Condition, Loop, NotMovable
-from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.analysis.program import Access, BaseObject, Condition, Loop, NotMovable
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, is_container
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, is_container
 from nearfield.rewrite.frontend.language import (
     EVALUATE_PARTS,
-    describe,
-    has_initialisation,
-    is_plain,
-    makes_no_object,
-    refuse_variable,
+    declares_no_object,
+    has_if_initialisation,
+    is_trivial_type,
+    kind_in_words,
+    variable_refusal_reason,
 )
 
 _PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
 _COPIES = ("memcpy", "memmove", "memset")
-_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")  # functions that write their first argument
-_FORMATS = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}  # the argument that is the format
+# C library functions that write to the memory behind their first argument.
+_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")
+_FORMATS = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}  # position of the format string among the arguments
 _ENDS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
-OUTPUT = Base("output", "what is printed", "scalar", "stream")
+OUTPUT = BaseObject("output", "what is printed", "scalar", "stream")
 _MAX_CALL_DEPTH = 4  # maximum depth of nested calls
 
 
 @dataclass
-class Inside:
-    """The loops and conditions around the current statement, within the piece of code."""
+class ControlContext:
+    """The loops and conditions around the code that is being analysed, up to the statement whose accesses are
+    collected."""
 
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    breakable: bool = False  # inside a loop of the code itself, which break and continue may leave
-    callees: tuple[Function, ...] = ()  # functions that are being analysed, which may return
-    certain: bool = True  # the statement is executed whenever the piece of code is
+    breakable: bool = False  # inside a loop of the statement, so that break and continue do not leave the statement
+    callees: tuple[FunctionFacts, ...] = ()  # callees that are being analysed, in which `return` is allowed
+    certain: bool = True  # executed exactly once per execution of the statement, under no condition
 
 
 @dataclass
-class Collector:
-    """Walks one piece of code in textual order and records its accesses."""
+class AccessCollector:
+    """Walks the syntax tree of one statement in textual order and records its memory accesses."""
 
-    reader: Expressions
-    functions: Functions
+    reader: ExpressionReader
+    functions: ProgramFunctions
     accesses: list[Access] = field(default_factory=list)
-    private: set[int] = field(default_factory=set)  # variables that the code declares
-    inside: Inside = field(default_factory=Inside)
-    counters: set[int] = field(default_factory=set)  # loop variables that are declared outside
+    private: set[int] = field(default_factory=set)  # declarations of variables that the statement itself declares
+    inside: ControlContext = field(default_factory=ControlContext)
+    counters: set[int] = field(default_factory=set)  # loop iterators that are declared outside of the statement
 
-    def collect(self, node: Node) -> None:
-        """Adds the accesses of a statement or an expression. Raises NotMovable for unknown jumps or effects."""
+    def collect_accesses(self, node: Node) -> None:
+        """Adds the memory accesses of a statement or an expression. Raises NotMovable for jumps out of it and for
+        unknown side effects."""
         jumps = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
         jumps = (*jumps, Kind.RETURN_STMT) if self.inside.callees else jumps
         if node.kind in _JUMPS and node.kind not in jumps:
             raise NotMovable(f"it contains {_JUMPS[node.kind]}", node.line)
         handler = _HANDLERS.get(node.kind)
         if handler is None and node.kind not in EVALUATE_PARTS:
-            raise NotMovable(f"it contains {_NAMES.get(node.kind) or describe(node)}", node.line)
-        (handler or Collector._parts)(self, node)
+            raise NotMovable(f"it contains {_NAMES.get(node.kind) or kind_in_words(node)}", node.line)
+        (handler or AccessCollector._collect_children)(self, node)
 
-    def _implicit(self, node: Node) -> None:
-        """Handles what libclang does not expose: implicit conversions, which have one part."""
+    def _collect_implicit_conversion(self, node: Node) -> None:
+        """Adds the accesses of an implicit conversion, which libclang shows as an unexposed node with one child."""
         if len([child for child in node.children if child.kind != Kind.TYPE_REF]) != 1:
-            raise NotMovable(f"it is not known what {words_of(node)} does", node.line)
-        self._parts(node)
+            raise NotMovable(f"it is not known what {source_text_of(node)} does", node.line)
+        self._collect_children(node)
 
-    def _parts(self, node: Node) -> None:
+    def _collect_children(self, node: Node) -> None:
         for child in node.children:
             if child.kind != Kind.TYPE_REF:
-                self.collect(child)
+                self.collect_accesses(child)
 
-    def _binary(self, node: Node) -> None:
-        (self._assign if node.operator in ASSIGNMENTS else self._parts)(node)
+    def _collect_binary(self, node: Node) -> None:
+        (self._collect_assignment if node.operator in ASSIGNMENTS else self._collect_children)(node)
 
-    def _unary(self, node: Node) -> None:
+    def _collect_unary(self, node: Node) -> None:
         if node.operator in INCREMENTS:
-            self._place(node.children[0], write=False)
-            self._place(node.children[0], write=True)
+            self._add_lvalue_access(node.children[0], write=False)
+            self._add_lvalue_access(node.children[0], write=True)
         elif node.operator == "*":
-            self._read(node)
+            self._add_read(node)
         elif node.operator in ("-", "+", "!", "~"):
-            self._parts(node)
+            self._collect_children(node)
         else:
-            raise NotMovable(f"it is not known what {words_of(node)} is used for", node.line)
+            raise NotMovable(f"it is not known what {source_text_of(node)} is used for", node.line)
 
-    def _read(self, node: Node) -> None:
-        self._place(node, write=False)
+    def _add_read(self, node: Node) -> None:
+        self._add_lvalue_access(node, write=False)
 
-    def _read_variable(self, node: Node) -> None:
+    def _add_variable_read(self, node: Node) -> None:
         kind = node.declaration.kind if node.declaration else None
         if kind in (Kind.VAR_DECL, Kind.PARM_DECL):
-            self._read(node)
+            self._add_read(node)
         elif kind != Kind.ENUM_CONSTANT_DECL:
-            raise NotMovable(f"it is not known what {words_of(node)} is", node.line)
+            raise NotMovable(f"it is not known what {source_text_of(node)} is", node.line)
 
-    def _size(self, node: Node) -> None:
+    def _collect_sizeof(self, node: Node) -> None:
         if node.value is None:  # sizeof does not evaluate its operand
-            self._parts(node)
+            self._collect_children(node)
 
-    def _declarations(self, node: Node) -> None:
+    def _collect_declarations(self, node: Node) -> None:
         for child in node.children:
-            self.declare(child)
+            self.declare_variable(child)
 
     @contextlib.contextmanager
-    def within(self, **changes: Any) -> Iterator[None]:
-        """Replaces attributes of `inside` in a block."""
+    def nested_context(self, **changes: Any) -> Iterator[None]:
+        """Replaces attributes of `inside` for the duration of a `with` block."""
         before = self.inside
         self.inside = replace(before, **changes)
         try:
@@ -129,44 +132,51 @@ class Collector:
 
     # ---- declarations and assignments
 
-    def declare(self, node: Node) -> None:
-        """Registers a variable that the code declares. Its value is known if it never changes."""
-        if makes_no_object(node):
+    def declare_variable(self, node: Node) -> None:
+        """Registers a variable that the statement declares. If the variable never changes, uses of it stand for its
+        initial value."""
+        if declares_no_object(node):
             return
-        if reason := refuse_variable(node) if node.kind == Kind.VAR_DECL else f"it declares {describe(node)}":
+        if (
+            reason := variable_refusal_reason(node)
+            if node.kind == Kind.VAR_DECL
+            else f"it declares {kind_in_words(node)}"
+        ):
             raise NotMovable(reason, node.line)
         values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
         for value in values:
-            self.collect(value)
+            self.collect_accesses(value)
         self.private.add(node.key)
         meaning: Poly | Pointer | None = None
-        initial = self.reader.function.fixed(node.key)
-        later = self.reader.function.given_once(node) if initial is None and not values else None
+        initial = self.reader.function.constant_initial_value(node.key)
+        later = self.reader.function.single_assignment(node) if initial is None and not values else None
         if later is not None:
             with contextlib.suppress(NotMovable, NotAffine):
                 is_pointer = node.type.kind == TypeKind.POINTER
-                meaning = self.reader.pointer(later) if is_pointer else self.reader.integer(later)
+                meaning = self.reader.pointer_value(later) if is_pointer else self.reader.to_polynomial(later)
         if initial is not None:
             try:
                 if node.type.kind in INTEGERS:
-                    meaning = self.reader.integer(initial)
+                    meaning = self.reader.to_polynomial(initial)
                 elif node.type.kind == TypeKind.POINTER:
-                    meaning = self.reader.pointer(initial)
+                    meaning = self.reader.pointer_value(initial)
                 elif node.type.kind == TypeKind.LVALUEREFERENCE:
-                    meaning = self.reader.place(initial)
+                    meaning = self.reader.address_of_lvalue(initial)
             except NotAffine:
                 pass
         if node.type.kind in (*INTEGERS, TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
             self.reader.bound[node.key] = meaning
 
-    def _assign(self, node: Node) -> None:
+    def _collect_assignment(self, node: Node) -> None:
         target, value = node.children
-        self.collect(value)
+        self.collect_accesses(value)
         if node.operator != "=":
-            self._place(target, write=False)
-        self._place(target, write=True)
+            self._add_lvalue_access(target, write=False)
+        self._add_lvalue_access(target, write=True)
 
-    def _place(self, node: Node, *, write: bool) -> None:
+    def _add_lvalue_access(self, node: Node, *, write: bool) -> None:
+        """Adds the access to an lvalue, and the reads of its indices. Variables that the statement declares are
+        omitted."""
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator in ("++", "--"):
             raise NotMovable("it uses the result of an increment", node.line)
@@ -179,17 +189,17 @@ class Collector:
             if not known:
                 return
         if node.type.is_volatile_qualified() or node.type.kind == TypeKind.ATOMIC:
-            raise NotMovable(f"{words_of(node)} is volatile or atomic", node.line)
+            raise NotMovable(f"{source_text_of(node)} is volatile or atomic", node.line)
         if write and node.type.kind == TypeKind.POINTER:
-            raise NotMovable(f"it changes the pointer {words_of(node)}", node.line)
-        pointer = self.reader.place(node)
-        self._indices(node)
-        if not self._is_own(pointer, node):
-            self.add(pointer, write=write, line=node.line)
+            raise NotMovable(f"it changes the pointer {source_text_of(node)}", node.line)
+        pointer = self.reader.address_of_lvalue(node)
+        self._add_index_reads(node)
+        if not self._is_in_declared_variable(pointer, node):
+            self.add_access(pointer, write=write, line=node.line)
 
-    def _is_own(self, pointer: Pointer, node: Node) -> bool:
-        """Returns whether the memory belongs to a variable that the code declares. Raises NotMovable if it lies behind
-        a pointer in such a variable."""
+    def _is_in_declared_variable(self, pointer: Pointer, node: Node) -> bool:
+        """Returns whether an address lies in a variable that the analysed statement itself declares. Raises NotMovable
+        if it lies behind a pointer that is such a variable."""
         base = pointer.base
         if base.declaration not in self.private:
             return False
@@ -197,120 +207,124 @@ class Collector:
             raise NotMovable(f"it is not known where {base.text} points", node.line)
         return True
 
-    def add(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
-        """Adds an access under the current loops and conditions."""
+    def add_access(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
+        """Adds an access to an address, under the current loops and conditions."""
         base, index, inside = pointer.base, pointer.index, self.inside
         self.accesses.append(Access(base, index, write, line, inside.loops, inside.conditions, message, pointer.note))
 
-    def _indices(self, node: Node) -> None:
-        """Adds the reads made by the indices and pointers of an lvalue."""
+    def _add_index_reads(self, node: Node) -> None:
+        """Adds the reads of the array indices and pointers from which an lvalue's address is computed."""
         node = node.bare
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
-            self.collect(index.bare)
-            self._indices(array)
+            self.collect_accesses(index.bare)
+            self._add_index_reads(array)
         elif node.kind == Kind.CALL_EXPR and node.name == "operator[]":
-            self.collect(node.children[-1].bare)
-            self._indices(node.children[0])
+            self.collect_accesses(node.children[-1].bare)
+            self._add_index_reads(node.children[0])
         elif (
             node.kind == Kind.MEMBER_REF_EXPR
             and node.children
             or node.kind == Kind.UNARY_OPERATOR
             and node.operator in ("*", "&")
         ):
-            self._indices(node.children[0])
+            self._add_index_reads(node.children[0])
         elif node.kind == Kind.BINARY_OPERATOR:
             for child in node.children:
                 if child.type.kind in (TypeKind.POINTER, *ARRAYS):
-                    self._indices(child)
+                    self._add_index_reads(child)
                 else:
-                    self.collect(child.bare)
+                    self.collect_accesses(child.bare)
         elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
-            self._pointer_itself(node, node.declaration.key)
+            self._add_pointer_read(node, node.declaration.key)
 
-    def _pointer_itself(self, node: Node, key: int) -> None:
+    def _add_pointer_read(self, node: Node, key: int) -> None:
+        """Adds the read of a pointer variable, as opposed to the memory that it points to."""
         if key not in self.private and key not in self.reader.bound:
-            base = replace(self.reader.pointer(node).base, kind="scalar", element="pointer", sizes=())
+            base = replace(self.reader.pointer_value(node).base, kind="scalar", element="pointer", sizes=())
             self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
 
-    # ---- calls
+    # ---- function calls
 
-    def _call(self, node: Node) -> None:
+    def _collect_call(self, node: Node) -> None:
+        """Adds the accesses of a function call. Raises NotMovable if the callee's side effects are unknown."""
         if node.name == "operator[]":
-            self._place(node, write=False)
+            self._add_lvalue_access(node, write=False)
             return
-        if self.special(node):
+        if self.collect_special_call(node):
             return
-        definition = self.functions.definition(node)
+        definition = self.functions.definition_of(node)
         if definition is not None:
-            self._inline(node, definition)
+            self._collect_callee(node, definition)
             return
-        known = is_of_library(node)
+        known = is_library_call(node)
         if known and node.name in (*_PRINTS, *_COPIES, *_FILLS):
-            self._library(node)
+            self._collect_library_call(node)
         elif not known or node.name not in _ENDS:
-            if not is_pure(node):
-                raise NotMovable(unknown_call(node), node.line)
+            if not is_pure_call(node):
+                raise NotMovable(unknown_call_reason(node), node.line)
             for argument in node.arguments:
-                self.collect(argument.bare)
+                self.collect_accesses(argument.bare)
 
-    def _library(self, node: Node) -> None:
-        """Adds the accesses of a C library function that prints or copies. Prints keep their order, also relative to
-        messages."""
+    def _collect_library_call(self, node: Node) -> None:
+        """Adds the accesses of a C library function that prints or copies. Printing counts as a write to OUTPUT, so
+        that output keeps its order, also relative to messages."""
         arguments = node.arguments
         if (format_ := _FORMATS.get(node.name)) is not None:
             literal = arguments[format_].bare
-            if literal.kind != Kind.STRING_LITERAL or "%n" in words_of(literal, shorten=False):
+            if literal.kind != Kind.STRING_LITERAL or "%n" in source_text_of(literal, shorten=False):
                 raise NotMovable(f"what {node.name} writes is known only when it runs", node.line)
         if node.name in _PRINTS:
             for argument in arguments:
                 if argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS) and argument.bare.kind != Kind.STRING_LITERAL:
-                    self._whole(argument, write=False)
+                    self._add_whole_array_access(argument, write=False)
                 else:
-                    self.collect(argument.bare)
-            self.add(Pointer(OUTPUT, ()), write=True, line=node.line)
+                    self.collect_accesses(argument.bare)
+            self.add_access(Pointer(OUTPUT, ()), write=True, line=node.line)
             return
         for place, argument in enumerate(arguments):
             if place == 0:
-                self._whole(argument, write=True)
+                self._add_whole_array_access(argument, write=True)
             elif argument.bare.kind == Kind.STRING_LITERAL:
                 continue
             elif argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS):
-                self._whole(argument, write=False)
+                self._add_whole_array_access(argument, write=False)
             else:
-                self.collect(argument.bare)
+                self.collect_accesses(argument.bare)
 
-    def _whole(self, node: Node, *, write: bool) -> None:
-        """Adds an access to all elements that a pointer may reach."""
+    def _add_whole_array_access(self, node: Node, *, write: bool) -> None:
+        """Adds an access to all elements of the array that a pointer points into."""
         if node.bare.kind == Kind.DECL_REF_EXPR and node.bare.name in ("stdout", "stderr"):
             return
-        self._indices(node.bare)
-        pointer = self.reader.pointer(node)
-        if self._is_own(pointer, node):
+        self._add_index_reads(node.bare)
+        pointer = self.reader.pointer_value(node)
+        if self._is_in_declared_variable(pointer, node):
             return
         index = (None,) * max(len(pointer.base.sizes), 1)
         note = f"how much of {pointer.base.text} is copied or printed is not known"
-        self.add(replace(pointer, index=index, note=note), write=write, line=node.line)
+        self.add_access(replace(pointer, index=index, note=note), write=write, line=node.line)
 
-    def special(self, node: Node) -> bool:
-        """Handles calls with special semantics, such as those of MPI. Returns whether the call is one."""
+    def collect_special_call(self, node: Node) -> bool:
+        """Adds the accesses of a call with special semantics, such as an MPI call. Returns whether the call is of such
+        a kind."""
         if node.name.startswith(("MPI_", "PMPI_")):
             raise NotMovable(f"it calls {node.name}", node.line)
         return False
 
-    def _inline(self, node: Node, callee: Function) -> None:
-        """Adds the accesses of a function that the file defines, with the arguments of this call."""
+    def _collect_callee(self, node: Node, callee: FunctionFacts) -> None:
+        """Adds the accesses of a callee whose definition is known, with the arguments of this call in place of its
+        parameters."""
         if len(self.inside.callees) >= _MAX_CALL_DEPTH or callee in self.inside.callees:
             raise NotMovable(f"it calls {callee.name}, whose calls are too deep", node.line)
         arguments = node.arguments
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
         if len(arguments) != len(formals):
             raise NotMovable(f"it calls {callee.name} with other arguments than it has", node.line)
-        unknown = next((one for one in formals if not _is_known_formal(one)), None)
+        unknown = next((one for one in formals if not _is_supported_parameter(one)), None)
         if unknown is not None:
             reason = f"it calls {callee.name}, whose parameter {unknown.name} is not understood"
             raise NotMovable(reason, node.line)
-        meanings = [self._meaning(*pair) for pair in zip(arguments, formals, strict=True)]
+        meanings = [self._argument_value(*pair) for pair in zip(arguments, formals, strict=True)]
         reader, bound, private = self.reader, dict(self.reader.bound), set(self.private)
         outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
         for formal, meaning in zip(formals, meanings, strict=True):
@@ -326,8 +340,8 @@ class Collector:
         certain, callees = self.inside.certain and not returns, (*self.inside.callees, callee)
         try:
             assert callee.body is not None
-            with self.within(callees=callees, breakable=False, certain=certain):
-                self.collect(callee.body)
+            with self.nested_context(callees=callees, breakable=False, certain=certain):
+                self.collect_accesses(callee.body)
         except NotMovable as why:
             reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
             raise NotMovable(reason, node.line, why.assumption) from why
@@ -337,44 +351,46 @@ class Collector:
         for place in range(number, len(self.accesses)):
             self.accesses[place] = replace(self.accesses[place], line=node.line)
 
-    def _meaning(self, argument: Node, formal: Node) -> Poly | Pointer | None:
+    def _argument_value(self, argument: Node, formal: Node) -> Poly | Pointer | None:
+        """Returns the value or address that a parameter has in a callee; None if it is unknown."""
         kind = formal.type.kind
         try:
             if kind in (TypeKind.POINTER, *ARRAYS):
-                self._indices(argument.bare)
+                self._add_index_reads(argument.bare)
                 if formal.type.get_pointee().get_canonical().kind == TypeKind.RECORD:
-                    return None if argument.bare.type.kind != TypeKind.POINTER else self.reader.pointer(argument)
-                return self.reader.pointer(argument)
+                    return None if argument.bare.type.kind != TypeKind.POINTER else self.reader.pointer_value(argument)
+                return self.reader.pointer_value(argument)
             if kind == TypeKind.LVALUEREFERENCE:
                 if not _is_lvalue(argument):
-                    raise NotMovable(f"a reference to a temporary is made of {words_of(argument)}", argument.line)
-                self._indices(argument.bare)
-                return self.reader.place(argument)
-            self.collect(argument.bare)
-            return self.reader.integer(argument) if kind in INTEGERS else None
+                    raise NotMovable(f"a reference to a temporary is made of {source_text_of(argument)}", argument.line)
+                self._add_index_reads(argument.bare)
+                return self.reader.address_of_lvalue(argument)
+            self.collect_accesses(argument.bare)
+            return self.reader.to_polynomial(argument) if kind in INTEGERS else None
         except NotAffine:
             return None
 
-    # ---- control
+    # ---- loops and branches
 
-    def _for(self, node: Node) -> None:
+    def _collect_for_loop(self, node: Node) -> None:
         loop = canonical_loop(node, self.reader)
         body = node.children[-1]
         if isinstance(loop, str):
-            self._repeat(node)
+            self._collect_irregular_loop(node)
             return
         for variable in secondary_induction_variables(node):
-            self.declare(variable)
-        self.bounds(node)
-        key = iterator_key(node)
-        self.reader.bound[key] = Poly.of(loop.iterator.key)
-        self.count(node, key, loop)
-        with self.within(loops=(*self.inside.loops, loop), breakable=True, certain=False):
-            self.collect(body)
+            self.declare_variable(variable)
+        self.add_header_reads(node)
+        key = induction_variable_key(node)
+        self.reader.bound[key] = Poly.from_symbol(loop.iterator.key)
+        self.make_iterator_private(node, key, loop)
+        with self.nested_context(loops=(*self.inside.loops, loop), breakable=True, certain=False):
+            self.collect_accesses(body)
         del self.reader.bound[key]
 
-    def count(self, node: Node, key: int, loop: Loop) -> None:
-        """Makes a loop variable private; records it if it outlives the loop."""
+    def make_iterator_private(self, node: Node, key: int, loop: Loop) -> None:
+        """Makes a loop iterator private to the statement. An iterator that is declared outside of the loop is also
+        recorded in `counters`."""
         if not loop.declares and key not in self.private:
             declared = self.reader.function.declared.get(key)
             if (
@@ -387,72 +403,74 @@ class Collector:
                 self.counters.add(key)
         self.private.add(key)
 
-    def bounds(self, node: Node) -> None:
-        """Adds the reads of a loop header."""
-        key = iterator_key(node)
+    def add_header_reads(self, node: Node) -> None:
+        """Adds the reads in a loop header: of variables in the bounds and of array elements."""
+        key = induction_variable_key(node)
         for part in node.children[:-1]:
             for inner in part.walk():
                 declared = inner.declaration if inner.kind == Kind.DECL_REF_EXPR else None
                 if inner.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-                    self._place(inner, write=False)
+                    self._add_lvalue_access(inner, write=False)
                 elif declared is not None and declared.type.kind in INTEGERS and declared.key != key:
-                    self.collect(inner)
+                    self.collect_accesses(inner)
 
-    def _repeat(self, node: Node) -> None:
-        """Analyses a loop of which only the repetition is known: variables that it modifies have no known value
-        inside."""
+    def _collect_irregular_loop(self, node: Node) -> None:
+        """Adds the accesses of a loop that is not canonical. Variables that the loop modifies have unknown values in
+        its body."""
         changed = {
             key for key, nodes in self.reader.function.changes.items() if any(is_within(one, node) for one in nodes)
         }
         saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
         for key in changed:
             declared = self.reader.function.declared.get(key)
-            if declared is None or key not in self.private and not self._own(key, node):
+            if declared is None or key not in self.private and not self._has_all_uses_in(key, node):
                 raise NotMovable("its bounds are not affine", node.line)
             self.reader.bound[key] = None
             self.private.add(key)
-        with self.within(breakable=True, certain=False):
+        with self.nested_context(breakable=True, certain=False):
             for part in node.children:
-                self.collect(part)
+                self.collect_accesses(part)
         for key in changed:
             self.reader.bound.pop(key, None)
         self.reader.bound.update(saved)
 
-    def _own(self, key: int, node: Node) -> bool:
-        """Returns whether the loop contains every use of the variable."""
+    def _has_all_uses_in(self, key: int, node: Node) -> bool:
+        """Returns whether all uses of a variable in the function lie inside the given loop."""
         return all(is_within(use, node) for use in self.reader.function.uses.get(key, []))
 
-    def _if(self, node: Node) -> None:
-        if has_initialisation(node):
+    def _collect_if(self, node: Node) -> None:
+        """Adds the accesses of an `if`, those of each branch under the condition that it is taken."""
+        if has_if_initialisation(node):
             raise NotMovable("an `if` has an initialisation", node.line)
         test, *branches = node.children
-        self.collect(test.bare)
+        self.collect_accesses(test.bare)
         for branch, holds in zip(branches, (True, False), strict=False):
-            if never(test, holds, self.reader.function) and not self.reader.function.has_label(branch):
+            if is_branch_never_taken(test, holds, self.reader.function) and not self.reader.function.has_label(branch):
                 continue
-            known = conditions(test, self.reader, holds)
-            with self.within(conditions=(*self.inside.conditions, *known), certain=False):
-                self.collect(branch)
+            known = branch_conditions(test, self.reader, holds)
+            with self.nested_context(conditions=(*self.inside.conditions, *known), certain=False):
+                self.collect_accesses(branch)
 
 
-def _is_known_formal(formal: Node) -> bool:
-    """Returns whether a parameter is a plain object or a reference to an lvalue, and has no default value."""
+def _is_supported_parameter(formal: Node) -> bool:
+    """Returns whether a function parameter is a plain object or a reference to an lvalue, and has no attributes and no
+    default value."""
     type_ = formal.type
     if type_.kind == TypeKind.LVALUEREFERENCE:
         type_ = type_.get_pointee().get_canonical()
-        known = is_plain(type_) or is_container(formal)
+        known = is_trivial_type(type_) or is_container(formal)
     else:
-        known = is_plain(type_)
-    return known and not any(child.kind.is_attribute() for child in formal.children) and not _has_default(formal)
+        known = is_trivial_type(type_)
+    return known and not any(child.kind.is_attribute() for child in formal.children) and not _has_default_value(formal)
 
 
-def _has_default(formal: Node) -> bool:
+def _has_default_value(formal: Node) -> bool:
     extent = formal.cursor.extent
     return "=" in formal.unit.text[formal.location : extent.end.offset]
 
 
 def _is_lvalue(node: Node) -> bool:
-    """Returns whether an expression denotes an object, and is not converted to a temporary."""
+    """Returns whether an expression denotes an object in memory, without a conversion to a temporary."""
     kinds = (Kind.DECL_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR, Kind.UNARY_OPERATOR, Kind.CALL_EXPR)
     inner = node
     while inner.kind in (Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR) and len(inner.children) == 1:
@@ -464,21 +482,29 @@ def _is_lvalue(node: Node) -> bool:
     return inner.kind in kinds and (inner.kind != Kind.CALL_EXPR or inner.name == "operator[]")
 
 
-# Jumps, which are understood only inside of what they leave.
+# Jump statements, which are supported only if the loop or function that they leave is part of the analysed statement.
 _JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.RETURN_STMT: "return"}
-# The names of some nodes that are not understood.
+# Names of unsupported language constructs, for messages.
 _NAMES = {
     Kind.GOTO_STMT: "goto", Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label",
     Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try", Kind.CXX_DELETE_EXPR: "delete", Kind.CXX_NEW_EXPR: "new",
     Kind.ASM_STMT: "assembly", Kind.MS_ASM_STMT: "assembly", Kind.LAMBDA_EXPR: "a lambda",
     Kind.CXX_FOR_RANGE_STMT: "a loop over a range",
 }  # fmt: skip
-# Handlers by kind of node.
-_HANDLERS: dict[Any, Callable[[Collector, Node], None]] = {
-    Kind.FOR_STMT: Collector._for, Kind.WHILE_STMT: Collector._repeat, Kind.DO_STMT: Collector._repeat,
-    Kind.IF_STMT: Collector._if, Kind.DECL_STMT: Collector._declarations, Kind.CALL_EXPR: Collector._call,
-    Kind.BINARY_OPERATOR: Collector._binary, Kind.COMPOUND_ASSIGNMENT_OPERATOR: Collector._binary,
-    Kind.UNARY_OPERATOR: Collector._unary, Kind.CXX_UNARY_EXPR: Collector._size,
-    Kind.ARRAY_SUBSCRIPT_EXPR: Collector._read, Kind.MEMBER_REF_EXPR: Collector._read,
-    Kind.DECL_REF_EXPR: Collector._read_variable, Kind.UNEXPOSED_EXPR: Collector._implicit,
-}  # fmt: skip
+# Methods of the collector by kind of syntax node.
+_HANDLERS: dict[Any, Callable[[AccessCollector, Node], None]] = {
+    Kind.FOR_STMT: AccessCollector._collect_for_loop,
+    Kind.WHILE_STMT: AccessCollector._collect_irregular_loop,
+    Kind.DO_STMT: AccessCollector._collect_irregular_loop,
+    Kind.IF_STMT: AccessCollector._collect_if,
+    Kind.DECL_STMT: AccessCollector._collect_declarations,
+    Kind.CALL_EXPR: AccessCollector._collect_call,
+    Kind.BINARY_OPERATOR: AccessCollector._collect_binary,
+    Kind.COMPOUND_ASSIGNMENT_OPERATOR: AccessCollector._collect_binary,
+    Kind.UNARY_OPERATOR: AccessCollector._collect_unary,
+    Kind.CXX_UNARY_EXPR: AccessCollector._collect_sizeof,
+    Kind.ARRAY_SUBSCRIPT_EXPR: AccessCollector._add_read,
+    Kind.MEMBER_REF_EXPR: AccessCollector._add_read,
+    Kind.DECL_REF_EXPR: AccessCollector._add_variable_read,
+    Kind.UNEXPOSED_EXPR: AccessCollector._collect_implicit_conversion,
+}

@@ -1,5 +1,5 @@
-"""Delinearizes arrays: flat indices such as i * n + j become row and column, with the conditions under which no index
-leaves its row."""
+"""Delinearizes arrays: flat indices such as i * n + j become row and column. Both are valid only under the condition
+that no column index leaves its row."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from nearfield.rewrite.analysis.program import Access, Loop
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The dimensions of an array: `strides` of all but the innermost if it is flat, `sizes` of all but the first."""
+class ArrayShape:
+    """The dimensions of an array. `strides` are the strides of all dimensions but the innermost if the array is flat;
+    `sizes` are the sizes of all dimensions but the outermost."""
 
     strides: tuple[Monomial, ...]  # largest first
-    sizes: tuple[Poly | None, ...]  # None: rows do not overlap, whatever their length
+    sizes: tuple[Poly | None, ...]  # None if the length of a row is unknown but rows do not overlap
 
     @property
-    def rank(self) -> int:
+    def dimension_count(self) -> int:
         return len(self.sizes) + 1
 
 
-def shape_of(accesses: Sequence[Access], symbols: dict[str, Symbol]) -> Shape | None:
-    """Returns the common shape of all accesses to a base; None if there is none."""
+def common_array_shape(accesses: Sequence[Access], symbols: dict[str, Symbol]) -> ArrayShape | None:
+    """Returns the array shape that all accesses to an array have in common; None if there is none."""
     base = accesses[0].base
     inner = base.sizes[1:]
     if inner and all(size is not None for size in inner):
-        return Shape((), tuple(size for size in inner if size is not None))
+        return ArrayShape((), tuple(size for size in inner if size is not None))
     if inner:
-        return Shape((), (None,) * len(inner)) if base.kind == "rows" else None
+        return ArrayShape((), (None,) * len(inner)) if base.kind == "rows" else None
     strides: set[Monomial] = set()
     for access in accesses:
         last = access.index[-1] if access.index else None
@@ -40,45 +41,46 @@ def shape_of(accesses: Sequence[Access], symbols: dict[str, Symbol]) -> Shape | 
     ordered = sorted(strides, key=len, reverse=True)
     sizes: list[Poly] = []
     for larger, smaller in zip(ordered, ordered[1:], strict=False):
-        quotient, remainder = Poly({larger: 1}).divided(smaller)
+        quotient, remainder = Poly({larger: 1}).divide_by_product(smaller)
         if remainder.terms:
             return None
         sizes.append(quotient)
     if ordered:
         sizes.append(Poly({ordered[-1]: 1}))
-    return Shape(tuple(ordered), tuple(sizes))
+    return ArrayShape(tuple(ordered), tuple(sizes))
 
 
-def with_shape(access: Access, shape: Shape) -> Access:
-    """Returns the access with one index per dimension of the shape."""
+def reshape_access(access: Access, shape: ArrayShape) -> Access:
+    """Returns an access with one index per dimension of the array shape."""
     if shape.strides and len(access.index) == 1:
-        access = _split_message(access, shape)
-        return replace(access, index=_by_strides(access.index[-1], shape))
+        access = _split_message_into_rows(access, shape)
+        return replace(access, index=_split_by_strides(access.index[-1], shape))
     if shape.sizes and access.message:
-        access = _whole_rows(access, shape)
-    if shape.sizes and len(access.index) == shape.rank:
-        return replace(access, index=_carried(access.index, shape))
-    missing = shape.rank - len(access.index)
-    return replace(access, index=(*access.index, *(None,) * missing)[: shape.rank])
+        access = _split_rows_of_message(access, shape)
+    if shape.sizes and len(access.index) == shape.dimension_count:
+        return replace(access, index=_carry_rows(access.index, shape))
+    missing = shape.dimension_count - len(access.index)
+    return replace(access, index=(*access.index, *(None,) * missing)[: shape.dimension_count])
 
 
-def _by_strides(index: Poly | None, shape: Shape) -> tuple[Poly | None, ...]:
+def _split_by_strides(index: Poly | None, shape: ArrayShape) -> tuple[Poly | None, ...]:
+    """Splits a flat index into one index per dimension, by division by the strides."""
     if index is None:
-        return (None,) * shape.rank
+        return (None,) * shape.dimension_count
     made: list[Poly | None] = []
     for stride in shape.strides:
-        quotient, index = index.divided(stride)
+        quotient, index = index.divide_by_product(stride)
         made.append(quotient)
     return (*made, index)
 
 
-def _split_message(access: Access, shape: Shape) -> Access:
-    """Returns a message of whole rows of a flat array as two loops."""
+def _split_message_into_rows(access: Access, shape: ArrayShape) -> Access:
+    """Returns an access by a message of whole rows of a flat array as two loops, over rows and columns."""
     if not access.message or not access.loops or access.index[-1] is None:
         return access
     loop = access.loops[-1]
     for stride in shape.strides:
-        quotient, remainder = loop.upper[0].divided(stride)
+        quotient, remainder = loop.upper[0].divide_by_product(stride)
         if quotient.terms and not remainder.terms:
             rows = replace(loop, iterator=replace(loop.iterator, key=f"{loop.iterator.key}.row"), upper=(quotient,))
             columns = replace(loop, upper=(Poly({stride: 1}),))
@@ -87,53 +89,55 @@ def _split_message(access: Access, shape: Shape) -> Access:
     return access
 
 
-def _whole_rows(access: Access, shape: Shape) -> Access:
-    """Returns a message of several whole rows of an array of arrays as two loops."""
-    if not access.loops or len(access.index) != shape.rank:
+def _split_rows_of_message(access: Access, shape: ArrayShape) -> Access:
+    """Returns an access by a message of whole rows of a multidimensional array as loops over rows and columns, and over
+    planes if it spans several."""
+    if not access.loops or len(access.index) != shape.dimension_count:
         return access
     loop, size = access.loops[-1], shape.sizes[-1]
-    rows = _quotient(loop.upper[0], size) if size is not None else None
-    if rows is None or size is None or rows == ONE or access.index[-1] != Poly.of(loop.iterator.key):
+    rows = _exact_quotient(loop.upper[0], size) if size is not None else None
+    if rows is None or size is None or rows == ONE or access.index[-1] != Poly.from_symbol(loop.iterator.key):
         return access
     outer = replace(loop, iterator=replace(loop.iterator, key=f"{loop.iterator.key}.row"), upper=(rows,))
     height = shape.sizes[0]
-    if shape.rank == 3 and height is not None and (planes := _quotient(rows, height)) is not None:
+    if shape.dimension_count == 3 and height is not None and (planes := _exact_quotient(rows, height)) is not None:
         first = replace(outer, iterator=replace(outer.iterator, key=f"{outer.iterator.key}.plane"), upper=(planes,))
         outer = replace(outer, upper=(height,))
-        three = (_plus(access.index[0], first), _plus(access.index[1], outer), access.index[2])
+        three = (_add_iterator(access.index[0], first), _add_iterator(access.index[1], outer), access.index[2])
         return replace(access, loops=(*access.loops[:-1], first, outer, replace(loop, upper=(size,))), index=three)
-    index = (*access.index[:-2], _plus(access.index[-2], outer), access.index[-1])
+    index = (*access.index[:-2], _add_iterator(access.index[-2], outer), access.index[-1])
     return replace(access, loops=(*access.loops[:-1], outer, replace(loop, upper=(size,))), index=index)
 
 
-def _plus(index: Poly | None, loop: Loop) -> Poly | None:
-    return index + Poly.of(loop.iterator.key) if index is not None else None
+def _add_iterator(index: Poly | None, loop: Loop) -> Poly | None:
+    return index + Poly.from_symbol(loop.iterator.key) if index is not None else None
 
 
-def _quotient(count: Poly, size: Poly) -> Poly | None:
-    """Returns count / size if the division is known to be exact."""
+def _exact_quotient(count: Poly, size: Poly) -> Poly | None:
+    """Returns count / size if the division is known to be exact, otherwise None."""
     if size.constant:
         whole = all(factor % size.constant == 0 for factor in count.terms.values())
         return Poly({m: factor // size.constant for m, factor in count.terms.items()}) if whole else None
     if len(size.terms) == 1:
-        quotient, remainder = count.divided(next(iter(size.terms)))
+        quotient, remainder = count.divide_by_product(next(iter(size.terms)))
         return quotient if quotient.terms and not remainder.terms else None
-    return next((Poly.number(n) for n in range(1, 9) if count == size * Poly.number(n)), None)
+    return next((Poly.from_constant(n) for n in range(1, 9) if count == size * Poly.from_constant(n)), None)
 
 
-def _carried(index: tuple[Poly | None, ...], shape: Shape) -> tuple[Poly | None, ...]:
-    """Returns the indices with whole rows carried from the column index into the row index."""
+def _carry_rows(index: tuple[Poly | None, ...], shape: ArrayShape) -> tuple[Poly | None, ...]:
+    """Returns the indices of an array access with multiples of the row length moved from the column index to the row
+    index."""
     made = list(index)
     for place in range(len(made) - 1, 0, -1):
         column, row, size = made[place], made[place - 1], shape.sizes[place - 1]
         if column is None or row is None or size is None:
             continue
         if len(size.terms) == 1 and size.constant is None:
-            quotient, rest = column.divided(next(iter(size.terms)))
+            quotient, rest = column.divide_by_product(next(iter(size.terms)))
         elif size.constant and size.constant > 1:
             number = size.constant
             quotient = Poly({m: f // number for m, f in column.terms.items() if m and f % number == 0})
-            rest = column - quotient * Poly.number(number)
+            rest = column - quotient * Poly.from_constant(number)
         else:
             continue
         if any(len(monomial) for monomial in quotient.terms):
@@ -141,4 +145,4 @@ def _carried(index: tuple[Poly | None, ...], shape: Shape) -> tuple[Poly | None,
     return tuple(made)
 
 
-__all__ = ["ZERO", "Shape", "shape_of", "with_shape"]
+__all__ = ["ZERO", "ArrayShape", "common_array_shape", "reshape_access"]

@@ -1,4 +1,4 @@
-"""Reads MPI calls: the elements that they send and receive, and the messages that they begin and complete."""
+"""Reads MPI calls: the buffer elements that they send and receive, and the messages that they begin and complete."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from nearfield.rewrite.analysis.accesses import Collector
-from nearfield.rewrite.analysis.blocking import is_unread
-from nearfield.rewrite.analysis.datatypes import Layout, bytes_of, layout
-from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, words_of
+from nearfield.rewrite.analysis.accesses import AccessCollector
+from nearfield.rewrite.analysis.blocking import is_status_unread
+from nearfield.rewrite.analysis.datatypes import DatatypeLayout, element_size_of, layout_of_datatype
+from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, source_text_of
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
-from nearfield.rewrite.analysis.program import Access, Base, Loop, Message, NotMovable
-from nearfield.rewrite.analysis.requests import holds_request, is_allocated_once
+from nearfield.rewrite.analysis.program import Access, BaseObject, Loop, MessageSide, NotMovable
+from nearfield.rewrite.analysis.requests import active_request_reason, is_pointer_to_own_allocation
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_cut, is_mpi_handle
+from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_mpi_handle_variable, may_truncate
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
-from nearfield.rewrite.frontend.text import group_end
+from nearfield.rewrite.frontend.text import end_of_brackets
 
-# Position of buffers in a call, (send?, buffer, count, datatype), and of its request.
+# Positions of the arguments for each buffer of an MPI call: whether it is sent, buffer, count and datatype.
 _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     "MPI_Sendrecv": [(True, 0, 1, 2), (False, 5, 6, 7)],
     **dict.fromkeys(("MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Bsend", "MPI_Isend", "MPI_Issend", "MPI_Irsend"),
@@ -26,14 +26,14 @@ _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
     **dict.fromkeys(("MPI_Recv", "MPI_Irecv"), [(False, 0, 1, 2)]),
     "MPI_Sendrecv_replace": [(True, 0, 1, 2), (False, 0, 1, 2)],
 }  # fmt: skip
-# Calls without messages of their own, whose order relative to the others is kept.
+# MPI calls that send nothing, but keep their order relative to other MPI calls.
 _STAYS = ("MPI_Barrier", "MPI_Type_vector", "MPI_Type_contiguous", "MPI_Type_commit", "MPI_Type_free",
           "MPI_Request_free")  # fmt: skip
 _TELLS = ("MPI_Comm_rank", "MPI_Comm_size", "MPI_Get_count")
 _BEGINS = ("MPI_Isend", "MPI_Issend", "MPI_Irsend", "MPI_Irecv")
 _MAKES = re.compile(r"P?MPI_(?:[bsr]?send|recv)_init", re.I)  # creates a persistent request
 _STATUS = {"MPI_Recv": 6, "MPI_Sendrecv": 11, "MPI_Sendrecv_replace": 8, "MPI_Wait": 1, "MPI_Waitall": 2}
-# Reasons why nothing is moved across other calls, by name.
+# Reasons why nothing is moved across other MPI calls, by the name of the function.
 _BARRIERS = (
     (r"MPI_I?(?:bcast|reduce\w*|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|neighbor_\w+)",
      "a collective, across which nothing is moved"),
@@ -51,41 +51,41 @@ _SENDRECV = (
 
 
 @dataclass
-class Posted:
-    """A message in flight, with its request."""
+class PostedMessage:
+    """A message in flight: its request, and the accesses to its buffer."""
 
     request: tuple[str, int | None]
     accesses: list[Access]
-    certain: bool  # it is begun whenever its statement is executed
+    certain: bool  # begun by every execution of its statement, under no condition
 
 
 @dataclass
-class Communication(Collector):
-    """Collects the accesses of a statement with MPI calls. `posted` are messages in flight from earlier statements of
-    the region; the statements share it."""
+class CommunicationCollector(AccessCollector):
+    """Collects the memory accesses and the messages of a statement with MPI calls. `posted` are messages in flight from
+    earlier statements of the region; all statements of the region share that list."""
 
-    posted: list[Posted] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
+    posted: list[PostedMessage] = field(default_factory=list)
+    messages: list[MessageSide] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     begins: bool = False
     completes: bool = False
-    sides: dict[int, range] = field(
-        default_factory=dict
-    )  # accesses of the calls that send or receive, by offset of the call
-    number: int = 0  # makes the names of loops over messages unique
-    since: int = 0  # the statements of the region, up to this one, lie between these offsets
-    until: int = 0
+    # From the source offset of an MPI call that sends or receives to the numbers of its accesses in `accesses`.
+    sides: dict[int, range] = field(default_factory=dict)
+    number: int = 0  # loops over message elements so far, which makes their names unique
+    since: int = 0  # source offset of the first statement of the region
+    until: int = 0  # source offset at which the current statement ends
 
     def __post_init__(self) -> None:
         self.root = self.reader.function  # callees are read with the same reader
 
-    def collect(self, node: Node) -> None:
-        """Handles a loop that only tests a message for completion as a wait for it."""
+    def collect_accesses(self, node: Node) -> None:
+        """Adds the accesses of a statement. A loop such as `while (!flag) MPI_Test(...)` counts as a wait for the
+        message."""
         test, body = node.children if node.kind == Kind.WHILE_STMT and len(node.children) == 2 else (node, node)
         while body.kind == Kind.COMPOUND_STMT and len(body.children) == 1:
             body = body.children[0]
         if node is test or body.bare.name != "MPI_Test" or test.bare.operator != "!":
-            super().collect(node)
+            super().collect_accesses(node)
             return
         request, flag, status = body.bare.arguments
         tested = test.bare.children[0].bare.declaration
@@ -93,220 +93,235 @@ class Communication(Collector):
         if tested is None or written is None or tested.key != written.key:
             raise NotMovable("it tests messages in a loop with another end", node.line)
         self.names.append("MPI_Test")
-        self._place(flag.bare.children[0], write=True)
-        self._completed(node, request, None)
-        self._handle(node, request, ONE)
-        self._status(status)
+        self._add_lvalue_access(flag.bare.children[0], write=True)
+        self._record_completion(node, request, None)
+        self._add_request_accesses(node, request, ONE)
+        self._add_status_write(status)
 
-    def special(self, node: Node) -> bool:
-        """Handles MPI calls."""
+    def collect_special_call(self, node: Node) -> bool:
+        """Adds the accesses and messages of an MPI call. Returns whether the call is of MPI."""
         name = node.name.removeprefix("P") if node.name.startswith("PMPI_") else node.name
         if not name.startswith("MPI_"):
             return False
         arguments = node.arguments
         if name in _SIDES:
             self.names.append(name)
-            self._plain_arguments(arguments, {buffer for _, buffer, _, _ in _SIDES[name]})
-            self._message(node, name, arguments)
+            self._add_argument_reads(arguments, {buffer for _, buffer, _, _ in _SIDES[name]})
+            self._record_message_call(node, name, arguments)
         elif name in ("MPI_Wait", "MPI_Waitall"):
             self.names.append(name)
             several = name == "MPI_Waitall"
-            self._completed(node, arguments[1] if several else arguments[0], arguments[0] if several else None)
-            self._handle(node, arguments[1] if several else arguments[0], arguments[0] if several else ONE)
+            self._record_completion(node, arguments[1] if several else arguments[0], arguments[0] if several else None)
+            self._add_request_accesses(
+                node, arguments[1] if several else arguments[0], arguments[0] if several else ONE
+            )
         elif name in _TELLS:
-            self._plain_arguments(arguments, {})
-            self._query(name, arguments)
+            self._add_argument_reads(arguments, {})
+            self._collect_query(name, arguments)
         elif name in _STAYS:
-            self._plain_arguments(arguments, {})
+            self._add_argument_reads(arguments, {})
             self.names.append(name)
             self.begins = self.completes = True
         elif name in ("MPI_Start", "MPI_Startall"):
             self.names.append(name)
             several = name == "MPI_Startall"
-            self._started(node, arguments[-1], several)
-            self._handle(node, arguments[-1], arguments[0] if several else ONE)
+            self._record_persistent_start(node, arguments[-1], several)
+            self._add_request_accesses(node, arguments[-1], arguments[0] if several else ONE)
         elif name == "MPI_Wtime":
             raise NotMovable("it takes the time", node.line)
         elif name != "MPI_Abort":  # correct programs do not call it
-            raise NotMovable(_stops(name, arguments), node.line)
+            raise NotMovable(_barrier_reason(name, arguments), node.line)
         if name in _STATUS:
-            self._status(arguments[_STATUS[name]])
+            self._add_status_write(arguments[_STATUS[name]])
         return True
 
-    def _status(self, node: Node) -> None:
-        """Adds the write of a status."""
-        if not is_unread(node, self.reader.function):
-            self._write_any_element(node)
+    def _add_status_write(self, node: Node) -> None:
+        """Adds the write to the status argument of an MPI call, unless nothing reads the status."""
+        if not is_status_unread(node, self.reader.function):
+            self._add_unknown_element_write(node)
 
-    def _write_any_element(self, node: Node) -> None:
-        """Adds a write to any element behind a pointer."""
-        self._indices(node.bare)
-        pointer = self.reader.pointer(node)
-        if not self._is_own(pointer, node):
-            self.add(replace(pointer, index=(None,) * len(pointer.base.sizes)), write=True, line=node.line)
+    def _add_unknown_element_write(self, node: Node) -> None:
+        """Adds a write to an unknown element of the array that a pointer points into."""
+        self._add_index_reads(node.bare)
+        pointer = self.reader.pointer_value(node)
+        if not self._is_in_declared_variable(pointer, node):
+            self.add_access(replace(pointer, index=(None,) * len(pointer.base.sizes)), write=True, line=node.line)
 
-    def _query(self, name: str, arguments: list[Node]) -> None:
-        """Handles a query that returns only process-local information."""
+    def _collect_query(self, name: str, arguments: list[Node]) -> None:
+        """Adds the accesses of an MPI call that returns only process-local information, such as MPI_Comm_rank."""
         if name == "MPI_Get_count":
-            self._whole(arguments[0], write=False)
-        self._write_any_element(arguments[-1])
+            self._add_whole_array_access(arguments[0], write=False)
+        self._add_unknown_element_write(arguments[-1])
 
-    def _started(self, node: Node, request: Node, several: bool) -> None:
-        """Handles the start of persistent requests. Raises NotMovable if the calls that created them are unknown, or
-        their arguments may have changed."""
-        base, place = self._request(request)
+    def _record_persistent_start(self, node: Node, request: Node, several: bool) -> None:
+        """Records the messages that MPI_Start or MPI_Startall begins. Raises NotMovable if the calls that created the
+        persistent requests are unknown, or if their arguments may have changed since."""
+        base, place = self._request_position(request)
         function, begun = self.reader.function, 0
         for maker in function.calls:
             if not _MAKES.fullmatch(maker.name):
                 continue
             arguments = maker.arguments
-            mine = self._request(arguments[6])
+            mine = self._request_position(arguments[6])
             if mine[0] != base or not several and None not in (place, mine[1]) and mine[1] != place:
                 continue
             for one in [one for argument in arguments[:3] for one in argument.walk()]:
                 declared = one.declaration if one.kind == Kind.DECL_REF_EXPR else None
                 member = one.kind == Kind.MEMBER_REF_EXPR and one.type.kind in (*INTEGERS, TypeKind.POINTER)
-                if member or declared is not None and not self._lasts(declared):
+                if member or declared is not None and not self._has_fixed_identity(declared):
                     raise NotMovable(
                         f"{one.name} may have changed since line {maker.line} gave it to {maker.name}", node.line
                     )
             before = len(self.accesses)
-            self._side(node, "Recv" not in maker.name, *arguments[:3])
-            self.posted.append(Posted(mine, self.accesses[before:], self.inside.certain))
+            self._record_buffer(node, "Recv" not in maker.name, *arguments[:3])
+            self.posted.append(PostedMessage(mine, self.accesses[before:], self.inside.certain))
             begun += 1
         if not begun:
             raise NotMovable("it starts requests that were made elsewhere", node.line)
         self.begins = True
 
-    def _message(self, node: Node, name: str, arguments: list[Node]) -> None:
+    def _record_message_call(self, node: Node, name: str, arguments: list[Node]) -> None:
+        """Records the messages of a send or receive call, and the accesses to its buffers."""
         before = len(self.accesses)
         for send, buffer, count, datatype in _SIDES[name]:
-            self._side(node, send, arguments[buffer], arguments[count], arguments[datatype])
+            self._record_buffer(node, send, arguments[buffer], arguments[count], arguments[datatype])
         made = self.accesses[before:]
         self.sides[node.offset] = range(before, len(self.accesses))
         if name in _BEGINS:
             self.begins = True
-            self.posted.append(Posted(self._request(arguments[6]), made, self.inside.certain))
-            self._handle(node, arguments[6], ONE)
+            self.posted.append(PostedMessage(self._request_position(arguments[6]), made, self.inside.certain))
+            self._add_request_accesses(node, arguments[6], ONE)
         else:
             self.begins = self.completes = True
 
-    def _plain_arguments(self, arguments: list[Node], buffers: Collection[int]) -> None:
-        """Adds the reads of all arguments but buffers, requests and statuses: counts, ranks, tags, and the computation
-        of handles."""
+    def _add_argument_reads(self, arguments: list[Node], buffers: Collection[int]) -> None:
+        """Adds the reads in all arguments of an MPI call but buffers, requests and statuses: in counts, ranks, tags and
+        expressions that compute handles."""
         for place, argument in enumerate(arguments):
             computes = any(one.kind == Kind.CALL_EXPR for one in argument.walk())
             if any(one.operator in (*ASSIGNMENTS, *INCREMENTS) for one in argument.walk()):
-                raise NotMovable(f"an argument of its call changes something: {words_of(argument)}", argument.line)
+                raise NotMovable(
+                    f"an argument of its call changes something: {source_text_of(argument)}", argument.line
+                )
             if place in buffers:
-                continue  # _side() reads them
+                continue  # the buffer's own function adds its access
             if argument.type.kind in INTEGERS:
-                self.collect(argument.bare)
+                self.collect_accesses(argument.bare)
             elif computes:
-                raise NotMovable(f"an argument of its call calls a function: {words_of(argument)}", argument.line)
+                raise NotMovable(f"an argument of its call calls a function: {source_text_of(argument)}", argument.line)
 
-    def _side(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
-        words = words_of(buffer)
+    def _record_buffer(self, node: Node, send: bool, buffer: Node, count: Node, datatype: Node) -> None:
+        """Adds the access to one buffer of an MPI call, which is read (`send`) or written, and records the message."""
+        words = source_text_of(buffer)
         if words in ("MPI_IN_PLACE", "MPI_BOTTOM"):
             raise NotMovable(f"its buffer is {words}", node.line)
-        self._indices(buffer.bare)
-        pointer = self.reader.pointer(buffer)
-        if self._is_own(pointer, buffer):
+        self._add_index_reads(buffer.bare)
+        pointer = self.reader.pointer_value(buffer)
+        if self._is_in_declared_variable(pointer, buffer):
             return
         missing = len(pointer.base.sizes) - len(pointer.index)
         filled = (None,) if pointer.base.kind == "rows" else (ZERO,)
         pointer = replace(pointer, index=(*pointer.index, *filled * missing))
-        number, is_exact = self._count(count)
-        shape = layout(datatype, self.reader, self.functions)
+        number, is_exact = self._element_count(count)
+        shape = layout_of_datatype(datatype, self.reader, self.functions)
         if shape is None:
-            reason = f"the layout of {words_of(datatype)} is not known, so that it may be of any memory"
+            reason = f"the layout of {source_text_of(datatype)} is not known, so that it may be of any memory"
             raise NotMovable(reason, node.line)
-        if _is_part(pointer) and not _lies_within(pointer, number, shape):
-            raise NotMovable(f"the message at {words_of(buffer)} may be of several members of a structure", node.line)
+        if _is_structure_member(pointer) and not _is_within_member(pointer, number, shape):
+            raise NotMovable(
+                f"the message at {source_text_of(buffer)} may be of several members of a structure", node.line
+            )
         exact = number if is_exact else None
-        self.messages.append(Message(send, exact, shape.element_bytes, self.inside.certain))
-        self._add(node, *self._elements(pointer, number, shape), send)
+        self.messages.append(MessageSide(send, exact, shape.element_bytes, self.inside.certain))
+        self._add_buffer_access(node, *self._message_elements(pointer, number, shape), send)
 
-    def _count(self, node: Node) -> tuple[Poly | None, bool]:
-        """Returns a number of elements, and whether it is exact; None if it is not known. One without sign that is
-        converted to a shorter int counts as what it was before, which is as many or more."""
+    def _element_count(self, node: Node) -> tuple[Poly | None, bool]:
+        """Returns a count argument as a polynomial (None if it is unknown), and whether it is exact. For an unsigned
+        number that is converted to a shorter int, returns the unsigned number, which is an upper bound."""
         inner = node
-        while inner.kind == Kind.UNEXPOSED_EXPR and is_cut(inner) and inner.children[0].type.kind in UNSIGNED:
+        while inner.kind == Kind.UNEXPOSED_EXPR and may_truncate(inner) and inner.children[0].type.kind in UNSIGNED:
             inner = inner.children[0]
         try:
-            return self.reader.integer(inner), inner is node
+            return self.reader.to_polynomial(inner), inner is node
         except NotAffine:
             return None, False
 
-    def _elements(self, pointer: Pointer, number: Poly | None, shape: Layout) -> tuple[Pointer, tuple[Loop, ...]]:
-        """Returns the elements of a buffer that belong to a message, and the loops over them; all elements that the
-        pointer may reach if the layout of the message is not known."""
-        element_bytes = bytes_of(pointer.base.element)
+    def _message_elements(
+        self, pointer: Pointer, number: Poly | None, shape: DatatypeLayout
+    ) -> tuple[Pointer, tuple[Loop, ...]]:
+        """Returns the address of a message's elements in terms of loop iterators, and the loops over them. Returns all
+        elements that the pointer may reach if the layout of the message is unknown."""
+        element_bytes = element_size_of(pointer.base.element)
         if number is None or not element_bytes or not shape.element_bytes:
-            return _anywhere(pointer), ()
+            return _unknown_element(pointer), ()
         length = shape.length
         if shape.element_bytes != element_bytes:
-            scaled = _scaled(number, length, shape.element_bytes, element_bytes)
+            scaled = _bytes_to_elements(number, length, shape.element_bytes, element_bytes)
             if scaled is None or shape.blocks.constant != 1:
-                return _anywhere(pointer), ()
+                return _unknown_element(pointer), ()
             number, length = scaled
         elif not pointer.base.sizes and number == length == shape.blocks == ONE:
             return pointer, ()
         if shape.blocks.constant == 1:
-            loop = self._loop(number * length)
-            return pointer.moved(Poly.of(loop.iterator.key)), (loop,)
+            loop = self._new_element_loop(number * length)
+            return pointer.offset_by(Poly.from_symbol(loop.iterator.key)), (loop,)
         if number.constant == 1:
-            loops = self._loop(shape.blocks), self._loop(length)
-            block, within = (Poly.of(loop.iterator.key) for loop in loops)
-            return pointer.moved(self.reader._product(block, shape.stride) + within), loops
-        return _anywhere(pointer), ()
+            loops = self._new_element_loop(shape.blocks), self._new_element_loop(length)
+            block, within = (Poly.from_symbol(loop.iterator.key) for loop in loops)
+            return pointer.offset_by(self.reader._multiply(block, shape.stride) + within), loops
+        return _unknown_element(pointer), ()
 
-    def _add(self, node: Node, pointer: Pointer, loops: tuple[Loop, ...], send: bool) -> None:
-        with self.within(loops=(*self.inside.loops, *loops)):
-            self.add(pointer, write=not send, line=node.line, message=True)
+    def _add_buffer_access(self, node: Node, pointer: Pointer, loops: tuple[Loop, ...], send: bool) -> None:
+        with self.nested_context(loops=(*self.inside.loops, *loops)):
+            self.add_access(pointer, write=not send, line=node.line, message=True)
 
-    def _loop(self, count: Poly) -> Loop:
+    def _new_element_loop(self, count: Poly) -> Loop:
+        """Returns a new loop from 0 to `count` over the elements of a message."""
         self.number += 1
         symbol = Symbol(f"message#{id(self)}.{self.number}", "message", iterator=True)
         self.reader.symbols[symbol.key] = symbol
         return Loop(symbol, (ZERO,), (count,))
 
-    # ---- requests
+    # ---- requests of nonblocking messages
 
-    def _request(self, node: Node) -> tuple[str, int | None]:
-        pointer = self.reader.pointer(node)
+    def _request_position(self, node: Node) -> tuple[str, int | None]:
+        """Returns the key of the variable or array that holds a request, and the index of the request in it; None if
+        the index is unknown."""
+        pointer = self.reader.pointer_value(node)
         places = [one.constant if one is not None else None for one in pointer.index]
         if not pointer.index:
             return pointer.base.key, 0
         return pointer.base.key, places[0] if len(places) == 1 else None
 
-    def _handle(self, node: Node, request: Node, count: Node | Poly) -> None:
-        """Adds the accesses to requests, which must not be reused before completion. Requests behind one pointer count
-        as one."""
-        self._indices(request.bare)
-        pointer = self.reader.pointer(request)
+    def _add_request_accesses(self, node: Node, request: Node, count: Node | Poly) -> None:
+        """Adds a read and a write of `count` requests, so that a request is not reused before its message completes.
+        All requests behind pointers count as the same memory."""
+        self._add_index_reads(request.bare)
+        pointer = self.reader.pointer_value(request)
         if pointer.base.declaration in self.private:
             return
         if pointer.base.kind not in ("array", "scalar"):
-            pointer = Pointer(Base("requests", "requests", "scalar", "request"), ())
+            pointer = Pointer(BaseObject("requests", "requests", "scalar", "request"), ())
         loops: tuple[Loop, ...] = ()
         if pointer.index:
             try:
-                loops = (self._loop(count if isinstance(count, Poly) else self.reader.integer(count)),)
-                pointer = pointer.moved(Poly.of(loops[0].iterator.key))
+                loops = (
+                    self._new_element_loop(count if isinstance(count, Poly) else self.reader.to_polynomial(count)),
+                )
+                pointer = pointer.offset_by(Poly.from_symbol(loops[0].iterator.key))
             except NotAffine:
-                pointer = pointer.moved(None)
-        with self.within(loops=(*self.inside.loops, *loops)):
+                pointer = pointer.offset_by(None)
+        with self.nested_context(loops=(*self.inside.loops, *loops)):
             for write in (False, True):
-                self.add(pointer, write=write, line=node.line)
+                self.add_access(pointer, write=write, line=node.line)
 
-    def _completed(self, node: Node, request: Node, count: Node | None) -> None:
-        """Handles the completion of one request, or of `count` ones. Raises NotMovable if one of them may have been
-        begun elsewhere, or may be of a message that goes on."""
+    def _record_completion(self, node: Node, request: Node, count: Node | None) -> None:
+        """Records the completion of one request, or of `count` requests of an array. Raises NotMovable if a request may
+        belong to a message that was begun outside of the region, or if a message may remain in flight."""
         self.completes = True
-        base, place = self._request(request)
+        base, place = self._request_position(request)
         first = 0 if place is None else place
-        places = range(first, first + 1) if count is None else self._places(first, count)
+        places = range(first, first + 1) if count is None else self._completed_requests(first, count)
         mine = [one for one in self.posted if one.request[0] == base]
         if places is not None and place is not None:
             mine = [one for one in mine if one.request[1] is None or one.request[1] in places]
@@ -317,70 +332,74 @@ class Communication(Collector):
         unsure = [one for one in mine if one.request[1] is None]
         if not known and (place is None or places is None or unsure and count is None):
             raise NotMovable("which messages it completes is known only when it runs", node.line)
-        if not known and (reason := self._may_be_of_others(request)):
+        if not known and (reason := self._outside_message_reason(request)):
             raise NotMovable(f"it may complete messages that were begun elsewhere: {reason}", node.line)
         for one in mine:
             self.accesses += [replace(access, line=node.line) for access in one.accesses]
-        if unsure and count is not None and not self._completes_all(request, place, places):
+        if unsure and count is not None and not self._completes_whole_array(request, place, places):
             raise NotMovable("it may complete only some of the messages of its requests", node.line)
         if count is not None:
             self.posted[:] = [one for one in self.posted if one not in mine]
         elif len(mine) == 1 and not unsure:
             self.posted.remove(mine[0])
 
-    def _places(self, first: int, count: Node) -> range | None:
-        """Returns the requests that a call completes; None if their number is not constant."""
+    def _completed_requests(self, first: int, count: Node) -> range | None:
+        """Returns the indices of the requests that a call completes, from `first` on; None if their number is not
+        constant."""
         try:
-            number = self.reader.integer(count).constant
+            number = self.reader.to_polynomial(count).constant
         except NotAffine:
             return None
         return range(first, first + number) if number is not None else None
 
-    def _completes_all(self, request: Node, place: int | None, places: range | None) -> bool:
+    def _completes_whole_array(self, request: Node, place: int | None, places: range | None) -> bool:
         """Returns whether a call completes all requests of an array."""
-        sizes = self.reader.pointer(request).base.sizes
+        sizes = self.reader.pointer_value(request).base.sizes
         size = sizes[0].constant if len(sizes) == 1 and sizes[0] is not None else None
         return place == 0 and places is not None and size is not None and len(places) >= size
 
-    def _may_be_of_others(self, request: Node) -> str:
-        """Returns why the requests of an array or a variable may be of other messages than those that the region
-        begins; '' if they cannot."""
-        base, root = self.reader.pointer(request).base, self.root
+    def _outside_message_reason(self, request: Node) -> str:
+        """Returns the reason why the requests of an array or a variable may belong to messages that were begun outside
+        of the region; '' if they cannot."""
+        base, root = self.reader.pointer_value(request).base, self.root
         declared = root.declared.get(base.declaration)
         if declared is None or declared.kind != Kind.VAR_DECL or declared.cursor.storage_class.name == "STATIC":
             return f"{base.text} is no variable of this function"
-        is_pointer = base.kind == "pointer" and not is_mpi_handle(declared)
-        if _is_part(Pointer(base, ())) or is_pointer and not is_allocated_once(declared, root):
+        is_pointer = base.kind == "pointer" and not is_mpi_handle_variable(declared)
+        if _is_structure_member(Pointer(base, ())) or is_pointer and not is_pointer_to_own_allocation(declared, root):
             return f"what else {base.text} stands for is not known"
         for use in root.uses.get(base.declaration, []):
-            if not self.since <= use.offset < self.until and (call := holds_request(use, root)):
+            if not self.since <= use.offset < self.until and (call := active_request_reason(use, root)):
                 return call
         return ""
 
-    def _lasts(self, declared: Node) -> bool:
-        """Returns whether a name always denotes the same object: an array, a handle, or an unchanged variable."""
+    def _has_fixed_identity(self, declared: Node) -> bool:
+        """Returns whether a name denotes the same object throughout the function: an array, an MPI handle, or a
+        variable that never changes."""
         handle = declared.cursor.type.spelling.startswith(("MPI_", "struct ompi_"))
         if declared.type.kind == TypeKind.RECORD and not handle:
-            return False  # a vector may get other memory
-        lasts = handle or declared.type.kind in ARRAYS or self.reader.function.unchanged(declared.key)
+            return False  # a vector may reallocate
+        lasts = handle or declared.type.kind in ARRAYS or self.reader.function.is_never_changed(declared.key)
         return declared.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or lasts
 
 
-def _anywhere(pointer: Pointer) -> Pointer:
-    """Returns any elements of what a pointer points into; of an array of pointers, any of the same row."""
+def _unknown_element(pointer: Pointer) -> Pointer:
+    """Returns an unknown element of the array that a pointer points into; for an array of pointers to rows, an unknown
+    element of the same row."""
     rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
     index = (*rows, *(None,) * max(len(pointer.index) - len(rows), 1))
     return replace(pointer, index=index, note=pointer.note if rows else "the layout of a message is not known")
 
 
-def _is_part(pointer: Pointer) -> bool:
-    """Returns whether a pointer is to a member of a structure."""
+def _is_structure_member(pointer: Pointer) -> bool:
+    """Returns whether a pointer points to a member of a structure."""
     return bool(re.search(r"\.|->", pointer.base.key.partition("@")[2] or pointer.base.key))
 
 
-def _lies_within(pointer: Pointer, number: Poly | None, shape: Layout) -> bool:
-    """Returns whether a message of constant length lies within the member that its buffer points to."""
-    base, size = pointer.base, bytes_of(pointer.base.element)
+def _is_within_member(pointer: Pointer, number: Poly | None, shape: DatatypeLayout) -> bool:
+    """Returns whether a message of constant length lies within the structure member that its buffer argument points
+    to."""
+    base, size = pointer.base, element_size_of(pointer.base.element)
     if (
         number is None
         or number.constant is None
@@ -397,23 +416,23 @@ def _lies_within(pointer: Pointer, number: Poly | None, shape: Layout) -> bool:
     return first.constant >= 0 and first.constant + number.constant <= own[0].constant
 
 
-def _stops(name: str, arguments: list[Node]) -> str:
-    """Returns why nothing is moved across an MPI call that is not modelled."""
+def _barrier_reason(name: str, arguments: list[Node]) -> str:
+    """Returns the reason why nothing is moved across a call of an MPI function that is not modelled."""
     why = next((why for pattern, why in _BARRIERS if re.fullmatch(pattern, name, re.I)), "")
-    anyone = " (MPI_ANY_SOURCE)" if any(words_of(one).startswith("MPI_ANY_SOURCE") for one in arguments) else ""
+    anyone = " (MPI_ANY_SOURCE)" if any(source_text_of(one).startswith("MPI_ANY_SOURCE") for one in arguments) else ""
     return f"it calls {name}{anyone}{', ' if why else ''}{why}"
 
 
 def sendrecv_arguments(call: Node) -> dict[str, str]:
-    """Returns the arguments of an MPI_Sendrecv as written, by MPI's parameter names."""
+    """Returns the source texts of the arguments of an MPI_Sendrecv, by the parameter names of the MPI standard."""
     return dict(zip(_SENDRECV, split_arguments(call), strict=False))
 
 
 def split_arguments(call: Node) -> list[str]:
-    """Returns the texts of a call's arguments."""
+    """Returns the source text of each argument of a call."""
     text = call.unit.text
     start = text.index("(", call.offset)
-    end = group_end(text, start) - 1
+    end = end_of_brackets(text, start) - 1
     found, depth, last = [], 0, start + 1
     for place in range(start + 1, end):
         depth += (text[place] in "([{") - (text[place] in ")]}")
@@ -423,14 +442,17 @@ def split_arguments(call: Node) -> list[str]:
     return [" ".join(one.split()) for one in [*found, text[last:end]]]
 
 
-def _scaled(number: Poly, length: Poly, have: int, want: int) -> tuple[Poly, Poly] | None:
-    """Returns a count of bytes as a count of elements, if the division is known to be exact."""
+def _bytes_to_elements(number: Poly, length: Poly, have: int, want: int) -> tuple[Poly, Poly] | None:
+    """Converts the number of elements of a message and the length of a block from a datatype of `have` bytes to
+    elements of `want` bytes. Returns None if the division is not known to be exact."""
     whole = number * length
     if have == 1 and all(factor % want == 0 for factor in whole.terms.values()):
-        return Poly({monomial: factor // want for monomial, factor in whole.terms.items()}), Poly.number(1)
+        return Poly({monomial: factor // want for monomial, factor in whole.terms.items()}), Poly.from_constant(1)
     if want % have == 0 and all(factor % (want // have) == 0 for factor in whole.terms.values()):
-        return Poly({monomial: factor // (want // have) for monomial, factor in whole.terms.items()}), Poly.number(1)
+        return Poly(
+            {monomial: factor // (want // have) for monomial, factor in whole.terms.items()}
+        ), Poly.from_constant(1)
     return None
 
 
-__all__ = ["Base", "Communication", "Posted", "sendrecv_arguments"]
+__all__ = ["BaseObject", "CommunicationCollector", "PostedMessage", "sendrecv_arguments"]

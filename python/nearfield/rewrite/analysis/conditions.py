@@ -1,22 +1,22 @@
-"""Reads the conditions under which the branches of a test are executed."""
+"""Reads the conditions under which the branches of an `if` are executed."""
 
 from __future__ import annotations
 
-from nearfield.rewrite.analysis.expressions import Expressions, NotAffine, words_of
+from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine, source_text_of
 from nearfield.rewrite.analysis.polynomials import ONE
 from nearfield.rewrite.analysis.program import Condition
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.conversions import UNSIGNED
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function, initial_value
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, initial_value
 from nearfield.rewrite.frontend.language import is_plain_mpi_call
 
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
-def _tests_return_code(test: Node, function: Function) -> bool:
-    """Returns whether a comparison is of MPI_SUCCESS with a call of MPI, or with a local variable that has no other
-    values than what such calls return."""
-    others = [one.bare for one in test.children if words_of(one) != "MPI_SUCCESS"]
+def _tests_return_code(test: Node, function: FunctionFacts) -> bool:
+    """Returns whether a comparison with MPI_SUCCESS is of an MPI call, or of a local variable that only holds return
+    codes of such calls."""
+    others = [one.bare for one in test.children if source_text_of(one) != "MPI_SUCCESS"]
     if len(test.children) != 2 or len(others) != 1 or "MPI_SUCCESS" in test.unit.macros:
         return False
     if _is_return_code(others[0]):
@@ -32,13 +32,13 @@ def _tests_return_code(test: Node, function: Function) -> bool:
 
 
 def _is_return_code(node: Node) -> bool:
-    """Returns whether an expression has the value of MPI_SUCCESS in a program without errors."""
+    """Returns whether an expression has the value MPI_SUCCESS in a program without errors."""
     return node.kind == Kind.CALL_EXPR and is_plain_mpi_call(node.name) or node.value == 0
 
 
-def never(test: Node, holds: bool, function: Function) -> bool:
-    """Returns whether a test is known to fail: it is constant, or it checks the error code of an MPI call, which does
-    not fail in correct programs."""
+def is_branch_never_taken(test: Node, holds: bool, function: FunctionFacts) -> bool:
+    """Returns whether an `if` test is known never to be true (`holds`) or never to be false (not `holds`): the test is
+    constant, or checks the error code of an MPI call, which does not fail in correct programs."""
     test = test.bare
     if test.operator == ("!=" if holds else "==") and _tests_return_code(test, function):
         return True
@@ -47,20 +47,22 @@ def never(test: Node, holds: bool, function: Function) -> bool:
     return value is not None and bool(value) != holds and quiet
 
 
-def conditions(test: Node, reader: Expressions, holds: bool) -> list[Condition]:
-    """Returns the affine conditions that hold where a test succeeds, or where it fails; none if the test is not
-    affine."""
+def branch_conditions(test: Node, reader: ExpressionReader, holds: bool) -> list[Condition]:
+    """Returns the affine conditions that hold in the branch where an `if` test is true (`holds`) or false; none if the
+    test is not affine."""
     test = test.bare
     if test.operator == ("&&" if holds else "||"):
-        return [one for child in test.children for one in conditions(child, reader, holds)]
+        return [one for child in test.children for one in branch_conditions(child, reader, holds)]
     if test.operator not in _COMPARISONS:
         return []
     try:
-        left, right = (reader.integer(child) for child in test.children)
+        left, right = (reader.to_polynomial(child) for child in test.children)
     except NotAffine:
         return []
-    if any(child.type.kind in UNSIGNED for child in test.children) and not all(map(reader.natural, test.children)):
-        return []  # if a number may be negative, the comparison is one of wrapped values
+    if any(child.type.kind in UNSIGNED for child in test.children) and not all(
+        map(reader.is_never_negative, test.children)
+    ):
+        return []  # if a number may be negative, the unsigned comparison is of wrapped values
     operator = test.operator
     if not holds:
         operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[operator]

@@ -1,4 +1,5 @@
-"""Reads indices, bounds and memory locations from expressions."""
+"""Converts expressions of C and C++: integer expressions to polynomials, lvalues and pointers to the array element that
+they denote."""
 
 from __future__ import annotations
 
@@ -8,43 +9,45 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
-from nearfield.rewrite.analysis.program import Base, NotMovable
+from nearfield.rewrite.analysis.program import BaseObject, NotMovable
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import (
     ARRAYS,
     INTEGERS,
     UNSIGNED,
-    is_cut,
-    is_handle,
-    is_in_union,
-    is_mpi_handle,
-    is_other_reference,
-    may_wrap,
-    operation_may_fail,
-    views,
+    changes_pointee_type,
+    is_mpi_handle_type,
+    is_mpi_handle_variable,
+    is_rvalue_reference,
+    is_union_member,
+    may_trap,
+    may_truncate,
+    may_wrap_around,
 )
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, Function
-from nearfield.rewrite.frontend.language import refuse_attributes
+from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts
+from nearfield.rewrite.frontend.language import attributes_refusal_reason
 
-# Kinds of expressions that read no memory by themselves.
+# Kinds of expressions that read no memory themselves; their operands may.
 VALUES = (
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
     Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
 )  # fmt: skip
-# Kinds of expressions whose value may be written elsewhere: they call, convert and change nothing.
+# Kinds of nodes that an invariant expression may consist of, whose text may be copied to another place of the function.
 _INVARIANT = (
     Kind.INTEGER_LITERAL, Kind.CHARACTER_LITERAL, Kind.CXX_BOOL_LITERAL_EXPR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR,
     Kind.DECL_REF_EXPR, Kind.MEMBER_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.BINARY_OPERATOR, Kind.UNARY_OPERATOR,
     Kind.CXX_THIS_EXPR,
 )  # fmt: skip
-# Of an invariant value every part is an integer, or leads to one. So writes of other numbers do not change it.
+# Types of the parts of an invariant expression: integers, and the arrays, pointers and structures that contain them. So
+# a write to floating-point data does not change the value of such an expression.
 _IN_INVARIANT = (*INTEGERS, *ARRAYS, TypeKind.POINTER, TypeKind.RECORD)
-_WRAPS = 2**31  # an unsigned constant from here on may be a wrapped negative number
+_WRAPS = 2**31  # an unsigned constant of at least this value may be a negative number that wrapped around
 _VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
 
 
 class NotAffine(Exception):
-    """An expression is not a polynomial in loop variables and invariant values."""
+    """Raised for an expression that is not a polynomial in loop iterators and in values that are invariant in the
+    region."""
 
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(reason)
@@ -53,23 +56,26 @@ class NotAffine(Exception):
 
 @dataclass(frozen=True)
 class Pointer:
-    """An address: an element of a base; the last index counts elements of its dimension."""
+    """The address of an array element, or of a row if `index` has fewer entries than the array has dimensions. Pointer
+    arithmetic changes the last index. An index of None is unknown."""
 
-    base: Base
+    base: BaseObject
     index: tuple[Poly | None, ...]
     note: str = ""
-    viewed: bool = False  # a cast changed the element type: it may point to any element
+    viewed: bool = False  # a cast changed the element type, so that the address may be that of any element
 
-    def viewed_otherwise(self) -> Pointer:
-        """Returns the address of any element, since a cast changed the element type."""
+    def with_unknown_index(self) -> Pointer:
+        """Returns the address with unknown indices, for a pointer that was cast to another element type."""
         index = (None,) * max(len(self.base.sizes), 1)
         return replace(self, index=index, note=self.note or "a cast counts other elements", viewed=True)
 
-    def inside(self) -> Pointer:
-        """Returns the address of the first element inside this one."""
+    def first_element_address(self) -> Pointer:
+        """Returns the address of the first element of the row, or of the memory behind the pointer, at this address."""
         return self if self.viewed else replace(self, index=(*self.index, Poly()))
 
-    def moved(self, by: Poly | None, note: str = "") -> Pointer:
+    def offset_by(self, by: Poly | None, note: str = "") -> Pointer:
+        """Returns the address after pointer arithmetic by `by` elements. If `by` is None, the last index becomes
+        unknown; `note` says why. Raises NotMovable if the address is that of a scalar."""
         if self.viewed:
             return self
         if not self.index:
@@ -79,127 +85,135 @@ class Pointer:
         return replace(self, index=(*self.index[:-1], moved), note=self.note or note)
 
 
-class Expressions:
-    """Reads the expressions of one function. `bound` are variables with a known meaning: iterators, formal parameters
-    of an analysed callee, locals of a loop body. With `by_value`, constants are replaced by their values."""
+class ExpressionReader:
+    """Converts the expressions of one function to polynomials and addresses. `bound` maps the declarations of loop
+    iterators, of parameters of an analysed callee and of locals of a loop body to their values; None if the value is
+    unknown. If `by_value` is set, named constants are replaced by their values."""
 
     def __init__(
         self,
-        function: Function,
+        function: FunctionFacts,
         *,
         by_value: bool = False,
         symbols: dict[str, Symbol] | None = None,
-        definition: Callable[[Node], Function | None] = lambda call: None,
+        definition: Callable[[Node], FunctionFacts | None] = lambda call: None,
     ) -> None:
         self.function = function
         self._definition = definition
-        self._within: list[Function] = []  # functions whose return values are being read
+        self._within: list[
+            FunctionFacts
+        ] = []  # callees whose return expressions are being converted, to detect recursion
         self.by_value = by_value
         self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
         self.bound: dict[int, Poly | Pointer | None] = {}
-        self.fits_int: set[str] = set()  # iterators of loops that count from 0 or more to less than an int
-        self.lowest: dict[str, int] = {}  # the lower bounds of loops that begin at a constant, by the iterator's key
+        self.fits_int: set[str] = set()  # keys of iterators from a constant >= 0 to below an int
+        self.lowest: dict[str, int] = {}  # constant lower bounds of loops, by the key of the iterator
         self.foreign = False
 
-    # ---- numbers
+    # ---- integer expressions as polynomials
 
-    def integer(self, node: Node) -> Poly:
-        """Returns the expression as a polynomial. Raises NotAffine with the reason."""
-        if is_cut(node) and not self._is_small(node):
+    def to_polynomial(self, node: Node) -> Poly:
+        """Returns an integer expression as a polynomial. Raises NotAffine with the reason if it is none."""
+        if may_truncate(node) and not self._is_iterator_that_fits_int(node):
             if node.value is None:
-                raise NotAffine(f"{words_of(node)} is cut to a shorter number", node.line)
-            return Poly.number(node.value)
+                raise NotAffine(f"{source_text_of(node)} is cut to a shorter number", node.line)
+            return Poly.from_constant(node.value)
         node = node.bare
         if node.kind == Kind.INTEGER_LITERAL:
-            return self._constant(node)
+            return self._literal_value(node)
         if node.kind == Kind.DECL_REF_EXPR:
-            return self._variable(node)
+            return self._value_of_variable(node)
         if node.kind == Kind.UNARY_OPERATOR and node.operator in ("-", "+"):
-            inner = self.integer(node.children[0])
+            inner = self.to_polynomial(node.children[0])
             return -inner if node.operator == "-" else inner
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*"):
-            left, right = (self.integer(child) for child in node.children)
-            if may_wrap(node) and not self._fits(node.operator, left, right):
-                raise NotAffine(f"{words_of(node)} has no sign and may wrap around", node.line)
+            left, right = (self.to_polynomial(child) for child in node.children)
+            if may_wrap_around(node) and not self._has_no_wraparound(node.operator, left, right):
+                raise NotAffine(f"{source_text_of(node)} has no sign and may wrap around", node.line)
             if node.operator == "*":
-                return self._product(left, right)
+                return self._multiply(left, right)
             return left + right if node.operator == "+" else left - right
         if node.value is not None:
-            return self._number(node, node.value)
+            return self._constant_polynomial(node, node.value)
         if node.kind == Kind.CALL_EXPR:
-            return self._return_value(node)
-        return self._opaque(node)
+            return self._value_of_call(node)
+        return self._invariant_symbol(node)
 
-    def _is_small(self, node: Node) -> bool:
-        """Returns whether a number that is converted to an int is the variable of a loop that stays below an int."""
+    def _is_iterator_that_fits_int(self, node: Node) -> bool:
+        """Returns whether the operand of a conversion to int is the iterator of a loop whose upper bound is an int, so
+        that the conversion truncates nothing."""
         declared = node.bare.declaration if node.bare.kind == Kind.DECL_REF_EXPR else None
         meaning = self.bound.get(declared.key) if declared is not None and node.type.kind == TypeKind.INT else None
-        return isinstance(meaning, Poly) and any(meaning == Poly.of(key) for key in self.fits_int)
+        return isinstance(meaning, Poly) and any(meaning == Poly.from_symbol(key) for key in self.fits_int)
 
-    def _fits(self, operator: str, left: Poly, right: Poly) -> bool:
-        """Returns whether an unsigned sum or difference of a loop's variable and a constant cannot wrap around, since
-        the variable is at least as large, or lies below a bound."""
+    def _has_no_wraparound(self, operator: str, left: Poly, right: Poly) -> bool:
+        """Returns whether an unsigned sum or difference of a loop iterator and a constant does not wrap around: the
+        constant is subtracted and is at most the iterator's constant lower bound, or it is added to an iterator that
+        stays below its upper bound."""
         counter, offset = (left, right) if right.constant is not None else (right, left)
         key = next(iter(counter.keys), "")
         lowest = self.lowest.get(key)
-        if offset.constant is None or lowest is None or counter != Poly.of(key):
+        if offset.constant is None or lowest is None or counter != Poly.from_symbol(key):
             return False
         return operator == "+" and offset.constant >= 0 or operator == "-" and 0 <= offset.constant <= lowest
 
-    def _return_value(self, node: Node) -> Poly:
-        """Returns the value of a call to a function whose body only returns an expression."""
+    def _value_of_call(self, node: Node) -> Poly:
+        """Returns the value of a call as a polynomial in the arguments, if the callee's body is a single return
+        statement. Raises NotAffine otherwise."""
         callee = self._definition(node)
         body = callee.body.children if callee is not None and callee.body is not None else []
         if callee is None or len(body) != 1 or body[0].kind != Kind.RETURN_STMT or callee in self._within:
-            raise NotAffine(f"it calls or changes something: {words_of(node)}", node.line)
+            raise NotAffine(f"it calls or changes something: {source_text_of(node)}", node.line)
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
-        values = [self.integer(argument) for argument in node.arguments]
+        values = [self.to_polynomial(argument) for argument in node.arguments]
         if len(formals) != len(values) or any(one.type.kind not in INTEGERS for one in formals):
-            raise NotAffine(f"{words_of(node)} is not affine", node.line)
+            raise NotAffine(f"{source_text_of(node)} is not affine", node.line)
         outer = self.function, self.foreign, self.bound
         self.function, self.foreign = callee, True
         self.bound = outer[2] | {one.key: value for one, value in zip(formals, values, strict=True)}
         self._within.append(callee)
         try:
-            return self.integer(body[0].children[0])
+            return self.to_polynomial(body[0].children[0])
         finally:
             self.function, self.foreign, self.bound = outer
             self._within.pop()
 
-    def _constant(self, node: Node) -> Poly:
+    def _literal_value(self, node: Node) -> Poly:
         value = node.value
         if value is None:
             raise NotAffine("a number cannot be read", node.line)
         name = "" if self.by_value else node.unit.macro_constant(node.location, value)
-        return self._named(name, name, value, frozenset()) if name else self._number(node, value)
+        return self._new_symbol(name, name, value, frozenset()) if name else self._constant_polynomial(node, value)
 
     @staticmethod
-    def _number(node: Node, value: int) -> Poly:
+    def _constant_polynomial(node: Node, value: int) -> Poly:
         if node.type.kind in UNSIGNED and value >= _WRAPS:
-            raise NotAffine(f"{words_of(node)} is a negative number without sign", node.line)
-        return Poly.number(value)
+            raise NotAffine(f"{source_text_of(node)} is a negative number without sign", node.line)
+        return Poly.from_constant(value)
 
-    def natural(self, node: Node) -> bool:
-        """Returns whether an expression is a sum or product of numbers that are never negative."""
+    def is_never_negative(self, node: Node) -> bool:
+        """Returns whether an integer expression is a sum or product of values that are never negative."""
         node = node.bare
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "*"):
-            return all(map(self.natural, node.children))
+            return all(map(self.is_never_negative, node.children))
         if node.kind == Kind.DECL_REF_EXPR and node.type.kind in UNSIGNED and node.declaration is not None:
             meaning = self.bound.get(node.declaration.key, None)
-            fixed = self.function.fixed(node.declaration.key) is not None
-            counts = isinstance(meaning, Poly) and len(meaning.keys) == 1 and meaning == Poly.of(*meaning.keys)
+            fixed = self.function.constant_initial_value(node.declaration.key) is not None
+            counts = isinstance(meaning, Poly) and len(meaning.keys) == 1 and meaning == Poly.from_symbol(*meaning.keys)
             return counts if node.declaration.key in self.bound else not fixed
         return node.value is not None and node.value >= 0
 
-    def _named(
+    def _new_symbol(
         self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True,
         natural: bool = False, may_fail: bool = False,
     ) -> Poly:  # fmt: skip
+        """Creates a symbol for a value that is not a constant number, and returns the polynomial that consists of the
+        symbol."""
         made = Symbol(key, text, value, False, variables, None, stable, self.foreign, natural, may_fail)
         self.symbols.setdefault(key, made)
-        return Poly.of(key)
+        return Poly.from_symbol(key)
 
-    def _variable(self, node: Node) -> Poly:
+    def _value_of_variable(self, node: Node) -> Poly:
         declared = node.declaration
         if declared is None:
             raise NotAffine(f"{node.name} is not known", node.line)
@@ -211,43 +225,45 @@ class Expressions:
         if declared.kind == Kind.ENUM_CONSTANT_DECL or (node.value is not None and node.type.is_const_qualified()):
             value = node.value if node.value is not None else declared.cursor.enum_value
             if self.by_value:
-                return Poly.number(value)
-            return self._named(f"{node.name}@{declared.key}", node.name, value, frozenset())
+                return Poly.from_constant(value)
+            return self._new_symbol(f"{node.name}@{declared.key}", node.name, value, frozenset())
         if declared.type.kind not in INTEGERS or declared.type.is_volatile_qualified():
             raise NotAffine(f"{node.name} is no integer, or may change at any time", node.line)
-        initial = self.function.fixed(declared.key)
+        initial = self.function.constant_initial_value(declared.key)
         if initial is not None:
             with contextlib.suppress(NotAffine):
-                meaning = self.integer(initial)
+                meaning = self.to_polynomial(initial)
                 if all(self.symbols[key].stable for key in meaning.keys):
                     return meaning
-        stable = self.function.unchanged(declared.key)
+        stable = self.function.is_never_changed(declared.key)
         natural = declared.type.kind in UNSIGNED
         variables = frozenset({declared.key})
-        return self._named(
+        return self._new_symbol(
             f"{node.name}@{declared.key}", node.name, None, variables, stable=stable, natural=natural
         )  # fmt: skip
 
-    def _product(self, left: Poly, right: Poly) -> Poly:
-        """Returns the product; an invariant sum is kept as one factor, since it may be a stride."""
-        left, right = (self._factor(left), self._factor(right))
+    def _multiply(self, left: Poly, right: Poly) -> Poly:
+        """Returns the product of two polynomials. A factor that is a sum of invariants becomes one symbol, since it may
+        be the stride of an array."""
+        left, right = (self._as_single_symbol(left), self._as_single_symbol(right))
         return left * right
 
-    def _factor(self, poly: Poly) -> Poly:
+    def _as_single_symbol(self, poly: Poly) -> Poly:
+        """Returns a polynomial as one symbol if it is a sum of invariants, otherwise the polynomial itself."""
         several = len(poly.terms) > 1
         if not several or any(self.symbols[key].iterator for key in poly.keys):
             return poly
         key = f"({poly!r})"
-        text = f"({self.text(poly)})"
+        text = f"({self.polynomial_text(poly)})"
         variables = frozenset().union(*(self.symbols[one].variables for one in poly.keys))
         foreign = any(self.symbols[one].foreign for one in poly.keys)
         stable = all(self.symbols[one].stable for one in poly.keys)
         made = Symbol(key, text, variables=variables, meaning=poly, stable=stable, foreign=foreign)
         self.symbols.setdefault(key, made)
-        return Poly.of(key)
+        return Poly.from_symbol(key)
 
-    def text(self, poly: Poly) -> str:
-        """Returns the polynomial in C."""
+    def polynomial_text(self, poly: Poly) -> str:
+        """Returns a polynomial as a C expression."""
         words = ""
         for monomial, factor in sorted(poly.terms.items(), key=lambda term: (term[0] == (), term[1] < 0)):
             names = [self.symbols[key].text for key in monomial]
@@ -257,153 +273,159 @@ class Expressions:
             words += (sign if words else sign.strip().replace("+", "")) + " * ".join(names)
         return words or "0"
 
-    def _opaque(self, node: Node) -> Poly:
-        """Returns a symbol for an invariant expression."""
+    def _invariant_symbol(self, node: Node) -> Poly:
+        """Returns a new symbol for an expression that is invariant in the region but is not a polynomial, such as n /
+        2. Raises NotAffine if the expression may have side effects, truncates a value or uses a loop iterator."""
         variables: set[int] = set()
         for inner in node.walk():
             if inner.kind not in _INVARIANT or inner.operator in (*ASSIGNMENTS, *INCREMENTS, "&", ","):
-                raise NotAffine(f"it calls, converts or changes something: {words_of(node)}", node.line)
+                raise NotAffine(f"it calls, converts or changes something: {source_text_of(node)}", node.line)
             literal = inner.kind == Kind.INTEGER_LITERAL and inner.type.kind != TypeKind.INT
-            if literal or inner is not inner.bare and is_cut(inner) or may_wrap(inner):
-                raise NotAffine(f"{words_of(inner)} may be another number than its operands say", node.line)
+            if literal or inner is not inner.bare and may_truncate(inner) or may_wrap_around(inner):
+                raise NotAffine(f"{source_text_of(inner)} may be another number than its operands say", node.line)
             if inner.type.kind not in _IN_INVARIANT:
-                raise NotAffine(f"{words_of(inner)} is no integer", node.line)
+                raise NotAffine(f"{source_text_of(inner)} is no integer", node.line)
             if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
                 if inner.declaration.key in self.bound or inner.type.is_volatile_qualified():
-                    raise NotAffine(f"{words_of(node)} is not affine", node.line)
+                    raise NotAffine(f"{source_text_of(node)} is not affine", node.line)
                 variables.add(inner.declaration.key)
         if node.type.kind not in INTEGERS:
-            raise NotAffine(f"{words_of(node)} is no integer", node.line)
-        words = render_expression(node)
+            raise NotAffine(f"{source_text_of(node)} is no integer", node.line)
+        words = render_as_c(node)
         key = f"{words}@{'.'.join(map(str, sorted(variables)))}"
-        natural, may_fail = node.type.kind in UNSIGNED, any(map(operation_may_fail, node.walk()))
-        return self._named(key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail)
+        natural, may_fail = node.type.kind in UNSIGNED, any(map(may_trap, node.walk()))
+        return self._new_symbol(
+            key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail
+        )
 
-    # ---- places
+    # ---- addresses of lvalues and pointers
 
-    def place(self, node: Node) -> Pointer:
-        """Returns the element that an lvalue denotes. Raises NotMovable if its array is unknown."""
+    def address_of_lvalue(self, node: Node) -> Pointer:
+        """Returns the address of the array element or variable that an lvalue denotes. Raises NotMovable if the array
+        is unknown."""
         node = node.bare
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
             if array.bare.type.kind in INTEGERS:
                 array, index = index, array
-            return self._indexed(self._address_in_elements(array), index)
+            return self._subscript_address(self._pointer_value_unless_cast(array), index)
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
-            return self._address_in_elements(node.children[0])
+            return self._pointer_value_unless_cast(node.children[0])
         if node.kind == Kind.CALL_EXPR and node.name == "operator[]":
-            return self._subscript_of_vector(node)
+            return self._vector_subscript_address(node)
         if node.kind == Kind.MEMBER_REF_EXPR:
-            return self._member(node)
+            return self._member_address(node)
         if node.kind == Kind.DECL_REF_EXPR and node.declaration:
-            if node.declaration.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or is_other_reference(node.declaration):
+            if node.declaration.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or is_rvalue_reference(node.declaration):
                 raise NotMovable(f"it is not known which memory {node.name} is", node.line)
             if node.declaration.type.kind == TypeKind.LVALUEREFERENCE:
                 meaning = self.bound.get(node.declaration.key)
                 if isinstance(meaning, Pointer):
                     return meaning
                 raise NotMovable(f"it is not known what the reference {node.name} refers to", node.line)
-            return Pointer(self._base(node), ())
-        raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
+            return Pointer(self._base_of_variable(node), ())
+        raise NotMovable(f"it is not known which memory {source_text_of(node)} is", node.line)
 
-    def _address_in_elements(self, node: Node) -> Pointer:
-        """Returns the address denoted by an expression, counted in elements of its type."""
-        pointer = self.pointer(node)
-        return pointer.viewed_otherwise() if views(node) else pointer
+    def _pointer_value_unless_cast(self, node: Node) -> Pointer:
+        """Returns the address that a pointer expression holds. If a cast changed the element type, the indices are
+        unknown."""
+        pointer = self.pointer_value(node)
+        return pointer.with_unknown_index() if changes_pointee_type(node) else pointer
 
-    def pointer(self, node: Node) -> Pointer:
-        """Returns the address denoted by an expression. Raises NotMovable if its array is unknown."""
+    def pointer_value(self, node: Node) -> Pointer:
+        """Returns the address that a pointer expression holds. Raises NotMovable if the array that it points into is
+        unknown."""
         node = node.bare
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
-            return self.place(node.children[0])
+            return self.address_of_lvalue(node.children[0])
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
             left, right = node.children
             if left.bare.type.kind in INTEGERS:
                 left, right = right, left
-            pointer = self._address_in_elements(left)
+            pointer = self._pointer_value_unless_cast(left)
             try:
-                by = self.integer(right)
+                by = self.to_polynomial(right)
             except NotAffine as why:
-                return pointer.moved(None, why.reason)
-            return pointer.moved(by if node.operator == "+" else -by)
+                return pointer.offset_by(None, why.reason)
+            return pointer.offset_by(by if node.operator == "+" else -by)
         if node.kind == Kind.CALL_EXPR and node.name in ("data", "begin") and node.children:
             member = node.children[0].bare
             if member.kind == Kind.MEMBER_REF_EXPR and member.children:
-                return self._vector(member.children[0])
+                return self._vector_data_address(member.children[0])
         if node.kind == Kind.DECL_REF_EXPR and node.declaration:
             meaning = self.bound.get(node.declaration.key)
             if isinstance(meaning, Pointer):
                 return meaning
             if node.declaration.key in self.bound:
                 raise NotMovable(f"the pointer {node.name} changes", node.line)
-            if node.type.kind not in (TypeKind.POINTER, *ARRAYS) and not is_mpi_handle(node.declaration):
-                raise NotMovable(f"it is not known where {words_of(node)} points", node.line)
-            return Pointer(self._base(node), (Poly(),))
+            if node.type.kind not in (TypeKind.POINTER, *ARRAYS) and not is_mpi_handle_variable(node.declaration):
+                raise NotMovable(f"it is not known where {source_text_of(node)} points", node.line)
+            return Pointer(self._base_of_variable(node), (Poly(),))
         if node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-            return self.place(node).inside()
+            return self.address_of_lvalue(node).first_element_address()
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
-            return self._address_in_elements(node.children[0]).inside()
-        raise NotMovable(f"it is not known where {words_of(node)} points", node.line)
+            return self._pointer_value_unless_cast(node.children[0]).first_element_address()
+        raise NotMovable(f"it is not known where {source_text_of(node)} points", node.line)
 
-    def _indexed(self, pointer: Pointer, index: Node) -> Pointer:
+    def _subscript_address(self, pointer: Pointer, index: Node) -> Pointer:
         try:
-            return pointer.moved(self.integer(index))
+            return pointer.offset_by(self.to_polynomial(index))
         except NotAffine as why:
-            return pointer.moved(None, f"the index {words_of(index)} is not affine ({why.reason})")
+            return pointer.offset_by(None, f"the index {source_text_of(index)} is not affine ({why.reason})")
 
-    def _subscript_of_vector(self, node: Node) -> Pointer:
+    def _vector_subscript_address(self, node: Node) -> Pointer:
         container, index = node.children[0], node.children[-1]
-        return self._indexed(self._vector(container), index)
+        return self._subscript_address(self._vector_data_address(container), index)
 
-    def _vector(self, node: Node) -> Pointer:
+    def _vector_data_address(self, node: Node) -> Pointer:
         node = node.bare
         type_ = node.type.get_pointee() if node.type.kind == TypeKind.LVALUEREFERENCE else node.type
         if not _VECTOR.match(type_.spelling.removeprefix("const ")):
-            raise NotMovable(f"it is not known what {words_of(node)} does when it is indexed", node.line)
-        place = self.place(node)
+            raise NotMovable(f"it is not known what {source_text_of(node)} does when it is indexed", node.line)
+        place = self.address_of_lvalue(node)
         element = type_.get_template_argument_type(0).get_canonical().spelling
         base = place.base
         if not place.index:
             reference = bool(node.declaration and node.declaration.type.kind == TypeKind.LVALUEREFERENCE)
             base = replace(base, kind="pointer" if reference else "vector", element=element, sizes=(None,))
         elif not base.key.endswith("[]"):
-            raise NotMovable(f"{words_of(node)} is a vector of vectors", node.line)
+            raise NotMovable(f"{source_text_of(node)} is a vector of vectors", node.line)
         return Pointer(base, (*place.index, Poly()))
 
-    def _member(self, node: Node) -> Pointer:
+    def _member_address(self, node: Node) -> Pointer:
         if not node.children:  # a member of `this`
-            return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
+            return Pointer(self._make_base(node, f"this->{node.name}", node.name, node.key), ())
         owner = node.children[0].bare
         field = node.declaration
         if field is None or field.kind != Kind.FIELD_DECL or field.cursor.is_bitfield():
-            raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
-        if is_in_union(field):
-            raise NotMovable(f"{words_of(node)} is a member of a union", node.line)
+            raise NotMovable(f"it is not known which memory {source_text_of(node)} is", node.line)
+        if is_union_member(field):
+            raise NotMovable(f"{source_text_of(node)} is a member of a union", node.line)
         if field.type.kind == TypeKind.LVALUEREFERENCE:
-            raise NotMovable(f"it is not known what the reference {words_of(node)} refers to", node.line)
+            raise NotMovable(f"it is not known what the reference {source_text_of(node)} refers to", node.line)
         if owner.type.kind == TypeKind.POINTER:
             if owner.kind == Kind.CXX_THIS_EXPR:
-                return Pointer(self._describe(node, f"this->{node.name}", node.name, node.key), ())
-            outer = self.pointer(owner)
-            if outer.base.kind == "rows" or views(node.children[0]):
-                raise NotMovable(f"it is not known which memory {words_of(node)} is", node.line)
+                return Pointer(self._make_base(node, f"this->{node.name}", node.name, node.key), ())
+            outer = self.pointer_value(owner)
+            if outer.base.kind == "rows" or changes_pointee_type(node.children[0]):
+                raise NotMovable(f"it is not known which memory {source_text_of(node)} is", node.line)
             first = all(one is not None and one.constant == 0 for one in outer.index)
             arrow = "->" if outer.index and first else "."
         else:
-            outer, arrow = self.place(owner), "."
+            outer, arrow = self.address_of_lvalue(owner), "."
         name = f"{arrow}{node.name}"
         at = () if arrow == "->" else outer.index
-        base = self._describe(node, outer.base.key + name, outer.base.text + name, outer.base.declaration)
+        base = self._make_base(node, outer.base.key + name, outer.base.text + name, outer.base.declaration)
         return Pointer(replace(base, sizes=(*((None,) * len(at)), *base.sizes)), at, outer.note)
 
-    def _base(self, node: Node) -> Base:
+    def _base_of_variable(self, node: Node) -> BaseObject:
         declared = node.declaration
         assert declared is not None
-        if reason := refuse_attributes(declared):
+        if reason := attributes_refusal_reason(declared):
             raise NotMovable(reason, node.line)
-        return self._describe(declared, f"{node.name}@{declared.key}", node.name, declared.key)
+        return self._make_base(declared, f"{node.name}@{declared.key}", node.name, declared.key)
 
-    def _describe(self, node: Node, key: str, text: str, declaration: int) -> Base:
+    def _make_base(self, node: Node, key: str, text: str, declaration: int) -> BaseObject:
         type_ = node.type
         if type_.kind == TypeKind.LVALUEREFERENCE:
             type_ = type_.get_pointee().get_canonical()
@@ -412,7 +434,9 @@ class Expressions:
         if type_.kind == TypeKind.POINTER:
             kind, sizes = "pointer", [None]
             type_ = type_.get_pointee().get_canonical()
-        while type_.kind in ARRAYS or (type_.kind == TypeKind.POINTER and kind != "scalar" and not is_handle(type_)):
+        while type_.kind in ARRAYS or (
+            type_.kind == TypeKind.POINTER and kind != "scalar" and not is_mpi_handle_type(type_)
+        ):
             if type_.kind == TypeKind.POINTER:
                 kind = "rows"
                 sizes.append(None)
@@ -420,31 +444,32 @@ class Expressions:
                 continue
             kind = "array" if kind == "scalar" else kind
             known = type_.kind == TypeKind.CONSTANTARRAY
-            sizes.append(Poly.number(type_.element_count) if known else None)
+            sizes.append(Poly.from_constant(type_.element_count) if known else None)
             type_ = type_.get_array_element_type().get_canonical()
-        named = self._sizes_as_written(node, sum(size is not None for size in sizes)) if kind != "rows" else []
+        named = self._declared_sizes(node, sum(size is not None for size in sizes)) if kind != "rows" else []
         if named:
             sizes[-len(named) :] = named
-        return Base(key, text, kind, type_.spelling.removeprefix("const "), tuple(sizes), declaration)
+        return BaseObject(key, text, kind, type_.spelling.removeprefix("const "), tuple(sizes), declaration)
 
-    def _sizes_as_written(self, declared: Node, known: int) -> list[Poly]:
-        """Returns the sizes of an array's dimensions as written; libclang lists the innermost first."""
+    def _declared_sizes(self, declared: Node, known: int) -> list[Poly]:
+        """Returns the dimension sizes in an array's declaration as polynomials, outermost first (libclang lists them
+        innermost first); an empty list if a size is not affine or may have changed since the declaration."""
         written = [child for child in declared.children if child.kind.is_expression()]
         made: list[Poly] = []
         for child in written:
             try:
-                size = self.integer(child)
+                size = self.to_polynomial(child)
             except NotAffine:
                 break
             if not all(self.symbols[key].stable or self.symbols[key].value is not None for key in size.keys):
-                break  # its value may have changed since
+                break  # the size may have changed since the declaration
             made.append(size)
-            if len(made) == self._dimensions(declared):
+            if len(made) == self._count_dimensions(declared):
                 break
-        return list(reversed(made)) if len(made) == self._dimensions(declared) else []
+        return list(reversed(made)) if len(made) == self._count_dimensions(declared) else []
 
     @staticmethod
-    def _dimensions(declared: Node) -> int:
+    def _count_dimensions(declared: Node) -> int:
         type_ = declared.type
         if type_.kind == TypeKind.POINTER:
             type_ = type_.get_pointee().get_canonical()
@@ -455,15 +480,16 @@ class Expressions:
         return count
 
 
-def words_of(node: Node, *, shorten: bool = True) -> str:
-    """Returns an expression as written, shortened for messages."""
+def source_text_of(node: Node, *, shorten: bool = True) -> str:
+    """Returns the source text of an expression on one line, shortened to 40 characters for messages."""
     text = node.unit.text[node.offset : node.cursor.extent.end.offset]
     text = " ".join(text.split()) or node.name
     return text if len(text) <= 40 or not shorten else f"{text[:37]}..."
 
 
-def render_expression(node: Node) -> str:
-    """Returns an expression in C. Raises NotAffine if it cannot be written."""
+def render_as_c(node: Node) -> str:
+    """Returns an expression as C text with parentheses around every operation. Raises NotAffine if the expression
+    contains a call, a cast or a side effect."""
     node = node.bare
     if node.kind == Kind.INTEGER_LITERAL:
         return str(node.value)
@@ -474,15 +500,15 @@ def render_expression(node: Node) -> str:
             return node.name
         owner = node.children[0]
         arrow = "->" if owner.bare.type.kind == TypeKind.POINTER else "."
-        return f"{render_expression(owner)}{arrow}{node.name}"
+        return f"{render_as_c(owner)}{arrow}{node.name}"
     if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
-        return f"{render_expression(node.children[0])}[{render_expression(node.children[1])}]"
+        return f"{render_as_c(node.children[0])}[{render_as_c(node.children[1])}]"
     if node.kind == Kind.BINARY_OPERATOR:
-        left, right = (render_expression(child) for child in node.children)
+        left, right = (render_as_c(child) for child in node.children)
         return f"({left} {node.operator} {right})"
     if node.kind == Kind.UNARY_OPERATOR and node.operator in ("-", "+", "!", "~", "*"):
-        return f"({node.operator}{render_expression(node.children[0])})"
-    raise NotAffine(f"{words_of(node)} is not affine", node.line)
+        return f"({node.operator}{render_as_c(node.children[0])})"
+    raise NotAffine(f"{source_text_of(node)} is not affine", node.line)
 
 
-__all__ = ["ONE", "Expressions", "NotAffine", "Pointer", "render_expression", "words_of"]
+__all__ = ["ONE", "ExpressionReader", "NotAffine", "Pointer", "render_as_c", "source_text_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearfield.rewrite.analysis.expressions import words_of
+from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import NUMBERS
 
@@ -15,25 +15,26 @@ PURE = frozenset(name + ending for name in _MATHS.split() for ending in ("", "f"
 PURE |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm"}
 
 
-def is_of_library(call: Node) -> bool:
-    """Returns whether the compiler or a system header declares the called function, and it is not a method."""
+def is_library_call(call: Node) -> bool:
+    """Returns whether a system header or the compiler declares the called function, and the function is not a
+    method."""
     callee = call.callee()
     if callee is None or callee.kind != Kind.FUNCTION_DECL:
         return False
     return callee.cursor.location.file is None or bool(callee.cursor.location.is_in_system_header)
 
 
-def is_pure(call: Node) -> bool:
-    """Returns whether a call is of a library function that only reads its numeric arguments."""
+def is_pure_call(call: Node) -> bool:
+    """Returns whether a call is of a library function without side effects that only reads its numeric arguments."""
     arguments = [one.type for one in call.arguments]
     numbers = all(one.kind in (*NUMBERS, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
-    return call.name in PURE and numbers and is_of_library(call)
+    return call.name in PURE and numbers and is_library_call(call)
 
 
-def unknown_call(node: Node) -> str:
-    """Returns the reason why the effects of a call are unknown."""
+def unknown_call_reason(node: Node) -> str:
+    """Returns the reason why the side effects of a function call are unknown."""
     callee = node.callee()
     if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR):
-        called = words_of(node.children[0]) if node.children else words_of(node)
+        called = source_text_of(node.children[0]) if node.children else source_text_of(node)
         return f"it calls a function through {called}, and only when it runs is known which one"
     return f"it calls {node.name}, whose effects are not known"

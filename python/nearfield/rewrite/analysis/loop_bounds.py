@@ -1,5 +1,5 @@
-"""Recognises canonical loops: ascending from a lower to an upper bound, or descending in the forms `i = b; i >= a; --i`
-and `i = b; i-- > a;`."""
+"""Recognises canonical loops: ascending from a lower to an upper bound, or descending in one of the forms `i = b; i >=
+a; --i` and `i = b; i-- > a;`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from dataclasses import dataclass
 from functools import partial
 
-from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
+from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, wraps_below_zero
+from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, unsigned_wrap_bits
 
-# Kinds of nodes of which all parts are executed.
+# Kinds of syntax nodes whose children are all executed, unconditionally.
 _ALWAYS = (
     Kind.COMPOUND_STMT, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR,
     Kind.ARRAY_SUBSCRIPT_EXPR,
@@ -21,8 +21,8 @@ _ALWAYS = (
 _JUMPS = (Kind.BREAK_STMT, Kind.RETURN_STMT, Kind.GOTO_STMT)
 
 
-def canonical_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop if its bounds are affine; otherwise the reason why it is not canonical."""
+def canonical_loop(node: Node, reader: ExpressionReader) -> Loop | str:
+    """Returns a `for` statement as a loop with affine bounds, or the reason why it is not canonical."""
     up = _ascending_loop(node, reader)
     if not isinstance(up, str):
         return up
@@ -30,11 +30,11 @@ def canonical_loop(node: Node, reader: Expressions) -> Loop | str:
     return up if isinstance(down, str) else down
 
 
-def iterator_key(node: Node) -> int:
-    """Returns the key of the induction variable's declaration; 0 if there is none."""
+def induction_variable_key(node: Node) -> int:
+    """Returns the declaration key of a loop's induction variable; 0 if the loop has none."""
     first = node.children[0]
     if first.kind == Kind.DECL_STMT:
-        variable = _counter(node)
+        variable = _induction_variable(node)
         return variable.key if variable is not None else 0
     first = first.bare
     if first.operator == "=" and first.children[0].bare.kind == Kind.DECL_REF_EXPR:
@@ -43,8 +43,9 @@ def iterator_key(node: Node) -> int:
     return 0
 
 
-def _counter(node: Node) -> Node | None:
-    """Returns the induction variable among the declared ones: the only one, or the one that the loop's step changes."""
+def _induction_variable(node: Node) -> Node | None:
+    """Returns the induction variable among the variables that a loop header declares: the only one, or the one that the
+    loop's step changes."""
     declared = node.children[0].children
     if len(declared) == 1:
         return declared[0]
@@ -54,15 +55,15 @@ def _counter(node: Node) -> Node | None:
 
 
 def secondary_induction_variables(node: Node) -> list[Node]:
-    """Returns the other variables that a loop header declares."""
+    """Returns the variables that a loop header declares in addition to the induction variable."""
     if node.children[0].kind != Kind.DECL_STMT:
         return []
-    return [one for one in node.children[0].children if one.key != iterator_key(node)]
+    return [one for one in node.children[0].children if one.key != induction_variable_key(node)]
 
 
 @dataclass(frozen=True)
-class _Start:
-    """The initialisation of a loop."""
+class _LoopStart:
+    """The initialisation in a `for` header: the induction variable and its start value."""
 
     key: int
     name: str
@@ -71,8 +72,9 @@ class _Start:
     unsigned: bool
 
 
-def _start(node: Node, reader: Expressions) -> _Start | str:
-    key = iterator_key(node)
+def _loop_start(node: Node, reader: ExpressionReader) -> _LoopStart | str:
+    """Returns the initialisation in a `for` header, or the reason why the loop is not canonical."""
+    key = induction_variable_key(node)
     if not key:
         return "the loop does not start with one assignment to its variable"
     first, body = node.children[0], node.children[-1]
@@ -82,7 +84,7 @@ def _start(node: Node, reader: Expressions) -> _Start | str:
         values = [child for child in variable.children if child.kind.is_expression()]
         if not values:
             return "the loop's variable has no initial value"
-        start, name, type_, declares = values[-1], variable.name, variable.type, _declared_type(variable)
+        start, name, type_, declares = values[-1], variable.name, variable.type, _type_as_written(variable)
     else:
         target = first.bare.children[0].bare
         start, name, type_ = first.bare.children[1], target.name, target.type
@@ -92,32 +94,32 @@ def _start(node: Node, reader: Expressions) -> _Start | str:
         return "the loop's body changes the loop's variable"
     if key in reader.function.address_taken:
         return "what has the address of the loop's variable may change it"
-    return _Start(key, name, start, declares, type_.kind in UNSIGNED)
+    return _LoopStart(key, name, start, declares, type_.kind in UNSIGNED)
 
 
-def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop, or the reason why it is not canonical."""
-    begin = _start(node, reader)
+def _ascending_loop(node: Node, reader: ExpressionReader) -> Loop | str:
+    """Returns a `for` statement as an ascending loop, or the reason why it is not canonical."""
+    begin = _loop_start(node, reader)
     if isinstance(begin, str):
         return begin
     if len(node.children) != 4:
         return "the loop lacks a start, a test or a step"
-    stride = _step(node.children[2].bare, begin.key)
+    stride = _constant_step(node.children[2].bare, begin.key)
     if stride < 1:
         return "the loop does not count by a constant"
     try:
-        lower = bounds_of(begin.start, reader, ">")
-        upper = _upper(node.children[1].bare, begin.key, reader)
+        lower = min_max_operands(begin.start, reader, ">")
+        upper = _upper_bounds(node.children[1].bare, begin.key, reader)
     except NotAffine as why:
         return f"a bound is not affine: {why.reason}"
     if not upper:
         return "the loop's test does not compare its variable with an upper bound"
-    if _may_be_huge(node, begin.key, has_one_bound=len(lower) == len(upper) == 1):
+    if _may_have_huge_bound(node, begin.key, has_one_bound=len(lower) == len(upper) == 1):
         return "the loop may count to a huge number without sign, and end before"
     natural = begin.unsigned or any(one.constant is not None and one.constant >= 0 for one in lower)
-    if not natural and _without_sign(node.children[1]):
+    if not natural and _compares_unsigned(node.children[1]):
         return "the loop's variable may be negative where it is compared with a number without sign"
-    symbol = _iterator(node, begin, reader)
+    symbol = _new_iterator(node, begin, reader)
     if len(lower) == 1 and lower[0].constant is not None and lower[0].constant >= 0:
         reader.lowest[symbol.key] = lower[0].constant
         test = node.children[1].bare
@@ -126,39 +128,41 @@ def _ascending_loop(node: Node, reader: Expressions) -> Loop | str:
     return Loop(symbol, tuple(lower), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
 
 
-def _may_be_huge(node: Node, key: int, *, has_one_bound: bool) -> bool:
-    """Returns whether a bound that would be negative is a huge number without sign, and the loop may end all the same,
-    without accesses outside of its arrays: another bound or a jump may end it, or it counts 32 bits."""
+def _may_have_huge_bound(node: Node, key: int, *, has_one_bound: bool) -> bool:
+    """Returns whether an unsigned loop bound may be negative and wrap around to a huge number without the loop running
+    out of its arrays: a second bound or a jump may end the loop, or the bound has 32 bits."""
     parts = [part for part in node.children[:2] for part in part.walk() if not part.is_variable(key)]
-    bits = [bits for part in parts if (bits := wraps_below_zero(part))]
+    bits = [bits for part in parts if (bits := unsigned_wrap_bits(part))]
     if not bits or not has_one_bound or any(one.kind in _JUMPS for one in node.children[-1].walk()):
         return bool(bits)
-    return min(bits) < 64 and not any(map(partial(_always_indexes, key), node.children[-1:]))
+    return min(bits) < 64 and not any(map(partial(_always_subscripts_by, key), node.children[-1:]))
 
 
-def _always_indexes(key: int, node: Node) -> bool:
-    """Returns whether each execution of a statement accesses an array by an index with the variable."""
+def _always_subscripts_by(key: int, node: Node) -> bool:
+    """Returns whether every execution of a statement accesses an array at an index that contains the given variable."""
     if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR and node.children[1].mentions(key):
         return True
     always = node.kind in _ALWAYS and node.operator not in ("&&", "||")
-    return always and any(map(partial(_always_indexes, key), node.children))
+    return always and any(map(partial(_always_subscripts_by, key), node.children))
 
 
-def _iterator(node: Node, begin: _Start, reader: Expressions) -> Symbol:
+def _new_iterator(node: Node, begin: _LoopStart, reader: ExpressionReader) -> Symbol:
+    """Returns a new symbol for the iterator of a loop."""
     symbol = Symbol(f"{begin.name}#{node.offset}.{node.line}", begin.name, iterator=True)
     reader.symbols[symbol.key] = symbol
     return symbol
 
 
-def _declared_type(variable: Node) -> str:
-    """Returns the type as written in the file."""
+def _type_as_written(variable: Node) -> str:
+    """Returns a variable's type as the source file writes it."""
     words = variable.unit.text[variable.offset : variable.location].strip()
     if "auto" in words.split():
         return str(variable.type.spelling).removeprefix("const ")
     return words if re.fullmatch(r"[\w:\s]+", words) else str(variable.cursor.type.spelling)
 
 
-def _step(node: Node, key: int) -> int:
+def _constant_step(node: Node, key: int) -> int:
+    """Returns the constant by which a loop's step increments the induction variable; 0 if it does not."""
     if node.operator in ("++", "post++") and node.children[0].is_variable(key):
         return 1
     if node.operator == "+=" and node.children[0].is_variable(key):
@@ -170,10 +174,11 @@ def _step(node: Node, key: int) -> int:
     return 0
 
 
-def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
-    """Returns exclusive upper bounds."""
+def _upper_bounds(test: Node, key: int, reader: ExpressionReader) -> list[Poly]:
+    """Returns the exclusive upper bounds in the test of an ascending loop. Raises NotAffine if a bound is not
+    affine."""
     if test.operator == "&&":
-        both = [_upper(child.bare, key, reader) for child in test.children]
+        both = [_upper_bounds(child.bare, key, reader) for child in test.children]
         return [one for some in both for one in some] if all(both) else []
     if test.operator not in ("<", "<=", ">", ">=", "!="):
         return []
@@ -186,41 +191,41 @@ def _upper(test: Node, key: int, reader: Expressions) -> list[Poly]:
         raise NotAffine("the test is no upper bound", test.line)
     if right.mentions(key):
         raise NotAffine("the bound depends on the loop's own variable", test.line)
-    return [bound if operator == "<" else bound + ONE for bound in bounds_of(right, reader, "<")]
+    return [bound if operator == "<" else bound + ONE for bound in min_max_operands(right, reader, "<")]
 
 
-def bounds_of(node: Node, reader: Expressions, least: str) -> list[Poly]:
-    """Returns a bound; several if it is a minimum (`least` is "<") or a maximum (">"), written as a function or as a <
-    b ? a : b."""
+def min_max_operands(node: Node, reader: ExpressionReader, least: str) -> list[Poly]:
+    """Returns the operands of a minimum (if `least` is "<") or maximum (if ">"), written as a library call or as a < b
+    ? a : b; for any other expression, the expression as the only bound. Raises NotAffine."""
     bare = node.bare
     if bare.kind == Kind.CONDITIONAL_OPERATOR:
         test, first, second = bare.children
         comparison = test.bare
         if comparison.operator in ("<", "<=", ">", ">="):
-            left, right = (reader.integer(child) for child in comparison.children)
+            left, right = (reader.to_polynomial(child) for child in comparison.children)
             takes_left = comparison.operator[0] == least
             wanted = (left, right) if takes_left else (right, left)
-            if (reader.integer(first), reader.integer(second)) == wanted:
+            if (reader.to_polynomial(first), reader.to_polynomial(second)) == wanted:
                 return [left, right]
     if bare.kind == Kind.CALL_EXPR and bare.name == ("min" if least == "<" else "max"):
         arguments = bare.arguments
         callee = bare.callee()
         if len(arguments) == 2 and callee is not None and callee.cursor.location.is_in_system_header:
-            return [bound for argument in arguments for bound in bounds_of(argument, reader, least)]
-    return [reader.integer(node)]
+            return [bound for argument in arguments for bound in min_max_operands(argument, reader, least)]
+    return [reader.to_polynomial(node)]
 
 
-def _without_sign(test: Node) -> bool:
-    """Returns whether a test compares unsigned numbers."""
+def _compares_unsigned(test: Node) -> bool:
+    """Returns whether a loop test compares unsigned numbers."""
     return any(
         child.type.kind in UNSIGNED
         for one in test.walk() if one.operator in ("<", "<=", ">", ">=") for child in one.children
     )  # fmt: skip
 
 
-def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
-    """Returns the loop, or the reason why it is not canonical."""
-    begin = _start(node, reader)
+def _descending_loop(node: Node, reader: ExpressionReader) -> Loop | str:
+    """Returns a `for` statement as a descending loop, or the reason why it is not canonical."""
+    begin = _loop_start(node, reader)
     if isinstance(begin, str):
         return begin
     test = node.children[1].bare
@@ -228,7 +233,7 @@ def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
         return "the loop has no test against a bound"
     left, right = test.children[0].bare, test.children[1]
     try:
-        first, bound = reader.integer(begin.start), reader.integer(right)
+        first, bound = reader.to_polynomial(begin.start), reader.to_polynomial(right)
     except NotAffine as why:
         return f"a bound is not affine: {why.reason}"
     if len(node.children) == 3:
@@ -238,14 +243,14 @@ def _descending_loop(node: Node, reader: Expressions) -> Loop | str:
     else:
         step = node.children[2].bare
         counts = step.operator in ("--", "post--") and step.children[0].is_variable(begin.key)
-        signed = not begin.unsigned and not _without_sign(node.children[1])
+        signed = not begin.unsigned and not _compares_unsigned(node.children[1])
         if not counts or not left.is_variable(begin.key) or test.operator not in (">", ">=") or not signed:
             return "the loop does not count down in a known form"
         upper, lower = first + ONE, bound if test.operator == ">=" else bound + ONE
-    symbol = _iterator(node, begin, reader)
+    symbol = _new_iterator(node, begin, reader)
     return Loop(symbol, (lower,), (upper,), 1, begin.declares, begin.unsigned, down=True, line=node.line)
 
 
 def is_within(node: Node, outer: Node) -> bool:
-    """Returns whether a node begins within another."""
+    """Returns whether a syntax node begins inside another node."""
     return outer.offset <= node.offset <= outer.end

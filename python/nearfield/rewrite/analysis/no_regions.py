@@ -1,20 +1,20 @@
-"""Explains why a file has no region: it does not call MPI, has no loops beside its messages, or calls functions whose
-effects are unknown."""
+"""Explains why a source file has no region that could be rewritten: it does not call MPI, has no loops next to its
+messages, or calls functions whose effects are unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nearfield.rewrite.analysis.library_calls import unknown_call
+from nearfield.rewrite.analysis.library_calls import unknown_call_reason
 from nearfield.rewrite.analysis.program import MissedOptimization
-from nearfield.rewrite.frontend.callee_lookup import Functions
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 
 
-def explain_no_regions(functions: Functions, nodes: Sequence[Node]) -> MissedOptimization:
-    """Returns the reason why a file with no other result has nothing to move."""
-    calls = [(node, call) for node in nodes for call in functions.of(node).calls]
-    sent = [(node, call) for node, call in calls if functions.messages(call)]
+def explain_no_regions(functions: ProgramFunctions, nodes: Sequence[Node]) -> MissedOptimization:
+    """Returns the reason why there is nothing to move in a file without patches and without other reasons."""
+    calls = [(node, call) for node in nodes for call in functions.function_of(node).calls]
+    sent = [(node, call) for node, call in calls if functions.communicates(call)]
     if sent:
         return MissedOptimization(sent[0][1].line, "no loop stands in one block with its messages", sent[0][0].name)
     names = dict.fromkeys(call.name for _, call in calls if call.name.startswith(("MPI_", "PMPI_")))
@@ -27,19 +27,19 @@ def explain_no_regions(functions: Functions, nodes: Sequence[Node]) -> MissedOpt
     )
 
 
-def find_unknown_callees(functions: Functions, nodes: Sequence[Node]) -> Iterator[MissedOptimization]:
-    """Yields a missed optimization for each unknown function that may communicate."""
+def find_unknown_callees(functions: ProgramFunctions, nodes: Sequence[Node]) -> Iterator[MissedOptimization]:
+    """Yields a missed optimization for each called function whose definition is unknown and that may communicate."""
     problem: set[str] = set()
     for node in nodes:
-        for call in functions.of(node).calls:
+        for call in functions.function_of(node).calls:
             callee = call.callee()
             library = callee is None or callee.cursor.location.is_in_system_header or "MPI_" in call.name
-            if library or call.name in problem or functions.definition(call) is not None:
+            if library or call.name in problem or functions.definition_of(call) is not None:
                 continue
             if not any(one.type.kind == TypeKind.POINTER for one in call.children[1:]):
                 continue
             problem.add(call.name)
-            reason = unknown_call(call)
+            reason = unknown_call_reason(call)
             made = callee.cursor.get_definition() if callee is not None else None
             if made is not None and made.location.file and made.location.file.name == call.unit.path:
                 reason = f"{call.name} is a template, in which nothing is moved"

@@ -1,4 +1,4 @@
-"""Integer polynomials over a program's variables, the form in which indices and bounds are read from source."""
+"""Integer polynomials over a program's variables, the form into which array indices and loop bounds are converted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ Monomial = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Symbol:
-    """A variable, a named constant, or an expression that is invariant in the region. `value` is that of a constant,
-    `variables` are the declarations that it reads, `meaning` is the polynomial that it stands for."""
+    """A variable, a named constant, or an expression that is invariant in the region. `value` is the value of a
+    constant, `variables` are the declarations that the expression reads, `meaning` is the polynomial that the symbol
+    stands for."""
 
     key: str
     text: str
@@ -19,14 +20,15 @@ class Symbol:
     iterator: bool = False
     variables: frozenset[int] = frozenset()
     meaning: Poly | None = None
-    stable: bool = True  # it never changes in its function
-    foreign: bool = False  # its text means nothing in the region's function
-    natural: bool = False  # never negative, since its type is unsigned
-    may_fail: bool = False  # evaluating it where the original does not may end the program
+    stable: bool = True  # the value never changes in the function
+    foreign: bool = False  # `text` has names of a callee, which mean nothing in the function of the region
+    natural: bool = False  # never negative, since the type is unsigned
+    may_fail: bool = False  # may trap, for example by a division, if evaluated where the original program does not
 
 
 class Poly:
-    """A polynomial with integer coefficients; its variables are keys of symbols."""
+    """A polynomial with integer coefficients. Its variables are keys of symbols; `terms` maps each product of keys to
+    its coefficient."""
 
     __slots__ = ("terms",)
 
@@ -34,11 +36,11 @@ class Poly:
         self.terms = {monomial: factor for monomial, factor in (terms or {}).items() if factor}
 
     @staticmethod
-    def number(value: int) -> Poly:
+    def from_constant(value: int) -> Poly:
         return Poly({(): value})
 
     @staticmethod
-    def of(key: str) -> Poly:
+    def from_symbol(key: str) -> Poly:
         return Poly({(key,): 1})
 
     def __add__(self, other: Poly) -> Poly:
@@ -70,15 +72,16 @@ class Poly:
 
     @property
     def constant(self) -> int | None:
-        """Returns the constant value; None if the polynomial has variables."""
+        """Returns the value of a constant polynomial; None if the polynomial has variables."""
         return self.terms.get((), 0) if not set(self.terms) - {()} else None
 
     @property
     def keys(self) -> set[str]:
+        """Returns the keys of all symbols in the polynomial."""
         return {key for monomial in self.terms for key in monomial}
 
-    def divided(self, stride: Monomial) -> tuple[Poly, Poly]:
-        """Returns quotient and remainder by a product of variables."""
+    def divide_by_product(self, stride: Monomial) -> tuple[Poly, Poly]:
+        """Returns quotient and remainder of the division by a product of variables."""
         quotient: dict[Monomial, int] = {}
         remainder: dict[Monomial, int] = {}
         for monomial, factor in self.terms.items():
@@ -93,4 +96,4 @@ class Poly:
 
 
 ZERO = Poly()
-ONE = Poly.number(1)
+ONE = Poly.from_constant(1)

@@ -1,4 +1,4 @@
-"""The front end's view of a function: arrays, accesses, loops, nests, MPI calls, and regions of these."""
+"""The analysis result for a function: arrays, accesses, loops, loop nests, MPI calls, and regions of these."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONBLOCKING = {
 
 
 class NotMovable(Exception):
-    """A statement across which nothing can be moved, with the reason and the line."""
+    """Raised for a statement across which nothing can be moved, with the reason and the line."""
 
     def __init__(self, reason: str, line: int, assumption: str = "") -> None:
         super().__init__(reason)
@@ -23,8 +23,8 @@ class NotMovable(Exception):
 
 @dataclass(frozen=True)
 class MissedOptimization:
-    """The reason why the communication at a line is not moved. `assumption` is the option that would allow more, if
-    there is one. `tried` means that a patch existed, but failed when it was run or measured."""
+    """The reason why the communication at a line is not moved. `assumption` is the command-line option that would allow
+    more, if there is one. `tried` means that a patch existed, but failed when it was run or measured."""
 
     line: int
     reason: str
@@ -34,20 +34,21 @@ class MissedOptimization:
 
 
 @dataclass(frozen=True)
-class Base:
-    """The base of memory accesses: a variable, an array, or the memory behind a pointer."""
+class BaseObject:
+    """The object that memory accesses belong to: a variable, an array, or the memory behind a pointer."""
 
     key: str
     text: str
     kind: str  # scalar, array, vector, pointer or rows (pointers to rows)
     element: str  # element type
-    sizes: tuple[Poly | None, ...] = ()  # of the dimensions; None if unknown
+    sizes: tuple[Poly | None, ...] = ()  # sizes of the dimensions, outermost first; None if unknown
     declaration: int = 0
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A canonical loop, ascending or, with `down`, descending: lower <= iterator < upper."""
+    """A canonical loop, lower <= iterator < upper, ascending unless `down` is set. The iterator is at least every entry
+    of `lower` and below every entry of `upper`."""
 
     iterator: Symbol
     lower: tuple[Poly, ...]
@@ -62,7 +63,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Condition:
-    """poly >= 0, or poly == 0."""
+    """A condition on program variables: poly >= 0, or poly == 0 if `equal` is set."""
 
     poly: Poly
     equal: bool = False
@@ -70,36 +71,36 @@ class Condition:
 
 @dataclass(frozen=True)
 class Access:
-    """The elements of a base that a statement may access, over all inner loops and conditions. An index of None may
-    have any value."""
+    """The elements of an array or variable that a statement may access, over all iterations of the loops and under the
+    conditions around the access. An index of None may have any value."""
 
-    base: Base
+    base: BaseObject
     index: tuple[Poly | None, ...]
     write: bool
     line: int
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    message: bool = False
-    note: str = ""  # why an index may have any value
+    message: bool = False  # access by MPI to a message buffer
+    note: str = ""  # reason why an index is unknown
 
 
 @dataclass
-class Nest:
-    """Loops around one piece of code, which is kept verbatim."""
+class LoopNest:
+    """A loop nest: the outer loops, whose iterations may be reordered, and their body, which is copied verbatim."""
 
     loops: list[Loop]
     accesses: list[Access]
-    start: int  # offset of the statement in the file
+    start: int  # source offset of the statement
     end: int
-    body: tuple[int, int]  # offsets of the repeated code
+    body: tuple[int, int]  # source offsets of the begin and end of the loop body
     line: int
-    lead: int = 0  # start of the preceding pragmas
-    counters: set[int] = field(default_factory=set)  # loop variables that are declared before the loops
+    lead: int = 0  # source offset of the pragmas above the statement
+    counters: set[int] = field(default_factory=set)  # loop iterators that are declared before the loops
 
 
 @dataclass
-class Message:
-    """One side of a message: the elements of the buffer, from the call's arguments."""
+class MessageSide:
+    """The send or the receive side of an MPI message, as given by the arguments of the call."""
 
     send: bool
     count: Poly | None
@@ -109,26 +110,29 @@ class Message:
 
 @dataclass(frozen=True)
 class Chunking:
-    """How the messages of an exchange are split if they have more than `least` elements: `loop` iterates over the first
-    element of each chunk, and its step is the chunk length."""
+    """How the messages of an exchange are split if they have more than `least` elements. `loop` iterates over the first
+    element of each chunk; its step is the chunk length in elements."""
 
     loop: Loop
     count: Poly
     least: int
 
     @property
-    def elements(self) -> int:
+    def chunk_elements(self) -> int:
+        """Returns the length of a chunk in elements."""
         return self.loop.step
 
     @property
-    def at(self) -> str:
+    def iterator_name(self) -> str:
+        """Returns the name of the variable that holds the first element of the current chunk."""
         return self.loop.iterator.text
 
 
 @dataclass(frozen=True)
-class Blocking:
-    """A blocking call in a statement: its position, its arguments as written, and the numbers of the statement's
-    accesses that belong to it. With `listed`, further statements may follow it in its block."""
+class BlockingCall:
+    """A blocking MPI call in a statement: its position, its arguments as source text, and the numbers of the
+    statement's accesses that belong to the call. If `listed` is set, the call stands in a block, so that further
+    statements may follow it."""
 
     name: str
     arguments: tuple[str, ...]
@@ -138,7 +142,7 @@ class Blocking:
     listed: bool
 
     def begin_calls(self) -> Iterator[tuple[str, list[str]]]:
-        """Yields the calls that begin it, with all arguments but the request."""
+        """Yields the nonblocking calls that begin the blocking call, each with all arguments but the request."""
         words = list(self.arguments)
         if self.name == "MPI_Sendrecv":
             yield "MPI_Irecv", [*words[5:10], words[10]]
@@ -148,8 +152,8 @@ class Blocking:
 
 
 @dataclass
-class Call:
-    """A statement that communicates and is moved as a whole. `post` and `wait` tell whether it begins and completes
+class CommunicationStatement:
+    """A statement that communicates and is moved as a whole. `post` and `wait` are set if it begins and if it completes
     messages; a blocking exchange does both."""
 
     start: int
@@ -157,57 +161,58 @@ class Call:
     line: int
     name: str
     accesses: list[Access]
-    messages: list[Message] = field(default_factory=list)
+    messages: list[MessageSide] = field(default_factory=list)
     post: bool = True
     wait: bool = True
     lead: int = 0
     counters: set[int] = field(default_factory=set)
     exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
-    blocking: list[Blocking] = field(
-        default_factory=list
-    )  # its blocking calls, if begin and completion can be separated
-    unsplit: str = ""  # the reason if they cannot
+    # The blocking MPI calls of the statement, if they can be replaced by a nonblocking begin and a later completion.
+    blocking: list[BlockingCall] = field(default_factory=list)
+    unsplit: str = ""  # reason why begin and completion cannot be separated
     chunking: Chunking | None = None  # set if its messages are split into chunks
 
     @property
     def loops(self) -> list[Loop]:
+        """Returns the loop over the chunks of the messages, if they are split."""
         return [self.chunking.loop] if self.chunking else []
 
     @property
-    def is_plain(self) -> bool:
-        """Returns whether the statement is a single blocking call."""
+    def is_single_blocking_call(self) -> bool:
+        """Returns whether the statement is a single blocking MPI call."""
         return len(self.blocking) == 1 and self.blocking[0].start == self.start
 
     @property
-    def requests(self) -> int:
-        """Returns the number of requests for its blocking calls."""
+    def request_count(self) -> int:
+        """Returns the number of requests that the blocking calls of the statement need when they become nonblocking."""
         return sum(len(NONBLOCKING[one.name]) for one in self.blocking)
 
 
-Item = Nest | Call
+Item = LoopNest | CommunicationStatement
 
 
 @dataclass
 class Region:
-    """Consecutive statements of a block: calls that communicate, and nests."""
+    """Consecutive statements of a block that may be reordered: calls that communicate, and loop nests."""
 
     function: str
     items: list[Item]
     symbols: dict[str, Symbol]
     line: int
-    declared: list[tuple[int, int]] = field(default_factory=list)  # declarations among the items, which may be hoisted
+    declared: list[tuple[int, int]] = field(default_factory=list)  # offsets of declarations that are hoisted
 
-    def part(self, items: list[Item], line: int) -> Region:
-        """Returns consecutive items of the region as a region."""
+    def subregion(self, items: list[Item], line: int) -> Region:
+        """Returns consecutive statements of the region as a region of their own."""
         inside = [one for one in self.declared if items[0].start < one[0] < items[-1].end]
         return Region(self.function, items, self.symbols, line, inside)
 
-    def text(self, source: str) -> str:
-        """Returns the text without its declarations."""
-        return self.without_declarations(source, self.items[0].lead, self.end)
+    def source_text(self, source: str) -> str:
+        """Returns the source text of the region without the declarations among its statements."""
+        return self.text_without_declarations(source, self.items[0].lead, self.end)
 
-    def without_declarations(self, source: str, start: int, end: int) -> str:
-        """Returns the text between two offsets without declarations and the lines that they leave empty."""
+    def text_without_declarations(self, source: str, start: int, end: int) -> str:
+        """Returns the source text between two offsets without declarations and without the lines that they leave
+        empty."""
         made, last = "", start
         for first, behind in self.declared:
             if start <= first < end:
@@ -224,17 +229,17 @@ class Region:
         return self.items[-1].end
 
     @property
-    def calls(self) -> list[Call]:
-        return [item for item in self.items if isinstance(item, Call)]
+    def calls(self) -> list[CommunicationStatement]:
+        return [item for item in self.items if isinstance(item, CommunicationStatement)]
 
     @property
-    def with_arrays(self) -> set[int]:
-        """Returns the numbers of the calls and of the nests that access arrays."""
+    def items_with_arrays(self) -> set[int]:
+        """Returns the numbers of the region's MPI calls, and of its loop nests that access arrays."""
         return {
             number for number, item in enumerate(self.items)
-            if isinstance(item, Call) or any(access.base.sizes for access in item.accesses)
+            if isinstance(item, CommunicationStatement) or any(access.base.sizes for access in item.accesses)
         }  # fmt: skip
 
     @property
-    def nests(self) -> list[Nest]:
-        return [item for item in self.items if isinstance(item, Nest)]
+    def nests(self) -> list[LoopNest]:
+        return [item for item in self.items if isinstance(item, LoopNest)]

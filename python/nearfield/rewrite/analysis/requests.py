@@ -1,32 +1,31 @@
-"""Decides whether requests may be of messages that were begun outside of a region."""
+"""Decides whether MPI requests may belong to messages that were begun outside of a region."""
 
 from __future__ import annotations
 
 import re
 
-from nearfield.rewrite.analysis.expressions import words_of
+from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.function import Function, initial_value
+from nearfield.rewrite.frontend.function import FunctionFacts, initial_value
 
-# Calls after which a request that they take is not active, or as active as before.
+# MPI calls that do not activate the request passed to them.
 _BEGIN_NOTHING = re.compile(
     r"P?MPI_(?:Wait|Waitall|Test|Testall|Waitany|Waitsome|Testany|Testsome|Request_free|(?:[bsr]?send|recv)_init)", re.I
 )
 _MAKE_MEMORY = ("malloc", "calloc")
 
 
-def holds_request(use: Node, function: Function) -> str:
-    """Returns how a use of a variable may leave an active request in it, until a statement elsewhere; '' if it does
-    not: it completes requests, sets them to MPI_REQUEST_NULL or compares them, or it begins a message that the next
-    statements complete."""
+def active_request_reason(use: Node, function: FunctionFacts) -> str:
+    """Returns how a use of a request variable may leave an active request in it. Returns '' if the use completes
+    requests, sets them to MPI_REQUEST_NULL or compares them, or begins a message that the next statements complete."""
     below = use
     for above in function.ancestors(use):
         if above.kind == Kind.CALL_EXPR:
-            if _BEGIN_NOTHING.fullmatch(above.name) or _is_completed_soon(above, use, function):
+            if _BEGIN_NOTHING.fullmatch(above.name) or _is_request_completed_next(above, use, function):
                 return ""
             return f"{above.name or 'a call'} at line {above.line} may begin one"
         if above.operator == "=":
-            is_null = below is above.children[0] and words_of(above.children[1]) == "MPI_REQUEST_NULL"
+            is_null = below is above.children[0] and source_text_of(above.children[1]) == "MPI_REQUEST_NULL"
             return "" if is_null else f"one is copied at line {above.line}"
         if above.operator in ("==", "!="):
             return ""
@@ -36,35 +35,36 @@ def holds_request(use: Node, function: Function) -> str:
     return f"it is used at line {use.line}"
 
 
-def _is_completed_soon(call: Node, use: Node, function: Function) -> bool:
-    """Returns whether a call begins one message by a request, which the next statements of the same block complete,
-    with nothing but other such calls between them."""
+def _is_request_completed_next(call: Node, use: Node, function: FunctionFacts) -> bool:
+    """Returns whether a call begins a message whose request the next statements of the same block complete, with only
+    other nonblocking sends and receives in between."""
     if not re.fullmatch(r"MPI_I(?:[bsr]?send|recv)", call.name, re.I):
         return False
     block = function.parent(call)
     if block is None or block.kind != Kind.COMPOUND_STMT:
         return False
-    place = _place_of(call.arguments[-1])
+    place = _request_index(call.arguments[-1])
     following = [one for one in block.children if one.offset > call.offset]
     for statement in following:
         name = statement.name if statement.kind == Kind.CALL_EXPR else ""
-        if name in ("MPI_Wait", "MPI_Waitall") and any(one.is_variable(_key(use)) for one in statement.walk()):
+        if name in ("MPI_Wait", "MPI_Waitall") and any(one.is_variable(_variable_key(use)) for one in statement.walk()):
             arguments = statement.arguments
             if name == "MPI_Wait":
-                return _place_of(arguments[0]) == place != -1
+                return _request_index(arguments[0]) == place != -1
             count = arguments[0].value
-            return count is not None and 0 <= place < count and _place_of(arguments[1]) == 0
+            return count is not None and 0 <= place < count and _request_index(arguments[1]) == 0
         if not re.fullmatch(r"MPI_I(?:[bsr]?send|recv)", name, re.I):
             return False
     return False
 
 
-def _key(use: Node) -> int:
+def _variable_key(use: Node) -> int:
     return use.declaration.key if use.declaration is not None else 0
 
 
-def _place_of(request: Node) -> int:
-    """Returns the element of an array that a call takes as a request; -1 if it is not known."""
+def _request_index(request: Node) -> int:
+    """Returns the index in a request array of a call's request argument, 0 for a single request; -1 if it is
+    unknown."""
     node = request.bare
     if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
         node = node.children[0].bare
@@ -74,9 +74,10 @@ def _place_of(request: Node) -> int:
     return 0 if node.kind == Kind.DECL_REF_EXPR else -1
 
 
-def is_allocated_once(declared: Node, function: Function) -> bool:
-    """Returns whether a pointer is to memory of its own, which one call allocates."""
+def is_pointer_to_own_allocation(declared: Node, function: FunctionFacts) -> bool:
+    """Returns whether a pointer variable is initialised by malloc or calloc and never changes, so that it points to
+    memory of its own."""
     value = initial_value(declared)
-    if value is None or not function.unchanged(declared.key):
+    if value is None or not function.is_never_changed(declared.key):
         return False
     return value.bare.kind == Kind.CALL_EXPR and value.bare.name in _MAKE_MEMORY

@@ -1,5 +1,5 @@
-"""Finds pointer swaps, such as those of the old and the new array, after which the pointers hold the same values in
-another order."""
+"""Finds pointer swaps, such as of the old and the new array of a stencil. After a swap, the pointers hold the same set
+of addresses."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.function import Function
+from nearfield.rewrite.frontend.function import FunctionFacts
 
 
 @dataclass(frozen=True)
-class Swap:
-    """Consecutive assignments that permute pointers."""
+class PointerSwap:
+    """Consecutive assignments that permute the values of some pointers."""
 
     permuted: frozenset[int]
     nodes: frozenset[int]  # offsets of the assignments
 
 
-def swaps_of(function: Function) -> Iterable[Swap]:
-    """Yields pointer swaps: t = a; a = b; b = t; longer cycles; and std::swap(a, b)."""
+def find_pointer_swaps(function: FunctionFacts) -> Iterable[PointerSwap]:
+    """Yields the pointer swaps of a function: t = a; a = b; b = t; longer cycles; and std::swap(a, b)."""
     if function.body is None:
         return
     for node in function.body.walk():
@@ -27,21 +27,22 @@ def swaps_of(function: Function) -> Iterable[Swap]:
         if callee is not None and callee.cursor.location.is_in_system_header:
             keys = [_pointer_key(argument) for argument in node.arguments]
             if len(keys) == 2 and all(keys):
-                yield Swap(frozenset(keys), frozenset({node.offset}))
+                yield PointerSwap(frozenset(keys), frozenset({node.offset}))
         if node.kind != Kind.COMPOUND_STMT:
             continue
         run: list[tuple[int, int, int]] = []
         for statement in [*node.children, None]:
-            copies = _copies(statement) if statement is not None else None
+            copies = _pointer_copies(statement) if statement is not None else None
             if copies:
                 run += copies
                 continue
-            yield from _permutation(run)
+            yield from _find_permutation(run)
             run = []
 
 
-def _copies(statement: Node) -> list[tuple[int, int, int]] | None:
-    """Returns (target, source, offset) for each pointer copy in the statement."""
+def _pointer_copies(statement: Node) -> list[tuple[int, int, int]] | None:
+    """Returns (target, source, source offset) for each copy of a pointer in a statement; None if the statement does
+    anything else."""
     if statement.kind == Kind.DECL_STMT:
         made = []
         for variable in statement.children:
@@ -65,8 +66,8 @@ def _pointer_key(node: Node) -> int:
     return 0
 
 
-def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
-    """Yields the swap if the copies of a run permute some pointers; the others are temporaries."""
+def _find_permutation(run: list[tuple[int, int, int]]) -> Iterable[PointerSwap]:
+    """Yields the swap if a run of pointer copies permutes some of the pointers; the others are temporaries."""
     if len(run) < 3:
         return
     held: dict[int, int] = {}
@@ -75,4 +76,4 @@ def _permutation(run: list[tuple[int, int, int]]) -> Iterable[Swap]:
     helpers = {run[0][0]}
     permuted = {key for key in held if key not in helpers}
     if {held[key] for key in permuted} == permuted:
-        yield Swap(frozenset(permuted), frozenset(offset for *_, offset in run))
+        yield PointerSwap(frozenset(permuted), frozenset(offset for *_, offset in run))

@@ -1,4 +1,4 @@
-"""Compiles, links and describes runs of a program with one file that may be rewritten."""
+"""Compiles and links a program in which one source file is replaced by a rewritten text."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _CHANGES_BITS = ("-O", "-ffast-math", "-Ofast", "-funsafe-math", "-fassociative-
 
 
 class CompileError(MpiError):
-    """A text does not compile or link; the message has the compiler's first error."""
+    """Raised if a program does not compile or link; the message is the compiler's first error."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its file `source`, the compiler `arguments` for it, relative to `directory`, and what is `linked`
-    (other sources, objects, libraries). `runs` are the arguments of each run. A run starts in a copy of `folder`, or in
-    an empty folder."""
+    """A program to compile and run: the source file to be rewritten, the compiler `arguments` for it, relative to
+    `directory`, and what is `linked` (other sources, objects, libraries). `runs` are the command-line arguments of each
+    run. A run starts in a copy of `folder`, or in an empty folder."""
 
     source: Path
     arguments: tuple[str, ...] = ()
@@ -38,11 +38,13 @@ class Program:
 
     @property
     def is_c(self) -> bool:
+        """Returns whether the source file is C, not C++."""
         return self.source.suffix == ".c"
 
 
 def c_wrapper(inst: Installation) -> Path:
-    """Returns the MPI's C compiler wrapper, which is in the folder of the C++ wrapper."""
+    """Returns the path of the MPI's C compiler wrapper (mpicc), which is in the folder of the C++ wrapper. Raises
+    MpiError if there is none."""
     for cxx in ("mpicxx", "mpic++", "mpiCC"):
         wrapper = inst.compiler.with_name(inst.compiler.name.replace(cxx, "mpicc"))
         if wrapper != inst.compiler and wrapper.exists():
@@ -51,14 +53,14 @@ def c_wrapper(inst: Installation) -> Path:
 
 
 def include_folders(inst: Installation) -> list[str]:
-    """Returns the MPI's include folders, for a parser that does not run the wrapper."""
+    """Returns the MPI's include folders, for a parser that does not run the compiler wrapper."""
     shown = [word.removeprefix("-I") for word in shlex.split(inst.show) if word.startswith("-I")]
     return shown or [str(inst.root / "include")]
 
 
-def flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
-    """Returns the compiler flags without outputs and stages. With `keep_optimisation`, -O and flags that change
-    rounding are kept."""
+def compiler_flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
+    """Returns the compiler flags of a program without outputs and compilation stages. If `keep_optimisation` is set, -O
+    and flags that affect rounding are included."""
     flags: list[str] = []
     arguments = iter(program.arguments)
     for argument in arguments:
@@ -75,11 +77,12 @@ def flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
     return flags
 
 
-def build(
+def build_program(
     program: Program, inst: Installation, text: str, folder: Path, flags: Sequence[str], more: Sequence[str] = ()
 ) -> Path:
-    """Compiles the program with `text` in place of its file, and returns the executable, `folder`/program. Headers in
-    the file's folder are found, and __FILE__ expands to its name. `more` is linked as well. Raises CompileError."""
+    """Compiles the program with `text` in place of its source file, and returns the path of the executable,
+    `folder`/program. Headers in the source file's folder are found, and __FILE__ expands to the name of the source
+    file. `more` is linked as well. Raises CompileError."""
     folder.mkdir(parents=True, exist_ok=True)
     copy = folder / program.source.name
     copy.write_text(text, encoding="utf-8", errors="surrogateescape")
@@ -94,8 +97,9 @@ def build(
     return executable
 
 
-def objects(program: Program, inst: Installation, folder: Path, flags: Sequence[str]) -> list[str]:
-    """Returns the linker inputs; each source is compiled to an object in the folder. Raises CompileError."""
+def compile_linked_sources(program: Program, inst: Installation, folder: Path, flags: Sequence[str]) -> list[str]:
+    """Compiles the other sources of a program to objects in `folder`, and returns the program's linker inputs. Raises
+    CompileError."""
     folder.mkdir(parents=True, exist_ok=True)
     compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
     made = []
@@ -109,7 +113,7 @@ def objects(program: Program, inst: Installation, folder: Path, flags: Sequence[
 
 
 def run_compiler(command: list[str], directory: Path, inst: Installation) -> None:
-    """Runs a compiler. Raises CompileError with its first error."""
+    """Runs a compiler. Raises CompileError, with the compiler's first error, if it fails."""
     try:
         done = subprocess.run(
             command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",

@@ -1,8 +1,8 @@
-"""Verifies a text with inlined functions independently of the code that wrote it.
+"""Verifies a text with inlined functions, independently of the code that inlined them.
 
 The caller is compared with its original node by node. In place of a call there must be the body of the callee, in which
 each name has the same meaning: a parameter is the call's argument, a variable its counterpart, and everything else the
-same declaration. That arguments keep their values is proved where they are read (`inlining.py`)."""
+same declaration. That arguments keep their values during the call is proved elsewhere (`inlining.py`)."""
 
 from __future__ import annotations
 
@@ -10,158 +10,175 @@ import re
 
 from clang.cindex import LinkageKind
 
-from nearfield.rewrite.codegen.inlining import Site, Text, type_of
-from nearfield.rewrite.frontend.clang import Kind, Node, Unit
+from nearfield.rewrite.codegen.inlining import CallSite, InlinedText, unqualified_type_name
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 
 _SILENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR)
 _LITERALS = (Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.STRING_LITERAL, Kind.CHARACTER_LITERAL)
 _VARIABLES = (Kind.VAR_DECL, Kind.PARM_DECL)
 
 
-class Differs(Exception):
-    """The text is not proved to be equivalent; the message has the difference."""
+class InliningDiffers(Exception):
+    """Raised if a text with inlined functions is not proved equivalent; the message describes the difference."""
 
 
-class Comparison:
-    """Compares a function that has calls with its version in another text that has the callees' bodies."""
+class InliningComparison:
+    """Compares a function that has calls with its version in another text in which the callees are inlined."""
 
-    def __init__(self, made: Text) -> None:
+    def __init__(self, made: InlinedText) -> None:
         self._made = made
         self._sites = list(made.sites)
-        self._known: dict[int, int] = {}  # variables of the old text, with their counterparts
-        self._arguments: dict[int, Node] = {}  # arguments by parameter
+        self._known: dict[int, int] = {}  # from variables of the old text to their counterparts, by declaration key
+        self._arguments: dict[int, Node] = {}  # from parameters to the arguments of the call, by declaration key
 
-    def check(self, old: Node, unit: Unit) -> None:
-        """Raises Differs unless the function in the parsed new text is equivalent to the old one."""
-        if unit.problem:
-            raise Differs(f"the text with inlined functions does not compile: {unit.problem}")
+    def check_equivalence(self, old: Node, unit: TranslationUnit) -> None:
+        """Raises InliningDiffers unless the function in the parsed new text is equivalent to the old function."""
+        if unit.first_error:
+            raise InliningDiffers(f"the text with inlined functions does not compile: {unit.first_error}")
         new = next((one for one in unit.functions if one.cursor.get_usr() == old.cursor.get_usr()), None)
         if new is None:
-            raise Differs(f"{old.name} is not found in the text with inlined functions")
-        self._same(old, new)
+            raise InliningDiffers(f"{old.name} is not found in the text with inlined functions")
+        self._compare_trees(old, new)
         if self._sites:
-            raise Differs("a call is not found that was to be inlined")
+            raise InliningDiffers("a call is not found that was to be inlined")
 
-    def _same(self, old: Node, new: Node) -> None:
-        old, new = _plain(old), _plain(new)
+    def _compare_trees(self, old: Node, new: Node) -> None:
+        """Compares two syntax trees. Raises InliningDiffers if they differ in more than inlined calls."""
+        old, new = _without_parentheses(old), _without_parentheses(new)
         declared = old.declaration if old.kind == Kind.DECL_REF_EXPR else None
         if declared is not None and declared.key in self._arguments:
-            self._same(self._arguments[declared.key], new)
+            self._compare_trees(self._arguments[declared.key], new)
             return
         if old.kind != new.kind or old.operator != new.operator:
-            raise Differs(f"{_words(old)} has become {_words(new)}")
+            raise InliningDiffers(f"{_shortened_source(old)} has become {_shortened_source(new)}")
         if old.kind == Kind.COMPOUND_STMT:
-            self._block(old, new)
+            self._compare_blocks(old, new)
             return
-        self._means_the_same(old, new)
+        self._compare_nodes(old, new)
         if old.kind in _VARIABLES:
             self._known[old.key] = new.key
         if len(old.children) != len(new.children):
-            raise Differs(f"{_words(old)} has other parts")
+            raise InliningDiffers(f"{_shortened_source(old)} has other parts")
         for pair in zip(old.children, new.children, strict=True):
-            self._same(*pair)
+            self._compare_trees(*pair)
 
-    def _means_the_same(self, old: Node, new: Node) -> None:
-        """Compares two nodes without their children."""
-        if old.kind in _LITERALS and _literal(old) != _literal(new):
-            raise Differs(f"{_literal(old)} has become {_literal(new)}")
+    def _compare_nodes(self, old: Node, new: Node) -> None:
+        """Compares two syntax nodes without their children. Raises InliningDiffers if they differ."""
+        if old.kind in _LITERALS and _literal_text_and_value(old) != _literal_text_and_value(new):
+            raise InliningDiffers(f"{_literal_text_and_value(old)} has become {_literal_text_and_value(new)}")
         if old.kind.is_expression() or old.kind.is_reference():
-            self._refers_to_the_same(old, new)
+            self._compare_references(old, new)
         if old.kind in _VARIABLES or old.kind.is_expression() and not _type_follows_argument(old):
-            mine, theirs = type_of(old.type), type_of(new.type)
+            mine, theirs = unqualified_type_name(old.type), unqualified_type_name(new.type)
             if mine != theirs and "[" not in mine:
-                raise Differs(f"{_words(old)} has another type")
+                raise InliningDiffers(f"{_shortened_source(old)} has another type")
 
-    def _refers_to_the_same(self, old: Node, new: Node) -> None:
+    def _compare_references(self, old: Node, new: Node) -> None:
+        """Raises InliningDiffers unless two names refer to the same declaration, or to a variable and its
+        counterpart."""
         old_declared, new_declared = old.declaration, new.declaration
         if old_declared is None or new_declared is None:
             if old_declared is not new_declared:
-                raise Differs(f"{_words(old)} means something else")
+                raise InliningDiffers(f"{_shortened_source(old)} means something else")
         elif old_declared.key in self._known:
             if self._known[old_declared.key] != new_declared.key:
-                raise Differs(f"the name {old_declared.name} clashes with another one")
+                raise InliningDiffers(f"the name {old_declared.name} clashes with another one")
         elif old_declared.cursor.get_usr() != new_declared.cursor.get_usr() or _is_local(new_declared):
-            raise Differs(f"the name {old_declared.name} clashes with another one")
+            raise InliningDiffers(f"the name {old_declared.name} clashes with another one")
 
-    # ---- blocks
+    # ---- blocks of statements
 
-    def _block(self, old: Node, new: Node) -> None:
-        """Compares two blocks; the new one may have bodies in place of calls, with their variables declared first."""
+    def _compare_blocks(self, old: Node, new: Node) -> None:
+        """Compares two blocks of statements. The new block may have bodies of callees in place of calls, with the
+        callees' variables declared at its beginning."""
         rest = list(new.children)
         inside = {id(site.statement): site for site in self._sites if site.statement in old.children}
         self._sites = [site for site in self._sites if id(site.statement) not in inside]
-        declarations = sum(one.kind == Kind.DECL_STMT for site in inside.values() for one in _statements(site))
+        declarations = sum(
+            one.kind == Kind.DECL_STMT for site in inside.values() for one in _statements_of_callee(site)
+        )
         hoisted, rest = rest[:declarations], rest[declarations:]
         for statement in old.children:
             site = inside.get(id(statement))
             if site is None:
-                self._same(statement, _next(rest))
+                self._compare_trees(statement, _take_next(rest))
             else:
-                self._body(site, hoisted, rest)
+                self._compare_body(site, hoisted, rest)
         if rest or hoisted:
-            raise Differs("a block has more statements than it had")
+            raise InliningDiffers("a block has more statements than it had")
 
-    def _body(self, site: Site, hoisted: list[Node], rest: list[Node]) -> None:
-        """Compares the callee's body with the code in place of the call, and consumes its hoisted declarations."""
+    def _compare_body(self, site: CallSite, hoisted: list[Node], rest: list[Node]) -> None:
+        """Compares the callee's body with the statements in place of the call, and removes these and the hoisted
+        declarations from the lists `rest` and `hoisted`."""
         self._arguments |= {
             formal.key: argument for formal, argument in zip(site.formals, site.arguments, strict=True)
         }  # fmt: skip
         before = len(rest)
-        for statement in _statements(site):
+        for statement in _statements_of_callee(site):
             if statement.kind == Kind.DECL_STMT:
-                self._variables(statement, _next(hoisted), rest)
+                self._compare_declarations(statement, _take_next(hoisted), rest)
             elif statement.kind == Kind.RETURN_STMT:
                 if site.given is not None:
-                    self._assigned(_next(rest), self._known_of(site.given), statement.children[0])
+                    self._compare_assignment(_take_next(rest), self._counterpart_key(site.given), statement.children[0])
             else:
-                self._same(statement, _next(rest))
+                self._compare_trees(statement, _take_next(rest))
         if len(rest) == before:
-            self._empty(_next(rest))
+            self._require_empty(_take_next(rest))
 
     @staticmethod
-    def _empty(statement: Node) -> None:
+    def _require_empty(statement: Node) -> None:
+        """Raises InliningDiffers unless a statement is empty, which stands for a callee without statements."""
         if statement.kind != Kind.NULL_STMT:
-            raise Differs("a block has more statements than it had")
+            raise InliningDiffers("a block has more statements than it had")
 
-    def _known_of(self, given: Node) -> int:
+    def _counterpart_key(self, given: Node) -> int:
+        """Returns the declaration key, in the new text, of the variable that gets a call's return value."""
         declared = given.declaration
         if declared is None:
-            raise Differs(f"{given.name} is not known")
+            raise InliningDiffers(f"{given.name} is not known")
         return self._known.get(declared.key, declared.key)
 
-    def _variables(self, old: Node, new: Node, rest: list[Node]) -> None:
-        """Compares declarations; an assignment may stand in place of a declaration."""
+    def _compare_declarations(self, old: Node, new: Node, rest: list[Node]) -> None:
+        """Compares the declarations of a callee's variables. An assignment may stand in place of an initial value."""
         if new.kind != Kind.DECL_STMT or len(old.children) != len(new.children):
-            raise Differs(f"{_words(old)} is declared otherwise")
+            raise InliningDiffers(f"{_shortened_source(old)} is declared otherwise")
         for mine, theirs in zip(old.children, new.children, strict=True):
             if len(mine.children) == len(theirs.children):
-                self._same(mine, theirs)
+                self._compare_trees(mine, theirs)
                 continue
-            if mine.kind != theirs.kind or type_of(mine.type) != type_of(theirs.type) or theirs.children:
-                raise Differs(f"{mine.name} is declared otherwise")
+            if (
+                mine.kind != theirs.kind
+                or unqualified_type_name(mine.type) != unqualified_type_name(theirs.type)
+                or theirs.children
+            ):
+                raise InliningDiffers(f"{mine.name} is declared otherwise")
             self._known[mine.key] = theirs.key
-            self._assigned(_next(rest), theirs.key, mine.children[-1])
+            self._compare_assignment(_take_next(rest), theirs.key, mine.children[-1])
 
-    def _assigned(self, statement: Node, key: int, value: Node) -> None:
+    def _compare_assignment(self, statement: Node, key: int, value: Node) -> None:
+        """Raises InliningDiffers unless a statement assigns the given value to the variable with this declaration
+        key."""
         if statement.operator != "=" or statement.kind != Kind.BINARY_OPERATOR:
-            raise Differs(f"{_words(value)} is not assigned")
+            raise InliningDiffers(f"{_shortened_source(value)} is not assigned")
         target, new = statement.children
         if target.declaration is None or target.declaration.key != key:
-            raise Differs(f"{_words(value)} is assigned to another variable")
-        self._same(value, new)
+            raise InliningDiffers(f"{_shortened_source(value)} is assigned to another variable")
+        self._compare_trees(value, new)
 
 
-def _statements(site: Site) -> list[Node]:
+def _statements_of_callee(site: CallSite) -> list[Node]:
+    """Returns the statements of the callee's body at a call site."""
     return site.callee.body.children if site.callee.body is not None else []
 
 
-def _next(rest: list[Node]) -> Node:
+def _take_next(rest: list[Node]) -> Node:
+    """Removes and returns the first statement of a list. Raises InliningDiffers if the list is empty."""
     if not rest:
-        raise Differs("a block has fewer statements than it had")
+        raise InliningDiffers("a block has fewer statements than it had")
     return rest.pop(0)
 
 
-def _plain(node: Node) -> Node:
+def _without_parentheses(node: Node) -> Node:
     """Returns an expression without parentheses and implicit conversions."""
     while node.kind in _SILENT and len(node.children) == 1:
         node = node.children[0]
@@ -169,19 +186,22 @@ def _plain(node: Node) -> Node:
 
 
 def _type_follows_argument(node: Node) -> bool:
-    """Returns whether the node's type follows from an argument, which is compared where it is passed."""
+    """Returns whether a node's type follows from an argument, whose type is compared where it is passed."""
     return node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR)
 
 
 def _is_local(declared: Node) -> bool:
+    """Returns whether a declaration is that of a local variable or a parameter."""
     return declared.kind in _VARIABLES and declared.cursor.linkage in (LinkageKind.INVALID, LinkageKind.NO_LINKAGE)
 
 
-def _literal(node: Node) -> tuple[str, int | None]:
+def _literal_text_and_value(node: Node) -> tuple[str, int | None]:
+    """Returns the source text and the value of a literal."""
     text = node.unit.text
     match = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[\w.]+').match(text, node.location)
     return (match[0] if match else "", node.value)
 
 
-def _words(node: Node) -> str:
+def _shortened_source(node: Node) -> str:
+    """Returns the source text of a node on one line, at most 60 characters."""
     return " ".join(node.unit.text[node.offset : node.end].split())[:60] or node.name

@@ -1,8 +1,8 @@
-"""Inserts calls that let the contents of all arrays be compared bit by bit (src/preload/verify/verify.h).
+"""Inserts calls into a source file by which the contents of all arrays can be compared bit by bit
+(src/preload/verify/verify.h).
 
 Each array on the stack is registered at its declaration. Memory is checked at the end of the innermost block that
-contains all changes, so after each execution of a rewritten region. Lines keep their numbers.
-"""
+contains all changes, so after each execution of a rewritten region. Lines keep their numbers."""
 
 from __future__ import annotations
 
@@ -32,61 +32,62 @@ _LEAVES = (_KIND.RETURN_STMT, _KIND.BREAK_STMT, _KIND.CONTINUE_STMT, _KIND.GOTO_
 
 
 def insert_checks(path: Path, texts: Sequence[str], arguments: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
-    """Returns instrumented versions of one file. The check is placed in the part that all texts and those of `alike`
-    have in common after their last difference."""
-    common = _common_end([*texts, *alike])
+    """Returns instrumented versions of one source file. The memory check is inserted after the last difference of all
+    texts and those in `alike`, in the part that they have in common."""
+    common = _common_end_bytes([*texts, *alike])
     first = len(os.path.commonprefix([*texts, *alike]).encode("utf-8", "surrogateescape"))
     made = []
     for text in texts:
         data = text.encode("utf-8", "surrogateescape")
-        insertions = list(_insertions(path, data, (first, len(data) - common), arguments))
+        insertions = list(_find_insertions(path, data, (first, len(data) - common), arguments))
         for offset, inserted in sorted(insertions, reverse=True):
             data = data[:offset] + inserted + data[offset:]
         made.append(data.decode("utf-8", "surrogateescape"))
     return made
 
 
-def _common_end(texts: Sequence[str]) -> int:
-    """Returns the bytes of the whole lines with which all texts end."""
+def _common_end_bytes(texts: Sequence[str]) -> int:
+    """Returns the number of bytes in the whole lines that all texts have in common at their ends."""
     shared = os.path.commonprefix([text[::-1] for text in texts])[::-1]
     return len(shared.partition("\n")[2].encode("utf-8", "surrogateescape"))
 
 
-def _insertions(
+def _find_insertions(
     path: Path, data: bytes, changed: tuple[int, int], arguments: Sequence[str]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields insertions with their offsets. `changed` are the offsets between which the texts differ."""
+    """Yields the code to insert with its offsets. `changed` are the offsets between which the texts differ."""
     text = data.decode("utf-8", "replace")
     if text.encode("utf-8") != data:
-        return  # offsets would differ
+        return  # not UTF-8: libclang's offsets would differ from those of the bytes
     unit = cindex.Index.create().parse(str(path), args=list(arguments), unsaved_files=[(str(path), text)])
-    blocks = list(_blocks(unit.cursor, str(path)))
+    blocks = list(_compound_statements(unit.cursor, str(path)))
     for block in blocks:
         for child in block.get_children():
             if child.kind == _KIND.DECL_STMT:
-                yield from _registrations(child, data)
+                yield from _array_registrations(child, data)
     first, end = changed
     around = [b for b in blocks if b.extent.start.offset < first and end <= b.extent.end.offset - 1]
     if around:
-        place = _last_place(min(around, key=lambda b: b.extent.end.offset - b.extent.start.offset), data)
+        place = _last_reached_offset(min(around, key=lambda b: b.extent.end.offset - b.extent.start.offset), data)
         if place is not None and place >= end:
             yield place, f'nf_check_memory("{PLACE}"); '.encode()
 
 
-def _blocks(cursor: cindex.Cursor, path: str) -> Iterator[cindex.Cursor]:
-    """Yields the compound statements of the file itself, inner ones after outer ones."""
+def _compound_statements(cursor: cindex.Cursor, path: str) -> Iterator[cindex.Cursor]:
+    """Yields the compound statements of the file itself, without headers, each before the blocks inside it."""
     for child in cursor.get_children():
         if child.location.file and child.location.file.name != path:
             continue
         if child.kind == _KIND.COMPOUND_STMT:
             yield child
-        yield from _blocks(child, path)
+        yield from _compound_statements(child, path)
 
 
-def _registrations(statement: cindex.Cursor, data: bytes) -> Iterator[tuple[int, bytes]]:
+def _array_registrations(statement: cindex.Cursor, data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yields the code that registers each array on the stack, with its offset after the declaration."""
     end = statement.extent.end.offset
     if data[end - 1 : end] != b";":
-        return  # it comes from a macro
+        return  # the declaration comes from a macro
     for variable in statement.get_children():
         element = variable.type.get_canonical()
         is_array = element.kind in _ARRAYS
@@ -107,8 +108,9 @@ def _registrations(statement: cindex.Cursor, data: bytes) -> Iterator[tuple[int,
         yield end, guard.encode()
 
 
-def _last_place(block: cindex.Cursor, data: bytes) -> int | None:
-    """Returns the offset after the last statement of a block that control reaches at its end."""
+def _last_reached_offset(block: cindex.Cursor, data: bytes) -> int | None:
+    """Returns the offset after the last statement of a block that control reaches at the end of the block; None if
+    there is none."""
     statements = list(block.get_children())
     if statements and statements[-1].kind in _LEAVES:
         start = int(statements[-1].extent.start.offset)

@@ -1,4 +1,4 @@
-"""Translates polynomials, conditions and loops of emitted text into the names of the region's model."""
+"""Translates polynomials, conditions and loops of emitted code into the isl names of the region's model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.expressions import Expressions, NotAffine
+from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.frontend.clang import Node
@@ -16,122 +16,133 @@ from nearfield.rewrite.model.polyhedral import Model
 _COMPARISONS = ("<", "<=", ">", ">=", "==")
 
 
-class Invalid(Exception):
-    """The emitted code could not be proved equivalent."""
+class NotEquivalent(Exception):
+    """Raised if emitted code cannot be proved equivalent to the region."""
 
 
 @dataclass(frozen=True)
-class Position:
-    """A place in the emitted code: statement numbers and loop variables as its execution time, and the loops and
-    conditions around it, from the outermost to the innermost."""
+class CodePosition:
+    """A position in the emitted code: statement numbers and loop iterators, which form its execution time, and the
+    loops and conditions around it, from the outermost to the innermost."""
 
     time: tuple[str, ...] = ()
     loops: tuple[Loop, ...] = ()
     tests: tuple[str, ...] = ()  # isl constraints
 
 
-def variable(loop: Loop) -> str:
-    """Returns the isl name of an emitted loop's variable."""
+def iterator_variable(loop: Loop) -> str:
+    """Returns the isl name for the iterator of a loop in emitted code."""
     return f"c_{loop.iterator.text}"
 
 
-def time_of(loop: Loop) -> str:
-    """Returns the execution time within a loop, which ascends in the order of execution."""
-    return f"{'-' if loop.down else ''}{variable(loop)}"
+def time_component(loop: Loop) -> str:
+    """Returns a component of the execution time inside a loop, which ascends in the order of execution: the iterator,
+    negated for a descending loop."""
+    return f"{'-' if loop.down else ''}{iterator_variable(loop)}"
 
 
-class Translation:
-    """Translates what `reader` reads in the emitted text."""
+class IslTranslation:
+    """Translates what `reader` reads in the emitted code into isl's syntax."""
 
-    def __init__(self, model: Model, reader: Expressions) -> None:
+    def __init__(self, model: Model, reader: ExpressionReader) -> None:
         self._model, self._reader = model, reader
 
-    def head(self) -> str:
-        return self._model.names.head()
+    def parameter_prefix(self) -> str:
+        """Returns the beginning of an isl expression, which declares all parameters of the model."""
+        return self._model.names.parameter_prefix()
 
-    def poly(self, poly: Poly) -> str:
-        """Returns the polynomial in the model's names. Symbols of the emitted text are looked up by their text."""
+    def affine_text(self, poly: Poly) -> str:
+        """Returns a polynomial in the isl names of the model. Symbols of the emitted code are looked up by their source
+        text. Raises NotEquivalent if one is unknown in the region."""
         words = [str(poly.terms.get((), 0))]
-        old = self._by_text()
+        old = self._symbol_keys_by_text()
         for monomial, factor in poly.terms.items():
             if not monomial:
                 continue
             symbols = [self._reader.symbols[key] for key in monomial]
             if any(symbol.iterator for symbol in symbols):
                 if len(symbols) > 1:
-                    raise Invalid("a bound of the new code is not affine")
+                    raise NotEquivalent("a bound of the new code is not affine")
                 words.append(f"{factor}*c_{symbols[0].text}")
                 continue
             if len(symbols) == 1 and symbols[0].meaning is not None and symbols[0].text not in old:
-                words.append(f"{factor}*({self.poly(symbols[0].meaning)})")
+                words.append(f"{factor}*({self.affine_text(symbols[0].meaning)})")
                 continue
             texts = tuple(sorted(symbol.text for symbol in symbols))
             keys = [old.get(text) for text in texts]
             if any(key is None for key in keys):
-                raise Invalid(f"{' '.join(texts)} is not known in the region")
+                raise NotEquivalent(f"{' '.join(texts)} is not known in the region")
             ordered = tuple(sorted(str(key) for key in keys))
-            words.append(f"{factor}*{self._model.names.parameter(ordered)}")
+            words.append(f"{factor}*{self._model.names.parameter_name(ordered)}")
         return " + ".join(words)
 
-    def _by_text(self) -> dict[str, str]:
+    def _symbol_keys_by_text(self) -> dict[str, str]:
+        """Returns the keys of the region's symbols by their source text. Raises NotEquivalent if two symbols have the
+        same text."""
         found: dict[str, str] = {}
         for symbol in self._model.region.symbols.values():
             if not symbol.iterator and not symbol.foreign and found.setdefault(symbol.text, symbol.key) != symbol.key:
-                raise Invalid(f"{symbol.text} names two variables")
+                raise NotEquivalent(f"{symbol.text} names two variables")
         return found
 
-    def test(self, node: Node) -> str:
-        """Returns a condition of the emitted text as an isl constraint."""
+    def condition_constraint(self, node: Node) -> str:
+        """Returns a C condition in the emitted code as an isl constraint. Raises NotEquivalent if it is not affine."""
         node = node.bare
         if node.operator in ("&&", "||"):
-            left, right = (self.test(child) for child in node.children)
+            left, right = (self.condition_constraint(child) for child in node.children)
             return f"({left} {'and' if node.operator == '&&' else 'or'} {right})"
         if node.operator in _COMPARISONS:
             try:
-                left, right = (self.poly(self._reader.integer(child)) for child in node.children)
+                left, right = (self.affine_text(self._reader.to_polynomial(child)) for child in node.children)
             except NotAffine as why:
-                raise Invalid(f"a condition of the new code is not affine: {why.reason}") from why
+                raise NotEquivalent(f"a condition of the new code is not affine: {why.reason}") from why
             return f"({left} {'=' if node.operator == '==' else node.operator} {right})"
-        raise Invalid("a condition of the new code is not understood")
+        raise NotEquivalent("a condition of the new code is not understood")
 
-    def counts(self, loop: Loop) -> str:
-        """Returns the constraint on the iterations of a loop."""
-        name = variable(loop)
-        constraints = [f"{name} >= {self.poly(one)}" for one in loop.lower]
-        constraints += [f"{name} < {self.poly(one)}" for one in loop.upper]
+    def loop_constraint(self, loop: Loop) -> str:
+        """Returns the isl constraint on the iterator of a loop."""
+        name = iterator_variable(loop)
+        constraints = [f"{name} >= {self.affine_text(one)}" for one in loop.lower]
+        constraints += [f"{name} < {self.affine_text(one)}" for one in loop.upper]
         if loop.step > 1:
-            constraints.append(f"exists s_{name}: {name} = {self.poly(loop.lower[0])} + {loop.step}*s_{name}")
+            constraints.append(f"exists s_{name}: {name} = {self.affine_text(loop.lower[0])} + {loop.step}*s_{name}")
         return " and ".join(f"({one})" for one in constraints)
 
-    # ---- numbers without sign
+    # ---- unsigned numbers that may wrap around
 
-    def no_number_wraps(self, node: Node, at: Position, known: isl.Set) -> None:
-        """Raises Invalid if an unsigned expression of the emitted text may wrap below zero, under what is known of the
-        parameters and under the surrounding loops and conditions."""
-        known = known.intersect(self._natural())
+    def check_no_wraparound(self, node: Node, at: CodePosition, known: isl.Set) -> None:
+        """Raises NotEquivalent if an unsigned expression of the emitted code may wrap below zero, given the known facts
+        on parameters and the loops and conditions around the expression."""
+        known = known.intersect(self._known_parameter_facts())
         for inner in node.walk():
-            if inner.type.kind not in UNSIGNED or not self._subtracts(inner):
+            if inner.type.kind not in UNSIGNED or not self._may_be_negative(inner):
                 continue
             try:
-                poly = self._reader.integer(inner)
+                poly = self._reader.to_polynomial(inner)
             except NotAffine:
                 continue
-            if poly.constant is None and not self._negative(poly, at).intersect_params(known).is_empty():
-                raise Invalid("a number without sign would be negative in the new code")
+            if poly.constant is None and not self._negative_iterations(poly, at).intersect_params(known).is_empty():
+                raise NotEquivalent("a number without sign would be negative in the new code")
 
     @staticmethod
-    def _subtracts(node: Node) -> bool:
-        """Returns whether a number may be negative although its operands are not, or were signed."""
+    def _may_be_negative(node: Node) -> bool:
+        """Returns whether an unsigned expression may have a negative mathematical value: it is a difference, or a
+        converted signed number."""
         return node.operator == "-" or node.bare is not node and node.bare.type.kind not in UNSIGNED
 
-    def _negative(self, poly: Poly, at: Position) -> isl.Set:
-        constraints = [*map(self.counts, at.loops), *(f"({test})" for test in at.tests), f"({self.poly(poly)} < 0)"]
-        dims = ", ".join(map(variable, at.loops))
-        return isl.Set(f"{self.head()}{{ [{dims}] : {' and '.join(constraints)} }}")
+    def _negative_iterations(self, poly: Poly, at: CodePosition) -> isl.Set:
+        """Returns the loop iterations for which a polynomial is negative, as an isl set."""
+        constraints = [
+            *map(self.loop_constraint, at.loops),
+            *(f"({test})" for test in at.tests),
+            f"({self.affine_text(poly)} < 0)",
+        ]
+        dims = ", ".join(map(iterator_variable, at.loops))
+        return isl.Set(f"{self.parameter_prefix()}{{ [{dims}] : {' and '.join(constraints)} }}")
 
-    def _natural(self) -> isl.Set:
-        """Returns the known facts on parameters: values of constants, and that unsigned values and bounds of unsigned
-        loops are not negative."""
+    def _known_parameter_facts(self) -> isl.Set:
+        """Returns the known facts on parameters: the values of constants, and that unsigned values and the bounds of
+        unsigned loops are not negative."""
         constraints = []
         for symbol in self._model.region.symbols.values():
             name = self._model.names.parameters.get((symbol.key,))
@@ -142,5 +153,5 @@ class Translation:
         for loop in [loop for nest in self._model.region.nests for loop in nest.loops if loop.unsigned]:
             for upper in loop.upper:
                 if not any(self._model.region.symbols[key].iterator for key in upper.keys):
-                    constraints.append(f"{self._model.names.poly(upper)} >= 0")
-        return self._model.names.facts(constraints)
+                    constraints.append(f"{self._model.names.affine_text(upper)} >= 0")
+        return self._model.names.parameter_set(constraints)

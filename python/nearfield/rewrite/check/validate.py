@@ -1,7 +1,7 @@
-"""Parses emitted code and proves it again, independently of the code that wrote it.
+"""Parses emitted code and proves its equivalence to the region again, independently of the code generator.
 
-Each statement must be a copy of a nest, of its body or of a call, token by token. By the loops and conditions around
-them, the statements must execute each instance once, in an order that keeps every dependence."""
+Each statement must be a copy of a loop nest, of the body of a nest or of a call, token by token. Under the loops and
+conditions around them, the statements must execute each iteration once, in an order that keeps every dependence."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from dataclasses import replace
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.expressions import Expressions
-from nearfield.rewrite.analysis.loop_bounds import canonical_loop, iterator_key, secondary_induction_variables
+from nearfield.rewrite.analysis.expressions import ExpressionReader
+from nearfield.rewrite.analysis.loop_bounds import canonical_loop, induction_variable_key, secondary_induction_variables
 from nearfield.rewrite.analysis.polynomials import Poly
-from nearfield.rewrite.analysis.program import Loop, Nest
-from nearfield.rewrite.check.equivalence import Occurrence, prove_equivalence
+from nearfield.rewrite.analysis.program import Loop, LoopNest
+from nearfield.rewrite.check.equivalence import EmittedStatement, prove_equivalence
 from nearfield.rewrite.check.match_calls import CallMatcher, EmittedCode
-from nearfield.rewrite.check.translation import Invalid, Position, Translation, time_of, variable
-from nearfield.rewrite.codegen.emit import Emitted
-from nearfield.rewrite.frontend.clang import Kind, Node, Unit
-from nearfield.rewrite.frontend.function import Function
-from nearfield.rewrite.frontend.text import group_end, same_tokens
+from nearfield.rewrite.check.translation import (
+    CodePosition,
+    IslTranslation,
+    NotEquivalent,
+    iterator_variable,
+    time_component,
+)
+from nearfield.rewrite.codegen.emit import EmittedRegion
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
+from nearfield.rewrite.frontend.function import FunctionFacts
+from nearfield.rewrite.frontend.text import end_of_brackets, has_same_tokens
 from nearfield.rewrite.model.polyhedral import Model
 from nearfield.rewrite.model.schedule import CallStep
 
@@ -29,167 +35,194 @@ from nearfield.rewrite.model.schedule import CallStep
 class Validator:
     """Validates the code that was emitted for one region of a function."""
 
-    def __init__(self, model: Model, original: str, emitted: Emitted, guard: isl.Set, *, by_value: bool) -> None:
+    def __init__(self, model: Model, original: str, emitted: EmittedRegion, guard: isl.Set, *, by_value: bool) -> None:
         self._model, self._original, self._guard, self._by_value = model, original, guard, by_value
         self._emitted = emitted
 
-    def check(self, unit: Unit, function_name: str, start: int, end: int) -> None:
-        """Raises Invalid unless the code between the offsets of the new text is equivalent to the region."""
-        if problem := unit.problem:
-            raise Invalid(f"the new code does not compile: {problem}")
+    def check_equivalence(self, unit: TranslationUnit, function_name: str, start: int, end: int) -> None:
+        """Raises NotEquivalent unless the code between two offsets of the rewritten file is equivalent to the
+        region."""
+        if problem := unit.first_error:
+            raise NotEquivalent(f"the new code does not compile: {problem}")
         node = unit.function_at(function_name, start, end)
         if node is None:
-            raise Invalid("the function is not found in the new code")
-        block = _block(node, start, end)
+            raise NotEquivalent("the function is not found in the new code")
+        block = _innermost_block(node, start, end)
         if block is None:
-            raise Invalid("the block is not found in the new code")
+            raise NotEquivalent("the block is not found in the new code")
         self._unit = unit
         statements = self._skip_declarations([one for one in block.children if start <= one.offset < end])
         original = statements[0].children[2:3] if self._emitted.condition and statements else []
-        reader = Expressions(Function(node, next(iter(original), None)), by_value=self._by_value)
+        reader = ExpressionReader(FunctionFacts(node, next(iter(original), None)), by_value=self._by_value)
         self._code = EmittedCode(self._model, self._original, unit, reader)
-        self._names = Translation(self._model, reader)
+        self._names = IslTranslation(self._model, reader)
         self._calls = CallMatcher(self._code)
         self._expected = [one for one in self._emitted.pieces if not isinstance(one, CallStep) or one.begins]
-        self._occurrences: list[Occurrence] = []
+        self._occurrences: list[EmittedStatement] = []
         for number, statement in enumerate(self._skip_guard(statements)):
-            self._statement(statement, Position((str(number),)))
+            self._match_statement(statement, CodePosition((str(number),)))
         prove_equivalence(self._model, self._guard, self._occurrences, self._names)
 
-    # ---- what stands around the new code
+    # ---- declarations and guard around the emitted code
 
     def _skip_declarations(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements after the region's declarations, which must come first and be unchanged."""
+        """Returns the statements after the region's declarations. Raises NotEquivalent unless the declarations come
+        first and are unchanged."""
         declared = [self._original[start:end] for start, end in self._model.region.declared]
         found = [self._unit.text[one.offset : self._unit.statement_end(one)] for one in statements[: len(declared)]]
-        if len(found) != len(declared) or not all(map(same_tokens, found, declared)):
-            raise Invalid("a declaration is not found in the new code")
+        if len(found) != len(declared) or not all(map(has_same_tokens, found, declared)):
+            raise NotEquivalent("a declaration is not found in the new code")
         return statements[len(declared) :]
 
     def _skip_guard(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements under the guard, after the static assertion."""
+        """Returns the statements under the guard and after the static assertion. Raises NotEquivalent if either is
+        missing."""
         if self._emitted.condition:
             statements = self._check_guard(statements)
         if not self._emitted.asserted:
             return statements
         if not re.match(r"(_S|s)tatic_assert\b", self._unit.text[statements[0].offset :]):
-            raise Invalid("the assertion is not found in the new code")
+            raise NotEquivalent("the assertion is not found in the new code")
         return statements[1:]
 
     def _check_guard(self, statements: list[Node]) -> list[Node]:
-        """Returns the statements under the guard; the else branch must be the original code."""
+        """Returns the statements under the guard. Raises NotEquivalent unless the else branch is the original code and
+        the condition implies the guard."""
         if len(statements) != 1 or statements[0].kind != Kind.IF_STMT or len(statements[0].children) != 3:
-            raise Invalid("the guard is not found in the new code")
+            raise NotEquivalent("the guard is not found in the new code")
         test, new, old = statements[0].children
-        text = self._code.text(old).strip()
-        if not same_tokens(text[1:-1], self._model.region.text(self._original)):
-            raise Invalid("the code under 'else' is not the original one")
+        text = self._code.statement_text(old).strip()
+        if not has_same_tokens(text[1:-1], self._model.region.source_text(self._original)):
+            raise NotEquivalent("the code under 'else' is not the original one")
         known = self._model.context
-        said = isl.Set(f"{self._names.head()}{{ : {self._without_check(test, statements[0].offset)} }}")
+        said = isl.Set(
+            f"{self._names.parameter_prefix()}{{ : {self._guard_without_alias_check(test, statements[0].offset)} }}"
+        )
         if not said.intersect(known).is_subset(self._guard.union(known.complement())):
-            raise Invalid(f"the guard in the new code allows more than {self._guard.gist(known)}")
+            raise NotEquivalent(f"the guard in the new code allows more than {self._guard.gist(known)}")
         return new.children
 
-    def _without_check(self, test: Node, offset: int) -> str:
-        """Returns the guard as a constraint, without the alias check that precedes it. The whole condition must be as
-        written; the static assertion need not be in it."""
-        text, names, nowhere = self._unit.text, self._names, Position()
+    def _guard_without_alias_check(self, test: Node, offset: int) -> str:
+        """Returns the guard's condition as an isl constraint, without the run-time alias check. Raises NotEquivalent
+        unless the whole condition is the one that was emitted. The part that is asserted statically need not be in the
+        condition."""
+        text, names, nowhere = self._unit.text, self._names, CodePosition()
         start = text.index("(", offset)
-        if not same_tokens(text[start + 1 : group_end(text, start) - 1], self._emitted.condition):
-            raise Invalid("the guard in the new code is not the one that was written")
-        if self._emitted.check:  # it affects nothing where the guard does not hold
-            names.no_number_wraps(test, nowhere, self._guard)
+        if not has_same_tokens(text[start + 1 : end_of_brackets(text, start) - 1], self._emitted.condition):
+            raise NotEquivalent("the guard in the new code is not the one that was written")
+        if self._emitted.check:  # the alias check only matters where the guard holds
+            names.check_no_wraparound(test, nowhere, self._guard)
         if self._emitted.asserted:
-            return self._values()
+            return self._asserted_guard()
         if self._emitted.check and not self._emitted.guard:
             return "1 = 1"
         guard = test.bare.children[1] if self._emitted.check else test
-        names.no_number_wraps(guard, nowhere, self._model.context)
-        return names.test(guard)
+        names.check_no_wraparound(guard, nowhere, self._model.context)
+        return names.condition_constraint(guard)
 
-    def _values(self) -> str:
-        """Returns the statically asserted guard as a constraint."""
+    def _asserted_guard(self) -> str:
+        """Returns the statically asserted guard as an isl constraint."""
         parameters = self._guard.gist(self._model.context)
         return str(parameters).split(":", 1)[1].rsplit("}", 1)[0].strip() or "1 = 1"
 
-    # ---- the new code
+    # ---- matching the statements of the emitted code
 
-    def _statement(self, node: Node, at: Position) -> None:
-        if self._is_expected(node, at):
+    def _match_statement(self, node: Node, at: CodePosition) -> None:
+        """Records the iterations and MPI calls that a statement of the emitted code executes. Raises NotEquivalent for
+        a statement that is not expected."""
+        if self._matches_next_piece(node, at):
             return
         if node.kind == Kind.FOR_STMT:
-            self._loop(node, at)
+            self._match_loop(node, at)
         elif node.kind == Kind.IF_STMT:
-            self._branches(node, at)
+            self._match_branches(node, at)
         elif node.kind == Kind.COMPOUND_STMT:
             for number, child in enumerate(node.children):
-                self._statement(child, replace(at, time=(*at.time, str(number))))
-        elif node.kind != Kind.DECL_STMT or not self._calls.declares(node, at):
-            raise Invalid(f"a statement is not expected in the new code: {self._code.text(node)[:60]}")
+                self._match_statement(child, replace(at, time=(*at.time, str(number))))
+        elif node.kind != Kind.DECL_STMT or not self._calls.is_expected_declaration(node, at):
+            raise NotEquivalent(f"a statement is not expected in the new code: {self._code.statement_text(node)[:60]}")
 
-    def _branches(self, node: Node, at: Position) -> None:
+    def _match_branches(self, node: Node, at: CodePosition) -> None:
+        """Records what the branches of an `if` in the emitted code execute."""
         test, *branches = node.children
-        self._names.no_number_wraps(test, at, self._guard)
-        holds = self._names.test(test)
+        self._names.check_no_wraparound(test, at, self._guard)
+        holds = self._names.condition_constraint(test)
         for number, (branch, words) in enumerate(zip(branches, (holds, f"not ({holds})"), strict=False)):
-            self._statement(branch, replace(at, tests=(*at.tests, words), time=(*at.time, str(number))))
+            self._match_statement(branch, replace(at, tests=(*at.tests, words), time=(*at.time, str(number))))
 
-    def _loop(self, node: Node, at: Position) -> None:
+    def _match_loop(self, node: Node, at: CodePosition) -> None:
+        """Records what a loop of the emitted code executes. Raises NotEquivalent if the loop is not canonical."""
         reader = self._code.reader
         loop = canonical_loop(node, reader)
         if isinstance(loop, str) or secondary_induction_variables(node):
-            raise Invalid(f"a loop of the new code is not understood: {loop}")
-        if any(variable(one) == variable(loop) for one in at.loops):
-            raise Invalid("two loops of the new code have the same variable")
+            raise NotEquivalent(f"a loop of the new code is not understood: {loop}")
+        if any(iterator_variable(one) == iterator_variable(loop) for one in at.loops):
+            raise NotEquivalent("two loops of the new code have the same variable")
         for part in node.children[:-1]:
-            self._names.no_number_wraps(part, at, self._guard)
-        key = iterator_key(node)
-        reader.bound[key] = Poly.of(loop.iterator.key)
-        self._statement(node.children[-1], replace(at, loops=(*at.loops, loop), time=(*at.time, time_of(loop))))
+            self._names.check_no_wraparound(part, at, self._guard)
+        key = induction_variable_key(node)
+        reader.bound[key] = Poly.from_symbol(loop.iterator.key)
+        self._match_statement(
+            node.children[-1], replace(at, loops=(*at.loops, loop), time=(*at.time, time_component(loop)))
+        )
         del reader.bound[key]
 
-    def _is_expected(self, node: Node, at: Position) -> bool:
-        """Returns whether a statement completes calls, or is the next one that the emitter reports; its occurrences are
-        recorded."""
-        found = self._calls.complete(node, at)
+    def _matches_next_piece(self, node: Node, at: CodePosition) -> bool:
+        """Returns whether a statement completes MPI calls, or is the next piece that the emitter reported. Records the
+        iterations and calls that it executes."""
+        found = self._calls.match_completion(node, at)
         if found is None and self._expected:
             step = self._expected[0]
-            found = self._calls.begin(node, step, at) if isinstance(step, CallStep) else self._copy(node, step, at)
+            found = (
+                self._calls.match_begin(node, step, at)
+                if isinstance(step, CallStep)
+                else self._match_copy(node, step, at)
+            )
             self._expected = self._expected[1:] if found else self._expected
         self._occurrences += found or []
         return found is not None
 
-    def _copy(self, node: Node, number: int, at: Position) -> list[Occurrence] | None:
-        """Returns the occurrence if a statement is a copy of a nest, or of the body of one in loops of the same names;
-        None otherwise."""
-        nest, text, name = self._model.region.items[number], self._code.text(node), self._model.tuple_name(number)
-        assert isinstance(nest, Nest)
-        if not at.loops and same_tokens(text, self._original[nest.start : nest.end]):
-            at = replace(at, time=(*at.time, *map(time_of, nest.loops)))
-            return [Occurrence(name, tuple(nest.loops), at, self._model.nest_domain(number))]
+    def _match_copy(self, node: Node, number: int, at: CodePosition) -> list[EmittedStatement] | None:
+        """Returns the executed iterations if a statement is a copy of a loop nest, or of the body of a nest inside
+        loops with the same iterators; None otherwise."""
+        nest, text, name = (
+            self._model.region.items[number],
+            self._code.statement_text(node),
+            self._model.tuple_name(number),
+        )
+        assert isinstance(nest, LoopNest)
+        if not at.loops and has_same_tokens(text, self._original[nest.start : nest.end]):
+            at = replace(at, time=(*at.time, *map(time_component, nest.loops)))
+            return [EmittedStatement(name, tuple(nest.loops), at, self._model.nest_domain(number))]
         place = max(len(at.loops) - len(nest.loops), 0)
         outer, loops = at.loops[:place], at.loops[place:]
-        same = same_tokens(text, self._original[nest.body[0] : nest.body[1]])
-        new = all(self._code.is_new(loop.iterator.text) for loop in outer)
-        return [Occurrence(name, loops, at)] if same and new and _texts(loops) == _texts(nest.loops) else None
+        same = has_same_tokens(text, self._original[nest.body[0] : nest.body[1]])
+        new = all(self._code.is_new_name(loop.iterator.text) for loop in outer)
+        return (
+            [EmittedStatement(name, loops, at)]
+            if same and new and _iterator_names(loops) == _iterator_names(nest.loops)
+            else None
+        )
 
 
-def _texts(loops: Iterable[Loop]) -> list[str]:
+def _iterator_names(loops: Iterable[Loop]) -> list[str]:
+    """Returns the names of the loops' iterators."""
     return [loop.iterator.text for loop in loops]
 
 
-def _holds(node: Node, start: int, end: int) -> bool:
+def _contains_text(node: Node, start: int, end: int) -> bool:
+    """Returns whether a syntax node contains the text between two source offsets."""
     return node.offset <= start and end <= node.end
 
 
-def _block(node: Node, start: int, end: int) -> Node | None:
-    """Returns the innermost block that contains the text between two offsets. Ends of nodes are not reliable, their
-    starts are: only the last children that begin before the text can contain it."""
+def _innermost_block(node: Node, start: int, end: int) -> Node | None:
+    """Returns the innermost block that contains the text between two source offsets; None if there is none. Only the
+    starts of nodes are reliable, not their ends, so only the last children that begin before the text are searched."""
     begun = max((child.offset for child in node.children if child.offset <= start), default=-1)
     for child in reversed(node.children):
-        if child.offset == begun and (found := _block(child, start, end)):
+        if child.offset == begun and (found := _innermost_block(child, start, end)):
             return found
-    return node if node.kind == Kind.COMPOUND_STMT and _holds(node, start, end) else None
+    return node if node.kind == Kind.COMPOUND_STMT and _contains_text(node, start, end) else None
 
 
-__all__ = ["Invalid", "Validator"]
+__all__ = ["NotEquivalent", "Validator"]

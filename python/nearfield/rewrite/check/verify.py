@@ -1,17 +1,16 @@
 """Verifies a rewrite: compiles and runs both versions of the program, and compares everything they do bit by bit.
 
-Compared are the output of each rank, exit codes, written files, the bytes of all messages of each rank by peer and tag,
-and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region, at
-collectives, when a block is freed, and in MPI_Finalize. Of each byte of this memory the history is compared, too: which
-values it had, and how many reads saw each of them. So a read that moves across a write is found even if the values are
-the same. Both versions are linked with src/preload/verify, which makes early reads and late writes of message buffers
-visible that otherwise depend on timing, and lets sends wait for their receives if the original program works that way,
-since MPI may do so.
+The comparison covers the output of each rank, exit codes, written files, the bytes of all messages of each rank by peer
+and tag, and memory (the heap, static variables, arrays on the stack) after each execution of the rewritten region, at
+collectives, when a block is freed, and in MPI_Finalize. It also covers the history of each byte of this memory: which
+values the byte had, and how many reads saw each value. So a read that moves across a write is found even if the values
+are the same. Both versions are linked with src/preload/verify, which makes early reads and late writes of message
+buffers visible that otherwise depend on timing. If the original program works without buffered sends, sends wait for
+their receives, as MPI allows.
 
-Both versions are compiled with FLAGS and with the observer's hooks at loads and stores. Without optimisation each load
-of the source is one of the program; flags that allow reordering of sums, such as -Ofast, would round each copy of a
-loop differently, so that a bitwise comparison has no meaning.
-"""
+Both versions are compiled with FLAGS and with the observer's hooks at loads and stores. Without optimisation, each load
+in the source is a load of the program. Flags that allow reordering of sums, such as -Ofast, would round each copy of a
+loop differently, so that a bitwise comparison would have no meaning."""
 
 from __future__ import annotations
 
@@ -35,23 +34,21 @@ from nearfield.observe import hooks
 from nearfield.rewrite.check.build import (
     CompileError,
     Program,
-    build,
+    build_program,
     c_wrapper,
-    flags_of,
+    compile_linked_sources,
+    compiler_flags_of,
     include_folders,
-    objects,
     run_compiler,
 )
 from nearfield.rewrite.check.instrument import DECLARATIONS, insert_checks
-from nearfield.rewrite.check.observed import Key, Run, differences, read_run
+from nearfield.rewrite.check.observed import Key, ObservedRun, compare_runs, read_run
 
 FLAGS = ("-O0", "-ffp-contract=off")
 RANKS = (1, 2, 3, 4)
-RUN_LIMIT_S = 60.0  # of the original
-MAX_SLOWDOWN, MIN_LIMIT_S = (
-    5.0,
-    5.0,
-)  # a version slower by this factor, and by more than this time in s, counts as hanging
+RUN_LIMIT_S = 60.0  # time limit for a run of the original program
+# A rewritten program counts as hanging if a run takes MAX_SLOWDOWN times as long as the original, at least MIN_LIMIT_S.
+MAX_SLOWDOWN, MIN_LIMIT_S = 5.0, 5.0
 _WRAPPED = (
     *("malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "_mm_malloc", "_mm_free"),
     *("time", "clock", "gettimeofday", "clock_gettime", "omp_get_wtime"),
@@ -62,7 +59,8 @@ _WRAPPED = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a verification. `problem` describes a difference; `notes` list what was not compared."""
+    """The result of a verification. `problem` describes a difference, '' if there is none; `notes` list what was not
+    compared."""
 
     problem: str
     runs: int = 0
@@ -72,7 +70,8 @@ class Verdict:
     seconds: float = 0.0
 
     @property
-    def same(self) -> bool:
+    def is_equivalent(self) -> bool:
+        """Returns whether the rewritten program did the same as the original in all runs."""
         return not self.problem
 
     def __str__(self) -> str:
@@ -83,34 +82,37 @@ class Verdict:
 
 
 @dataclass
-class _Case:
-    """A run of the original, with its results and the differences of a second run."""
+class _BaselineCase:
+    """A baseline run of the original program with its results, and the keys of what differed in a second run of the
+    original."""
 
     ranks: int
     arguments: tuple[str, ...]
-    run: Run
+    run: ObservedRun
     unstable: set[Key]
 
     @property
     def name(self) -> str:
-        return _name(self.ranks, self.arguments)
+        """Returns the number of ranks and the arguments of the run, in words."""
+        return _run_name(self.ranks, self.arguments)
 
     @property
     def limit_s(self) -> float:
+        """Returns the time in s after which a run of a rewritten program counts as hanging."""
         return max(MIN_LIMIT_S, MAX_SLOWDOWN * self.run.seconds)
 
-    def problem(self, run: Run) -> str:
-        """Returns how a run of another version differs from the original; '' if it does not."""
+    def difference_from(self, run: ObservedRun) -> str:
+        """Returns how a run of a rewritten program differs from the baseline run of the original; '' if it does not."""
         if run.timed_out:
             return f"it hangs: it has not ended after {self.limit_s:.0f} s, the original takes {self.run.seconds:.1f} s"
-        if self.run.is_whole and not run.is_whole:
+        if self.run.is_complete and not run.is_complete:
             return f"it fails with exit code {run.exit_code}: {run.said or 'it wrote nothing'}"
-        return next((found.text for found in differences(self.run, run) if found.key not in self.unstable), "")
+        return next((found.text for found in compare_runs(self.run, run) if found.key not in self.unstable), "")
 
 
 class Verifier:
-    """Compares rewritten texts of a program's file with the original text. Used as a context: all files are temporary
-    and removed at the end. The original's runs are reused for the next text."""
+    """Verifies rewritten texts of a program's source file against the original text. A context manager: all files are
+    temporary and are removed at the end. Runs of the original are reused for the next text."""
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class Verifier:
         self._program, self._original, self._inst = program, original, inst
         self._ranks, self._progress = tuple(ranks), progress
         self._synchronous = True
-        self._known: dict[str, list[_Case]] = {}  # by the original's instrumented text
+        self._known: dict[str, list[_BaselineCase]] = {}  # baseline runs by the instrumented text of the original
         self._notes: list[str] = []
         self._lock = threading.Lock()
         self._linked: list[str] | None = None
@@ -139,18 +141,21 @@ class Verifier:
         self._temporary.cleanup()
 
     def verify(self, rewritten: str, alike: Sequence[str] = ()) -> Verdict:
-        """Returns whether the program with this text is equivalent. `alike` are other texts that change the same
-        function; the original then need not run again for them. Raises UsageError if the original program does not
+        """Returns whether the program with this text is equivalent to the original. `alike` are other texts that change
+        the same function; the original need not run again for them. Raises UsageError if the original program does not
         compile or run."""
         start = time.monotonic()
         before, after = self._instrument_both(rewritten, alike)
         with ThreadPoolExecutor(1) as pool:
             built = pool.submit(self._build_version, after)  # concurrently with the original's runs
-            cases = self._runs_of(before)
-        verdict = self._compare(cases or self._runs_of(self._original), built if cases else None, rewritten)
+            cases = self._baseline_cases(before)
+        verdict = self._compare_cases(
+            cases or self._baseline_cases(self._original), built if cases else None, rewritten
+        )
         return replace(verdict, notes=tuple(dict.fromkeys(self._notes)), seconds=time.monotonic() - start)
 
-    def _compare(self, cases: list[_Case], built: Future[Path] | None, rewritten: str) -> Verdict:
+    def _compare_cases(self, cases: list[_BaselineCase], built: Future[Path] | None, rewritten: str) -> Verdict:
+        """Runs the rewritten program in each baseline case, and returns the first difference."""
         runs = messages = places = 0
         self._progress("compiling the rewritten program")
         try:
@@ -159,26 +164,29 @@ class Verifier:
             return Verdict(f"it does not compile: {error.message}")
         for case in cases:
             self._progress(f"running the rewritten program {case.name}")
-            run = self._run(executable, case.ranks, case.arguments, case.limit_s)
-            if problem := case.problem(run):
+            run = self._run_version(executable, case.ranks, case.arguments, case.limit_s)
+            if problem := case.difference_from(run):
                 return Verdict(f"{case.name}, {problem}")
-            runs, messages, places = runs + 1, messages + run.messages, places + sum(run.places.values())
+            runs, messages, places = runs + 1, messages + run.message_count, places + sum(run.checks_by_place.values())
         nothing = "no run sent a message, so nothing is proved; give arguments with --run by which it does"
         return Verdict("" if messages else nothing, runs, messages, places)
 
-    def _runs_of(self, text: str) -> list[_Case]:
+    def _baseline_cases(self, text: str) -> list[_BaselineCase]:
+        """Returns the baseline runs of an original text, which are executed at the first call."""
         if text not in self._known:
-            self._known[text] = self._original_runs(text)
+            self._known[text] = self._run_original(text)
         return self._known[text]
 
     def _instrument_both(self, rewritten: str, alike: Sequence[str]) -> tuple[str, str]:
+        """Returns the original and the rewritten text with memory checks inserted."""
         program = self._program
         flags = [f"-I{folder}" for folder in include_folders(self._inst)] + list(program.arguments)
         before, after = insert_checks(program.source, [self._original, rewritten], flags, alike)
         return before, after
 
-    def _original_runs(self, text: str) -> list[_Case]:
-        """Returns the runs of the original; none if it compiles only without instrumentation."""
+    def _run_original(self, text: str) -> list[_BaselineCase]:
+        """Runs the original program with each number of ranks and each set of arguments. Returns no runs if it compiles
+        only without instrumentation. Raises UsageError if it does not compile or no run succeeds."""
         self._progress("compiling the original program")
         try:
             executable = self._build_version(text)
@@ -193,9 +201,9 @@ class Verifier:
         cases, failures = [], []
         for arguments in self._program.runs:
             for ranks in self._ranks:
-                self._progress(f"running the original program {_name(ranks, arguments)}")
-                case = self._original_case(executable, ranks, arguments)
-                if case.run.is_whole:
+                self._progress(f"running the original program {_run_name(ranks, arguments)}")
+                case = self._run_original_case(executable, ranks, arguments)
+                if case.run.is_complete:
                     cases.append(case)
                 else:
                     failures.append(f"{case.name}: {case.run.said or f'exit code {case.run.exit_code}'}")
@@ -207,52 +215,59 @@ class Verifier:
         self._notes += [f"not compared, since the original fails, {failure}" for failure in failures]
         return cases
 
-    def _original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _Case:
-        """Runs the original twice. If it requires buffered sends, all runs buffer them."""
-        first = self._run(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
-        case = _Case(ranks, arguments, first, set())
-        if not first.is_whole:
+    def _run_original_case(self, executable: Path, ranks: int, arguments: tuple[str, ...]) -> _BaselineCase:
+        """Runs the original program twice, to find what differs between its runs. If it requires buffered sends, all
+        further runs buffer them."""
+        first = self._run_version(executable, ranks, arguments, RUN_LIMIT_S, synchronous=False)
+        case = _BaselineCase(ranks, arguments, first, set())
+        if not first.is_complete:
             return case
-        second = self._run(executable, ranks, arguments, case.limit_s)
-        if self._synchronous and not second.is_whole:
+        second = self._run_version(executable, ranks, arguments, case.limit_s)
+        if self._synchronous and not second.is_complete:
             self._synchronous = False
             self._notes.append("the original program itself hangs where MPI does not buffer what it sends")
-            second = self._run(executable, ranks, arguments, case.limit_s)
+            second = self._run_version(executable, ranks, arguments, case.limit_s)
         wrong = [text for rank in second.ranks for _, text in rank.wrong]
         self._notes += [f"the original program itself is in error: {text}" for text in wrong[:1]]
-        case.unstable = {found.key for found in differences(first, second)}
+        case.unstable = {found.key for found in compare_runs(first, second)}
         self._notes += [
-            f"not compared, since it differs between two runs of the original: {_words(k)}" for k in case.unstable
+            f"not compared, since it differs between two runs of the original: {_key_in_words(k)}"
+            for k in case.unstable
         ]
         return case
 
     def _build_version(self, text: str) -> Path:
-        """Compiles and links a version."""
+        """Compiles and links the original or a rewritten program, and returns the path of the executable."""
         folder = Path(tempfile.mkdtemp(prefix="version-", dir=self._folder))
-        program = replace(self._program, linked=tuple(self._objects()))
+        program = replace(self._program, linked=tuple(self._linker_inputs()))
         if not layer_folder(self._inst).exists():
             self._progress("compiling nearfield's own part of the checks, once for this MPI")
-        return build(program, self._inst, text, folder, self._flags(), layer(self._inst))
+        return build_program(program, self._inst, text, folder, self._compiler_flags(), layer_linker_inputs(self._inst))
 
-    def _flags(self) -> list[str]:
+    def _compiler_flags(self) -> list[str]:
+        """Returns the compiler flags for a verified program: the program's own flags, FLAGS, and those for the
+        observer's hooks."""
         header = self._folder / "insertions.h"
         compiler, language = (c_wrapper(self._inst), "cc") if self._program.is_c else (self._inst.compiler, "cxx")
         hooked = hooks.hook_options(str(compiler), hooks.LANGUAGES[language], links_library=False)
         return [
-            *flags_of(self._program, keep_optimisation=False),
+            *compiler_flags_of(self._program, keep_optimisation=False),
             *FLAGS, *hooked, "-fPIC", "-include", str(header),
         ]  # fmt: skip
 
-    def _objects(self) -> list[str]:
-        """Returns the linker inputs, with the program's other sources compiled once for all versions."""
+    def _linker_inputs(self) -> list[str]:
+        """Returns the linker inputs of the program; its other sources are compiled once for all rewritten texts."""
         with self._lock:
             if self._linked is None:
-                self._linked = objects(self._program, self._inst, self._folder / "linked", self._flags())
+                self._linked = compile_linked_sources(
+                    self._program, self._inst, self._folder / "linked", self._compiler_flags()
+                )
         return self._linked
 
-    def _run(
+    def _run_version(
         self, executable: Path, ranks: int, arguments: tuple[str, ...], limit_s: float, synchronous: bool = True
-    ) -> Run:
+    ) -> ObservedRun:
+        """Runs the original or a rewritten program in a fresh working directory, and returns what it did."""
         with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
             logs, work = Path(folder) / "logs", Path(folder) / "work"
             logs.mkdir()
@@ -272,9 +287,9 @@ class Verifier:
             return read_run(logs, work, done.exit_code, done.seconds, done.timed_out, said)
 
 
-def layer(inst: Installation) -> list[str]:
-    """Returns the linker inputs for src/preload/verify as objects. The first call for an MPI compiles them into the
-    cache folder."""
+def layer_linker_inputs(inst: Installation) -> list[str]:
+    """Returns the linker inputs for the verification layer (src/preload/verify) as objects. The first use with an MPI
+    compiles them into the cache folder."""
     object_folder = layer_folder(inst)
     if not object_folder.exists():
         object_folder.parent.mkdir(parents=True, exist_ok=True)
@@ -293,34 +308,37 @@ def layer(inst: Installation) -> list[str]:
 
 
 def layer_folder(inst: Installation) -> Path:
-    """Returns the folder of `layer`'s objects for this MPI; it exists once they are compiled."""
+    """Returns the cache folder for the objects of the verification layer with this MPI. The folder exists once they are
+    compiled."""
     contents = (source.read_bytes() for source in _layer_sources())
     content = b"\0".join([str(c_wrapper(inst)).encode(), inst.version.encode(), *contents])
     return mpi.cache_root() / "rewrite" / hashlib.sha256(content).hexdigest()[:20]
 
 
 def _layer_flags() -> list[str]:
-    """Returns the layer's flags. Its own copies of memory are not the program's, so they bypass the linker's
-    redirection."""
+    """Returns the compiler flags of the verification layer. Memory copies by the layer itself are not the program's, so
+    they call the functions that the linker's --wrap redirects by their real names."""
     copies = [f"-D{name}=__real_{name}" for name in hooks.WRAPPED_FUNCTIONS]
     recorder = '-DNEARFIELD_RECORDER="preload/verify/recorder.hpp"'
     return ["-O3", "-fPIC", "-w", f"-I{mpi.native_source() / 'src'}", recorder, *copies]
 
 
 def _layer_sources() -> list[Path]:
-    """Returns the files of the layer, and the observer's hooks, which are compiled for the layer's recorder."""
+    """Returns the source files of the verification layer, and those of the observer's hooks, which are compiled for the
+    layer's recorder."""
     folder = mpi.native_source() / "src/preload"
     names = ("atomics.cpp", "hook.hpp", "hooks.cpp", "ranges.cpp")
     return sorted([*(folder / "verify").glob("*.[ch]*"), *(folder / "observe" / name for name in names)])
 
 
-def _name(ranks: int, arguments: tuple[str, ...]) -> str:
+def _run_name(ranks: int, arguments: tuple[str, ...]) -> str:
+    """Returns the number of ranks and the arguments of a run, in words."""
     given = f" with '{shlex.join(arguments)}'" if arguments else ""
     return f"on {ranks} rank{'s' * (ranks > 1)}{given}"
 
 
-def _words(key: Key) -> str:
-    """Returns the description of a key, without the rank."""
+def _key_in_words(key: Key) -> str:
+    """Returns what a comparison key stands for in words, without the rank."""
     words = {
         "stdout": "what it prints",
         "stderr": "what it prints to standard error",

@@ -13,66 +13,80 @@ _PLAIN = re.compile(r"[&*]?[\w\[\]().>*+\- ]+")  # expressions that need no pare
 
 @dataclass(frozen=True)
 class ChunkCode:
-    """The source text of a chunk loop, from the arguments of the MPI_Sendrecv that is split."""
+    """The C source text of a loop over message chunks, made from the arguments of the MPI_Sendrecv that is split."""
 
     chunking: Chunking
     exchange: Mapping[str, str]
     requests: str  # name of the request array
 
     @property
-    def _count(self) -> str:
-        """Returns the message's count as the call has it."""
+    def _count_text(self) -> str:
+        """Returns the message's element count as in the original call, in parentheses if needed."""
         return parenthesised(self.exchange["sendcount"])
 
     @property
     def count_name(self) -> str:
-        return self.chunking.at.replace("_at", "_count")
+        """Returns the name of the variable that holds the number of elements of the current chunk."""
+        return self.chunking.iterator_name.replace("_at", "_count")
 
     @property
-    def loop(self) -> str:
-        at = self.chunking.at
-        return f"for (long {at} = 0; {at} < {self._count}; {at} += {self.chunking.elements})"
+    def loop_header(self) -> str:
+        """Returns the header of the C loop over the chunks."""
+        at = self.chunking.iterator_name
+        return f"for (long {at} = 0; {at} < {self._count_text}; {at} += {self.chunking.chunk_elements})"
 
     @property
     def count_declaration(self) -> str:
-        rest, elements = f"{self._count} - {self.chunking.at}", self.chunking.elements
+        """Returns the declaration of the variable that holds the number of elements of the current chunk."""
+        rest, elements = f"{self._count_text} - {self.chunking.iterator_name}", self.chunking.chunk_elements
         return f"const int {self.count_name} = {rest} < {elements} ? {rest} : {elements}"
 
     @property
     def requests_declaration(self) -> str:
-        return f"{self.requests}[2 * (({self._count} - 1) / {self.chunking.elements} + 1)]"
+        """Returns the declarator of the request array, with two requests per chunk."""
+        return f"{self.requests}[2 * (({self._count_text} - 1) / {self.chunking.chunk_elements} + 1)]"
 
-    def request(self, which: int) -> str:
-        return f"&{self.requests}[{self.chunking.at} / {self.chunking.elements} * 2{' + 1' if which else ''}]"
+    def request_address(self, which: int) -> str:
+        """Returns the address of the current chunk's receive request (0) or send request (1)."""
+        at, elements = self.chunking.iterator_name, self.chunking.chunk_elements
+        return f"&{self.requests}[{at} / {elements} * 2{' + 1' if which else ''}]"
 
-    def side(self, buffer: str, count: str, *rest: str) -> str:
-        """Returns the arguments for one side of a chunk's message."""
+    def side_arguments(self, buffer: str, count: str, *rest: str) -> str:
+        """Returns the arguments for the send or the receive side of the current chunk's message."""
         words = self.exchange
-        return ", ".join([f"{parenthesised(words[buffer])} + {self.chunking.at}", count, *(words[one] for one in rest)])
+        return ", ".join(
+            [f"{parenthesised(words[buffer])} + {self.chunking.iterator_name}", count, *(words[one] for one in rest)]
+        )
 
     @property
-    def sent(self) -> str:
-        return self.side("sendbuf", self.count_name, "sendtype", "dest", "sendtag")
+    def send_arguments(self) -> str:
+        """Returns the arguments for the send side of the current chunk's message."""
+        return self.side_arguments("sendbuf", self.count_name, "sendtype", "dest", "sendtag")
 
     @property
-    def received(self) -> str:
-        return self.side("recvbuf", self.count_name, "recvtype", "source", "recvtag")
+    def receive_arguments(self) -> str:
+        """Returns the arguments for the receive side of the current chunk's message."""
+        return self.side_arguments("recvbuf", self.count_name, "recvtype", "source", "recvtag")
 
-    def calls(self, *, begins: bool, completes: bool) -> list[str]:
-        """Returns the lines with the calls for one chunk."""
+    def call_lines(self, *, begins: bool, completes: bool) -> list[str]:
+        """Returns the lines with the MPI calls that begin the exchange of the current chunk, complete it, or both."""
         comm = self.exchange["comm"]
         if begins and completes:
             blanks = " " * len("MPI_Sendrecv(")
-            return [f"MPI_Sendrecv({self.sent},", f"{blanks}{self.received},", f"{blanks}{comm}, MPI_STATUS_IGNORE);"]
+            return [
+                f"MPI_Sendrecv({self.send_arguments},",
+                f"{blanks}{self.receive_arguments},",
+                f"{blanks}{comm}, MPI_STATUS_IGNORE);",
+            ]
         if begins:
             blanks = " " * len("MPI_Irecv(")
             return [
-                f"MPI_Irecv({self.received},", f"{blanks}{comm}, {self.request(0)});",
-                f"MPI_Isend({self.sent},", f"{blanks}{comm}, {self.request(1)});",
+                f"MPI_Irecv({self.receive_arguments},", f"{blanks}{comm}, {self.request_address(0)});",
+                f"MPI_Isend({self.send_arguments},", f"{blanks}{comm}, {self.request_address(1)});",
             ]  # fmt: skip
-        return [f"MPI_Waitall(2, {self.request(0)}, MPI_STATUSES_IGNORE);"]
+        return [f"MPI_Waitall(2, {self.request_address(0)}, MPI_STATUSES_IGNORE);"]
 
 
 def parenthesised(text: str) -> str:
-    """Returns the expression, in parentheses if it needs them in a sum."""
+    """Returns a C expression, in parentheses if it needs them as an operand of a sum."""
     return text if _PLAIN.fullmatch(text) else f"({text})"

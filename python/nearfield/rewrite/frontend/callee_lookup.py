@@ -1,7 +1,7 @@
-"""Looks up the functions that a file calls: in the file, in headers that it includes, and in other files of the
-program.
+"""Looks up the definitions of the functions that a file calls: in the file, in headers that it includes, and in other
+files of the program.
 
-A function with definitions in several files counts as unknown, since it is not known which one is linked."""
+A function with definitions in several files counts as unknown, since it is not known which definition is linked."""
 
 from __future__ import annotations
 
@@ -11,123 +11,128 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nearfield.base.errors import UsageError
-from nearfield.rewrite.frontend.clang import Kind, Node, Unit, parse
-from nearfield.rewrite.frontend.function import Function
-from nearfield.rewrite.frontend.language import refuse_attributes
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, parse_file
+from nearfield.rewrite.frontend.function import FunctionFacts
+from nearfield.rewrite.frontend.language import attributes_refusal_reason
 
 Others = Sequence[tuple[Path, Sequence[str]]]  # other files of the program, with the compiler arguments of each
 _MESSAGE = re.compile(
     r"P?MPI_(?:I?[bsr]?send(?:recv|_init)?\w*|I?m?recv\w*|Start(?:all)?|(?:Wait|Test)(?:all|any|some)?|I?m?probe)", re.I
 )
-_READS = ("operator[]", "data", "size", "begin")  # methods of containers, which send nothing
+_READS = ("operator[]", "data", "size", "begin")  # methods of C++ containers, which send no messages
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-class Functions:
-    """The functions that a file and `others` define."""
+class ProgramFunctions:
+    """The functions that a source file and the other files of its program define."""
 
-    def __init__(self, unit: Unit, others: Others = ()) -> None:
+    def __init__(self, unit: TranslationUnit, others: Others = ()) -> None:
         self.unit = unit
         self._others = [one for one in others if one[0].resolve() != Path(unit.path).resolve()]
-        self._made: dict[int, Function] = {}
+        self._made: dict[int, FunctionFacts] = {}
         self._by_usr: dict[str, Node | None] = {node.cursor.get_usr(): node for node in unit.functions}
-        self._headers: dict[str, Unit | None] = {}
-        self._units: dict[Path, Unit | None] = {}
+        self._headers: dict[str, TranslationUnit | None] = {}
+        self._units: dict[Path, TranslationUnit | None] = {}
         self._texts: dict[Path, str] = {}
 
-    def of(self, node: Node) -> Function:
+    def function_of(self, node: Node) -> FunctionFacts:
+        """Returns the facts on the variables of a function definition, computed at the first call."""
         if node.key not in self._made:
-            self._made[node.key] = Function(node)
+            self._made[node.key] = FunctionFacts(node)
         return self._made[node.key]
 
     @functools.cached_property
-    def of_file(self) -> list[Function]:
-        """Returns all functions of the file itself; this reads all of them."""
-        return [self.of(node) for node in self.unit.functions]
+    def functions_of_file(self) -> list[FunctionFacts]:
+        """Returns all functions that the file itself defines, which analyses each of them."""
+        return [self.function_of(node) for node in self.unit.functions]
 
     @functools.cached_property
     def is_whole_program(self) -> bool:
-        """Returns whether the file contains all of the program that may communicate."""
+        """Returns whether no code outside of the file can communicate: the file has main(), and all its calls are of
+        its own functions, MPI or system headers."""
         if not any(node.name == "main" for node in self.unit.functions):
             return False
-        return all(self._is_of_file(call) for function in self.of_file for call in function.calls)
+        return all(self._runs_inside_file(call) for function in self.functions_of_file for call in function.calls)
 
-    def _is_of_file(self, call: Node) -> bool:
-        """Returns whether a call runs a function of the file, or one that is known to send no messages of its own."""
+    def _runs_inside_file(self, call: Node) -> bool:
+        """Returns whether a call runs a function that the file defines, or one that is known to send no messages of its
+        own."""
         callee = call.callee()
         if callee is None:
             return False
         if callee.cursor.location.is_in_system_header or "MPI_" in call.name or call.name in _READS:
             return True
-        inner = self.definition(call)
+        inner = self.definition_of(call)
         return inner is not None and not inner.node.unit.foreign
 
-    def texts(self) -> Iterator[str]:
-        """Yields the texts of the program as far as they are known: of the file, of the headers that it includes, and
-        of its other files."""
+    def source_texts(self) -> Iterator[str]:
+        """Yields the source texts of the program as far as they are known: of the file, of the headers that it
+        includes, and of the program's other files."""
         yield self.unit.text
-        yield from (text for _, text in self.unit.headers())
-        yield from (_text(path) or "" for path, _ in self._others)
+        yield from (text for _, text in self.unit.program_headers())
+        yield from (_read_text(path) or "" for path, _ in self._others)
 
-    def definition(self, call: Node) -> Function | None:
-        """Returns the function that a call runs, if it is known and cannot be overridden."""
+    def definition_of(self, call: Node) -> FunctionFacts | None:
+        """Returns the function definition that a call runs; None if it is unknown, a method, or may be replaced at link
+        time."""
         callee = call.callee()
         if callee is None or callee.kind != Kind.FUNCTION_DECL or callee.name.startswith(("MPI_", "PMPI_")):
             return None
         usr = callee.cursor.get_usr()
         if usr not in self._by_usr:
-            self._by_usr[usr] = self._included(callee, usr) or self._linked(callee, usr)
+            self._by_usr[usr] = self._definition_in_header(callee, usr) or self._definition_in_other_file(callee, usr)
         node = self._by_usr[usr]
-        if node is None or refuse_attributes(node) or refuse_attributes(callee):
+        if node is None or attributes_refusal_reason(node) or attributes_refusal_reason(callee):
             return None  # with an attribute such as `weak` or `alias`, another function may run
-        return self.of(node)
+        return self.function_of(node)
 
-    def messages(self, call: Node, seen: frozenset[str] = frozenset()) -> bool:
-        """Returns whether a call sends, receives or completes a message."""
+    def communicates(self, call: Node, seen: frozenset[str] = frozenset()) -> bool:
+        """Returns whether a call sends, receives or completes a message, directly or in a callee."""
         if _MESSAGE.fullmatch(call.name):
             return True
-        inner = self.definition(call)
+        inner = self.definition_of(call)
         if inner is None or inner.name in seen:
             return False
-        return any(self.messages(one, seen | {inner.name}) for one in inner.calls)
+        return any(self.communicates(one, seen | {inner.name}) for one in inner.calls)
 
-    def _included(self, callee: Node, usr: str) -> Node | None:
-        """Returns the definition in an included header."""
+    def _definition_in_header(self, callee: Node, usr: str) -> Node | None:
+        """Returns the definition of a callee in an included header; None if there is none."""
         found = callee.cursor.get_definition()
         if found is None or found.location.file is None or found.location.is_in_system_header:
             return None
         name = found.location.file.name
         if name not in self._headers:
-            text = _text(Path(name))
-            self._headers[name] = callee.unit.header(name, text) if text is not None else None
+            text = _read_text(Path(name))
+            self._headers[name] = callee.unit.header_unit(name, text) if text is not None else None
         header = self._headers[name]
         return next((one for one in header.functions if one.cursor.get_usr() == usr), None) if header else None
 
-    def _linked(self, callee: Node, usr: str) -> Node | None:
-        """Returns the definition in another file, if exactly one has it."""
+    def _definition_in_other_file(self, callee: Node, usr: str) -> Node | None:
+        """Returns the definition of a callee in another file of the program; None unless exactly one file has it."""
         if callee.cursor.location.is_in_system_header:
             return None
         defines = re.compile(rf"\b{re.escape(callee.name)}\s*\([^;{{}}]*\)\s*\{{")
         found: list[Node] = []
         for path, arguments in self._others:
             if path not in self._texts:
-                self._texts[path] = _COMMENT.sub(" ", _text(path) or "")
+                self._texts[path] = _COMMENT.sub(" ", _read_text(path) or "")
             if defines.search(self._texts[path]):
-                unit = self._parsed(path, arguments)
+                unit = self._parse_other_file(path, arguments)
                 found += [one for one in unit.functions if one.cursor.get_usr() == usr] if unit else []
         return found[0] if len(found) == 1 else None
 
-    def _parsed(self, path: Path, arguments: Sequence[str]) -> Unit | None:
+    def _parse_other_file(self, path: Path, arguments: Sequence[str]) -> TranslationUnit | None:
+        """Returns another file of the program, parsed at the first call; None if it does not compile."""
         if path not in self._units:
             try:
-                self._units[path] = parse(path, _text(path) or "", arguments, foreign=True)
+                self._units[path] = parse_file(path, _read_text(path) or "", arguments, foreign=True)
             except UsageError:
-                self._units[path] = None  # its functions stay unknown
+                self._units[path] = None  # the functions of a file that does not compile stay unknown
         return self._units[path]
 
 
-def _text(path: Path) -> str | None:
-    """Returns the text of a file, one character per byte; None if it cannot be read or is not UTF-8."""
+def _read_text(path: Path) -> str | None:
+    """Returns the text of a file with one character per byte; None if the file cannot be read or is not UTF-8."""
     try:
         data = path.read_bytes()
         data.decode("utf-8")

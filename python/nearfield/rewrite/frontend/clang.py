@@ -1,8 +1,8 @@
-"""Reads C and C++ with libclang. Workarounds for its Python interface are in this file only:
+"""Reads C and C++ with libclang. Only this file has workarounds for libclang's Python interface:
 
 - operator kinds and constant values come through ctypes;
-- extents inside macros are not reliable, so constants are named from macro definitions, and statement ends come from
-  the text (`text.py`);
+- source extents inside macros are not reliable, so constants are named from macro definitions, and the ends of
+  statements come from the text (`text.py`);
 - the wheel has no compiler headers, so those of the machine's gcc are used."""
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from clang.cindex import TypeKind
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.frontend.text import statement_end
 
-__all__ = ["Kind", "Node", "TypeKind", "Unit", "parse"]
+__all__ = ["Kind", "Node", "TranslationUnit", "TypeKind", "parse_file"]
 
-_OPTIONS = 0x1 | 0x4 | 0x100  # record macros, and keep the preamble from the first parse
+_OPTIONS = 0x1 | 0x4 | 0x100  # libclang: record macros, and cache the preamble at the first parse
 _BINARY = (
     "", ".*", "->*", "*", "/", "%", "+", "-", "<<", ">>", "<=>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&",
     "||", "=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=", ",",
@@ -39,7 +39,8 @@ _SEVERE = 3
 
 
 @functools.cache
-def _library() -> Any:
+def _libclang() -> Any:
+    """Returns libclang with the C functions declared that its Python interface lacks."""
     library = cindex.conf.lib
     for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
         function = getattr(library, name)
@@ -57,36 +58,39 @@ def _library() -> Any:
 
 
 @functools.cache
-def _kind(number: int) -> Any:
+def _cursor_kind(number: int) -> Any:
+    """Returns the cursor kind for a number of libclang's enum, from a cache."""
     return Kind.from_id(number)
 
 
 @cindex.callbacks["cursor_visit"]  # type: ignore[untyped-decorator]
-def _visit(child: Any, parent: Any, found: list[Any]) -> int:
+def _append_child(child: Any, parent: Any, found: list[Any]) -> int:
+    """Appends a child cursor to `found`, as callback of clang_visitChildren."""
     found.append(child)
     return 1  # continue with the next child
 
 
-def _children(cursor: Any) -> list[Any]:
-    """Returns the same as cursor.get_children() in half of the time."""
+def _children_of(cursor: Any) -> list[Any]:
+    """Returns the same as cursor.get_children() of libclang in half of the time."""
     found: list[Any] = []
-    _library().clang_visitChildren(cursor, _visit, found)
+    _libclang().clang_visitChildren(cursor, _append_child, found)
     for child in found:
         child._tu = cursor._tu  # keeps the translation unit alive as long as the child
     return found
 
 
-def _file_of(cursor: Any) -> int:
-    """Returns libclang's pointer to the file of a cursor, which is cheaper than its name; 0 if it has none."""
+def _file_pointer_of(cursor: Any) -> int:
+    """Returns libclang's pointer to the file of a cursor, which is cheaper than the file's name; 0 if the cursor is in
+    no file."""
     file = ctypes.c_void_p()
     place = ctypes.cast(ctypes.byref(file), ctypes.POINTER(cindex.c_object_p))
-    _library().clang_getInstantiationLocation(cursor.location, place, None, None, None)
+    _libclang().clang_getInstantiationLocation(cursor.location, place, None, None, None)
     return file.value or 0
 
 
 class _CachedProperty:
-    """A property that is computed once. Unlike functools.cached_property it takes no lock, which would dominate the
-    cost here."""
+    """A property that is computed once per object. Unlike functools.cached_property it takes no lock, which would
+    dominate the cost of a property of a syntax node."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute, self.__doc__ = compute, compute.__doc__
@@ -106,25 +110,25 @@ else:
 
 
 class Node:
-    """A cursor of libclang with frequently used properties cached."""
+    """A node of the syntax tree: a cursor of libclang with frequently used properties cached."""
 
-    def __init__(self, cursor: Any, unit: Unit) -> None:
+    def __init__(self, cursor: Any, unit: TranslationUnit) -> None:
         self.cursor = cursor
         self.unit = unit
-        self.kind = _kind(cursor._kind_id)
+        self.kind = _cursor_kind(cursor._kind_id)
 
     @cached
     def children(self) -> list[Node]:
-        return [Node(child, self.unit) for child in _children(self.cursor)]
+        return [Node(child, self.unit) for child in _children_of(self.cursor)]
 
     @cached
     def arguments(self) -> list[Node]:
-        """Returns the arguments of a call."""
+        """Returns the argument expressions of a call."""
         return [Node(argument, self.unit) for argument in self.cursor.get_arguments()]
 
     @cached
     def bare(self) -> Node:
-        """Returns the expression without parentheses and casts."""
+        """Returns the expression inside all enclosing parentheses and casts, explicit or implicit."""
         node = self
         while node.kind in _TRANSPARENT:
             inner = [child for child in node.children if child.kind != Kind.TYPE_REF]
@@ -135,17 +139,18 @@ class Node:
 
     @cached
     def operator(self) -> str:
-        """Returns the operator as written; a postfix increment is 'post++'."""
+        """Returns the operator of an expression as in the source; a postfix increment is 'post++'. Returns '' if the
+        node is no operator expression."""
         if self.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR):
-            return _BINARY[_library().clang_getCursorBinaryOperatorKind(self.cursor)]
+            return _BINARY[_libclang().clang_getCursorBinaryOperatorKind(self.cursor)]
         if self.kind == Kind.UNARY_OPERATOR:
-            return _UNARY[_library().clang_getCursorUnaryOperatorKind(self.cursor)]
+            return _UNARY[_libclang().clang_getCursorUnaryOperatorKind(self.cursor)]
         return ""
 
     @cached
     def value(self) -> int | None:
-        """Returns the value of an integer constant expression; None for others."""
-        library = _library()
+        """Returns the value of an integer constant expression; None for other expressions."""
+        library = _libclang()
         result = library.clang_Cursor_Evaluate(self.cursor)
         if not result:
             return None
@@ -155,12 +160,12 @@ class Node:
         return value
 
     def is_variable(self, key: int) -> bool:
-        """Returns whether the expression is only this variable."""
+        """Returns whether the expression is nothing but the variable with this declaration key."""
         bare = self.bare
         return bare.kind == Kind.DECL_REF_EXPR and bare.declaration is not None and bare.declaration.key == key
 
     def mentions(self, key: int) -> bool:
-        """Returns whether the variable occurs in this node."""
+        """Returns whether the variable with this declaration key occurs in the node or below it."""
         return any(node.kind == Kind.DECL_REF_EXPR and node.is_variable(key) for node in self.walk())
 
     @property
@@ -173,13 +178,14 @@ class Node:
 
     @cached
     def declaration(self) -> Node | None:
-        """Returns the declaration that a name refers to."""
+        """Returns the declaration that a name in the source refers to; None if there is none."""
         found = self.cursor.referenced
         return Node(found, self.unit) if found is not None else None
 
     @cached
     def key(self) -> int:
-        """Returns a number that identifies the declaration, also in other files if they share the variable."""
+        """Returns a number that identifies a declaration. A variable with external linkage has the same key in all
+        files."""
         if self.kind != Kind.VAR_DECL:
             return int(self.cursor.hash)
         first = self.cursor.canonical  # a variable may be declared several times
@@ -188,35 +194,39 @@ class Node:
 
     @cached
     def offset(self) -> int:
-        """Returns the start offset in the file, or that of the macro use that the node comes from."""
+        """Returns the start offset of the node in the source file, or that of the macro use that the node comes
+        from."""
         return int(self.cursor.extent.start.offset)
 
     @cached
     def end(self) -> int:
-        """Returns the end offset in the file; it is not reliable after macros."""
+        """Returns the end offset of the node in the source file; it is not reliable after macros."""
         return int(self.cursor.extent.end.offset)
 
     @cached
     def location(self) -> int:
+        """Returns the source offset of a declaration's name."""
         return int(self.cursor.location.offset)
 
     @property
     def line(self) -> int:
+        """Returns the source line at which the node starts, from 1."""
         return int(self.cursor.extent.start.line)
 
     def walk(self) -> Iterator[Node]:
+        """Yields the node and all nodes below it, in textual order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def callee(self) -> Node | None:
-        """Returns the called function."""
+        """Returns the declaration of the function that a call expression names; None if it is unknown."""
         return self.declaration if self.kind == Kind.CALL_EXPR else None
 
 
-class Unit:
-    """One parsed file. Offsets count bytes, so the text has one character per byte. Names of a `foreign` unit have no
-    meaning in the rewritten file."""
+class TranslationUnit:
+    """A parsed source file (translation unit). Offsets count bytes, so `text` has one character per byte. A unit is
+    `foreign` if it is not the file to be rewritten, so that its names mean nothing there."""
 
     def __init__(
         self, unit: Any, path: str, text: str, arguments: Sequence[str], macros: dict[str, str] | None = None,
@@ -229,21 +239,22 @@ class Unit:
         self.arguments = tuple(arguments)
         self.macros = macros or dict(_command_line_macros(arguments))
         self._macros_known = macros is not None
-        self._second: Unit | None = None  # a second unit with another text
+        self._second: TranslationUnit | None = None  # the same file parsed with another text
         self.functions: list[Node] = []
         self.variables: list[Node] = []
         if whole:
-            self._read()
+            self._collect_declarations()
 
-    def _read(self) -> None:
-        names: dict[int, bool] = {}  # whether a file of libclang is this file
-        for cursor in _children(self._unit.cursor):
-            kind = _kind(cursor._kind_id)
+    def _collect_declarations(self) -> None:
+        """Collects the functions, variables and macros that the file itself defines, without those of headers."""
+        names: dict[int, bool] = {}  # by libclang's pointer to a file: whether it is this file
+        for cursor in _children_of(self._unit.cursor):
+            kind = _cursor_kind(cursor._kind_id)
             if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
                 continue
             if kind == Kind.MACRO_DEFINITION and self._macros_known:
                 continue
-            file = _file_of(cursor)
+            file = _file_pointer_of(cursor)
             if file not in names:
                 names[file] = bool(file) and cursor.location.file.name == self.path
             if not names[file]:
@@ -253,43 +264,45 @@ class Unit:
                 body = self.text[extent.start.offset : extent.end.offset]
                 self.macros[cursor.spelling] = re.sub(r"\\\r?\n", " ", body[len(cursor.spelling) :])
             else:
-                self._declared(Node(cursor, self))
+                self._record_declaration(Node(cursor, self))
 
-    def _declared(self, node: Node) -> None:
+    def _record_declaration(self, node: Node) -> None:
+        """Records a function definition or a variable declaration, also inside namespaces and classes."""
         if node.kind in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.UNEXPOSED_DECL, Kind.CLASS_DECL, Kind.STRUCT_DECL):
             for child in node.children:
-                self._declared(child)
+                self._record_declaration(child)
         elif node.kind in _FUNCTIONS and node.cursor.is_definition():
             self.functions.append(node)
         elif node.kind == Kind.VAR_DECL:
             self.variables.append(node)
 
     def macro_constant(self, offset: int, value: int) -> str:
-        """Returns the name of the macro that expands to this number at the offset, or within the macro used there; ''
-        if there is none or it is ambiguous."""
-        word = _word(self.text, offset)
+        """Returns the name of the macro that expands to the number `value` at a source offset, or of a macro inside
+        that macro's definition; '' if there is none or more than one."""
+        word = _identifier_at(self.text, offset)
         if self.foreign or word not in self.macros:
             return ""
-        if self._number(word) == value:
+        if self._macro_value(word) == value:
             return word
         inside = set(re.findall(r"[A-Za-z_]\w*", self.macros[word])) - {word}
-        named = {name for name in inside if self._number(name) == value}
+        named = {name for name in inside if self._macro_value(name) == value}
         written = re.search(rf"(?<![\w.]){value}(?![\w.])", self.macros[word])
         return named.pop() if len(named) == 1 and not written else ""
 
     def statement_end(self, statement: Node) -> int:
-        """Returns the end of a statement; if a macro begins it, such as DEBUG { ... }, the end of its block."""
-        if self.is_macro(statement.offset) and self.text[statement.end - 1] == "}":
+        """Returns the end offset of a statement. For a statement that begins with a macro, such as DEBUG { ... }, that
+        is the end of the block."""
+        if self.is_macro_use(statement.offset) and self.text[statement.end - 1] == "}":
             return statement.end
         return statement_end(self.text, statement.offset)
 
-    def is_macro(self, offset: int) -> bool:
-        """Returns whether a macro of the file, or one whose name is not in lower case, is used at the offset."""
-        word = _word(self.text, offset)
+    def is_macro_use(self, offset: int) -> bool:
+        """Returns whether a macro is used at a source offset: one that the file defines, or any name in upper case."""
+        word = _identifier_at(self.text, offset)
         return word in self.macros or word.isupper()
 
-    def meaning(self, word: str) -> str:
-        """Returns the final expansion of a word that is a macro of the file, or the word itself."""
+    def expand_macro(self, word: str) -> str:
+        """Returns the name that a macro of the file finally expands to, or the word itself if it is no such macro."""
         for _ in range(len(self.macros)):
             body = self.macros.get(word, "").strip()
             if not re.fullmatch(r"[A-Za-z_]\w*", body):
@@ -297,7 +310,8 @@ class Unit:
             word = body
         return word
 
-    def _number(self, macro: str) -> int | None:
+    def _macro_value(self, macro: str) -> int | None:
+        """Returns the integer that a macro of the file expands to; None if it expands to anything else."""
         body = self.macros.get(macro, "").split("/*")[0].split("//")[0].strip()
         while body.startswith("(") and body.endswith(")"):
             body = body[1:-1].strip()
@@ -305,10 +319,10 @@ class Unit:
         return int(match[1]) if match else None
 
     @property
-    def problem(self) -> str:
-        """Returns the first compiler error, or ''. Errors in gcc's own headers are about attributes that clang does not
-        know, and are ignored."""
-        own = _own_headers()[-1:]
+    def first_error(self) -> str:
+        """Returns the file's first compiler error as text, or ''. Errors in gcc's own headers are ignored, since they
+        are about attributes that clang does not know."""
+        own = _gcc_include_option()[-1:]
         for found in self._unit.diagnostics:
             if found.severity >= _SEVERE:
                 where = found.location
@@ -318,9 +332,9 @@ class Unit:
                 return f"{name}:{where.line}: {found.spelling}"
         return ""
 
-    def headers(self) -> Iterator[tuple[str, str]]:
-        """Yields the name and the text of each included file that belongs to the program: not to the system, nor to
-        the MPI. The compiler's arguments are one of them, since they may define macros."""
+    def program_headers(self) -> Iterator[tuple[str, str]]:
+        """Yields name and text of each included header that belongs to the program, neither to the system nor to the
+        MPI. The compiler's arguments count as a header, since they may define macros."""
         yield "the command line", " ".join(self.arguments)
         files = {one.include.name: one.include for one in self._unit.get_includes()}
         of_mpi = tuple(str(Path(name).parent) + "/" for name in files if Path(name).name == "mpi.h")
@@ -329,30 +343,32 @@ class Unit:
             if not start.is_in_system_header and not name.startswith(of_mpi):
                 yield name, Path(name).read_bytes().decode("latin-1")
 
-    def header(self, name: str, text: str) -> Unit:
-        """Returns the declarations of an included header."""
-        return Unit(self._unit, name, text, self.arguments, self.macros, foreign=True)
+    def header_unit(self, name: str, text: str) -> TranslationUnit:
+        """Returns the declarations of one included header as a unit of its own."""
+        return TranslationUnit(self._unit, name, text, self.arguments, self.macros, foreign=True)
 
-    def reread(self, text: str) -> Unit:
-        """Returns the unit parsed again with another text, in memory only. This object must not be used any more."""
+    def reparse(self, text: str) -> TranslationUnit:
+        """Parses the file again with another text, in memory only, and returns it as a new unit. The old unit must not
+        be used any more."""
         self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        return Unit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
+        return TranslationUnit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
 
-    def another(self, text: str) -> Unit:
-        """Returns a second unit with another text; the previous second unit becomes invalid. Raises UsageError if the
-        text does not compile."""
+    def parse_second_text(self, text: str) -> TranslationUnit:
+        """Returns the file parsed with another text as a second unit; the previous second unit becomes invalid. Raises
+        UsageError if the text does not compile."""
         if self._second is None:
-            self._second = parse(Path(self.path), text, self.arguments)
+            self._second = parse_file(Path(self.path), text, self.arguments)
             return self._second
         unit = self._second._unit
         unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        made = Unit(unit, self.path, text, self.arguments, self._second.macros)
-        if problem := made.problem:
+        made = TranslationUnit(unit, self.path, text, self.arguments, self._second.macros)
+        if problem := made.first_error:
             raise UsageError(f"{self.path} does not compile: {problem}")
         return made
 
     def function_at(self, name: str, start: int, end: int) -> Node | None:
-        """Returns the function of this name that contains the text between two offsets."""
+        """Returns the function of the given name that contains the text between two source offsets; None if there is
+        none."""
         file = cindex.File.from_name(self._unit, self.path)
         cursor = cindex.Cursor.from_location(self._unit, cindex.SourceLocation.from_offset(self._unit, file, start))
         while cursor is not None and not cursor.kind.is_invalid() and not cursor.kind.is_translation_unit():
@@ -361,17 +377,18 @@ class Unit:
                 return node
             cursor = cursor.semantic_parent
         if not self.functions:
-            self._read()  # a macro
+            self._collect_declarations()  # the cursor is in a macro
         return next(
             (one for one in self.functions if one.name == name and one.offset <= start and end <= one.end), None
         )
 
 
-def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> Unit:
-    """Returns the parsed file. Raises UsageError if it does not compile, or a name is not UTF-8."""
-    given = [*_own_headers(), *(word for word in arguments if not word.startswith("-fopenmp"))]
-    if len(given) < len(arguments) + len(_own_headers()):
-        given.append("-D_OPENMP=201511")  # the directives themselves are read from the text
+def parse_file(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> TranslationUnit:
+    """Parses a source file. `arguments` are compiler options. Raises UsageError if the file does not compile, or if a
+    name is not UTF-8."""
+    given = [*_gcc_include_option(), *(word for word in arguments if not word.startswith("-fopenmp"))]
+    if len(given) < len(arguments) + len(_gcc_include_option()):
+        given.append("-D_OPENMP=201511")  # OpenMP directives are read from the text instead
     for word in (str(path), *given):
         _check_utf8(word)
     try:
@@ -380,8 +397,8 @@ def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = Fa
         )
     except cindex.TranslationUnitLoadError as error:
         raise UsageError(f"{path} cannot be parsed", "It must be a file in C or C++.") from error
-    made = Unit(unit, str(path), text, arguments, foreign=foreign)
-    if problem := made.problem:
+    made = TranslationUnit(unit, str(path), text, arguments, foreign=foreign)
+    if problem := made.first_error:
         remedy = (
             "Give the compiler's arguments after --, or the folder of a compile_commands.json by --compile-commands."
         )
@@ -390,7 +407,7 @@ def parse(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = Fa
 
 
 def _check_utf8(word: str) -> None:
-    """Raises UsageError if a name or an argument is not UTF-8, which libclang requires."""
+    """Raises UsageError if a file name or a compiler argument is not UTF-8, which libclang requires."""
     try:
         word.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -400,8 +417,8 @@ def _check_utf8(word: str) -> None:
 
 
 @functools.cache
-def _own_headers() -> tuple[str, ...]:
-    """Returns the include option for the headers of the machine's gcc, such as stddef.h, if there is one."""
+def _gcc_include_option() -> tuple[str, ...]:
+    """Returns the compiler option for the headers of the machine's gcc, such as stddef.h; empty if there is no gcc."""
     gcc = shutil.which("gcc")
     if not gcc:
         return ()
@@ -411,6 +428,7 @@ def _own_headers() -> tuple[str, ...]:
 
 
 def _command_line_macros(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields the name and the definition of each macro that -D options define."""
     words = iter(arguments)
     for word in words:
         if word.startswith("-D"):
@@ -418,6 +436,7 @@ def _command_line_macros(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield name, f" {value}"
 
 
-def _word(text: str, offset: int) -> str:
+def _identifier_at(text: str, offset: int) -> str:
+    """Returns the identifier at an offset of a text; '' if there is none."""
     match = re.compile(r"[A-Za-z_]\w*").match(text, offset)
     return match[0] if match else ""

@@ -1,4 +1,4 @@
-"""Finds the compiler arguments of a file: from a compile_commands.json, or else from the include folders of the MPI."""
+"""Finds the compiler arguments of a source file, in a compile_commands.json."""
 
 from __future__ import annotations
 
@@ -20,38 +20,42 @@ _REMEDY = "Let the build write it anew (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=O
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The compile command of one file: `words` are the compiler and its arguments."""
+class CompileCommand:
+    """The compile command of one source file: `words` are the compiler and its arguments."""
 
     file: Path
     directory: Path
     words: list[str]
 
 
-def arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[str]:
-    """Returns the compiler arguments of a file, with absolute folders; for a `parser`, only those that it needs.
-    `database` is a compile_commands.json or its folder. Raises UsageError if it lacks the file or is damaged."""
+def compiler_arguments_of(source: Path, database: Path, *, parser: bool = True) -> list[str]:
+    """Returns the compiler arguments of a source file, with absolute folders. If `parser` is set, omits arguments that
+    only affect code generation. `database` is a compile_commands.json or its folder. Raises UsageError if it lacks the
+    file or is damaged."""
     wanted = source.resolve()
-    for entry in _entries(database):
+    for entry in _read_entries(database):
         if entry.file.resolve() == wanted:
             return _needed_arguments(entry.words[1:], entry.directory, parser)
     raise UsageError(
-        f"{_named(database)} does not say how {source} is compiled", "Give the compiler's arguments after -- instead."
+        f"{_database_file(database)} does not say how {source} is compiled",
+        "Give the compiler's arguments after -- instead.",
     )
 
 
-def files_of(database: Path) -> list[Path]:
-    """Returns the existing files of a compile_commands.json. Raises UsageError if it is damaged."""
-    return [path for path in dict.fromkeys(entry.file for entry in _entries(database)) if path.is_file()]
+def listed_source_files(database: Path) -> list[Path]:
+    """Returns the existing source files that a compile_commands.json lists. Raises UsageError if it is damaged."""
+    return [path for path in dict.fromkeys(entry.file for entry in _read_entries(database)) if path.is_file()]
 
 
-def _named(database: Path) -> Path:
+def _database_file(database: Path) -> Path:
+    """Returns the path of the compile_commands.json, given the file or its folder."""
     return database / "compile_commands.json" if database.is_dir() else database
 
 
-def _entries(database: Path) -> Iterator[Entry]:
-    """Yields the entries. Raises UsageError with the file and the number of the wrong entry."""
-    path = _named(database)
+def _read_entries(database: Path) -> Iterator[CompileCommand]:
+    """Yields the entries of a compile_commands.json. Raises UsageError with the file and the number of the wrong
+    entry."""
+    path = _database_file(database)
     try:
         found = json.loads(read_file(path))
     except OSError as error:
@@ -65,38 +69,40 @@ def _entries(database: Path) -> Iterator[Entry]:
         raise UsageError(f"{path} is no list of entries", _REMEDY)
     for number, one in enumerate(found, 1):
         try:
-            yield _entry(one)
+            yield _parse_entry(one)
         except ValueError as error:
             raise UsageError(f"{path}, entry {number}: {error}", _REMEDY) from error
 
 
-def _entry(one: Any) -> Entry:
-    """Returns an entry. Raises ValueError with the reason if it is invalid."""
+def _parse_entry(one: Any) -> CompileCommand:
+    """Converts an entry of a compile_commands.json. Raises ValueError with the reason if the entry is invalid."""
     if not isinstance(one, dict):
         raise ValueError("it is no object with keys")
-    directory = Path(_text(one.get("directory", "."), "directory"))
-    file = directory / _text(one.get("file", ""), "file")
+    directory = Path(_checked_text(one.get("directory", "."), "directory"))
+    file = directory / _checked_text(one.get("file", ""), "file")
     try:
         file.is_file()
     except (OSError, ValueError) as error:
         raise ValueError(f"'file' names no file: {getattr(error, 'strerror', None) or error}") from error
     words = one.get("arguments")
     if words is None:
-        return Entry(file, directory, _split(_text(one.get("command", ""), "command")))
+        return CompileCommand(file, directory, _split_command(_checked_text(one.get("command", ""), "command")))
     if not isinstance(words, list):
         raise ValueError("'arguments' is no list")
-    return Entry(file, directory, [_text(word, "arguments") for word in words])
+    return CompileCommand(file, directory, [_checked_text(word, "arguments") for word in words])
 
 
-def _split(command: str) -> list[str]:
+def _split_command(command: str) -> list[str]:
+    """Splits a shell command into words. Raises ValueError if its quotes do not match."""
     try:
         return shlex.split(command)
     except ValueError as error:
         raise ValueError(f"'command' cannot be split into words: {str(error).lower()}") from error
 
 
-def _text(value: Any, key: str) -> str:
-    """Returns a text that can be a path or an argument. Raises ValueError for any other value."""
+def _checked_text(value: Any, key: str) -> str:
+    """Returns a JSON value that must be a text usable as a path or an argument. Raises ValueError for any other
+    value."""
     if not isinstance(value, str):
         raise ValueError(f"'{key}' has {json.dumps(value)[:40]} in place of a text")
     if "\0" in value:
@@ -109,7 +115,7 @@ def _text(value: Any, key: str) -> str:
 
 
 def _needed_arguments(words: Sequence[str], directory: Path, parser: bool) -> list[str]:
-    """Returns the arguments that a compiler, or a parser, needs to read the file."""
+    """Returns the compiler arguments that a compiler, or only a parser, needs to read a source file."""
     made: list[str] = []
     rest = iter(words)
     for word in rest:

@@ -1,4 +1,4 @@
-"""Classifies libclang types: integers, conversions that keep a value, and pointee types."""
+"""Classifies libclang's types of C and C++: integers, conversions that preserve a value, and pointee types."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _BYTES = {
 _CONVERSIONS = (
     Kind.UNEXPOSED_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR,
 )  # fmt: skip
-_MAX_SAME_SIGN = 2  # bytes up to which a conversion between signed and unsigned may change the value of a small number
+_MAX_SAME_SIGN = 2  # bytes; a conversion to a type of at most this size from any other type may change the value
 ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
 
 
-def is_cut(node: Node) -> bool:
-    """Returns whether an integer conversion, explicit or implicit, may truncate the value, or a number that is no
-    integer is converted."""
+def may_truncate(node: Node) -> bool:
+    """Returns whether an integer conversion, explicit or implicit, may truncate the value or change its sign, or
+    converts from a type that is no integer."""
     bare = node.bare
     while node is not bare:
         inner = next(child for child in node.children if child.kind != Kind.TYPE_REF)
@@ -38,16 +38,16 @@ def is_cut(node: Node) -> bool:
     return False
 
 
-def may_wrap(node: Node) -> bool:
-    """Returns whether an unsigned sum, difference or product may be another number than that of its operands. One of
-    64 bits, which wraps around as addresses do, is the right index all the same."""
+def may_wrap_around(node: Node) -> bool:
+    """Returns whether an unsigned sum, difference or product may wrap around. Only 32 bits count: a 64-bit number wraps
+    around as addresses do, so it is the right array index all the same."""
     arithmetic = node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*")
     return arithmetic and node.value is None and node.type.kind == TypeKind.UINT
 
 
-def wraps_below_zero(node: Node) -> int:
-    """Returns the bits of an unsigned number that is huge where its operands make it negative: a difference, or a
-    converted signed number; 0 if the number is none."""
+def unsigned_wrap_bits(node: Node) -> int:
+    """Returns the number of bits of an unsigned expression that wraps to a huge number if its mathematical value is
+    negative: a difference, or a converted signed number. Returns 0 for other expressions."""
     if node.type.kind not in UNSIGNED or node.value is not None:
         return 0
     inner = node.children[0] if node.children else node
@@ -57,8 +57,8 @@ def wraps_below_zero(node: Node) -> int:
     return 0
 
 
-def operation_may_fail(node: Node) -> bool:
-    """Returns whether an operator may divide by 0 or read invalid memory."""
+def may_trap(node: Node) -> bool:
+    """Returns whether an operator may trap: a division by 0, or a read of invalid memory."""
     if node.operator in ("/", "%"):
         return not node.children[1].value
     if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
@@ -67,14 +67,14 @@ def operation_may_fail(node: Node) -> bool:
     return len(node.children) == 1 and any(one.bare.type.kind == TypeKind.POINTER for one in pointed)
 
 
-def views(node: Node) -> bool:
-    """Returns whether a cast changes the pointee type."""
-    mine, operand = (_element_of(one.type) for one in (node, node.bare))
+def changes_pointee_type(node: Node) -> bool:
+    """Returns whether a cast changes the pointee type of a pointer."""
+    mine, operand = (_element_type_of(one.type) for one in (node, node.bare))
     return mine != operand
 
 
-def _element_of(type_: Any) -> str:
-    """Returns the element type of a pointer or an array."""
+def _element_type_of(type_: Any) -> str:
+    """Returns the name of the element type of a pointer or an array, without qualifiers."""
     if type_.kind in ARRAYS:
         inner = type_.element_type
     elif type_.kind in (TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
@@ -84,23 +84,24 @@ def _element_of(type_: Any) -> str:
     return re.sub(r"\b(?:const|volatile|restrict|__restrict)\b|\s+", "", inner.get_canonical().spelling)
 
 
-def is_handle(type_: Any) -> bool:
-    """Returns whether a pointer is an MPI handle, as in Open MPI."""
+def is_mpi_handle_type(type_: Any) -> bool:
+    """Returns whether a pointer type is an MPI handle, as in Open MPI."""
     return bool(re.match(r"(?:struct )?ompi_", type_.get_pointee().get_canonical().spelling))
 
 
-def is_mpi_handle(declared: Node) -> bool:
-    """Returns whether a variable is declared with a type of MPI's, such as MPI_Request."""
+def is_mpi_handle_variable(declared: Node) -> bool:
+    """Returns whether a variable is declared with a type of MPI, such as MPI_Request."""
     return bool(re.fullmatch(r"(?:const )?(?:MPI_\w+|struct ompi_\w+ \*)", declared.cursor.type.spelling))
 
 
-def is_other_reference(declared: Node) -> bool:
-    """Returns whether a variable is a reference that may be bound to a temporary."""
+def is_rvalue_reference(declared: Node) -> bool:
+    """Returns whether a variable is an rvalue reference, which may be bound to a temporary."""
     return bool(declared.type.kind == TypeKind.RVALUEREFERENCE)
 
 
-def is_in_union(field: Node) -> bool:
-    """Returns whether a member shares its memory with other members, also by a structure without a name in a union."""
+def is_union_member(field: Node) -> bool:
+    """Returns whether a structure member shares its memory with other members of a union, also through nested
+    structures."""
     owner = field.cursor.semantic_parent
     while owner is not None and owner.kind in (Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.CLASS_DECL):
         if owner.kind == Kind.UNION_DECL:

@@ -1,8 +1,8 @@
-"""The part of C and C++ that `nearfield rewrite` understands, as lists of what is allowed.
+"""The subset of C and C++ that `nearfield rewrite` supports, as lists of what is allowed.
 
-Code that is not listed is refused at its place. A language feature that nobody thought of therefore leads to no patch,
-instead of a wrong one. docs/explanation/rewrite.md has the same table with the meaning that the proof gives to each
-entry."""
+A construct that is not listed is refused where it occurs. So a language feature that nobody thought of leads to no
+patch instead of a wrong one. docs/explanation/rewrite.md has the same table with the meaning that the proof gives to
+each entry."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
-from nearfield.rewrite.frontend.text import group_end, line_of
+from nearfield.rewrite.frontend.text import end_of_brackets, line_number_of
 
-# Statements and expressions that do nothing but evaluate their parts. Others need a handler of their own.
+# Kinds of statements and expressions that only evaluate their children. All other kinds need a handler of their own.
 EVALUATE_PARTS = frozenset({
     Kind.COMPOUND_STMT, Kind.NULL_STMT, Kind.SWITCH_STMT, Kind.CASE_STMT, Kind.DEFAULT_STMT,
     Kind.BREAK_STMT, Kind.CONTINUE_STMT, Kind.RETURN_STMT,
@@ -23,7 +23,7 @@ EVALUATE_PARTS = frozenset({
     Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR,
     Kind.CONDITIONAL_OPERATOR, Kind.INIT_LIST_EXPR,
 })  # fmt: skip
-# Declarations in a block that make no object.
+# Kinds of declarations that create no object.
 _MAKE_NO_OBJECT = frozenset({
     Kind.STRUCT_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL, Kind.TYPE_ALIAS_DECL, Kind.STATIC_ASSERT,
     Kind.USING_DIRECTIVE, Kind.USING_DECLARATION,
@@ -31,14 +31,14 @@ _MAKE_NO_OBJECT = frozenset({
 _IN_RECORDS = (
     Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL, Kind.ALIGNED_ATTR, Kind.PACKED_ATTR,
 )  # fmt: skip
-# Attributes that change neither what code does nor which object or function a name means.
+# Attributes that change neither the behaviour of code nor which object or function a name denotes.
 _ATTRIBUTES = frozenset({
     "aligned", "always_inline", "cold", "const", "flatten", "hot", "leaf", "maybe_unused", "malloc",
     "nodiscard", "noinline", "nonnull", "noreturn", "nothrow", "optimize", "pure", "unused",
     "warn_unused_result",
 })  # fmt: skip
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)\)|\[\[([^\]]*)\]\]")
-# Clauses of OpenMP with which a loop may be executed in several parts, and further ones with which it may be moved.
+# OpenMP clauses with which a loop may be executed in several parts, and those with which it may at least be moved.
 _SPLIT_CLAUSES = frozenset(
     {"parallel", "for", "simd", "schedule", "num_threads", "shared", "private", "default", "safelen", "simdlen"}
 )
@@ -46,8 +46,8 @@ _MOVE_CLAUSES = _SPLIT_CLAUSES | {"firstprivate", "lastprivate", "reduction", "c
 _PLAIN_PRAGMA = re.compile(r"#\s*pragma\s+(?:GCC\s+(?:ivdep|unroll\s+\d+)|ivdep)\s*")
 _OPENMP_LOOP = re.compile(r"#\s*pragma\s+omp\s+(?:parallel\s+for|simd)\b")
 _LIBRARY_TYPE = re.compile(r"(?:const )?std::(?:__\w+::)?complex<(?:float|double|long double)>")
-# Words with which another thread, process or window accesses memory, or a jump passes statements. A file that uses one
-# is left as it is, since neither is in the model.
+# Words with which a program shares memory with other threads or processes. A file that uses one of them gets no patch,
+# since the model has no concurrent accesses.
 _SHARE_MEMORY = frozenset({
     "mmap", "mremap", "shmat", "shm_open", "memfd_create", "process_vm_writev", "MAP_SHARED", "pthread_create",
     "thrd_create", "jthread", "async", "MPI_THREAD_MULTIPLE", "MPI_Win_create", "MPI_Win_allocate",
@@ -55,12 +55,12 @@ _SHARE_MEMORY = frozenset({
     "signal", "sigaction", "userfaultfd",
 })  # fmt: skip
 _THREAD_HEADERS = re.compile(r"#\s*include\s*(<(?:thread|future|threads\.h|execution)>)")
-# Functions after which output goes into variables of the program.
+# C library functions after which printed output is stored in variables of the program.
 _PRINT_INTO_MEMORY = frozenset({"fmemopen", "open_memstream", "open_wmemstream", "setvbuf", "setbuf", "fopencookie"})
 _JUMP = frozenset({
     "setjmp", "_setjmp", "sigsetjmp", "longjmp", "siglongjmp", "getcontext", "makecontext", "swapcontext",
 })  # fmt: skip
-# Words whose meaning depends on where they stand, or how often.
+# Macros and functions whose value depends on the source line, or on the number of uses.
 _DEPEND_ON_PLACE = frozenset({
     "__LINE__", "__COUNTER__", "__INCLUDE_LEVEL__", "source_location", "_Pragma", "__pragma",
 })  # fmt: skip
@@ -69,7 +69,7 @@ _OF_COMPILER = re.compile(
     r"__NVCOMPILER|__PGI|_CRAYC|__SANITIZE_\w+|__cpp_\w+|__TIMESTAMP__|__DATE__|__TIME__"
 )
 _SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
-# Functions of MPI that return an error code, and keep no address after they, or the request that they make, completed.
+# MPI functions that return an error code, and retain no address after the call, or its request, has completed.
 _PLAIN_MPI_CALL = re.compile(
     r"P?MPI_(?:I?[bsr]?send|I?recv|Sendrecv|Sendrecv_replace|Wait|Waitall|Test|Testall|Waitany|Waitsome|I?m?probe|"
     r"I?(?:barrier|bcast|reduce|allreduce|scan|exscan|gatherv?|allgatherv?|scatterv?|alltoall[vw]?|reduce_scatter\w*)|"
@@ -81,34 +81,34 @@ _PLAIN_MPI_CALL = re.compile(
 _MPI_FUNCTION = re.compile(r"P?MPI_[A-Z]\w*")
 
 
-def describe(node: Node) -> str:
-    """Returns what a node is, for the reason why it is refused."""
+def kind_in_words(node: Node) -> str:
+    """Returns the name of a syntax node's kind in plain words, for messages on unsupported code."""
     return str(node.kind.name).removesuffix("_EXPR").removesuffix("_STMT").replace("_", " ").lower()
 
 
-def makes_no_object(node: Node) -> bool:
-    """Returns whether a declaration in a block makes no object."""
+def declares_no_object(node: Node) -> bool:
+    """Returns whether a declaration in a block creates no object, such as that of a type."""
     return node.kind in _MAKE_NO_OBJECT
 
 
-def refuse_variable(node: Node) -> str:
-    """Returns why the declaration of a local variable is not understood; '' if it is."""
+def variable_refusal_reason(node: Node) -> str:
+    """Returns the reason why the declaration of a local variable is not supported; '' if it is."""
     if (storage := node.cursor.storage_class.name) in ("STATIC", "EXTERN"):
         return f"{node.name} is {storage.lower()}"
-    if reason := refuse_attributes(node):
+    if reason := attributes_refusal_reason(node):
         return reason
-    if node.type.kind == TypeKind.LVALUEREFERENCE or is_plain(node.type):
+    if node.type.kind == TypeKind.LVALUEREFERENCE or is_trivial_type(node.type):
         return ""
     return f"the type of {node.name} is not understood, or making or destroying it runs code"
 
 
-def is_plain(type_: Any) -> bool:
-    """Returns whether making, copying and destroying an object of a type runs no code and makes no other object."""
+def is_trivial_type(type_: Any) -> bool:
+    """Returns whether creating, copying and destroying an object of a type runs no code and creates no other object."""
     type_ = type_.get_canonical()
     if type_.is_volatile_qualified():
-        return True  # each access is refused at its place
+        return True  # each volatile access is refused where it occurs
     if type_.kind in ARRAYS:
-        return is_plain(type_.element_type)
+        return is_trivial_type(type_.element_type)
     if type_.kind in (*NUMBERS, TypeKind.POINTER, TypeKind.COMPLEX, TypeKind.NULLPTR):
         return True
     if type_.kind != TypeKind.RECORD:
@@ -117,24 +117,25 @@ def is_plain(type_: Any) -> bool:
 
 
 def _is_plain_record(record: Any) -> bool:
+    """Returns whether creating, copying and destroying an object of a struct type runs no code."""
     for child in record.get_children():
         if child.kind == Kind.FIELD_DECL:
             initialised = any(one.kind.is_expression() for one in child.get_children()) and not child.is_bitfield()
-            if not is_plain(child.type) or initialised and child.type.get_canonical().kind not in ARRAYS:
+            if not is_trivial_type(child.type) or initialised and child.type.get_canonical().kind not in ARRAYS:
                 return False
         elif child.kind not in _IN_RECORDS:
             return False
     return True
 
 
-def refuse_attributes(node: Node) -> str:
-    """Returns why a declaration's attributes are not understood; '' if they are."""
+def attributes_refusal_reason(node: Node) -> str:
+    """Returns the reason why the attributes of a declaration are not supported; '' if they are."""
     attributes = [child for child in node.children if child.kind.is_attribute()]
     if not attributes:
         return ""
     extent = node.cursor.extent
     text = node.unit.text[extent.start.offset : extent.end.offset].split("{")[0] if not node.unit.foreign else ""
-    named = [name for match in _ATTRIBUTE.finditer(text) for name in _names(match[1] or match[2] or "")]
+    named = [name for match in _ATTRIBUTE.finditer(text) for name in _attribute_names(match[1] or match[2] or "")]
     if len(named) >= len(attributes) and all(name in _ATTRIBUTES for name in named):
         return ""
     kinds = (Kind.ALIGNED_ATTR, Kind.CONST_ATTR, Kind.PURE_ATTR, Kind.WARN_UNUSED_ATTR, Kind.WARN_UNUSED_RESULT_ATTR)
@@ -143,22 +144,25 @@ def refuse_attributes(node: Node) -> str:
     )
 
 
-def _names(attributes: str) -> list[str]:
+def _attribute_names(attributes: str) -> list[str]:
+    """Returns the attribute names in the text of an __attribute__ or [[...]], without arguments and namespaces."""
     bare = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", attributes)
     return [one.strip().split("::")[-1].strip("_") for one in bare.split(",") if one.strip()]
 
 
-def may_split(pragma: str) -> bool:
-    """Returns whether a loop behind a pragma, which is one line, may be executed in several parts."""
-    return bool(_PLAIN_PRAGMA.fullmatch(pragma)) or _has_only(pragma, _SPLIT_CLAUSES)
+def may_split_loop(pragma: str) -> bool:
+    """Returns whether the pragma above a loop allows that the loop's iterations are executed in several parts."""
+    return bool(_PLAIN_PRAGMA.fullmatch(pragma)) or _has_only_clauses(pragma, _SPLIT_CLAUSES)
 
 
-def may_move(pragma: str) -> bool:
-    """Returns whether a loop behind a pragma may be executed at another place, as a whole."""
-    return may_split(pragma) or _has_only(pragma, _MOVE_CLAUSES)
+def may_move_loop(pragma: str) -> bool:
+    """Returns whether the pragma above a loop allows that the whole loop is executed at another place."""
+    return may_split_loop(pragma) or _has_only_clauses(pragma, _MOVE_CLAUSES)
 
 
-def _has_only(pragma: str, clauses: frozenset[str]) -> bool:
+def _has_only_clauses(pragma: str, clauses: frozenset[str]) -> bool:
+    """Returns whether a pragma is an OpenMP loop directive with no other than the given clauses, and with constant
+    arguments for threads and schedule."""
     match = _OPENMP_LOOP.match(pragma)
     if not match:
         return False
@@ -169,51 +173,57 @@ def _has_only(pragma: str, clauses: frozenset[str]) -> bool:
     return fixed and all(word in clauses for word in words)
 
 
-def has_initialisation(statement: Node) -> bool:
-    """Returns whether an `if` of C++ has an initialisation, declares a variable in its test, or is decided by the
-    compiler; also where a macro hides its text."""
+def has_if_initialisation(statement: Node) -> bool:
+    """Returns whether a C++ `if` has an initialisation, declares a variable in its test, or is constexpr. Returns True
+    also if a macro hides the text of the `if`."""
     text, start = statement.unit.text, statement.offset
     if statement.unit.path.endswith(".c"):
         return False
     match = re.compile(r"if\s*(?=\()").match(text, start)
     if match is None or not statement.children[0].kind.is_expression():
         return True
-    return ";" in text[match.end() : group_end(text, match.end())]
+    return ";" in text[match.end() : end_of_brackets(text, match.end())]
 
 
 @functools.lru_cache(maxsize=16)
-def refuse_file(text: str, name: str = "the file", *, is_header: bool = False) -> tuple[str, int]:
-    """Returns why no statement of a file may be moved, and the line; ('', 0) if nothing forbids it. Of a header that
-    the file includes, only what it does when it runs matters, not how it is compiled."""
+def file_refusal_reason(text: str, name: str = "the file", *, is_header: bool = False) -> tuple[str, int]:
+    """Returns the reason why no statement of a source file may be moved, and the line; ('', 0) if there is no reason.
+    Words that only affect compilation are ignored in a header (`is_header`)."""
     code = _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     if match := _THREAD_HEADERS.search(code):
-        return f"{name} includes {match[1]}: memory may be shared with another thread", _line(code, match)
+        return f"{name} includes {match[1]}: memory may be shared with another thread", _line_of_match(code, match)
     for match in re.finditer(r"[A-Za-z_]\w*", code):
         word = match[0]
         if word in _SHARE_MEMORY:
-            return f"{name} uses {word}: memory may be shared with another process or thread", _line(code, match)
+            return f"{name} uses {word}: memory may be shared with another process or thread", _line_of_match(
+                code, match
+            )
         if word in _PRINT_INTO_MEMORY:
-            return f"{name} uses {word}: what is printed may go into variables", _line(code, match)
+            return f"{name} uses {word}: what is printed may go into variables", _line_of_match(code, match)
         if word in _JUMP:
-            return f"{name} uses {word}, which may pass any statement", _line(code, match)
+            return f"{name} uses {word}, which may pass any statement", _line_of_match(code, match)
         if is_header:
             continue
         if word in _DEPEND_ON_PLACE:
-            return f"the file uses {word}, which means something else at another line or in a copy", _line(code, match)
+            return f"the file uses {word}, which means something else at another line or in a copy", _line_of_match(
+                code, match
+            )
         if _OF_COMPILER.fullmatch(word):
-            return f"the file uses {word}, so that another compiler may read other code", _line(code, match)
+            return f"the file uses {word}, so that another compiler may read other code", _line_of_match(code, match)
     return "", 0
 
 
-def _line(text: str, match: re.Match[str]) -> int:
-    return line_of(text, match.start())
+def _line_of_match(text: str, match: re.Match[str]) -> int:
+    """Returns the line number of a match in a text."""
+    return line_number_of(text, match.start())
 
 
 def is_plain_mpi_call(name: str) -> bool:
-    """Returns whether a function of MPI is known to return an error code, and to keep no address."""
+    """Returns whether an MPI function is known to return an error code, and to retain no address after its message
+    completes."""
     return bool(_PLAIN_MPI_CALL.fullmatch(name))
 
 
 def is_mpi_name(name: str) -> bool:
-    """Returns whether a name is reserved for a function of MPI."""
+    """Returns whether MPI reserves a name for its functions."""
     return bool(_MPI_FUNCTION.fullmatch(name))

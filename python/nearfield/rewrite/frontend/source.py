@@ -1,4 +1,4 @@
-"""Reads source files; only C and C++ can be rewritten."""
+"""Reads the source files to be rewritten, which must be C or C++."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORTRAN = frozenset({".f", ".for", ".ftn", ".fpp", ".f77", ".f90", ".f95", ".f03
 
 
 def check_language(path: Path) -> None:
-    """Raises UsageError if the file is Fortran, with the commands that support Fortran."""
+    """Raises UsageError if a source file is Fortran. The message names the commands that support Fortran."""
     if path.suffix.lower() in FORTRAN:
         raise UsageError(
             f"{path} is in Fortran: only C and C++ can be rewritten",
@@ -23,8 +23,8 @@ def check_language(path: Path) -> None:
 
 
 def read_source(path: Path) -> str:
-    """Returns the text of a file, one character per byte. Raises UsageError if it cannot be read, is not UTF-8, or is
-    Fortran."""
+    """Returns the text of a source file with one character per byte. Raises UsageError if the file cannot be read, is
+    not UTF-8, or is Fortran."""
     check_language(path)
     try:
         data = read_file(path)
@@ -36,6 +36,6 @@ def read_source(path: Path) -> str:
     return data.decode("latin-1")
 
 
-def decoded(text: str) -> str:
-    """Returns a text of `read_source` with its real characters."""
+def decode_source(text: str) -> str:
+    """Decodes a text of `read_source`, which has one character per byte, to a normal string."""
     return text.encode("latin-1").decode("utf-8")

@@ -1,4 +1,5 @@
-"""Finds statement ends, indents and lines in the text of C and C++, where macros make libclang's extents unreliable."""
+"""Finds the ends of statements, indents and lines in C and C++ text, where macros make libclang's source extents
+unreliable."""
 
 from __future__ import annotations
 
@@ -12,14 +13,15 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def skip_blank(text: str, offset: int) -> int:
-    """Returns the offset of the next character that is not blank and not in a comment."""
+    """Returns the offset of the next character that is neither blank nor in a comment."""
     while match := _SKIPPED.match(text, offset):
         offset = match.end()
     return offset
 
 
-def group_end(text: str, offset: int) -> int:
-    """Returns the offset after the bracket that matches the one at `offset`."""
+def end_of_brackets(text: str, offset: int) -> int:
+    """Returns the offset after the bracket that closes the bracket at `offset`. Raises ValueError if no bracket
+    does."""
     depth = 0
     for match in _TOKEN.finditer(text, offset):
         if match[0] in _CLOSING:
@@ -32,13 +34,14 @@ def group_end(text: str, offset: int) -> int:
 
 
 def statement_end(text: str, offset: int) -> int:
-    """Returns the offset after the statement that begins at `offset`."""
+    """Returns the offset after the C statement that begins at `offset`. Raises ValueError if the statement does not
+    end."""
     if text[offset] == "{":
-        return group_end(text, offset)
+        return end_of_brackets(text, offset)
     match = re.compile(r"[A-Za-z_]\w*").match(text, offset)
     word = match[0] if match else ""
     if match and word in ("for", "if", "while", "switch"):
-        head = group_end(text, skip_blank(text, match.end()))
+        head = end_of_brackets(text, skip_blank(text, match.end()))
         end = statement_end(text, skip_blank(text, head))
         if word == "if":
             after = skip_blank(text, end)
@@ -47,7 +50,7 @@ def statement_end(text: str, offset: int) -> int:
         return end
     if match and word == "do":
         end = statement_end(text, skip_blank(text, match.end()))
-        return text.index(";", group_end(text, text.index("(", end))) + 1
+        return text.index(";", end_of_brackets(text, text.index("(", end))) + 1
     place = offset
     while True:
         token = _TOKEN.match(text, place)
@@ -55,34 +58,34 @@ def statement_end(text: str, offset: int) -> int:
             raise ValueError("a statement does not end")
         if token[0] == ";":
             return token.end()
-        place = group_end(text, place) if token[0] in _CLOSING else token.end()
+        place = end_of_brackets(text, place) if token[0] in _CLOSING else token.end()
 
 
-def lines_of(text: str) -> list[str]:
-    """Returns the lines with their ends, as compilers, `patch` and editors count them: only a newline ends a line, not
-    a form feed or the other separators of `str.splitlines`."""
+def split_lines(text: str) -> list[str]:
+    """Splits a text into lines that keep their line ends. As for compilers, `patch` and editors, only a newline ends a
+    line, not a form feed or the other separators of `str.splitlines`."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def line_of(text: str, offset: int) -> int:
-    """Returns the number of the line, counted from 1."""
+def line_number_of(text: str, offset: int) -> int:
+    """Returns the line number of an offset in a text, from 1."""
     return text.count("\n", 0, offset) + 1
 
 
-def line_start(text: str, offset: int) -> int:
-    """Returns the offset of the first character of the line."""
+def start_of_line(text: str, offset: int) -> int:
+    """Returns the offset of the first character of the line that contains `offset`."""
     return text.rfind("\n", 0, offset) + 1
 
 
 def indent_at(text: str, offset: int) -> str:
-    """Returns the blanks before the first character of the line."""
-    start = line_start(text, offset)
+    """Returns the blanks at the start of the line that contains `offset`."""
+    start = start_of_line(text, offset)
     match = re.compile(r"[ \t]*").match(text, start)
     return match[0] if match else ""
 
 
-def indent_step(text: str) -> str:
-    """Returns one step of indentation, as most lines of the file have it."""
+def indent_unit_of(text: str) -> str:
+    """Returns the blanks by which the source file indents one level."""
     found = re.findall(r"\{[ \t]*\n([ \t]+)\S", text)
     if any(one.startswith("\t") for one in found):
         return "\t"
@@ -92,29 +95,30 @@ def indent_step(text: str) -> str:
 
 
 def reindent(text: str, old: str, new: str) -> str:
-    """Returns the lines with another indent; the first line has none yet."""
+    """Returns lines of code with the indent `new` in place of `old`. The first line has no indent before."""
     first, *rest = text.split("\n")
     moved = [new + line[len(old) :] if line.startswith(old) and not line.startswith("#") else line for line in rest]
     return "\n".join([new + first, *moved])
 
 
-def same_tokens(one: str, other: str) -> bool:
-    """Returns whether two pieces of code differ only in blanks and comments."""
-    return _tokens(one) == _tokens(other)
+def has_same_tokens(one: str, other: str) -> bool:
+    """Returns whether two pieces of C code differ only in blanks and comments."""
+    return _tokens_of(one) == _tokens_of(other)
 
 
-def _tokens(text: str) -> list[str]:
+def _tokens_of(text: str) -> list[str]:
+    """Returns the tokens of a C text without blanks and comments."""
     found = (match[0] for match in _TOKEN.finditer(text))
     return [token for token in found if not token.isspace() and not token.startswith(("//", "/*"))]
 
 
-def words_in(text: str) -> set[str]:
-    """Returns the names and keywords of a piece of code."""
+def identifiers_in(text: str) -> set[str]:
+    """Returns the identifiers and keywords in a piece of C code."""
     return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
 def replace_names(text: str, names: dict[str, str]) -> str:
-    """Returns the code with some names replaced, except for members of structures."""
+    """Returns a piece of C code with some identifiers replaced, except where they name members of structures."""
     made: list[str] = []
     before = ""
     for match in _TOKEN.finditer(text):

@@ -1,5 +1,5 @@
-"""Maps the instances of a region to the elements that they access. An access that is not exactly known is widened to
-all elements of its array, and the reason is recorded."""
+"""Maps the loop iterations and calls of a region to the array elements that they access. An access that is not exactly
+known is widened to all elements of its array, and the reason is recorded."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.arrays import Shape, shape_of, with_shape
+from nearfield.rewrite.analysis.arrays import ArrayShape, common_array_shape, reshape_access
 from nearfield.rewrite.analysis.expressions import NotAffine
 from nearfield.rewrite.analysis.program import Access, Item, Region
-from nearfield.rewrite.model.names import Names
+from nearfield.rewrite.model.names import IslNames
 
 
 @dataclass(frozen=True)
-class Note:
-    """An access that the model had to widen, and the reason."""
+class WidenedAccess:
+    """The line and the reason of a memory access that the model had to widen to the whole array."""
 
     line: int
     reason: str
@@ -25,41 +25,43 @@ class Note:
 
 @dataclass(frozen=True)
 class AccessRelations:
-    """The elements that instances and events read and write, those that messages send, and the conditions under which
-    accesses stay within their rows."""
+    """The array elements that loop iterations and MPI call events read and write, the elements that messages send, and
+    the conditions under which no index leaves its row."""
 
     reads: isl.UnionMap
     writes: isl.UnionMap
     sent: isl.UnionSet
-    elements: dict[tuple[int, Access], isl.Set]  # by item and access, with the access as a read at line 0
+    elements: dict[tuple[int, Access], isl.Set]  # by item number and access; the access as a read at line 0
     conditions: tuple[isl.Set, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[WidenedAccess, ...]
 
 
-def shapes_of(region: Region) -> dict[str, Shape | None]:
-    """Returns the shapes of all bases; None for an array whose dimensions do not fit all its indices."""
+def array_shapes_of(region: Region) -> dict[str, ArrayShape | None]:
+    """Returns the shapes of all arrays that a region accesses; None for an array whose dimensions do not fit all its
+    indices."""
     by_base: dict[str, list[Access]] = defaultdict(list)
     for item in region.items:
         for access in item.accesses:
             by_base[access.base.key].append(access)
-    return {key: shape_of(accesses, region.symbols) if accesses[0].base.sizes else Shape((), ())
+    return {key: common_array_shape(accesses, region.symbols) if accesses[0].base.sizes else ArrayShape((), ())
             for key, accesses in by_base.items()}  # fmt: skip
 
 
 def relate_accesses(
     region: Region,
-    names: Names,
+    names: IslNames,
     domains: Sequence[Sequence[isl.Set]],
-    shapes: dict[str, Shape | None],
+    shapes: dict[str, ArrayShape | None],
     context: isl.Set,
 ) -> AccessRelations:
-    """Returns the access relations of a region. `domains` are the instances or events of its items."""
-    mapper = _Mapper(region, names, context)
+    """Returns the access relations of a region. `domains` are the loop iterations or MPI call events of its
+    statements."""
+    mapper = _AccessMapper(region, names, context)
     relations = {write: isl.UnionMap("{ }") for write in (False, True)}
     sent = isl.UnionSet("{ }")
     elements: dict[tuple[int, Access], isl.Set] = {}
     for number, item in enumerate(region.items):
-        maps: dict[Access, isl.Map] = {}  # by access, regardless of read or write and of the line
+        maps: dict[Access, isl.Map] = {}  # by access, regardless of its line and of whether it writes
         recorded: set[tuple[Access, bool]] = set()
         tuples = [domain.get_tuple_name() for domain in domains[number]]
         for access in item.accesses:
@@ -67,7 +69,7 @@ def relate_accesses(
                 continue  # a variable that is only read causes no dependence
             same, write = replace(access, write=False, line=0), access.write
             if same not in maps:
-                maps[same] = mapper.map(tuples[0], item, access, shapes[access.base.key])
+                maps[same] = mapper.map_access(tuples[0], item, access, shapes[access.base.key])
                 elements[number, same] = maps[same].range()
             if (same, write) in recorded:
                 continue
@@ -81,64 +83,72 @@ def relate_accesses(
     return AccessRelations(reads, writes, sent.coalesce(), elements, tuple(mapper.conditions), tuple(mapper.notes))
 
 
-class _Mapper:
-    """Maps instances to elements, and collects the conditions and the notes."""
+class _AccessMapper:
+    """Builds the maps from loop iterations to array elements, and collects their conditions and the widened
+    accesses."""
 
-    def __init__(self, region: Region, names: Names, context: isl.Set) -> None:
+    def __init__(self, region: Region, names: IslNames, context: isl.Set) -> None:
         self.region, self.names, self.context = region, names, context
         self.written = {a.base.key for item in region.items for a in item.accesses if a.write}
         self.conditions: list[isl.Set] = []
-        self.notes: list[Note] = []
-        self._large: tuple[int, isl.Set] | None = None  # with the number of parameters at that time
+        self.notes: list[WidenedAccess] = []
+        self._large: tuple[int, isl.Set] | None = None  # the result of _large_parameters, for a number of parameters
         self._rows: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
 
-    def map(self, name: str, item: Item, access: Access, shape: Shape | None) -> isl.Map:
-        """Returns the elements that an instance accesses, in the array's dimensions."""
+    def map_access(self, name: str, item: Item, access: Access, shape: ArrayShape | None) -> isl.Map:
+        """Returns the map from the iterations of a statement to the elements that an access reaches, one index per
+        array dimension."""
         if access.note and access.base.sizes and access.base.key in self.written:
-            self.notes.append(Note(access.line, access.note))
-        source = _tuple(name, [self.names.iterator(loop.iterator.key) for loop in item.loops])
+            self.notes.append(WidenedAccess(access.line, access.note))
+        source = _tuple_text(name, [self.names.iterator_name(loop.iterator.key) for loop in item.loops])
         if shape is None:
             rank = max(len(access.base.sizes), 1)
-            return self._any(source, rank, access, "its array has no dimensions that fit all its indices")
-        rank = shape.rank if access.base.sizes else 0
+            return self._map_to_whole_array(
+                source, rank, access, "its array has no dimensions that fit all its indices"
+            )
+        rank = shape.dimension_count if access.base.sizes else 0
         if rank == 0:
-            return self.names.map(source, _tuple(self.names.array(access.base.key), []))
-        access = with_shape(access, shape)
+            return self.names.make_map(source, _tuple_text(self.names.array_name(access.base.key), []))
+        access = reshape_access(access, shape)
         try:
-            wide = self._exact(source, item, access)
+            wide = self._map_exactly(source, item, access)
         except NotAffine as why:
-            return self._any(source, rank, access, f"an index is not affine: {why.reason}")
-        made = self._within_rows(wide, access, shape)
+            return self._map_to_whole_array(source, rank, access, f"an index is not affine: {why.reason}")
+        made = self._restrict_to_rows(wide, access, shape)
         if made is None:
-            return self._any(source, rank, access, f"an index of {access.base.text} may leave its row")
+            return self._map_to_whole_array(source, rank, access, f"an index of {access.base.text} may leave its row")
         return made
 
-    def _any(self, source: str, rank: int, access: Access, reason: str) -> isl.Map:
+    def _map_to_whole_array(self, source: str, rank: int, access: Access, reason: str) -> isl.Map:
+        """Returns the map from a statement's iterations to all elements of an array, and records the reason."""
         if not access.note and access.base.key in self.written:
-            self.notes.append(Note(access.line, reason))
-        return self.names.map(source, _tuple(self.names.array(access.base.key), _cells(rank)))
+            self.notes.append(WidenedAccess(access.line, reason))
+        return self.names.make_map(source, _tuple_text(self.names.array_name(access.base.key), _dimension_names(rank)))
 
-    def _exact(self, source: str, item: Item, access: Access) -> isl.Map:
-        """Returns the map from instances to elements, projected over the inner loops. Raises NotAffine."""
-        inner = [self.names.iterator(loop.iterator.key) for loop in access.loops]
-        constraints = self.names.loops(access.loops) + self.names.conditions(access.conditions)
-        constraints += self.names.loops(item.loops)
+    def _map_exactly(self, source: str, item: Item, access: Access) -> isl.Map:
+        """Returns the map from a statement's iterations to the accessed elements, projected over the inner loops.
+        Raises NotAffine if an index is not affine."""
+        inner = [self.names.iterator_name(loop.iterator.key) for loop in access.loops]
+        constraints = self.names.loop_constraints(access.loops) + self.names.condition_constraints(access.conditions)
+        constraints += self.names.loop_constraints(item.loops)
         constraints += [
-            f"a{place} = {self.names.poly(index)}" for place, index in enumerate(access.index) if index is not None
+            f"a{place} = {self.names.affine_text(index)}"
+            for place, index in enumerate(access.index)
+            if index is not None
         ]
-        target = _tuple(self.names.array(access.base.key), _cells(len(access.index)))
-        return self.names.map(source, target, constraints, inner)
+        target = _tuple_text(self.names.array_name(access.base.key), _dimension_names(len(access.index)))
+        return self.names.make_map(source, target, constraints, inner)
 
-    # ---- rows
+    # ---- array indices that may leave their rows
 
-    def _within_rows(self, wide: isl.Map, access: Access, shape: Shape) -> isl.Map | None:
-        """Returns the map if all indices stay within their rows, possibly after carrying a row, or under a condition on
-        parameters, which is recorded; None otherwise."""
-        for place in range(shape.rank - 1, 0, -1):
+    def _restrict_to_rows(self, wide: isl.Map, access: Access, shape: ArrayShape) -> isl.Map | None:
+        """Returns the map if all array indices stay within their rows, possibly after an index is carried to the next
+        row, or under a condition on parameters, which is recorded. Returns None otherwise."""
+        for place in range(shape.dimension_count - 1, 0, -1):
             length = shape.sizes[place - 1]
             if access.index[place] is None or length is None:
                 continue
-            beyond, borrow = self._outside_and_carries(wide, place, self.names.poly(length))
+            beyond, borrow = self._outside_and_carries(wide, place, self.names.affine_text(length))
             outside: list[tuple[isl.Map, isl.Map]] = []
             for one in (wide, *borrow):
                 one = one if one is wide else wide.apply_range(one)
@@ -146,16 +156,16 @@ class _Mapper:
                 if outside[-1][1].is_empty():
                     break
             else:
-                made = self._under_condition(outside)
+                made = self._restrict_by_condition(outside)
                 if made is None:
                     return None
                 outside.append((made, made))
             wide = outside[-1][0]
         return wide
 
-    def _under_condition(self, outside: Sequence[tuple[isl.Map, isl.Map]]) -> isl.Map | None:
-        """Returns the first map that stays within its rows under a simple condition, which is recorded; None if there
-        is none. Each map comes with its part outside of the rows."""
+    def _restrict_by_condition(self, outside: Sequence[tuple[isl.Map, isl.Map]]) -> isl.Map | None:
+        """Returns the first map whose array indices stay within their rows under a simple condition on parameters,
+        which is recorded; None if there is none. Each map comes with its part outside of the rows."""
         for one, out in outside:
             condition = self._unbounded_parts(out.params().complement().intersect(self.context).coalesce())
             if not condition.is_empty() and condition.n_basic_set() <= 2:
@@ -164,7 +174,7 @@ class _Mapper:
         return None
 
     def _unbounded_parts(self, condition: isl.Set) -> isl.Set:
-        """Returns the parts of a condition that allow arbitrarily large sizes and loop extents."""
+        """Returns the parts of a condition on parameters that allow arbitrarily large array sizes and loop extents."""
         where = self._large_parameters()
         made = isl.Set.empty(condition.get_space())
         for part in condition.get_basic_sets():
@@ -174,7 +184,7 @@ class _Mapper:
         return made
 
     def _large_parameters(self) -> isl.Set:
-        """Returns the parameters for which all sizes and loop extents are large; all parameters if that is
+        """Returns the parameter values for which all array sizes and loop extents are large; all values if that is
         impossible."""
         names, count = self.names, len(self.names.parameters)
         if self._large is None or self._large[0] != count:
@@ -188,31 +198,33 @@ class _Mapper:
             for loop in loops + [one for item in self.region.items for a in item.accesses for one in a.loops]:
                 for extent in [upper - lower for upper in loop.upper for lower in loop.lower]:
                     if extent.constant is None and not any(names.symbols[key].iterator for key in extent.keys):
-                        large.append(f"{names.poly(extent)} >= 5")
-            where = names.facts(list(dict.fromkeys(large)))
-            self._large = len(names.parameters), names.facts([]) if where.is_empty() else where
+                        large.append(f"{names.affine_text(extent)} >= 5")
+            where = names.parameter_set(list(dict.fromkeys(large)))
+            self._large = len(names.parameters), names.parameter_set([]) if where.is_empty() else where
         return self._large[1]
 
     def _outside_and_carries(self, wide: isl.Map, place: int, size: str) -> tuple[isl.Set, list[isl.Map]]:
-        """Returns the elements outside of rows of this size, and the maps that carry an index to the next or previous
-        row."""
+        """Returns the elements whose index in one dimension lies outside of the row, and the maps that carry the index
+        to the next or previous row."""
         rank, name = wide.dim(isl.dim_type.out), wide.get_tuple_name(isl.dim_type.out)
         key = (name, place, size)
         if key not in self._rows:
-            cells = _cells(rank)
-            beyond = self.names.set(name, cells, [f"(a{place} < 0 or a{place} >= {size})"])
+            cells = _dimension_names(rank)
+            beyond = self.names.make_set(name, cells, [f"(a{place} < 0 or a{place} >= {size})"])
             maps = []
             for sign in (1, -1):
                 out = list(cells)
                 out[place - 1 : place + 1] = f"a{place - 1} - {sign}", f"a{place} + {sign} * ({size})"
-                maps.append(self.names.map(_tuple(name, cells), _tuple(name, out)))
+                maps.append(self.names.make_map(_tuple_text(name, cells), _tuple_text(name, out)))
             self._rows[key] = beyond, maps
         return self._rows[key]
 
 
-def _cells(rank: int) -> list[str]:
+def _dimension_names(rank: int) -> list[str]:
+    """Returns the isl names of an array's dimensions."""
     return [f"a{place}" for place in range(rank)]
 
 
-def _tuple(name: str, cells: Sequence[str]) -> str:
+def _tuple_text(name: str, cells: Sequence[str]) -> str:
+    """Returns an isl tuple with a name and dimensions."""
     return f"{name}[{', '.join(cells)}]"

@@ -1,4 +1,4 @@
-"""Chooses chunk sizes: from the options, or from the caches of a profile's machine."""
+"""Chooses the sizes of message chunks: from the command-line options, or from the caches of a profile's machine."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from nearfield.base.errors import UsageError
 from nearfield.base.units import parse_bytes
 from nearfield.profile import Profile, load
 
-_SHARE = 4  # of a core's private cache: sent data, received data, the result, and room
+_SHARE = 4  # a chunk gets 1/4 of a core's private cache: sent data, received data, the result, and spare room
 
 
 @dataclass(frozen=True)
 class ChunkSizes:
-    """Messages of more than `threshold_bytes` are split into chunks of `piece_bytes`."""
+    """How messages are chunked: those of more than `threshold_bytes` are split into chunks of `piece_bytes`."""
 
     piece_bytes: int
     threshold_bytes: int
 
 
-def chunk_sizes_of(profile: Path | None, size: str | None) -> ChunkSizes | None:
-    """Returns the chunk sizes that the options select: the given size, or, with a profile, a quarter of a core's
-    private cache for messages larger than the last-level cache. Returns None without either option."""
+def chunk_sizes_from_options(profile: Path | None, size: str | None) -> ChunkSizes | None:
+    """Returns the message chunk sizes that the command-line options select: the given size, or, with a profile, a
+    quarter of a core's private cache for messages larger than the last-level cache. Returns None without either
+    option."""
     if size is not None:
         piece_bytes = parse_bytes(size)
         if piece_bytes < 1:
             raise UsageError("a piece of no bytes is none", "Give a size with --piece, such as 64KiB.")
         return ChunkSizes(piece_bytes, piece_bytes)
-    return sizes_by_caches(load(profile)) if profile is not None else None
+    return chunk_sizes_by_caches(load(profile)) if profile is not None else None
 
 
-def sizes_by_caches(profile: Profile) -> ChunkSizes | None:
-    """Returns the chunk sizes for the caches of a profile's machine; None if it has no caches."""
+def chunk_sizes_by_caches(profile: Profile) -> ChunkSizes | None:
+    """Returns the message chunk sizes for the caches of a profile's machine; None if the profile has no caches."""
     caches = profile.machine.data_caches
     if not caches:
         return None

@@ -1,4 +1,4 @@
-"""Explains which dependence prevents a new order: which access at which line depends on which other."""
+"""Explains which data dependence prevents a new order: which memory access at which line depends on which other one."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from collections.abc import Iterator
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Access, Call, Item, Nest, Region
-from nearfield.rewrite.model.instances import is_empty
-from nearfield.rewrite.model.legality import violations
+from nearfield.rewrite.analysis.program import Access, CommunicationStatement, Item, LoopNest, Region
+from nearfield.rewrite.model.instances import has_no_iterations
+from nearfield.rewrite.model.legality import find_violations
 from nearfield.rewrite.model.polyhedral import Model
-from nearfield.rewrite.model.schedule import Order, Partition
+from nearfield.rewrite.model.schedule import DependencePartition, ExecutionOrder
 
 _MAX_PATH = 3  # maximum number of consecutive dependences in an explanation
 
 
-def reason_of_order(model: Model, partition: Partition, tried: Order | None) -> tuple[str, int]:
-    """Returns why no order but the original one is legal, and at which line. `tried` is an illegal order."""
+def explain_refused_order(
+    model: Model, partition: DependencePartition, tried: ExecutionOrder | None
+) -> tuple[str, int]:
+    """Returns the reason why no order of a region but the original one is legal, and its line. `tried` is an order that
+    was found illegal."""
     found = (
         _message_dependences(model)
-        if tried is None or is_empty(partition.free)
+        if tried is None or has_no_iterations(partition.free)
         else _violated_dependence(model, tried) or _message_dependences(model)
     )
     note = next((one for one in model.accesses.notes if found is None or one.reason not in found[0]), None)
@@ -33,60 +36,65 @@ def reason_of_order(model: Model, partition: Partition, tried: Order | None) -> 
 
 
 def describe_shared_array(region: Region) -> str:
-    """Returns which loop and message of a region use the same array; it does not compare elements."""
-    calls = [item for item in region.items if isinstance(item, Call)]
+    """Returns a sentence on a loop and a message of a region that use the same array, regardless of which elements; ''
+    if there are none."""
+    calls = [item for item in region.items if isinstance(item, CommunicationStatement)]
     for nest in sorted(region.nests, key=lambda one: not one.loops):
         for call in sorted(calls, key=lambda one: abs(one.start - nest.start)):
             for mine in call.accesses:
                 theirs = next((a for a in nest.accesses if a.base.key == mine.base.key and a.write != mine.write), None)
                 if theirs is not None and mine.base.sizes:
-                    done = f"{_name_of(nest)} {_verb_of(nest, theirs)} {mine.base.text}"
-                    return f"{done}, which {_name_of(call)} {_verb_of(call, mine)}"
+                    done = f"{_item_name(nest)} {_access_verb(nest, theirs)} {mine.base.text}"
+                    return f"{done}, which {_item_name(call)} {_access_verb(call, mine)}"
     return ""
 
 
 def _message_dependences(model: Model) -> tuple[str, int] | None:
-    """Returns the dependences between a message and the first loops that access arrays."""
+    """Returns a sentence on the dependences between a message and a loop that accesses arrays, and the loop's line;
+    None if there are none."""
     items = model.region.items
-    moved = [n for n, item in enumerate(items) if isinstance(item, Nest) and any(a.base.sizes for a in item.accesses)]
-    calls = [n for n, item in enumerate(items) if isinstance(item, Call) and item.messages]
-    for nest in sorted(moved, key=lambda n: (not _nest(items[n]).loops, n)):
+    moved = [
+        n for n, item in enumerate(items) if isinstance(item, LoopNest) and any(a.base.sizes for a in item.accesses)
+    ]
+    calls = [n for n, item in enumerate(items) if isinstance(item, CommunicationStatement) and item.messages]
+    for nest in sorted(moved, key=lambda n: (not _as_nest(items[n]).loops, n)):
         for call in sorted(calls, key=lambda n: abs(n - nest)):
             path = _dependence_path(model, min(nest, call), max(nest, call))
             if path:
                 said = "; ".join(_describe_dependence(model, *pair) for pair in zip(path, path[1:], strict=False))
-                return f"{said}{_whole_nest_note(_nest(items[nest]))}", items[nest].line
+                return f"{said}{_whole_nest_note(_as_nest(items[nest]))}", items[nest].line
     return None
 
 
-def _whole_nest_note(nest: Nest) -> str:
-    """Returns why a nest without loops of its own is not split."""
+def _whole_nest_note(nest: LoopNest) -> str:
+    """Returns the reason why a statement without loops of its own is not split; '' for a loop nest."""
     return "" if nest.loops else "; it is moved as a whole, since only loops that stand in this block are split"
 
 
-def _nest(item: Item) -> Nest:
-    assert isinstance(item, Nest)
+def _as_nest(item: Item) -> LoopNest:
+    assert isinstance(item, LoopNest)
     return item
 
 
-def _violated_dependence(model: Model, tried: Order) -> tuple[str, int] | None:
-    """Returns a dependence that an order would violate."""
-    for one in violations(model, tried):
+def _violated_dependence(model: Model, tried: ExecutionOrder) -> tuple[str, int] | None:
+    """Returns a sentence on a dependence that an order would violate, and its line; None if there is none."""
+    for one in find_violations(model, tried):
         first, second = (int(one.get_tuple_name(side)[1:]) for side in (isl.dim_type.in_, isl.dim_type.out))
-        if _conflict(model, first, second) is not None:
+        if _find_conflict(model, first, second) is not None:
             between = "their own order must stay" if first == second else "this order must stay"
             return f"{_describe_dependence(model, first, second)}, and {between}", model.region.items[second].line
     return None
 
 
 def _dependence_path(model: Model, first: int, last: int) -> list[int]:
-    """Returns the shortest path of dependences from one item to a later one; empty if there is none."""
+    """Returns the shortest path of dependences from one statement of a region to a later one, as statement numbers;
+    empty if there is none."""
     came: dict[int, int] = {first: first}
     waiting = deque([first])
     while waiting and last not in came:
         at = waiting.popleft()
         for following in range(at + 1, last + 1):
-            if following not in came and _conflict(model, at, following) is not None:
+            if following not in came and _find_conflict(model, at, following) is not None:
                 came[following] = at
                 waiting.append(following)
     if last not in came:
@@ -97,14 +105,15 @@ def _dependence_path(model: Model, first: int, last: int) -> list[int]:
     return path if len(path) <= _MAX_PATH + 1 else []
 
 
-def _conflict(model: Model, first: int, second: int) -> tuple[Access, Access] | None:
-    """Returns two accesses of two items to the same elements, one of which is a write; accesses to arrays come
-    first."""
-    found = sorted(_conflicts(model, first, second), key=lambda pair: (not pair[0].base.sizes, not pair[0].write))
+def _find_conflict(model: Model, first: int, second: int) -> tuple[Access, Access] | None:
+    """Returns two accesses of two statements to the same elements, at least one of which is a write; arrays are
+    preferred to scalars. Returns None if there are none."""
+    found = sorted(_find_conflicts(model, first, second), key=lambda pair: (not pair[0].base.sizes, not pair[0].write))
     return found[0] if found else None
 
 
-def _conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, Access]]:
+def _find_conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, Access]]:
+    """Yields the pairs of accesses of two dependent statements to the same elements."""
     for one in _instance_sets(model, first):
         for other in _instance_sets(model, second):
             between = model.dependences.intersect_domain(one).intersect_range(other)
@@ -113,24 +122,24 @@ def _conflicts(model: Model, first: int, second: int) -> Iterator[tuple[Access, 
             for mine in model.region.items[first].accesses:
                 for theirs in model.region.items[second].accesses:
                     if mine.base.key == theirs.base.key and (mine.write or theirs.write):
-                        yield from _overlapping(model, (one, mine), (other, theirs))
+                        yield from _pair_if_overlapping(model, (one, mine), (other, theirs))
 
 
-def _overlapping(
+def _pair_if_overlapping(
     model: Model, first: tuple[isl.UnionSet, Access], second: tuple[isl.UnionSet, Access]
 ) -> Iterator[tuple[Access, Access]]:
-    """Yields the two accesses if the elements that they reach overlap."""
+    """Yields the two accesses if the sets of elements that they reach overlap."""
     sets = [
         domain.apply(model.writes if access.write else model.reads) for domain, access in (first, second)
     ]  # fmt: skip
-    name = model.names.array(first[1].base.key)
-    array = isl.UnionSet(f"{{ {name}[{_dims(sets[0], name)}] }}")
+    name = model.names.array_name(first[1].base.key)
+    array = isl.UnionSet(f"{{ {name}[{_dimension_names(sets[0], name)}] }}")
     if not sets[0].intersect(sets[1]).intersect(array).is_empty():
         yield first[1], second[1]
 
 
-def _dims(some: isl.UnionSet, array: str) -> str:
-    """Returns names for the dimensions of an array."""
+def _dimension_names(some: isl.UnionSet, array: str) -> str:
+    """Returns isl names for the dimensions of an array; '' if the array does not occur in the set."""
     sets = some.get_set_list()
     for place in range(sets.n_set()):
         one = sets.get_at(place)
@@ -140,34 +149,39 @@ def _dims(some: isl.UnionSet, array: str) -> str:
 
 
 def _instance_sets(model: Model, number: int) -> Iterator[isl.UnionSet]:
+    """Yields the iterations of a loop nest, or the events of an MPI call."""
     for one in model.domains[number]:
         yield isl.UnionSet.from_set(one.intersect_params(model.needed))
 
 
 def _describe_dependence(model: Model, first: int, second: int) -> str:
-    """Returns the dependence of two items as a sentence: what the later one does, then what the earlier one does."""
-    pair = _conflict(model, first, second)
+    """Returns the dependence between two statements as a sentence: what the later one does, then what the earlier one
+    does."""
+    pair = _find_conflict(model, first, second)
     assert pair is not None
     one, other = model.region.items[first], model.region.items[second]
     what = pair[1].base.text
     note = f" ({pair[1].note or pair[0].note})" if pair[1].note or pair[0].note else ""
     if what == "what is printed":
-        return f"{_name_of(other)} and {_name_of(one)} print, or stand among what is printed"
-    return f"{_name_of(other)} {_verb_of(other, pair[1])} {what}{note}, which {_name_of(one)} {_verb_of(one, pair[0])}"
+        return f"{_item_name(other)} and {_item_name(one)} print, or stand among what is printed"
+    later = f"{_item_name(other)} {_access_verb(other, pair[1])} {what}{note}"
+    return f"{later}, which {_item_name(one)} {_access_verb(one, pair[0])}"
 
 
-def _name_of(item: Item) -> str:
-    if isinstance(item, Call):
+def _item_name(item: Item) -> str:
+    """Returns the name of an MPI call or loop with its line, for a sentence."""
+    if isinstance(item, CommunicationStatement):
         return f"the {item.name} at line {item.line}"
     kind = "loop" if item.loops else "statement"
     return f"the {kind} at line {item.line}"
 
 
-def _verb_of(item: Item, access: Access) -> str:
-    if isinstance(item, Call) and access.message:
+def _access_verb(item: Item, access: Access) -> str:
+    """Returns the verb for a memory access in a sentence: sends, receives into, reads or writes."""
+    if isinstance(item, CommunicationStatement) and access.message:
         return "receives into" if access.write else "sends"
     where = f" (line {access.line})" if access.line != item.line else ""
     return f"{'writes' if access.write else 'reads'}{where}"
 
 
-__all__ = ["describe_shared_array", "reason_of_order"]
+__all__ = ["describe_shared_array", "explain_refused_order"]

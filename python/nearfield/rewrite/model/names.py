@@ -1,4 +1,5 @@
-"""Writes polynomials, domains and accesses in isl's syntax, with short names in place of the program's."""
+"""Writes polynomials, iteration domains and accesses in isl's syntax, with short names in place of the program's
+names."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from nearfield.rewrite.analysis.polynomials import Poly, Symbol
 from nearfield.rewrite.analysis.program import Condition, Loop
 
 
-class Names:
-    """Names of symbols: parameters are p0, p1, ...; iterators are i0, i1, ...; bases are A0, A1, ... A product of
-    parameters is a parameter."""
+class IslNames:
+    """The isl names of a region's symbols: parameters are p0, p1, ...; loop iterators are i0, i1, ...; arrays are A0,
+    A1, ... A product of parameters is a parameter of its own."""
 
     def __init__(self, symbols: dict[str, Symbol]) -> None:
         self.symbols = symbols
@@ -21,67 +22,75 @@ class Names:
         self._iterators: dict[str, str] = {}
         self._arrays: dict[str, str] = {}
 
-    def array(self, key: str) -> str:
-        """Returns the name of a base."""
+    def array_name(self, key: str) -> str:
+        """Returns the isl name of an array or variable."""
         return self._arrays.setdefault(key, f"A{len(self._arrays)}")
 
-    def iterator(self, key: str) -> str:
+    def iterator_name(self, key: str) -> str:
+        """Returns the isl name of a loop iterator."""
         return self._iterators.setdefault(key, f"i{len(self._iterators)}")
 
-    def parameter(self, keys: tuple[str, ...]) -> str:
+    def parameter_name(self, keys: tuple[str, ...]) -> str:
+        """Returns the isl name of a parameter, which may be a product of symbols."""
         return self.parameters.setdefault(keys, f"p{len(self.parameters)}")
 
-    def poly(self, poly: Poly) -> str:
-        """Returns the text of an affine polynomial. Raises NotAffine for others."""
+    def affine_text(self, poly: Poly) -> str:
+        """Returns an affine polynomial in isl's syntax. Raises NotAffine for any other polynomial."""
         words = [str(poly.terms.get((), 0))]
         for monomial, factor in poly.terms.items():
             if not monomial:
                 continue
-            iterators = [key for key in monomial if key in self._iterators or self._counts(key)]
+            iterators = [key for key in monomial if key in self._iterators or self._is_iterator(key)]
             if iterators and len(monomial) > 1:
                 raise NotAffine("a loop's variable is multiplied by a variable", 0)
-            name = self.iterator(monomial[0]) if iterators else self.parameter(monomial)
+            name = self.iterator_name(monomial[0]) if iterators else self.parameter_name(monomial)
             words.append(f"{factor}*{name}")
         return " + ".join(words)
 
-    def _counts(self, key: str) -> bool:
+    def _is_iterator(self, key: str) -> bool:
+        """Returns whether a key is that of a loop iterator."""
         symbol = self.symbols.get(key)
         return symbol is not None and symbol.iterator
 
-    def loops(self, loops: Iterable[Loop]) -> list[str]:
-        """Returns the constraints of loops."""
+    def loop_constraints(self, loops: Iterable[Loop]) -> list[str]:
+        """Returns the isl constraints on the iterators of loops."""
         made = []
         for number, loop in enumerate(loops):
-            name = self.iterator(loop.iterator.key)
-            made += [f"{name} >= {self.poly(one)}" for one in loop.lower]
-            made += [f"{name} < {self.poly(one)}" for one in loop.upper]
+            name = self.iterator_name(loop.iterator.key)
+            made += [f"{name} >= {self.affine_text(one)}" for one in loop.lower]
+            made += [f"{name} < {self.affine_text(one)}" for one in loop.upper]
             if loop.step > 1:
-                made.append(f"exists s{number}: {name} = {self.poly(loop.lower[0])} + {loop.step}*s{number}")
+                made.append(f"exists s{number}: {name} = {self.affine_text(loop.lower[0])} + {loop.step}*s{number}")
         return [f"({one})" for one in made]
 
-    def conditions(self, conditions: Iterable[Condition]) -> list[str]:
-        """Returns the constraints of conditions; those that are not affine are omitted."""
+    def condition_constraints(self, conditions: Iterable[Condition]) -> list[str]:
+        """Returns conditions as isl constraints; conditions that are not affine are omitted."""
         made = []
         for one in conditions:
             try:
-                made.append(f"({self.poly(one.poly)} {'=' if one.equal else '>='} 0)")
+                made.append(f"({self.affine_text(one.poly)} {'=' if one.equal else '>='} 0)")
             except NotAffine:
                 continue
         return made
 
-    def head(self) -> str:
+    def parameter_prefix(self) -> str:
+        """Returns the beginning of an isl expression, which declares all parameters."""
         return f"[{', '.join(self.parameters.values())}] -> "
 
-    def set(self, tuple_name: str, dims: Sequence[str], constraints: Sequence[str]) -> isl.Set:
+    def make_set(self, tuple_name: str, dims: Sequence[str], constraints: Sequence[str]) -> isl.Set:
+        """Returns the isl set of tuples with this name and these dimensions that satisfy the constraints."""
         where = f" : {' and '.join(constraints)}" if constraints else ""
-        return isl.Set(f"{self.head()}{{ {tuple_name}[{', '.join(dims)}]{where} }}")
+        return isl.Set(f"{self.parameter_prefix()}{{ {tuple_name}[{', '.join(dims)}]{where} }}")
 
-    def map(self, source: str, target: str, constraints: Sequence[str] = (), exists: Sequence[str] = ()) -> isl.Map:
-        """Returns a map between two tuples, where the constraints hold for some values of `exists`."""
+    def make_map(
+        self, source: str, target: str, constraints: Sequence[str] = (), exists: Sequence[str] = ()
+    ) -> isl.Map:
+        """Returns the isl map between two tuples for which the constraints hold, for some values of the variables in
+        `exists`."""
         some = f"exists {', '.join(exists)}: " if exists else ""
         where = f" : {some}{' and '.join(constraints)}" if constraints else ""
-        return isl.Map(f"{self.head()}{{ {source} -> {target}{where} }}")
+        return isl.Map(f"{self.parameter_prefix()}{{ {source} -> {target}{where} }}")
 
-    def facts(self, constraints: Sequence[str]) -> isl.Set:
-        """Returns a set of parameters."""
-        return isl.Set(f"{self.head()}{{ : {' and '.join(constraints)} }}")
+    def parameter_set(self, constraints: Sequence[str]) -> isl.Set:
+        """Returns the isl set of parameter values that satisfy the constraints."""
+        return isl.Set(f"{self.parameter_prefix()}{{ : {' and '.join(constraints)} }}")

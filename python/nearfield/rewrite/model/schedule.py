@@ -1,4 +1,5 @@
-"""Partitions a region's instances by their dependences on its communication, and describes orders of execution."""
+"""Partitions the loop iterations of a region by their dependences on its communication, and describes orders of
+execution."""
 
 from __future__ import annotations
 
@@ -7,23 +8,23 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.program import Call, Nest
+from nearfield.rewrite.analysis.program import CommunicationStatement, LoopNest
 from nearfield.rewrite.model.instances import (
     ChunkMaps,
     Sets,
-    difference,
-    executed_instances,
-    intersection,
-    is_empty,
-    union_of,
+    common_iterations,
+    has_no_iterations,
+    iterations_in_chunk_loops,
+    remaining_iterations,
+    union_of_iterations,
 )
 from nearfield.rewrite.model.polyhedral import Model, union_of_sets
 
 
 @dataclass(frozen=True)
 class ComputeStep:
-    """Instances that are executed together, nest by nest in the original order, with the `reverse` outermost loops
-    reversed."""
+    """A step of a new order that executes loop iterations, nest by nest in the original order, with the `reverse`
+    outermost loops reversed."""
 
     sets: Sets
     reverse: int = 0
@@ -31,7 +32,7 @@ class ComputeStep:
 
 @dataclass(frozen=True)
 class CallStep:
-    """The execution of a call, verbatim, or only its begin, or only its completion."""
+    """A step of a new order that executes an MPI call unchanged, or only begins it, or only completes it."""
 
     call: int
     begins: bool = True
@@ -40,8 +41,9 @@ class CallStep:
 
 @dataclass(frozen=True)
 class ChunkLoop:
-    """A loop over the chunks of a call's messages. Each iteration executes the instances of `before`, one chunk of the
-    call (or only its begin or completion), and the instances of `after`."""
+    """A step of a new order: a loop over the chunks of an MPI call's messages. Each iteration executes the loop
+    iterations in `before`, one chunk of the call (or only its begin or completion), and the loop iterations in
+    `after`."""
 
     call: int
     before: ChunkMaps = field(default_factory=dict)
@@ -54,33 +56,34 @@ Step = ComputeStep | CallStep | ChunkLoop
 
 
 @dataclass(frozen=True)
-class Order:
-    """A new order of a region's instances and calls."""
+class ExecutionOrder:
+    """A new order of execution for the loop iterations and MPI calls of a region."""
 
     steps: tuple[Step, ...]
     words: str = ""
 
     @property
-    def reverse(self) -> int:
-        """Returns the maximum number of reversed loops."""
+    def max_reversed_loops(self) -> int:
+        """Returns the maximum number of loops that a step of the order reverses."""
         return max((step.reverse for step in self.steps if isinstance(step, ComputeStep)), default=0)
 
 
 @dataclass(frozen=True)
 class Transformation:
-    """A kind of reordering. `orders` yields the orders to try, the best first. With `chunks_messages` it needs messages
-    that are split into chunks."""
+    """A kind of reordering, such as overlap. `orders` yields the orders to try, the best first. If `chunks_messages` is
+    set, it needs messages that are split into chunks."""
 
     name: str
     summary: str
-    orders: Callable[[Partition], Iterable[Order]]
+    orders: Callable[[DependencePartition], Iterable[ExecutionOrder]]
     chunks_messages: bool = False
 
 
 @dataclass
-class Partition:
-    """Partition of the iterations by dependence on the calls: before = a call depends on them, after = they depend on a
-    call, between = both, free = neither; warm = those that access sent data."""
+class DependencePartition:
+    """The loop iterations of a region by their dependence on its MPI calls: a call depends on those in `before`; those
+    in `after` depend on a call; `between` has both kinds of dependences, `free` none. `warm` are the iterations that
+    access data to be sent."""
 
     model: Model
     calls: list[int] = field(init=False)
@@ -93,20 +96,24 @@ class Partition:
 
     def __post_init__(self) -> None:
         model = self.model
-        self.calls = [number for number, item in enumerate(model.region.items) if isinstance(item, Call)]
-        self.whole = {n: model.nest_domain(n) for n, item in enumerate(model.region.items) if isinstance(item, Nest)}
-        whole, later, earlier = self.whole, self.successors(self.calls), self.predecessors(self.calls)
+        self.calls = [
+            number for number, item in enumerate(model.region.items) if isinstance(item, CommunicationStatement)
+        ]
+        self.whole = {
+            n: model.nest_domain(n) for n, item in enumerate(model.region.items) if isinstance(item, LoopNest)
+        }
+        whole, later, earlier = self.whole, self.successors_of_calls(self.calls), self.predecessors_of_calls(self.calls)
         self.between = {n: later[n].intersect(earlier[n]).coalesce() for n in whole}
         self.after = {n: later[n].subtract(earlier[n]).coalesce() for n in whole}
         self.before = {n: earlier[n].subtract(later[n]).coalesce() for n in whole}
         self.free = {n: whole[n].subtract(later[n]).subtract(earlier[n]).coalesce() for n in whole}
         accesses = model.reads.union(model.writes)
-        self.warm = self._for_all(model.accesses.sent.apply(accesses.reverse()))
+        self.warm = self._without_parameter_conditions(model.accesses.sent.apply(accesses.reverse()))
 
-    def _for_all(self, some_instances: isl.UnionSet) -> Sets:
-        """Returns the instances of each nest without conditions on parameters alone, so that an order depends on
-        parameters as little as possible. Each part of a set also loses conditions that only select messages, such as
-        whether a rank has a neighbour."""
+    def _without_parameter_conditions(self, some_instances: isl.UnionSet) -> Sets:
+        """Returns loop iterations by nest, without conditions on parameters alone, so that an order depends on
+        parameters as little as possible. Conditions that only select messages, such as whether a rank has a neighbour,
+        are dropped from each part of a set, too."""
         result: Sets = {}
         for number, some in self.model.nest_instances(some_instances).items():
             if not some.is_empty():
@@ -118,8 +125,9 @@ class Partition:
                 result[number] = result[number].union(part.intersect(self.whole[number])).coalesce()
         return result
 
-    def original_calls(self) -> list[Step]:
-        """Returns the calls in their original form and order, with the instances that must stay between them."""
+    def original_call_steps(self) -> list[Step]:
+        """Returns the MPI calls unchanged and in their original order, with the loop iterations that must stay between
+        them."""
         steps: list[Step] = []
         for place, number in enumerate(self.calls):
             steps.append(CallStep(number))
@@ -128,40 +136,40 @@ class Partition:
         return steps
 
     def chunk_assignments(self) -> Iterator[tuple[dict[int, ChunkMaps], dict[int, ChunkMaps], bool, bool]]:
-        """Yields, by call, the instances executed before and after each of its chunks, and whether producers and
-        consumers are chunked: both, or one of the two. Instances that several calls depend on come before the first of
-        them; instances that depend on several calls come after the last."""
+        """Yields, by MPI call, the loop iterations to execute before and after each of its chunks, and whether
+        producers and whether consumers are chunked: both, or one of the two. Iterations that several calls depend on
+        come before the first of these calls; iterations that depend on several calls come after the last."""
         numbers = [number for number, _ in self.model.chunked_calls]
         for producers_chunked, consumers_chunked in ((True, True), (True, False), (False, True)):
             before: dict[int, ChunkMaps] = {number: {} for number in numbers}
             after: dict[int, ChunkMaps] = {number: {} for number in numbers}
-            left = union_of(self.before, intersection(self.free, self.warm))
+            left = union_of_iterations(self.before, common_iterations(self.free, self.warm))
             for number in numbers if producers_chunked else []:
-                before[number] = self.producers(number, left)
-                left = difference(left, executed_instances(before[number]))
+                before[number] = self.producers_of_chunks(number, left)
+                left = remaining_iterations(left, iterations_in_chunk_loops(before[number]))
             left = self.after
             for number in reversed(numbers) if consumers_chunked else []:
-                after[number] = self.consumers(number, left)
-                left = difference(left, executed_instances(after[number]))
+                after[number] = self.consumers_of_chunks(number, left)
+                left = remaining_iterations(left, iterations_in_chunk_loops(after[number]))
             if any(before.values()) >= producers_chunked and any(after.values()) >= consumers_chunked:
                 yield before, after, producers_chunked, consumers_chunked
 
-    def producers(self, call: int, among: Sets) -> ChunkMaps:
-        """Returns the instances that a call's chunks depend on, or that access what a chunk sends, each with the first
-        such chunk."""
+    def producers_of_chunks(self, call: int, among: Sets) -> ChunkMaps:
+        """Returns the loop iterations that an MPI call's chunks depend on, or that access what a chunk sends, each
+        mapped to the first such chunk."""
         begins = isl.UnionSet.from_set(self.model.domains[call][0])
         reads = self.model.reads.intersect_domain(begins).intersect_range(self.model.accesses.sent)
         touched = self.model.reads.union(self.model.writes).apply_range(reads.reverse())
         return self._chunk_maps_of(self.model.dependences.intersect_range(begins).union(touched), call, 0, among)
 
-    def consumers(self, call: int, among: Sets) -> ChunkMaps:
-        """Returns the instances that depend on a call's chunks, each with the last such chunk."""
+    def consumers_of_chunks(self, call: int, among: Sets) -> ChunkMaps:
+        """Returns the loop iterations that depend on an MPI call's chunks, each mapped to the last such chunk."""
         completes = isl.UnionSet.from_set(self.model.domains[call][1])
         return self._chunk_maps_of(self.model.dependences.intersect_domain(completes).reverse(), call, 1, among)
 
     def _chunk_maps_of(self, relation: isl.UnionMap, call: int, half: int, among: Sets) -> ChunkMaps:
-        """Returns the first (half 0) or last (half 1) chunk that the relation assigns to each instance; omits nests
-        whose instances all have the same chunk."""
+        """Returns the first (half 0) or last (half 1) chunk that a relation assigns to each loop iteration. Omits nests
+        whose iterations all have the same chunk."""
         result: ChunkMaps = {}
         for number, some in among.items():
             event = self.model.domains[call][half]
@@ -173,27 +181,29 @@ class Partition:
                 result[number] = chunk
         return result
 
-    def begin_last(self, last: int) -> tuple[list[Step], list[Step]] | None:
-        """Returns the calls with the `last` ones begun first and completed later; None if a call cannot be split."""
+    def split_last_calls(self, last: int) -> tuple[list[Step], list[Step]] | None:
+        """Returns the steps up to the begin of the `last` last MPI calls, and the steps that complete these calls.
+        Returns None if a call cannot be split into begin and completion."""
         steps: list[Step] = []
-        steps_in_order = self.original_calls()
+        steps_in_order = self.original_call_steps()
         first = len(self.calls) - last
         for place, between in enumerate(steps_in_order[1::2]):
             if place < first:
                 steps += [CallStep(self.calls[place]), between]
-            elif isinstance(between, ComputeStep) and not is_empty(between.sets):
+            elif isinstance(between, ComputeStep) and not has_no_iterations(between.sets):
                 return None
-        begin_and_complete = self.begin_and_complete(self.calls[first:])
+        begin_and_complete = self.split_calls(self.calls[first:])
         return (steps + begin_and_complete[0], begin_and_complete[1]) if begin_and_complete else None
 
-    def begin_and_complete(self, calls: Sequence[int]) -> tuple[list[Step], list[Step]] | None:
-        """Returns the steps that begin some calls and those that complete them; None if a call cannot be split."""
+    def split_calls(self, calls: Sequence[int]) -> tuple[list[Step], list[Step]] | None:
+        """Returns the steps that begin some MPI calls, and the steps that complete them. Returns None if a call cannot
+        be split into begin and completion."""
         begin: list[Step] = []
         completions: list[Step] = []  # completions of calls that were split
         complete: list[Step] = []
         for number in calls:
             call = self.model.region.items[number]
-            assert isinstance(call, Call)
+            assert isinstance(call, CommunicationStatement)
             if call.blocking and self.model.can_begin_all_first(number):
                 begin.append(CallStep(number, completes=False))
                 completions.append(CallStep(number, begins=False))
@@ -204,23 +214,23 @@ class Partition:
         return begin, completions + complete
 
     def exchange_rounds(self) -> list[list[int]]:
-        """Returns the calls in rounds. Between rounds there are loops, and no message is in flight."""
+        """Returns the MPI calls in rounds: between two rounds there are loops, and no message is in flight."""
         result: list[list[int]] = [[]]
         under_way = 0
         for number, item in enumerate(self.model.region.items):
-            if isinstance(item, Call):
+            if isinstance(item, CommunicationStatement):
                 result[-1].append(number)
                 under_way += item.post - item.wait
             elif item.loops and result[-1] and under_way <= 0:
                 result.append([])
         return [one for one in result if one]
 
-    def predecessors(self, calls: Sequence[int]) -> Sets:
-        """Returns the instances that must be executed before some calls begin."""
+    def predecessors_of_calls(self, calls: Sequence[int]) -> Sets:
+        """Returns the loop iterations that must be executed before the given MPI calls begin."""
         begins = union_of_sets(self.model.domains[number][0] for number in calls)
-        return self._for_all(self.model.reachable(begins, self.model.dependences.reverse()))
+        return self._without_parameter_conditions(self.model.reachable_from(begins, self.model.dependences.reverse()))
 
-    def successors(self, calls: Sequence[int]) -> Sets:
-        """Returns the instances that must be executed after some calls complete."""
+    def successors_of_calls(self, calls: Sequence[int]) -> Sets:
+        """Returns the loop iterations that must be executed after the given MPI calls complete."""
         completes = union_of_sets(self.model.domains[number][1] for number in calls)
-        return self._for_all(self.model.reachable(completes, self.model.dependences))
+        return self._without_parameter_conditions(self.model.reachable_from(completes, self.model.dependences))

@@ -1,4 +1,4 @@
-"""The transformations, one per file."""
+"""The transformations of communication order, one per file."""
 
 from nearfield.rewrite.model.schedule import Transformation
 from nearfield.rewrite.model.schedules import cut, late_receive, overlap, reverse, strip_mine, warm_send

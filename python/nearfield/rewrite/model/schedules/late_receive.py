@@ -1,20 +1,21 @@
-"""Late receive: everything independent of the received data is executed before the exchange, and the consumers of the
-data directly after it."""
+"""Late receive: everything that is independent of the received data is executed before the exchange, and the consumers
+of the data directly after it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.rewrite.model.instances import is_empty, union_of
-from nearfield.rewrite.model.schedule import ComputeStep, Order, Partition, Transformation
+from nearfield.rewrite.model.instances import has_no_iterations, union_of_iterations
+from nearfield.rewrite.model.schedule import ComputeStep, DependencePartition, ExecutionOrder, Transformation
 
 
-def orders(partition: Partition) -> Iterator[Order]:
-    """Yields: everything that may precede the exchange, the exchange, its consumers."""
-    if not is_empty(partition.free) and not is_empty(partition.after):
+def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
+    """Yields the order of a late receive: everything that may precede the exchange, the exchange, the consumers of the
+    received data."""
+    if not has_no_iterations(partition.free) and not has_no_iterations(partition.after):
         words = "all that does not need the received data, then the exchange, then what needs them, at once"
-        first = ComputeStep(union_of(partition.before, partition.free))
-        yield Order((first, *partition.original_calls(), ComputeStep(partition.after)), words)
+        first = ComputeStep(union_of_iterations(partition.before, partition.free))
+        yield ExecutionOrder((first, *partition.original_call_steps(), ComputeStep(partition.after)), words)
 
 
-SPEC = Transformation("late-receive", "receives just before the received data are used", orders)
+SPEC = Transformation("late-receive", "receives just before the received data are used", find_orders)
