@@ -34,7 +34,7 @@ void flush_line(const std::byte* line) { asm volatile("dc civac, %0" ::"r"(line)
 void flush_done() { asm volatile("dsb ish" ::: "memory"); }
 #endif
 
-// A load that the compiler can neither eliminate nor move.
+// Loads a byte of the line. The compiler can neither eliminate nor move the load.
 void load(const std::byte* line) {
   const auto value = *reinterpret_cast<const volatile unsigned char*>(line);
   asm volatile("" ::"r"(value) : "memory");
@@ -56,8 +56,8 @@ double time_flush(const std::byte* line) {
 
 constexpr std::size_t sampled_lines = 64;
 
-// Returns the indices of the lines to sample: spread over the buffer, in an order that no prefetcher follows, and at
-// most one in eight, because loading a line makes prefetchers fetch its neighbours.
+// Returns the indices of the lines to sample: spread over the buffer, in an order that no prefetcher follows, at most
+// one line in eight, because a load makes prefetchers fetch the neighbours of its line.
 std::vector<std::size_t> choose_lines(std::size_t lines) {
   const std::size_t count = std::clamp<std::size_t>(lines / 8, 1, sampled_lines);
   std::vector<std::size_t> chosen(count);
@@ -81,7 +81,8 @@ std::vector<double> collect(std::span<std::byte> memory, std::size_t line_bytes,
   return samples;
 }
 
-// Returns the threshold between two distributions, or 0 if they overlap.
+// Returns a threshold between two distributions of times: the middle between the 90 % quantile of `low` and the 10 %
+// quantile of `high`; 0 if they overlap.
 double limit_between(std::span<const double> low, std::span<const double> high) {
   const double low_end = quantile(low, 0.9), high_end = quantile(high, 0.1);
   return low_end < high_end ? (low_end + high_end) / 2 : 0.0;
@@ -157,8 +158,8 @@ Sampled& Sampled::operator+=(const Sampled& other) {
 
 Sampled sample_lines(std::span<std::byte> memory, const std::string& state, std::size_t line_bytes,
                      const Latencies& latencies) {
-  // The time of a flush shows a line's state, and evicts the line. So each line is tested once: half of them for being
-  // cached, half for being dirty.
+  // The duration of a flush shows whether the line is dirty, but evicts the line. So each line is tested once: every
+  // other line by a load (is it cached?), the rest by a flush (is it dirty?).
   const bool distinguish_dirty = state != "invalid" && latencies.dirty_limit > 0;
   const auto chosen = choose_lines((memory.size() + line_bytes - 1) / line_bytes);
   Sampled found;

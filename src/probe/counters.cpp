@@ -27,7 +27,7 @@ constexpr Wanted wanted[] = {
     {"context_switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES},
     {"l1d_misses", PERF_TYPE_HW_CACHE,
      cache_event(PERF_COUNT_HW_CACHE_L1D, PERF_COUNT_HW_CACHE_OP_READ, PERF_COUNT_HW_CACHE_RESULT_MISS)},
-    {"llc_accesses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES},  // misses of the inner level
+    {"llc_accesses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES},  // misses of the level before the last
     {"llc_misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
     {"dtlb_misses", PERF_TYPE_HW_CACHE,
      cache_event(PERF_COUNT_HW_CACHE_DTLB, PERF_COUNT_HW_CACHE_OP_READ, PERF_COUNT_HW_CACHE_RESULT_MISS)},
@@ -51,7 +51,7 @@ std::string reason(int error) {
   return std::string("perf_event_open: ") + std::strerror(error);
 }
 
-// Without perf_event (containers), the kernel's accounting provides the software events.
+// Returns page faults or context switches of this process by getrusage, for containers that deny perf_event_open.
 std::int64_t from_rusage(const std::string& name) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -62,7 +62,7 @@ std::int64_t from_rusage(const std::string& name) {
 
 Counters::Counters() {
   for (const auto& event : wanted) {
-    // Includes the misses of copies by the kernel, if permitted.
+    // Counts kernel mode too, if permitted, for the misses of copies by the kernel.
     int fd = open_event(event, true);
     if (fd < 0 && event.type != PERF_TYPE_SOFTWARE) fd = open_event(event, false);
     const bool software = event.type == PERF_TYPE_SOFTWARE;

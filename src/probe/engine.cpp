@@ -20,14 +20,14 @@ enum class Task : int { measure, count_events, sample_state, end };
 
 struct Command {
   Task task;
-  int index;  // of the case
+  int index;  // index of the case
   int repetitions;
 };
 
 constexpr Seconds visit_s = 2e-3;  // target duration of a visit to a case
 constexpr int max_repetitions = 16;
-constexpr std::size_t min_visits = 12;           // since a machine's speed varies over time
-constexpr std::size_t min_reported_samples = 6;  // a 95 % interval needs this many
+constexpr std::size_t min_visits = 12;           // a machine's speed varies over time
+constexpr std::size_t min_reported_samples = 6;  // a 95 % confidence interval needs this many samples
 
 class Run {
  public:
@@ -59,21 +59,21 @@ class Run {
   std::unique_ptr<Scenario> scenario_;
   std::vector<Parameters> cases_;
   std::vector<CaseData> data_;
-  std::vector<bool> wanted_;    // by case; the others are neither checked nor measured
-  std::vector<double> values_;  // of the last body, by metric
-  Places places_;               // of the visits; rank 0 only
+  std::vector<bool> wanted_;    // by case; false: the plan's filters exclude the case
+  std::vector<double> values_;  // results of the last body(), by metric
+  Places places_;               // core-to-core latencies of the visits; rank 0 only
   Counters counters_;
   bool has_states_ = false;
-  bool interrupted_ = false;  // rank 0: ended early
-  double share_ = 0;          // of the time, as last reported
+  bool interrupted_ = false;  // rank 0: the user has requested the end
+  double share_ = 0;          // completed share of the measurement, as last reported
   Ticks shown_ = 0;
   const Ticks begin_ = now();
-  Seconds limit_ = 0;  // since begin_, after which nothing is started; rank 0 only
+  Seconds limit_ = 0;  // time after begin_ at which no task is started any more; rank 0 only
 
   bool timed() const { return ctx_.timed != MPI_COMM_NULL; }
   Seconds seconds(Ticks ticks) const { return static_cast<double>(ticks) / ctx_.ticks_per_ns * 1e-9; }
 
-  // ---- on rank 0
+  // ---- rank 0
   Seconds elapsed() const { return seconds(now() - begin_); }
 
   bool is_wanted(const Parameters& parameters) const {
@@ -83,7 +83,8 @@ class Run {
   }
   std::size_t wanted() const { return static_cast<std::size_t>(std::count(wanted_.begin(), wanted_.end(), true)); }
 
-  // Returns whether too little time is left to start something of this duration.
+  // Returns whether a task of this duration would end after `limit` (measured from begin_), or the user has requested
+  // the end.
   bool is_over(Seconds limit, Seconds duration) {
     interrupted_ = interrupted_ || stop_requested(ctx_);
     return interrupted_ || elapsed() + duration > limit;
@@ -113,7 +114,8 @@ class Run {
     command({Task::end, 0, 0});
   }
 
-  // Verifies buffer states and counts events after the timing, which this would disturb.
+  // Verifies the cache states of buffers and counts hardware and software events. Runs after all timed repetitions,
+  // because it would disturb them.
   void examine_cases() {
     for (int i = 0; i < static_cast<int>(cases_.size()); ++i) {
       const CaseData& data = data_[static_cast<std::size_t>(i)];
@@ -125,8 +127,8 @@ class Run {
     }
   }
 
-  // Returns whether a case needs another visit: it is not yet precise, and has not used more than its share of the
-  // time.
+  // Returns whether a case needs another visit: its median is not precise yet, and it has used less than four times its
+  // fair share of the budget. Until a case has `min_reported_samples`, the budget does not count.
   bool wants_visit(int index, Seconds budget, bool out_of_time) {
     const CaseData& data = data_[static_cast<std::size_t>(index)];
     if (data.done || !data.checked) return false;
@@ -138,14 +140,15 @@ class Run {
     return true;
   }
 
-  // Returns the completed share of the repetitions that every case gets even beyond the budget.
+  // Returns the completed share (0 to 1) of the `min_reported_samples` repetitions that every case gets even if the
+  // budget is used up.
   double share_reached() const {
     std::size_t reached = 0;
     for (const CaseData& data : data_) reached += std::min<std::size_t>(data.samples[0].size(), min_reported_samples);
     return static_cast<double>(reached) / static_cast<double>(min_reported_samples * wanted());
   }
 
-  // Returns the duration of one repetition, initially that of the check.
+  // Returns the mean duration of one repetition; before the first repetition, the duration of the sanity check.
   Seconds each(int index) const {
     const CaseData& data = data_[static_cast<std::size_t>(index)];
     const auto n = data.samples[0].size();
@@ -165,8 +168,9 @@ class Run {
       data.done = is_stable(median_estimate(deciding, ctx_.resolution_ticks), ctx_.plan.tolerance);
   }
 
-  // Returns the samples of the last time metric of this rank, which is that of the whole operation, without those taken
-  // under interference, or while the cores were at another place than usual.
+  // Returns the samples that decide whether a case is precise: those of the last metric in ns that this rank measures
+  // (the time of the whole operation), without repetitions under CPU interference or at another placement of the cores
+  // than the usual one.
   std::vector<double> deciding_samples(const CaseData& data) const {
     std::size_t deciding = 0;
     for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m)
@@ -179,7 +183,7 @@ class Run {
     return samples;
   }
 
-  // A launch that is silent for long is considered dead.
+  // Emits a progress line if the last one is older than 1 s: the Python controller considers a silent launch dead.
   void send_keepalive() {
     if (ctx_.world_rank == 0 && seconds(now() - shown_) > 1.0) progress(share_);
   }
@@ -195,7 +199,7 @@ class Run {
     if (what.task != Task::end) execute(what);
   }
 
-  // ---- on all ranks
+  // ---- all ranks
   void run_worker() {
     for (;;) {
       Command what;
@@ -229,12 +233,14 @@ class Run {
     scenario_->end_visit();
   }
 
-  // Returns the current core-to-core latency of two ranks, on rank 0; 0 if there are more, or more than cores.
+  // Returns the current core-to-core latency between the two ranks in ticks, on rank 0. Returns 0 if the launch has
+  // more than two ranks or is oversubscribed.
   double core_latency_ticks() {
     return ctx_.size == 2 && !ctx_.plan.oversubscribed ? ctx_.start->measure_core_latency_ticks() : 0.0;
   }
 
-  // The previous case has used the caches. If prepare() sets no state, a discarded repetition does.
+  // The caches hold data of the previous case. Where prepare() does not establish a cache state, one discarded
+  // repetition warms the caches.
   void warm_up() {
     scenario_->prepare();
     ctx_.start->wait();
@@ -268,8 +274,8 @@ class Run {
     }
   }
 
-  // ---- sanity
-  // At the end only cases with a short check are checked again.
+  // ---- sanity checks
+  // The check at the end skips cases whose first check took more than 10 ms.
   void check_sanity(unsigned seed, Seconds limit) {
     constexpr Seconds slow = 0.01;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
@@ -301,7 +307,8 @@ class Run {
     }
   }
 
-  // Sends the failing rank's message to rank 0, which can write it.
+  // Broadcasts the error text of the failing rank, since only rank 0 has the output file. Throws Failure("sanity") on
+  // all ranks.
   void sanity_failed(std::size_t index, int failed_rank, std::string problem) {
     problem.resize(200, ' ');
     MPI_Bcast(problem.data(), 200, MPI_CHAR, failed_rank, ctx_.world);
@@ -321,8 +328,8 @@ class Run {
     report_end(reporter);
   }
 
-  // Only rank 0 knows which cases were measured. Cases that Ctrl-C interrupted are not reported as missing, since a
-  // resumed probe measures them.
+  // Only rank 0 knows which cases were measured. After an interrupt by the user, unmeasured cases are not reported as
+  // missing, since a resumed probe measures them.
   void report_end(Reporter& reporter) {
     int missed = 0;
     for (std::size_t i = 0; i < cases_.size() && !interrupted_; ++i) {

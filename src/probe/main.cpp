@@ -1,5 +1,5 @@
-// nearfield-probe: the measuring engine. An MPI launcher starts it; it reads a plan file, binds itself, measures, and
-// appends the results to the plan's output. The measuring process contains no Python.
+// nearfield-probe: the measuring engine. Each rank is started by an MPI launcher, reads a plan file, binds itself to
+// its CPU and measures; rank 0 appends the results to the plan's output file. The measuring process contains no Python.
 #include <mpi.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ JsonObject described(const Spec& spec) {
       .add_raw("metrics", json_array(metrics));
 }
 
-// Describes the scenarios for `nearfield probe --list`; requires no launcher and does not start MPI.
+// Prints the scenarios as JSON for `nearfield probe --list`. Runs without a launcher and does not call MPI_Init.
 int describe_scenarios() {
   std::vector<std::string> specs;
   for (const Spec* spec : all_scenarios()) specs.push_back(described(*spec).str());
@@ -65,8 +65,8 @@ int describe_scenarios() {
   return EXIT_SUCCESS;
 }
 
-// For `nearfield mpi`: sends a short and a long message, so that the MPI's verbose output shows the transports, and
-// reports what no MPI does: whether the long one was a single copy, and by which library.
+// For `nearfield mpi`: sends a short and a long message, so that the verbose output of the MPI shows the transports.
+// Prints what no MPI reports: how many kernel copies the long message took, and which library made them.
 int transport_probe() {
   MPI_Init(nullptr, nullptr);
   int rank = 0, size = 1;
@@ -91,8 +91,9 @@ struct Clock {
   double ticks_per_ns, overhead_ns, resolution_ns;
 };
 
-// The counter may run at GHz and still advance in steps of many ticks. The step is the smallest gap between differences
-// of successive reads, except for gaps of a tick or two, which are rounding, and for interrupted reads.
+// The clock counter may run at GHz and still advance in steps of many ticks. The resolution is the smallest gap between
+// sorted differences of successive reads, without gaps of one or two ticks (rounding) and without the largest 5 %
+// (interrupted reads).
 Clock examine_clock() {
   const double ticks_per_ns = measure_ticks_per_ns(0.02);
   std::vector<double> reads;
@@ -140,7 +141,8 @@ void emit_switches(const Context& ctx, Emitter& emit) {
     emit.line(JsonObject().add("type", "switch").add("kind", change.kind).add("size_bytes", change.size_bytes));
 }
 
-// In a launch with background ranks, ranks 0 and 1 are the pair.
+// Returns the communicator of the timed ranks: ranks 0 and 1 in a launch with background ranks, all ranks otherwise.
+// Returns MPI_COMM_NULL on background ranks.
 MPI_Comm timed_comm(const Plan& plan, int world_rank) {
   const bool background =
       find_scenario(plan.scenarios.at(0).name).info.ranks == Ranks::pair_and_background && world_rank >= 2;
@@ -206,7 +208,7 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
     if (stopped) break;
     const Spec& spec = find_scenario(request.name);
     require_ranks(spec, ctx.world_size);
-    // Time that a scenario does not use goes to the later ones.
+    // A scenario leaves unused time to the later scenarios.
     const double share = request.budget_s / std::exchange(budgets_left, budgets_left - request.budget_s);
     const double no_limit = std::numeric_limits<double>::infinity();
     const double limit = plan.time_limit_s > 0 ? (plan.time_limit_s - measuring_s()) * share : no_limit;
@@ -220,7 +222,7 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
   if (ctx.timed != MPI_COMM_NULL) MPI_Comm_free(&ctx.timed);
 }
 
-// Binds and measures; errors common to all ranks are written to the output.
+// Binds this rank and runs the measurement. Rank 0 writes a Failure to the output; then the launch is aborted.
 void run_in_mpi(const Plan& plan) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -233,7 +235,8 @@ void run_in_mpi(const Plan& plan) {
     measure(plan, rank, emit);
   } catch (const Failure& failure) {
     emit.line(JsonObject().add("type", "error").add("kind", failure.kind).add("message", failure.what()));
-    // Rank 0, which has the output, has usually failed likewise; aborting before it has written its line would kill it.
+    // Rank 0, which writes the output, has usually failed with the same error. An immediate abort by another rank would
+    // kill it before its line is written.
     if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     abort_launch(failure.kind, failure.what());
   } catch (const std::exception& error) {

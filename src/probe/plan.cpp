@@ -26,7 +26,7 @@ std::vector<std::int64_t> parse_list(const std::string& text) {
   return values;
 }
 
-// "CPU [HOST]"
+// Parses "CPU [HOST]".
 Placement parse_placement(const std::string& text) {
   std::istringstream in(text);
   Placement placement;
@@ -35,7 +35,7 @@ Placement parse_placement(const std::string& text) {
   return placement;
 }
 
-// "NAME SECONDS"
+// Parses "NAME SECONDS".
 ScenarioRequest parse_request(const std::string& text) {
   std::istringstream in(text);
   ScenarioRequest request;
@@ -43,7 +43,7 @@ ScenarioRequest parse_request(const std::string& text) {
   return request;
 }
 
-// "SCENARIO PARAMETER VALUE..."
+// Parses "SCENARIO PARAMETER VALUE...".
 Only parse_only(const std::string& text) {
   std::istringstream in(text);
   Only only;

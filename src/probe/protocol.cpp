@@ -13,7 +13,8 @@ constexpr std::int64_t largest = 8 << 20;
 
 constexpr int tries = 3;
 
-// Delays the receive. Inside MPI the library makes progress, although nothing is received.
+// Delays the receiver by `ns`. With `inside_mpi` it polls MPI_Iprobe for a message that is never sent, so that the MPI
+// library makes progress.
 void delay_receiver(const Context& ctx, bool inside_mpi, double ns) {
   const Ticks until = now() + static_cast<Ticks>(ns * ctx.ticks_per_ns);
   while (now() < until) {
@@ -23,7 +24,8 @@ void delay_receiver(const Context& ctx, bool inside_mpi, double ns) {
   }
 }
 
-// Returns on rank 0 whether, in most of the tries, Send took about as long as the receive was delayed.
+// Returns whether, in most of the tries, MPI_Send on rank 0 took about as long as the receive on rank 1 was delayed.
+// The result is the same on both ranks.
 bool send_waits(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive, bool receiver_inside_mpi) {
   const double late_ns = ctx.plan.oversubscribed ? 5e6 : 2e5;
   const int count = static_cast<int>(send.size());
@@ -75,7 +77,7 @@ std::vector<Switch> find_switches(Context& ctx, Emitter& emit) {
     return observe(ctx, send.first(bytes), receive.first(bytes));
   };
   std::vector<Switch> found;
-  at(1);  // connections are established on first use
+  at(1);  // the first message establishes connections
   Behaviour before = at(1);
   for (std::int64_t size = 1; size < largest; size *= 2) {
     const Behaviour after = at(2 * size);

@@ -13,7 +13,7 @@
 namespace nearfield::probe {
 namespace {
 
-// Reads lines from a FIFO without spinning and without MPI.
+// Reads command lines from a FIFO. A rank that waits for a command sleeps in read(), outside of MPI.
 class CommandReader {
  public:
   explicit CommandReader(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -23,7 +23,7 @@ class CommandReader {
   CommandReader(const CommandReader&) = delete;
   CommandReader& operator=(const CommandReader&) = delete;
 
-  // Returns the next line; "end" if there is no writer left.
+  // Returns the next command; "end" if the FIFO has no writer left.
   std::string next() {
     std::size_t end;
     while ((end = pending_.find('\n')) == std::string::npos) {
@@ -83,7 +83,7 @@ class RemoteControl {
   }
 
   void visit(std::size_t index, int count) {
-    once();  // discarded: another job has used the caches
+    once();  // discarded: the other job has used the caches
     std::vector<double> samples, latencies{core_latency_ns()};
     for (int i = 0; i < count; ++i) samples.push_back(once() / ctx_.ticks_per_ns);
     latencies.push_back(core_latency_ns());

@@ -80,7 +80,7 @@ std::vector<double> Reporter::of_receiver(std::vector<double> mine) const {
 void Reporter::emit_samples(const MetricInfo& metric, std::string side, const std::vector<double>& samples) {
   if (side.empty() && metric.combine == Combine::sides) side = "sender";
   if (std::all_of(samples.begin(), samples.end(), [](double v) { return std::isnan(v); })) return;
-  // Repetitions under interference are kept separately.
+  // Repetitions under CPU interference go into a list of their own.
   std::vector<double> undisturbed, disturbed, visits, latencies;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const bool calm = slowdown_[i] <= CpuInterference::max_slowdown;
@@ -97,7 +97,7 @@ void Reporter::emit_samples(const MetricInfo& metric, std::string side, const st
   emit_.line(line.add("disturbed", std::span<const double>(disturbed)));
 }
 
-// Reports the skew of the ranks' starts, by repetition.
+// Reports for each repetition how far apart the ranks started, in ns.
 void Reporter::report_skew() {
   if (ctx_.size < 2 || !ctx_.start->shared_memory()) return;
   auto starts = data_->starts;
@@ -112,7 +112,7 @@ void Reporter::report_skew() {
   emit_samples(skew, "", in_unit(last, "ns"));
 }
 
-// Each rank uses its own calibration; rank 0 writes both verdicts.
+// Each rank judges its buffers by its own calibrated latencies; rank 0 writes the verdicts of ranks 0 and 1.
 void Reporter::report_verdicts() {
   const CaseData& data = *data_;
   if (data.state.empty()) return;

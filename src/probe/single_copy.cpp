@@ -1,6 +1,7 @@
-// Counts messages copied directly from one process to another. These symbols interpose on the C library's, so that the
-// MPI library calls them; they forward to the next definition, which is the C library's, or the shared heap's if that
-// is preloaded. `syscall` is included because Intel MPI makes these two calls through it.
+// Counts copies by process_vm_readv and process_vm_writev. The functions at the end of this file interpose on those of
+// the C library, so that the MPI library calls them; they forward to the next definition in link order: that of the C
+// library, or that of the shared heap if its library is preloaded. `syscall` is interposed too, because Intel MPI makes
+// these system calls through it.
 #include "probe/single_copy.hpp"
 
 #include <dlfcn.h>
@@ -22,7 +23,7 @@ const void* last_caller = nullptr;
 
 using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
 
-// The next definitions after ours.
+// Returns the next definition of process_vm_readv or process_vm_writev after the one in this file.
 Call next(long number) {
   static const auto read = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "process_vm_readv"));
   static const auto write = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "process_vm_writev"));

@@ -10,8 +10,9 @@
 
 namespace nearfield::probe {
 
-// Epochs only increase, and a rank waiting for one accepts a later one, because the other rank may be a step ahead. 128
-// bytes: adjacent-line prefetchers must not couple two ranks' flags.
+// A rank's flag line in the shared window. Epochs only increase; a waiting rank also accepts a later epoch, because its
+// peer may be a step ahead. Lines are 128 bytes, so that adjacent-line prefetchers do not couple the flags of two
+// ranks.
 struct alignas(128) SynchronizedStart::Line {
   std::atomic<std::uint64_t> epoch;
   std::atomic<Ticks> time;
@@ -55,7 +56,8 @@ SynchronizedStart::~SynchronizedStart() {
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 
-// A peer may still need this rank inside MPI to complete its call (a pending send), so this enters MPI occasionally.
+// Pauses once in a spin loop. Calls MPI_Iprobe occasionally, because a peer may need progress by this rank to complete
+// its own MPI call (a pending send).
 void SynchronizedStart::relax(unsigned& spins) const {
   if (++spins % (yield_ ? 16 : 8192) == 0) {
     int flag = 0;
@@ -67,7 +69,8 @@ void SynchronizedStart::relax(unsigned& spins) const {
     cpu_pause();
 }
 
-// Returns whether another program has recently taken this rank's core, by the count of preemptions.
+// Returns whether another program has preempted this rank within the last 0.5 s, by the count of involuntary context
+// switches.
 bool SynchronizedStart::is_crowded() {
   struct rusage used{};
   getrusage(RUSAGE_THREAD, &used);
@@ -78,8 +81,9 @@ bool SynchronizedStart::is_crowded() {
   return now() < crowded_until_;
 }
 
-// A rank that spins while its peer has no core uses up its own share of CPU time, and is preempted when the peer
-// arrives: beside other programs, two such ranks hardly ever run at the same time. A rank that sleeps keeps its share.
+// Same as relax(), but sleeps now and then while another program competes for this core. A rank that spins while its
+// peer has no core uses up its own share of CPU time, and is preempted when the peer runs again: two such ranks hardly
+// ever run at the same time. A sleeping rank keeps its share.
 void SynchronizedStart::relax_long(unsigned& spins) {
   relax(spins);
   if (spins % 8192 != 0 || !is_crowded()) return;
@@ -87,13 +91,15 @@ void SynchronizedStart::relax_long(unsigned& spins) {
   nanosleep(&pause, nullptr);
 }
 
-// The round trip of a flag to a peer: rank 0's time, and how far the peer's clock was ahead in the middle of it.
+// The round trip of a flag between rank 0 and a peer: its duration on rank 0, and the peer's clock minus rank 0's clock
+// in the middle of the round trip.
 struct SynchronizedStart::Exchange {
   double ticks = std::numeric_limits<double>::max();
   std::int64_t offset = 0;
 };
 
-// The shortest of many round trips gives the tightest bound on the clock offset. Only rank 0 and the peer take part.
+// Returns the shortest of `tries` round trips, on rank 0: it bounds the clock offset most tightly. Only rank 0 and the
+// peer take part.
 SynchronizedStart::Exchange SynchronizedStart::fastest_exchange(int peer, int tries) {
   Exchange fastest;
   unsigned spins = 0;
@@ -116,7 +122,7 @@ SynchronizedStart::Exchange SynchronizedStart::fastest_exchange(int peer, int tr
   return fastest;
 }
 
-// Rank 0 reads the clock of each rank in turn.
+// Measures the clock offset of each rank by flag round trips with rank 0, one rank after the other.
 void SynchronizedStart::measure_offsets() {
   constexpr int exchanges = 2000;
   double worst_flag = 0;
@@ -125,21 +131,21 @@ void SynchronizedStart::measure_offsets() {
     worst_flag = std::max(worst_flag, fastest.ticks / 2);
     MPI_Bcast(&fastest.offset, 1, MPI_INT64_T, 0, comm_);
     if (rank_ == peer) offset_ = fastest.offset;
-    // The other ranks took no part, and catch up here.
+    // Ranks that took no part in the round trips wait here.
     MPI_Barrier(comm_);
   }
   core_latency_ticks_ = worst_flag;
   MPI_Bcast(&core_latency_ticks_, 1, MPI_DOUBLE, 0, comm_);
 }
 
-// A batch has no clock reading between its round trips, and a flag is looked at without a pause at first: both would be
-// part of the latency.
+// The clock is read once per batch of round trips, and the first looks at a flag are made without a pause: clock reads
+// and pauses would add to the latency.
 double SynchronizedStart::measure_core_latency_ticks() {
   constexpr int batches = 4, round_trips = 8;
   constexpr unsigned max_eager_looks = 4096;
   if (!lines_ || size_ < 2) return 0.0;
   if (rank_ > 1) {
-    epoch_ += batches * round_trips;  // in step with the two
+    epoch_ += batches * round_trips;  // same epoch as on ranks 0 and 1
     return 0.0;
   }
   const auto wait = [this](const Line& line, std::uint64_t epoch) {
@@ -161,7 +167,8 @@ double SynchronizedStart::measure_core_latency_ticks() {
   return rank_ == 0 ? std::max(fastest, 1.0) : 0.0;
 }
 
-// Returns when all ranks have arrived. Rank 0 calls `release` just before it lets the others proceed.
+// A barrier through the flag lines. Rank 0 calls `release` when all ranks have arrived, just before it lets the others
+// proceed.
 template <class Relax, class Release>
 void SynchronizedStart::gather(Relax relax_once, Release release) {
   const std::uint64_t epoch = ++epoch_;
@@ -182,7 +189,8 @@ Ticks SynchronizedStart::wait() {
     MPI_Barrier(comm_);
     return now();
   }
-  // Ranks that arrive early may sleep; a second, quick gathering ensures that none is asleep at the start.
+  // Ranks that arrive early at the first barrier may sleep; the second, quick barrier ensures that no rank sleeps at
+  // the start.
   gather([this](unsigned& spins) { relax_long(spins); }, [] {});
   gather([this](unsigned& spins) { relax(spins); },
          [this] { lines_[0].time.store(now() + margin_, std::memory_order_relaxed); });

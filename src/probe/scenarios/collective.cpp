@@ -1,4 +1,5 @@
-// scenario/collective.hpp by MPI, on every rank of the launch: the baseline for S2.4.
+// Implements scenario/collective.hpp under MPI, on all ranks of the launch: the baseline for claim S2.4
+// (papers/S2/claims.toml).
 #include "scenario/collective.hpp"
 
 #include <algorithm>
@@ -44,7 +45,8 @@ class Collective final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  // Block b of rank r holds the pattern of seed + r (alltoall: + 64 b), which identifies the block.
+  // Block b in the send buffer of rank r holds the pattern with seed `seed + r` (alltoall: `seed + r + 64 b`), which
+  // identifies the block.
   void fill(unsigned seed) override {
     const auto rank = static_cast<unsigned>(ctx_.rank);
     for (unsigned b = 0; b < blocks(); ++b)

@@ -1,6 +1,6 @@
-// S0, sections IV-C and VI: a message longer than the last-level cache, compared with the same bytes in pieces. The
-// sender writes the data just before sending and the receiver reads them just after arrival; in pieces all of that can
-// happen in the caches. Leaves out programs whose data cannot be produced in that order.
+// S0, sections IV-C and VI: a message longer than the last-level cache, sent whole and sent in pieces. The sender
+// writes the data just before the send, and the receiver reads them just after arrival; in pieces, all three steps can
+// run in the caches. Leaves out programs that cannot produce their data in that order.
 #include <algorithm>
 
 #include "base/sum_words.hpp"

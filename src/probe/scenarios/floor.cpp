@@ -1,5 +1,5 @@
 // Measures the hardware limits between two cores without MPI: the core-to-core latency, and how fast one core reads or
-// copies what the other just wrote. No message can be faster than that latency plus one copy.
+// copies lines that the other core has just written. No message can be faster than that latency plus one copy.
 #include <sched.h>
 
 #include <atomic>
@@ -16,8 +16,8 @@
 namespace nearfield::probe {
 namespace {
 
-// Rank 1 writes, rank 0 measures. Flags and data are in one shared window; copies go to private memory, except
-// cooperative ones, which go to shared memory, too.
+// Rank 1 writes the data; rank 0 reads or copies them and measures. Flags and data lie in one shared window. Copies go
+// to private memory of rank 0; only `copy-remote-both`, where both ranks copy, has its target in the window.
 class Floor final : public Scenario {
  public:
   explicit Floor(Context& ctx) : Scenario(ctx) {
@@ -143,8 +143,8 @@ class Floor final : public Scenario {
     return kind_ == Kind::copy_remote_both ? std::span{shared_target_, bytes_} : target_.first(bytes_);
   }
 
-  // Rank 1, which wrote the message, copies its second half at the same time. Timed until rank 0 has seen both halves
-  // copied.
+  // Both ranks copy at the same time: rank 0 the first half of the message, rank 1, which wrote it, the second half.
+  // Rank 0 measures until both halves are copied.
   void copy_by_both(std::span<double> values) {
     const std::size_t half = bytes_ / 2 / 64 * 64;
     std::atomic<std::uint64_t>& done = flags_[half_flag];
@@ -160,7 +160,8 @@ class Floor final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  // One-way latency: half a round trip through two lines, each written by one core and read by the other.
+  // Measures the one-way latency: half a round trip through two lines, each of which is written by one core and read by
+  // the other.
   void bounce_flag(std::span<double> values) {
     constexpr int round_trips = 32;
     std::atomic<std::uint64_t>&mine = flags_[ctx_.rank == 0 ? 0 : peer_flag],
@@ -176,7 +177,7 @@ class Floor final : public Scenario {
     if (ctx_.rank == 0) values[0] = static_cast<double>(now() - start) / (2.0 * round_trips);
   }
 
-  std::vector<Kind> kinds_;  // of the cases
+  std::vector<Kind> kinds_;  // by case
   MPI_Win window_ = MPI_WIN_NULL;
   std::atomic<std::uint64_t>* flags_ = nullptr;
   std::byte *shared_ = nullptr, *shared_target_ = nullptr;

@@ -1,5 +1,5 @@
-// scenario/load.hpp by MPI: ranks 0 and 1 are the pair; the other ranks generate the load in a communicator of their
-// own. Requires cores for at least two pairs.
+// Implements scenario/load.hpp under MPI: ranks 0 and 1 are the pair; the other ranks generate the load in a
+// communicator of their own. Requires at least four cores.
 #include "scenario/load.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace nearfield::probe {
 namespace {
 
 constexpr int tag_message = 4, tag_running = 5, tag_stop = 6;
-constexpr int leader = 2;  // of the background, in the world
+constexpr int leader = 2;  // rank in ctx.world of the first background rank, which communicates with rank 0
 
 class Load final : public PairScenario {
  public:
@@ -31,7 +31,7 @@ class Load final : public PairScenario {
     load_bytes_ = static_cast<int>(number(cases_[index], "load_bytes"));
   }
 
-  // Rank 0 starts after the first exchange of the load, and ends the load.
+  // Rank 0 waits until the background ranks have completed the first exchange.
   void begin_visit() override {
     if (ctx_.rank == 0 && load_bytes_ > 0)
       MPI_Recv(nullptr, 0, MPI_BYTE, leader, tag_running, ctx_.world, MPI_STATUS_IGNORE);

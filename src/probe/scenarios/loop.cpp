@@ -1,7 +1,7 @@
-// S1, section IV-A, algorithm 4: a loop that stores into memory of MPI_Win_allocate_shared, through a pointer without
-// aliasing information (plain), through a local copy of it (alias), through a restrict pointer (restrict), and into
-// memory of malloc (private). Compiled with the same options as everything else. Leaves out the paper's five-point
-// stencil, for which the difference was smaller.
+// S1, section IV-A, algorithm 4: a loop of stores through a pointer to memory of MPI_Win_allocate_shared. Variants: a
+// global pointer, which the stores may alias (plain), a local copy of the pointer (alias), a restrict pointer
+// (restrict), and a global pointer to heap memory (private). Compiled with the same options as the other scenarios.
+// Leaves out the five-point stencil of the paper, for which the difference was smaller.
 #include <cstdlib>
 #include <memory>
 
@@ -12,7 +12,7 @@
 
 namespace nearfield::probe {
 
-// Not in the anonymous namespace: the compiler must not see all uses.
+// Has external linkage, so that the compiler cannot see all uses of the pointer.
 double* loop_memory = nullptr;
 
 namespace {

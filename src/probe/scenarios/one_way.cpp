@@ -1,4 +1,4 @@
-// scenario/one_way.hpp by MPI.
+// Implements scenario/one_way.hpp under MPI.
 #include "scenario/one_way.hpp"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace nearfield::probe {
 namespace {
 
 constexpr int one_way_tag = 3;
-// The control of preloading: the pages of the message have been used, and its lines are not cached.
+// Control case for preloaded lines: one load per page of the message has filled the TLB, but other lines of the message
+// are not cached.
 constexpr const char* touched_pages = "pages";
 constexpr std::size_t page_bytes = 4096;
 
@@ -80,7 +81,7 @@ class OneWayMessage final : public Scenario {
 
  private:
   static unsigned load(const std::byte& byte) { return *reinterpret_cast<const volatile unsigned char*>(&byte); }
-  // Rewrites the present value, so the message does not change.
+  // Stores the value that the byte already has, so that the message does not change.
   static void rewrite(std::byte& byte) {
     auto& there = reinterpret_cast<volatile unsigned char&>(byte);
     there = there;

@@ -1,8 +1,8 @@
-// scenario/pages.hpp by MPI, for private memory and for an MPI shared window. Huge pages under a window, without root,
-// require an aligned second mapping of the window, one touch of each huge page by its owner, and MADV_COLLAPSE, one
-// rank at a time (two at once get EAGAIN). Also measures memory like that of the halo library's fields: a memfd,
-// aligned, reserved and collapsed by its owner. Left out: the mapping of a field by neighbours, which touch nothing of
-// it first.
+// Implements scenario/pages.hpp under MPI: private memory and an MPI shared window, with base and huge pages. Huge
+// pages in a window, without root, require a second, aligned mapping of the window, a first touch of each huge page by
+// the owner of its memory, and madvise(MADV_COLLAPSE) by one rank at a time (two concurrent calls fail with EAGAIN).
+// The memory kind "field" is that of the halo library: a memfd, aligned, reserved and collapsed by its owner. Leaves
+// out the mapping of a field by neighbour ranks, which never touch its pages first.
 #include "scenario/pages.hpp"
 
 #include <fcntl.h>
@@ -37,7 +37,7 @@ std::byte* align_up(std::byte* address, std::size_t alignment) {
                                       alignment);
 }
 
-// A line of /proc/self/maps: the mapping that covers an address.
+// One line of /proc/self/maps: an address range and its file offset.
 struct Mapping {
   std::byte *begin = nullptr, *end = nullptr;
   std::size_t file_offset = 0;
@@ -59,7 +59,7 @@ Mapping mapping_of(const std::byte* address) {
   return {};
 }
 
-// Returns the bytes of [begin, end) that huge pages map, from /proc/self/smaps.
+// Returns how many bytes of the mapping that contains `address` are mapped by huge pages, from /proc/self/smaps.
 std::int64_t huge_mapped(const std::byte* begin) {
   std::ifstream smaps("/proc/self/smaps");
   std::int64_t kib = 0;
@@ -115,8 +115,8 @@ class Pages final : public Scenario {
     obtain();
   }
 
-  // Faults are read outside of the clock reads, so that reading them is not timed. For a window with huge pages, and
-  // for a field, the first touch includes collapsing them.
+  // The fault counters are read outside of the timed intervals. For huge pages in a window and for a field, the first
+  // touch includes the collapse into huge pages.
   void body(std::span<double> values) override {
     const std::int64_t faults0 = page_faults();
     const Ticks start = now();
@@ -163,7 +163,7 @@ class Pages final : public Scenario {
   void obtain() {
     const std::size_t bytes = (bytes_ + huge - 1) / huge * huge;
     if (in_window()) {
-      // A huge page must not span two ranks' parts: each part is whole huge pages.
+      // The size is rounded up to whole huge pages, so that no huge page spans the window parts of two ranks.
       void* base = nullptr;
       MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, ctx_.timed, &base, &window_);
       part_ = {static_cast<std::byte*>(base), bytes_};
@@ -186,7 +186,7 @@ class Pages final : public Scenario {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
   }
 
-  // Leaves part_ empty if the kernel does not support such a file.
+  // Maps a memfd of `bytes` bytes, aligned to huge pages. Leaves part_ empty if memfd_create, ftruncate or mmap fails.
   void map_file(std::size_t bytes) {
     part_ = {};
     file_ = memfd_create("nearfield", MFD_CLOEXEC);
@@ -198,8 +198,8 @@ class Pages final : public Scenario {
     if (at != MAP_FAILED) part_ = {static_cast<std::byte*>(at), bytes_};
   }
 
-  // Makes a field's memory local to this rank: each huge page is reserved, touched and collapsed; then all are mapped
-  // at once. Returns errno of the first failure, or 0.
+  // Allocates the pages of a field on this rank's NUMA node: reserves, touches and collapses each huge page, then maps
+  // all pages at once by MADV_POPULATE_WRITE. Returns errno of the first failure, or 0.
   int claim() {
     int error = bytes_ < huge ? posix_fallocate(file_, 0, static_cast<off_t>(bytes_)) : 0;
     for (std::size_t at = 0; bytes_ >= huge && at < bytes_ && error == 0; at += huge) {
@@ -215,8 +215,9 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // Maps the whole window a second time, at an address congruent to the file offset modulo the huge page size, and
-  // collapses this rank's part there. Returns errno of the first failure, or 0. Collective: one rank at a time.
+  // Maps the whole window a second time, at an address congruent to its file offset modulo the huge page size, and
+  // collapses this rank's part of that mapping into huge pages. Returns errno of the last failure, or 0. Collective:
+  // the ranks collapse their parts in turn.
   int make_huge() {
     const Mapping old = mapping_of(part_.data());
     const auto length = static_cast<std::size_t>(old.end - old.begin);
@@ -225,8 +226,8 @@ class Pages final : public Scenario {
         mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     std::byte* alias = align_up(mapped_, huge) + old.file_offset % huge;
     int error = 0;
-    // An old size of 0 duplicates a shared mapping (mremap(2)). Made by system call, because UCX replaces the function
-    // by one that drops the fifth argument.
+    // mremap with an old size of 0 duplicates a shared mapping. It is made by syscall(), because UCX replaces mremap by
+    // a function that drops the fifth argument.
     if (syscall(SYS_mremap, old.begin, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, alias) == -1) error = errno;
     std::byte* mine = alias + (part_.data() - old.begin);
     for (int turn = 0; turn < ctx_.size; ++turn) {
@@ -237,7 +238,8 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // The first and last huge page may be shared with a neighbour's part; both owners then request it.
+  // Touches and collapses every huge page that overlaps `part`, up to `end`. The first and last huge page may contain
+  // memory of a neighbour rank; then both ranks collapse it. Returns errno of the last failure, or 0.
   static int collapse(std::span<std::byte> part, const std::byte* end) {
     std::byte* block = align_up(part.data() - huge + 1, huge);
     int error = 0;
@@ -250,7 +252,8 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // Returns why a window cannot have huge pages; the same on all ranks.
+  // Tries huge pages in a window of four huge pages. Returns the reason for the failure, or an empty string; the same
+  // on all ranks.
   std::string try_window_huge() {
     if (!ctx_.start->shared_memory()) return "the ranks are on different nodes";
     memory_ = Memory::window_huge;
@@ -268,7 +271,8 @@ class Pages final : public Scenario {
     return huge_enough ? "" : "the kernel did not map the window with huge pages";
   }
 
-  // Returns why a field's memory cannot have huge pages; the same on all ranks.
+  // Tries to collapse a memfd of four huge pages. Returns the reason for the failure, or an empty string; the same on
+  // all ranks.
   std::string try_field() {
     memory_ = Memory::field;
     bytes_ = 4 * huge;
@@ -286,7 +290,7 @@ class Pages final : public Scenario {
     for (std::size_t i = 0; i < part_.size() / 8; ++i) words[i] = i * seed + static_cast<std::uint64_t>(ctx_.rank);
   }
 
-  std::vector<Memory> memories_;  // of the cases
+  std::vector<Memory> memories_;  // by case
   std::vector<MissingCase> missing_;
   Memory memory_ = Memory::private_base;
   std::size_t bytes_ = 0, mapped_bytes_ = 0;

@@ -1,5 +1,5 @@
-// The base of scenarios in which two ranks exchange messages: a send buffer, a receive buffer, and the check that each
-// rank received what the other sent.
+// Base class of scenarios in which two ranks exchange messages: a send buffer, a receive buffer, and the check that
+// each rank received what its peer sent.
 #pragma once
 
 #include "probe/buffer.hpp"
@@ -30,7 +30,7 @@ class PairScenario : public Scenario {
   }
 
   Buffer send_, receive_;
-  std::size_t bytes_ = 0;  ///< of either buffer, in the current case
+  std::size_t bytes_ = 0;  ///< used size of each buffer in the current case
 };
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-// scenario/pingpong.hpp by MPI.
+// Implements scenario/pingpong.hpp under MPI.
 #include "scenario/pingpong.hpp"
 
 #include "probe/scenarios/pair.hpp"

@@ -1,4 +1,4 @@
-// scenario/pollution.hpp by MPI.
+// Implements scenario/pollution.hpp under MPI.
 #include "scenario/pollution.hpp"
 
 #include "base/sum_words.hpp"

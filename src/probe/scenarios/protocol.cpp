@@ -1,5 +1,5 @@
-// Determines the protocol of each message size by its behaviour: whether Send waits for the receiver, and whether the
-// kernel copies. Not a timing: every case is one observation (of six messages).
+// Determines the protocol of each message size by its behaviour: whether MPI_Send waits for the receiver, and whether
+// the kernel copies the payload. Not a timing: every case is one observation of six messages.
 #include "probe/protocol.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// S1, sections III and V: the boundary rows of two ranks' parts of a matrix. sendrecv: each rank has a ghost row, which
-// MPI_Sendrecv fills. polled: MPI_Isend and MPI_Irecv do, and the rank tests them as it looks at flags, so that no call
-// blocks. one-copy: each rank copies the neighbour's row into it, from a shared window. in-place: there is
-// no ghost row; each rank reads the neighbour's row in place. In the latter two, flags signal that the rows are
-// written; rows of two iterations are separate, so one flag per direction suffices. Leaves out the rest of the stencil,
-// which is the same for all.
+// S1, sections III and V: the exchange of boundary rows between two ranks that share a matrix. sendrecv: MPI_Sendrecv
+// fills a ghost row. polled: MPI_Isend and MPI_Irecv fill the ghost row, and the rank polls both requests by
+// MPI_Testall, so that no call blocks. one-copy: each rank copies the row of its neighbour from a shared window into
+// the ghost row. in-place: each rank reads the row of its neighbour in the shared window, without a ghost row. In the
+// latter two, a flag signals that a row is written; successive iterations use separate rows, so one flag per direction
+// suffices. Leaves out the rest of the stencil, which is the same for all variants.
 #include <sched.h>
 
 #include <atomic>
@@ -46,7 +46,7 @@ class Rows final : public Scenario {
     write_row(iteration_);
   }
 
-  // The neighbour's row is read after each exchange, which fetches it where it was not copied.
+  // After each exchange the rank reads the neighbour's row: without a copy, only this read fetches the lines.
   void body(std::span<double> values) override {
     const Ticks start = now();
     const std::span<const std::byte> row = exchange();
@@ -63,7 +63,7 @@ class Rows final : public Scenario {
     fill_pattern(ghost_.first(bytes_), seed + 5);
   }
 
-  // The row that is read must be the one that the other rank wrote in this iteration.
+  // Returns an error unless the row that was read is the one that the peer wrote in this iteration.
   std::string problem(unsigned seed) override {
     const auto row = way_ == "in-place" ? row_of(other_, iteration_) : std::span<const std::byte>(ghost_.first(bytes_));
     const auto* words = reinterpret_cast<const std::uint64_t*>(row.data());
@@ -122,7 +122,8 @@ class Rows final : public Scenario {
 
   void pause() const { ctx_.plan.oversubscribed ? static_cast<void>(sched_yield()) : cpu_pause(); }
 
-  // Windows are zero-initialised, so no flag is set.
+  // Returns the flag at the beginning of a window part. Window initialises its memory to zero, so no flag is set at
+  // first.
   static std::atomic<std::uint64_t>& flag(std::span<std::byte> part) {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(part.data());

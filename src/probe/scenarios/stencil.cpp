@@ -1,7 +1,7 @@
-// scenario/stencil.hpp by MPI. One function updates a row in either direction, and its loop is aligned
-// (CMakeLists.txt), since functions of the same instructions differ by where the compiler puts them. The paper does not
-// give the number of rows: it is that of the columns, at most `max_rows`. The last column has no right neighbour and
-// keeps its value.
+// Implements scenario/stencil.hpp under MPI. One function with an aligned loop (CMakeLists.txt) updates rows forward
+// and backward, because the speed of identical loops depends on where the compiler places them. The paper does not give
+// the number of rows: here it equals the number of columns, at most `max_rows`. The last column has no right neighbour
+// and keeps its value.
 #include "scenario/stencil.hpp"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 constexpr int stencil_tag = 9;
 constexpr std::size_t max_rows = 32, min_columns = 3;
 
-// The loop has a step that is known when it runs only, and so the same instructions forward and backward.
+// Updates one row. The step of the loop (1 or -1) is known at run time only, so that both directions execute the same
+// instructions.
 [[gnu::noinline]] void update_row(double* result, const double* own, const double* below, std::size_t columns,
                                   bool backward) {
   const auto last = static_cast<std::ptrdiff_t>(columns) - 1, step = std::ptrdiff_t{backward ? -1 : 1};
@@ -66,8 +67,8 @@ class Stencil final : public Scenario {
     std::fill_n(row(into_, 0), rows_ * columns_, -1.0);
   }
 
-  // All listings must give the same result: the formula applied to the initial values and the received row, which
-  // keeps its initial values without an exchange.
+  // All variants must give the same result: the formula applied to the initial values and to the received row. Without
+  // an exchange, the row that would be received keeps its initial values.
   std::string problem(unsigned seed) override {
     const auto old = [&](std::size_t i, std::size_t j) -> double {
       if (i + 1 < rows_) return value(seed, ctx_.rank, i, j);

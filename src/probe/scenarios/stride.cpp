@@ -1,4 +1,4 @@
-// scenario/stride.hpp by MPI.
+// Implements scenario/stride.hpp under MPI.
 #include "scenario/stride.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr int stride_tag = 3, tag_done = 8;
 constexpr std::size_t element = sizeof(double);
 
-// The positions of the message's elements, in doubles: `outer` blocks of `inner` elements.
+// Positions of the elements of a message in its buffer, in doubles: `outer` blocks of `inner` elements.
 struct Layout {
   std::size_t inner = 1, inner_step = 1, outer = 1, outer_step = 1;
   std::size_t count() const { return inner * outer; }
@@ -24,12 +24,12 @@ struct Layout {
 
 struct Case {
   std::int64_t size;
-  std::int64_t stride;  // doubles; 0: a face
+  std::int64_t stride;  // in doubles; 0: a face
   std::string face;     // x, y or z; empty: a vector
   std::string method, mode;
 };
 
-// A face of an n x n x n block with one ghost layer around it, C order.
+// Returns the layout of a face of an n x n x n block with one ghost layer, in C order.
 Layout face_layout(const std::string& face, std::size_t n) {
   const std::size_t row = n + 2, plane = row * row;
   if (face == "x") return {n, 1, n, row};
@@ -105,7 +105,7 @@ class Stride final : public Scenario {
       receive_once();
       send_once();
       values[0] = not_here();
-      // A buffered send returns before the data is transferred, and makes progress only inside MPI.
+      // A buffered send returns before the payload is transferred, and the transfer progresses only inside MPI calls.
       MPI_Recv(nullptr, 0, MPI_BYTE, 0, tag_done, ctx_.timed, MPI_STATUS_IGNORE);
     }
   }

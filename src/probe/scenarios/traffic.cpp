@@ -1,7 +1,8 @@
-// Messages as an application sends them: every send buffer has just been written by its rank, every receive buffer is
-// as the last message left it. A request and a reply, many messages one way, many both ways at once, and a request and
-// a reply including the time to write and read them: `tune` accelerates these. Collectives between the two ranks, which
-// `tune` must not slow down. Left out: separate send times (pingpong has them), and more than two ranks.
+// Messages as an application sends them: the sender has just written the send buffer, and the receive buffer is as the
+// previous message left it. Patterns: a ping-pong, a window of messages in one direction, a window in both directions
+// at once, and a ping-pong that includes writing and reading the payload: `tune` accelerates these. Collectives between
+// the two ranks: `tune` must not slow these down. Leaves out separate send times (the scenario pingpong has them), and
+// more than two ranks.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int traffic_tag = 1, ack_tag = 2;
 constexpr int max_messages = 32;
-constexpr std::int64_t window_bytes = 256 << 10;  // approximate memory for the messages of one repetition
+constexpr std::int64_t window_bytes = 256 << 10;  // approximate total size of the messages of one repetition
 constexpr std::int64_t longest_collective = 16 << 20;
 
 class Traffic final : public PairScenario {
@@ -71,7 +72,7 @@ class Traffic final : public PairScenario {
   }
 
  private:
-  // One call with `size` bytes for each rank; what arrives is `blocks` times as long.
+  // A collective call with `size` bytes per rank, which fills `blocks * size` bytes of the receive buffer.
   struct Collective {
     const char* name;
     std::int64_t blocks;
@@ -94,7 +95,8 @@ class Traffic final : public PairScenario {
     }
   }
 
-  // Times the whole cost of a message: a fast copy may leave lines where accessing them costs more.
+  // A ping-pong that includes writing and reading the payload: a fast copy may leave the lines where accesses to them
+  // are slower.
   void use() {
     for (int i = 0; i < messages_; ++i) {
       if (ctx_.sender()) write_and_send(i);
@@ -104,7 +106,8 @@ class Traffic final : public PairScenario {
     }
   }
 
-  // Rewrites the present values, so that data can be checked.
+  // Rewrites each word of the payload with the same value, so that the receiver can check the data, and sends the
+  // message.
   void write_and_send(int message) {
     auto* bytes = reinterpret_cast<volatile std::uint64_t*>(at(send_, message));
     for (std::int64_t i = 0; i < size_ / 8; ++i) bytes[i] = bytes[i];
@@ -147,7 +150,7 @@ class Traffic final : public PairScenario {
   int messages_ = 1;
 };
 
-// The root of a broadcast finishes early if the message is sent eagerly; an empty reply makes it wait for the other.
+// If the broadcast is eager, its root returns early; so the root waits for an empty reply from its peer.
 const Traffic::Collective Traffic::collectives[4] = {
     {"bcast", 1,
      [](Traffic& t) {
@@ -165,7 +168,7 @@ const Traffic::Collective Traffic::collectives[4] = {
      [](Traffic& t) {
        MPI_Allreduce(t.at(t.send_, 0), t.at(t.receive_, 0), t.count() / 8, MPI_UINT64_T, MPI_BXOR, t.ctx_.timed);
      },
-     [](Traffic& t, unsigned seed) {  // subtracting what this rank contributed leaves the other's part
+     [](Traffic& t, unsigned seed) {  // XOR with the own contribution leaves that of the peer
        auto* result = reinterpret_cast<std::uint64_t*>(t.arrived().data());
        const auto* own = reinterpret_cast<const std::uint64_t*>(t.sent().data());
        for (std::size_t i = 0; i < t.bytes_ / 8; ++i) result[i] ^= own[i];
@@ -184,7 +187,7 @@ const Traffic::Collective Traffic::collectives[4] = {
      [](Traffic& t) {
        MPI_Alltoall(t.at(t.send_, 0), t.count(), MPI_BYTE, t.at(t.receive_, 0), t.count(), MPI_BYTE, t.ctx_.timed);
      },
-     [](Traffic& t, unsigned seed) {  // this rank's block of the other's data
+     [](Traffic& t, unsigned seed) {  // compares with the block that the peer sent to this rank
        fill_pattern(t.sent(), seed + static_cast<unsigned>(t.ctx_.peer()));
        const auto wanted = t.sent().subspan(static_cast<std::size_t>(t.ctx_.rank * t.size_));
        const auto theirs = t.arrived().subspan(static_cast<std::size_t>(t.ctx_.peer() * t.size_));
