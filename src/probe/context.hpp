@@ -17,7 +17,7 @@
 namespace nearfield::probe {
 
 /// A message size at which this MPI switches its protocol, detected by the behaviour of MPI_Send (protocol.hpp).
-struct Switch {
+struct ProtocolSwitch {
   /// "eager-limit": longer sends wait for the matching receive; "unattended-limit": longer sends wait until the
   /// receiver is inside an MPI call; "single-copy": longer messages are copied by the kernel, or no longer are.
   const char* kind;
@@ -35,12 +35,12 @@ struct Context {
   double ticks_per_ns = 1.0;
   double resolution_ticks = 0.0;  ///< step by which the clock advances
   SynchronizedStart* start = nullptr;
-  Latencies latencies;
+  LineLatencies latencies;
   CpuInterference interference;  ///< detects interference on this rank's core
-  std::vector<Switch> switches;
+  std::vector<ProtocolSwitch> switches;
 
-  bool sender() const { return rank == 0; }
-  int peer() const { return 1 - rank; }
+  bool is_sender() const { return rank == 0; }
+  int peer_rank() const { return 1 - rank; }
   /// Returns the arguments for the size ladders of scenario/size_ladder.hpp: tier, sizes that the user named,
   /// last-level cache size, maximum size.
   SizeChoice size_choice() const { return {plan.tier, plan.sizes, plan.llc_bytes(), max_bytes_of(plan.tier)}; }
@@ -53,6 +53,6 @@ struct Context {
 };
 
 /// Returns NaN, which body() writes for a metric that this rank does not measure.
-inline double not_here() { return std::nan(""); }
+inline double not_measured_here() { return std::nan(""); }
 
 }  // namespace nearfield::probe

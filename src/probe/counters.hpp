@@ -8,12 +8,12 @@
 
 namespace nearfield::probe {
 
-class Counters {
+class EventCounters {
  public:
-  Counters();
-  ~Counters();
-  Counters(const Counters&) = delete;
-  Counters& operator=(const Counters&) = delete;
+  EventCounters();
+  ~EventCounters();
+  EventCounters(const EventCounters&) = delete;
+  EventCounters& operator=(const EventCounters&) = delete;
 
   struct Event {
     std::string name;

@@ -20,19 +20,19 @@ inline double latency_of_visit(double before, double after) {
 }
 
 /// Counts visits by core-to-core latency, and finds the latency that most visits have.
-class Places {
+class LatencyHistogram {
  public:
-  void add(double latency) {
+  void add_visit(double latency) {
     if (!(latency > 0)) return;
     const int bin = bin_of(latency);
     ++visits_[bin];
     if (visits_.size() == 1) usual_ = bin;
     for (int near = bin - 1; near <= bin + 1; ++near)
-      if (visits_about(near) > visits_about(usual_)) usual_ = near;
+      if (visits_near_bin(near) > visits_near_bin(usual_)) usual_ = near;
   }
 
   /// Returns whether `latency` is that of most visits; true if no latency was measured.
-  bool is_usual(double latency) const {
+  bool is_usual_latency(double latency) const {
     return visits_.empty() || (latency > 0 && std::abs(bin_of(latency) - usual_) <= 1);
   }
 
@@ -41,7 +41,7 @@ class Places {
     return static_cast<int>(std::lround(bins_per_place * std::log(latency) / std::log(max_place_ratio)));
   }
 
-  int visits_about(int bin) const {
+  int visits_near_bin(int bin) const {
     int sum = 0;
     for (int near = bin - 1; near <= bin + 1; ++near)
       if (const auto found = visits_.find(near); found != visits_.end()) sum += found->second;

@@ -19,7 +19,7 @@ struct ScenarioRequest {
 };
 
 /// Restricts a scenario to the cases whose parameter has one of these values.
-struct Only {
+struct CaseFilter {
   std::string scenario, parameter;
   std::vector<std::string> values;
 };
@@ -36,8 +36,8 @@ struct Plan {
   std::vector<std::int64_t> sizes;        ///< message sizes that replace those of the tier
   std::vector<Placement> ranks;           ///< by rank
   std::vector<ScenarioRequest> scenarios;
-  std::vector<Only> only;       ///< cases are measured if they satisfy all filters
-  double time_limit_s = 0;      ///< for the whole measurement; 0: no limit
+  std::vector<CaseFilter> filters;  ///< cases are measured if they satisfy all filters
+  double time_limit_s = 0;          ///< for the whole measurement; 0: no limit
   bool oversubscribed = false;  ///< more ranks than cores: ranks yield instead of spinning, and times are meaningless
   bool corrupt = false;         ///< damages received data, to test the sanity checks
 

@@ -23,7 +23,7 @@ struct CaseData {
   std::vector<double> latencies;     // core-to-core latency at each repetition, in ticks (places.hpp); on rank 0
   std::vector<std::int64_t> events;  // summed over `counted` repetitions
   int counted = 0;
-  Sampled sampled;       // sampled lines of the buffers for which the scenario states a cache state
+  LineSamples sampled;   // sampled lines of the buffers for which the scenario states a cache state
   std::string state;     // stated cache state of these lines
   Seconds spent = 0;     // measuring time, on rank 0
   Seconds sanity = 0;    // duration of the last sanity check
@@ -32,9 +32,9 @@ struct CaseData {
 };
 
 /// Returns the parameters of a case as text for people, such as "size_bytes=8 state=invalid".
-std::string describe(const Parameters& parameters);
+std::string parameters_text(const Parameters& parameters);
 /// Returns the parameters of a case as a JSON object, such as {"size_bytes": 8, "state": "invalid"}.
-JsonObject as_json(const Parameters& parameters);
+JsonObject parameters_json(const Parameters& parameters);
 
 /// Writes the results of a scenario as lines of the output. Its functions are collective over ctx.timed; only rank 0
 /// writes.
@@ -44,23 +44,23 @@ class Reporter {
 
   /// Reports every metric of the case, the skew between the starts of the ranks, verdicts on the cache states of
   /// buffers, and event counts.
-  void report_case(const Parameters& parameters, const CaseData& data, const std::vector<Counters::Event>& events);
+  void report_case(const Parameters& parameters, const CaseData& data, const std::vector<EventCounters::Event>& events);
   /// Reports a case that was not measured for lack of time.
-  void report_missed(const Parameters& parameters);
+  void report_unmeasured(const Parameters& parameters);
   /// Reports the events and cases that this machine does not support, with reasons.
-  void report_missing(const std::vector<Counters::Event>& events, const std::vector<MissingCase>& cases);
+  void report_unsupported(const std::vector<EventCounters::Event>& events, const std::vector<MissingCase>& cases);
 
  private:
-  JsonObject header(const char* type, const std::string& metric, const std::string& unit,
-                    const Parameters& parameters) const;
-  std::vector<double> in_unit(std::vector<double> samples, const std::string& unit) const;
-  std::vector<double> of_receiver(std::vector<double> mine) const;
+  JsonObject line_header(const char* type, const std::string& metric, const std::string& unit,
+                         const Parameters& parameters) const;
+  std::vector<double> to_unit(std::vector<double> samples, const std::string& unit) const;
+  std::vector<double> fetch_receiver_samples(std::vector<double> mine) const;
   void emit_samples(const MetricInfo& metric, std::string side, const std::vector<double>& samples);
-  void find_disturbed();
+  void gather_slowdowns();
   void report_metric(std::size_t m);
   void report_skew();
   void report_verdicts();
-  void report_events(const std::vector<Counters::Event>& events);
+  void report_events(const std::vector<EventCounters::Event>& events);
   void emit_missing(const std::string& metric, const std::string& unit, const Parameters& parameters,
                     const std::string& reason);
 

@@ -25,30 +25,30 @@ class SynchronizedStart {
   /// latency changes when the hypervisor migrates CPUs.
   double measure_core_latency_ticks();
 
-  bool shared_memory() const { return lines_ != nullptr; }
+  bool has_shared_memory() const { return lines_ != nullptr; }
   /// Returns this rank's clock minus rank 0's, in ticks; 0 without shared memory.
-  double clock_offset() const { return static_cast<double>(offset_); }
+  double clock_offset_ticks() const { return static_cast<double>(offset_); }
   /// Returns half the shortest round trip of a flag between rank 0 and another rank at construction, in ticks,
   /// including the overhead of reading the clock; for several ranks, the largest of these. It bounds the error of
-  /// clock_offset().
+  /// clock_offset_ticks().
   double core_latency_ticks() const { return core_latency_ticks_; }
 
  private:
-  struct Line;
-  struct Exchange;
-  Exchange fastest_exchange(int peer, int tries);
+  struct FlagLine;
+  struct FlagRoundTrip;
+  FlagRoundTrip measure_fastest_round_trip(int peer, int tries);
   void measure_offsets();
-  void relax(unsigned& spins) const;
-  void relax_long(unsigned& spins);
-  bool is_crowded();
+  void pause_spinning(unsigned& spins) const;
+  void pause_or_sleep(unsigned& spins);
+  bool was_preempted_recently();
   template <class Relax, class Release>
-  void gather(Relax relax_once, Release release);
+  void wait_for_all_ranks(Relax relax_once, Release release);
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
   bool yield_;
   MPI_Win window_ = MPI_WIN_NULL;
-  Line* lines_ = nullptr;  // [0]: release flag of rank 0; [1 + r]: arrival flag of rank r
+  FlagLine* lines_ = nullptr;  // [0]: release flag of rank 0; [1 + r]: arrival flag of rank r
   std::uint64_t epoch_ = 0;
   std::int64_t offset_ = 0;
   double core_latency_ticks_ = 0.0;

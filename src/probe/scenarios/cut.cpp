@@ -13,9 +13,9 @@ namespace {
 
 constexpr int cut_tag = 10;
 
-class Cut final : public Scenario {
+class CutScenario final : public Scenario {
  public:
-  explicit Cut(Context& ctx) : Scenario(ctx) {
+  explicit CutScenario(Context& ctx) : Scenario(ctx) {
     const std::int64_t llc = ctx.plan.llc_bytes();
     const auto& user_sizes = ctx.plan.sizes;
     for (const auto size : user_sizes.empty() ? std::vector<std::int64_t>{2 * llc} : user_sizes)
@@ -34,10 +34,10 @@ class Cut final : public Scenario {
     const Ticks start = now();
     for (std::size_t at = 0; at < memory_.size(); at += piece_) {
       const auto piece = memory_.subspan(at, std::min(piece_, memory_.size() - at));
-      if (ctx_.sender())
-        send(piece, at);
+      if (ctx_.is_sender())
+        write_and_send_piece(piece, at);
       else
-        receive(piece);
+        receive_and_read_piece(piece);
     }
     values[0] = static_cast<double>(now() - start);
   }
@@ -57,13 +57,13 @@ class Cut final : public Scenario {
   std::span<std::byte> arrived() override { return memory_; }
 
  private:
-  void send(std::span<std::byte> piece, std::size_t at) {
+  void write_and_send_piece(std::span<std::byte> piece, std::size_t at) {
     auto* words = reinterpret_cast<std::uint64_t*>(piece.data());
     for (std::size_t i = 0; i < piece.size() / 8; ++i) words[i] = first_ + at / 8 + i;
     MPI_Send(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, 1, cut_tag, ctx_.timed);
   }
 
-  void receive(std::span<std::byte> piece) {
+  void receive_and_read_piece(std::span<std::byte> piece) {
     MPI_Recv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, 0, cut_tag, ctx_.timed, MPI_STATUS_IGNORE);
     sum_ += sum_words(piece);
   }
@@ -85,6 +85,6 @@ const ScenarioInfo cut_info{
 }  // namespace
 
 extern const Spec cut_spec;
-const Spec cut_spec{cut_info, 0.0, make_variant<Scenario, Cut>};
+const Spec cut_spec{cut_info, 0.0, make_variant<Scenario, CutScenario>};
 
 }  // namespace nearfield::probe

@@ -18,10 +18,10 @@ namespace {
 
 // Rank 1 writes the data; rank 0 reads or copies them and measures. Flags and data lie in one shared window. Copies go
 // to private memory of rank 0; only `copy-remote-both`, where both ranks copy, has its target in the window.
-class Floor final : public Scenario {
+class FloorScenario final : public Scenario {
  public:
-  explicit Floor(Context& ctx) : Scenario(ctx) {
-    if (!ctx.start->shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
+  explicit FloorScenario(Context& ctx) : Scenario(ctx) {
+    if (!ctx.start->has_shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
     add_case(Kind::flag, 8);
     for (const auto size : size_ladder(ctx.size_choice(), 64, 4 * ctx.plan.llc_bytes()))
       for (int kind = 1; kind < static_cast<int>(std::size(names)); ++kind) add_case(static_cast<Kind>(kind), size);
@@ -48,7 +48,7 @@ class Floor final : public Scenario {
     MPI_Barrier(ctx.timed);
   }
 
-  ~Floor() override {
+  ~FloorScenario() override {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
   }
 
@@ -59,19 +59,19 @@ class Floor final : public Scenario {
 
   void prepare() override {
     if (ctx_.rank == 0) {
-      make_modified(target(), ctx_.line_bytes());
+      make_modified(copy_target(), ctx_.line_bytes());
       make_modified(own_.first(bytes_), ctx_.line_bytes());
-    } else if (remote()) {
+    } else if (reads_remote_data()) {
       make_modified({shared_, bytes_}, ctx_.line_bytes());
     }
   }
 
   void body(std::span<double> values) override {
-    values[0] = not_here();
+    values[0] = not_measured_here();
     if (kind_ == Kind::flag) return bounce_flag(values);
     if (kind_ == Kind::copy_remote_both) return copy_by_both(values);
     if (ctx_.rank != 0) return;
-    const std::byte* from = remote() ? shared_ : own_.data();
+    const std::byte* from = reads_remote_data() ? shared_ : own_.data();
     const Ticks start = now();
     switch (kind_) {
       case Kind::read_remote:
@@ -93,7 +93,7 @@ class Floor final : public Scenario {
       fill_pattern({shared_, bytes_}, seed);
     } else {
       fill_pattern(own_.first(bytes_), seed);
-      fill_pattern(target(), seed + 1);
+      fill_pattern(copy_target(), seed + 1);
       sum_ = 0;
     }
   }
@@ -101,7 +101,7 @@ class Floor final : public Scenario {
   std::string problem(unsigned seed) override {
     if (ctx_.rank != 0) return "";
     if (kind_ == Kind::flag) return flags_[0].load() == flag_count_ ? "" : "flags were lost";
-    if (copies()) return pattern_problem(target(), seed);
+    if (is_copy()) return pattern_problem(copy_target(), seed);
     fill_pattern(target_.first(bytes_), seed);
     return sum_ == sum_words(target_.first(bytes_)) ? "" : "the sum of what was read is wrong";
   }
@@ -109,7 +109,7 @@ class Floor final : public Scenario {
   std::span<std::byte> arrived() override {
     if (ctx_.rank != 0) return {};
     if (kind_ == Kind::flag) return {reinterpret_cast<std::byte*>(flags_), 8};
-    if (copies()) return target();
+    if (is_copy()) return copy_target();
     return {reinterpret_cast<std::byte*>(&sum_), sizeof sum_};
   }
 
@@ -136,10 +136,10 @@ class Floor final : public Scenario {
     cases_.push_back({{"kind", names[static_cast<int>(kind)]}, {"size_bytes", size}});
   }
 
-  bool remote() const { return kind_ >= Kind::read_remote && kind_ <= Kind::copy_remote_both; }
-  bool copies() const { return kind_ != Kind::flag && kind_ != Kind::read_remote && kind_ != Kind::read_local; }
+  bool reads_remote_data() const { return kind_ >= Kind::read_remote && kind_ <= Kind::copy_remote_both; }
+  bool is_copy() const { return kind_ != Kind::flag && kind_ != Kind::read_remote && kind_ != Kind::read_local; }
 
-  std::span<std::byte> target() {
+  std::span<std::byte> copy_target() {
     return kind_ == Kind::copy_remote_both ? std::span{shared_target_, bytes_} : target_.first(bytes_);
   }
 
@@ -201,6 +201,6 @@ const ScenarioInfo floor_info{
 }  // namespace
 
 extern const Spec floor_spec;
-const Spec floor_spec{floor_info, 4.0, make_variant<Scenario, Floor>};
+const Spec floor_spec{floor_info, 4.0, make_variant<Scenario, FloorScenario>};
 
 }  // namespace nearfield::probe

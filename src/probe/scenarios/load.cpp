@@ -12,19 +12,19 @@ namespace {
 constexpr int tag_message = 4, tag_running = 5, tag_stop = 6;
 constexpr int leader = 2;  // rank in ctx.world of the first background rank, which communicates with rank 0
 
-class Load final : public PairScenario {
+class LoadScenario final : public PairScenario {
  public:
-  explicit Load(Context& ctx) : PairScenario(ctx) {
-    MPI_Comm_split(ctx.world, in_background() ? 1 : 0, ctx.world_rank, &group_);
+  explicit LoadScenario(Context& ctx) : PairScenario(ctx) {
+    MPI_Comm_split(ctx.world, is_background_rank() ? 1 : 0, ctx.world_rank, &group_);
     MPI_Comm_size(group_, &group_size_);
     const auto loads = load_sizes(ctx.size_choice());
     for (const auto size : load_message_sizes(ctx.size_choice()))
       for (const auto load : loads) cases_.push_back({{"size_bytes", size}, {"load_bytes", load}});
-    const std::size_t blocks = in_background() ? static_cast<std::size_t>(group_size_) : 1;
+    const std::size_t blocks = is_background_rank() ? static_cast<std::size_t>(group_size_) : 1;
     allocate(std::max(max_bytes(), static_cast<std::size_t>(loads.back())) * blocks);
   }
 
-  ~Load() override { MPI_Comm_free(&group_); }
+  ~LoadScenario() override { MPI_Comm_free(&group_); }
 
   void select(std::size_t index) override {
     bytes_ = bytes_of(index);
@@ -57,10 +57,10 @@ class Load final : public PairScenario {
   }
 
   void body(std::span<double> values) override {
-    const int count = static_cast<int>(bytes_), peer = ctx_.peer();
-    values[0] = not_here();
+    const int count = static_cast<int>(bytes_), peer = ctx_.peer_rank();
+    values[0] = not_measured_here();
     const Ticks start = now();
-    if (ctx_.sender()) {
+    if (ctx_.is_sender()) {
       MPI_Send(send_.data(), count, MPI_BYTE, peer, tag_message, ctx_.timed);
       MPI_Recv(receive_.data(), count, MPI_BYTE, peer, tag_message, ctx_.timed, MPI_STATUS_IGNORE);
       values[0] = static_cast<double>(now() - start) / 2;
@@ -71,7 +71,7 @@ class Load final : public PairScenario {
   }
 
  private:
-  bool in_background() const { return ctx_.timed == MPI_COMM_NULL; }
+  bool is_background_rank() const { return ctx_.timed == MPI_COMM_NULL; }
 
   MPI_Comm group_ = MPI_COMM_NULL;
   int group_size_ = 0;
@@ -81,6 +81,6 @@ class Load final : public PairScenario {
 }  // namespace
 
 extern const Spec load_spec;
-const Spec load_spec{load_info, 4.0, make_variant<Scenario, Load>};
+const Spec load_spec{load_info, 4.0, make_variant<Scenario, LoadScenario>};
 
 }  // namespace nearfield::probe

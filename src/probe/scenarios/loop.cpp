@@ -17,24 +17,24 @@ double* loop_memory = nullptr;
 
 namespace {
 
-[[gnu::noinline]] void plain(int n) {
+[[gnu::noinline]] void store_by_global_pointer(int n) {
   for (int i = 0; i < n; ++i) loop_memory[i] = static_cast<double>(i);
 }
 
-[[gnu::noinline]] void alias(int n) {
+[[gnu::noinline]] void store_by_local_pointer(int n) {
   double* memory = loop_memory;
   for (int i = 0; i < n; ++i) memory[i] = static_cast<double>(i);
 }
 
-[[gnu::noinline]] void restricted(int n, double* __restrict memory) {
+[[gnu::noinline]] void store_by_restrict_pointer(int n, double* __restrict memory) {
   for (int i = 0; i < n; ++i) memory[i] = static_cast<double>(i);
 }
 
 constexpr const char* loop_variants[] = {"plain", "alias", "restrict", "private"};
 
-class Loop final : public Scenario {
+class LoopScenario final : public Scenario {
  public:
-  explicit Loop(Context& ctx) : Scenario(ctx) {
+  explicit LoopScenario(Context& ctx) : Scenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 512, ctx.plan.llc_bytes()))
       for (const char* variant : loop_variants) cases_.push_back({{"size_bytes", size / 8 * 8}, {"variant", variant}});
     window_ = std::make_unique<Window>(ctx, max_bytes());
@@ -52,11 +52,11 @@ class Loop final : public Scenario {
     loop_memory = reinterpret_cast<double*>(memory_.data());
     const Ticks start = now();
     if (variant_ == "alias")
-      alias(n);
+      store_by_local_pointer(n);
     else if (variant_ == "restrict")
-      restricted(n, loop_memory);
+      store_by_restrict_pointer(n, loop_memory);
     else
-      plain(n);
+      store_by_global_pointer(n);
     values[0] = static_cast<double>(now() - start);
   }
 
@@ -89,6 +89,6 @@ const ScenarioInfo loop_info{
 }  // namespace
 
 extern const Spec loop_spec;
-const Spec loop_spec{loop_info, 0.0, make_variant<Scenario, Loop>};
+const Spec loop_spec{loop_info, 0.0, make_variant<Scenario, LoopScenario>};
 
 }  // namespace nearfield::probe

@@ -18,7 +18,7 @@ class PairScenario : public Scenario {
   }
 
   std::string problem(unsigned seed) override {
-    return pattern_problem(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer()));
+    return pattern_problem(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer_rank()));
   }
 
   std::span<std::byte> arrived() override { return receive_.first(bytes_); }

@@ -10,9 +10,9 @@
 namespace nearfield::probe {
 namespace {
 
-class Protocol final : public PairScenario {
+class ProtocolScenario final : public PairScenario {
  public:
-  explicit Protocol(Context& ctx) : PairScenario(ctx) {
+  explicit ProtocolScenario(Context& ctx) : PairScenario(ctx) {
     const auto largest = std::min<std::int64_t>(8 << 20, ctx.plan.llc_bytes());
     for (const auto size : dense_size_ladder(ctx.size_choice(), ctx.switch_sizes(), 1, largest))
       cases_.push_back({{"size_bytes", size}});
@@ -22,13 +22,13 @@ class Protocol final : public PairScenario {
   void select(std::size_t index) override { bytes_ = bytes_of(index); }
 
   void body(std::span<double> values) override {
-    const Behaviour seen = observe(ctx_, send_.first(bytes_), receive_.first(bytes_));
+    const ProtocolBehaviour seen = observe_protocol(ctx_, send_.first(bytes_), receive_.first(bytes_));
     values[0] = seen.waits_for_receive;
     values[1] = seen.waits_for_progress;
     values[2] = seen.single_copies;
   }
 
-  std::string problem(unsigned seed) override { return ctx_.sender() ? "" : PairScenario::problem(seed); }
+  std::string problem(unsigned seed) override { return ctx_.is_sender() ? "" : PairScenario::problem(seed); }
 };
 
 const ScenarioInfo protocol_info{
@@ -44,6 +44,6 @@ const ScenarioInfo protocol_info{
 }  // namespace
 
 extern const Spec protocol_spec;
-const Spec protocol_spec{protocol_info, 0.5, make_variant<Scenario, Protocol>};
+const Spec protocol_spec{protocol_info, 0.5, make_variant<Scenario, ProtocolScenario>};
 
 }  // namespace nearfield::probe

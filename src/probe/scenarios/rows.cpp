@@ -24,15 +24,15 @@ constexpr int rows_tag = 11;
 constexpr std::size_t flag_bytes = 4096;
 constexpr const char* rows_ways[] = {"sendrecv", "polled", "one-copy", "in-place"};
 
-class Rows final : public Scenario {
+class RowsScenario final : public Scenario {
  public:
-  explicit Rows(Context& ctx) : Scenario(ctx) {
+  explicit RowsScenario(Context& ctx) : Scenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 64, 1 << 20))
       for (const char* way : rows_ways) cases_.push_back({{"size_bytes", (size + 7) / 8 * 8}, {"way", way}});
     max_bytes_ = max_bytes();
     window_ = std::make_unique<Window>(ctx, flag_bytes + 2 * max_bytes_);
     own_ = window_->part(ctx.rank);
-    other_ = window_->part(ctx.peer());
+    other_ = window_->part(ctx.peer_rank());
     ghost_ = Buffer(max_bytes_);
   }
 
@@ -49,7 +49,7 @@ class Rows final : public Scenario {
   // After each exchange the rank reads the neighbour's row: without a copy, only this read fetches the lines.
   void body(std::span<double> values) override {
     const Ticks start = now();
-    const std::span<const std::byte> row = exchange();
+    const std::span<const std::byte> row = exchange_rows();
     const Ticks there = now();
     sum_ = sum_words(row);
     values[0] = static_cast<double>(there - start);
@@ -68,7 +68,8 @@ class Rows final : public Scenario {
     const auto row = way_ == "in-place" ? row_of(other_, iteration_) : std::span<const std::byte>(ghost_.first(bytes_));
     const auto* words = reinterpret_cast<const std::uint64_t*>(row.data());
     for (std::size_t i = 0; i < bytes_ / 8; ++i)
-      if (words[i] != value(seed, ctx_.peer(), iteration_, i)) return "word " + std::to_string(i) + " is wrong";
+      if (words[i] != word_value(seed, ctx_.peer_rank(), iteration_, i))
+        return "word " + std::to_string(i) + " is wrong";
     return sum_ == sum_words(row) ? "" : "something else was read than what is there";
   }
 
@@ -77,7 +78,7 @@ class Rows final : public Scenario {
   }
 
  private:
-  static std::uint64_t value(unsigned seed, int rank, std::uint64_t iteration, std::size_t i) {
+  static std::uint64_t word_value(unsigned seed, int rank, std::uint64_t iteration, std::size_t i) {
     return seed + 1000003 * static_cast<std::uint64_t>(rank) + 31 * iteration + i;
   }
 
@@ -87,31 +88,31 @@ class Rows final : public Scenario {
 
   void write_row(std::uint64_t iteration) {
     auto* words = reinterpret_cast<std::uint64_t*>(row_of(own_, iteration).data());
-    for (std::size_t i = 0; i < bytes_ / 8; ++i) words[i] = value(seed_, ctx_.rank, iteration, i);
+    for (std::size_t i = 0; i < bytes_ / 8; ++i) words[i] = word_value(seed_, ctx_.rank, iteration, i);
   }
 
-  std::span<const std::byte> exchange() {
+  std::span<const std::byte> exchange_rows() {
     const auto ghost = ghost_.first(bytes_);
     if (way_ == "sendrecv") {
       const int count = static_cast<int>(bytes_);
-      MPI_Sendrecv(row_of(own_, iteration_).data(), count, MPI_BYTE, ctx_.peer(), rows_tag, ghost.data(), count,
-                   MPI_BYTE, ctx_.peer(), rows_tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Sendrecv(row_of(own_, iteration_).data(), count, MPI_BYTE, ctx_.peer_rank(), rows_tag, ghost.data(), count,
+                   MPI_BYTE, ctx_.peer_rank(), rows_tag, ctx_.timed, MPI_STATUS_IGNORE);
       return ghost;
     }
     if (way_ == "polled") {
-      poll(ghost);
+      exchange_by_polling(ghost);
       return ghost;
     }
-    meet();
+    synchronize_by_flags();
     const auto row = row_of(other_, iteration_);
     if (way_ == "in-place") return row;
     std::memcpy(ghost.data(), row.data(), row.size());
     return ghost;
   }
 
-  void poll(std::span<std::byte> ghost) {
+  void exchange_by_polling(std::span<std::byte> ghost) {
     MPI_Request requests[2];
-    const int count = static_cast<int>(bytes_), peer = ctx_.peer();
+    const int count = static_cast<int>(bytes_), peer = ctx_.peer_rank();
     MPI_Irecv(ghost.data(), count, MPI_BYTE, peer, rows_tag, ctx_.timed, &requests[0]);
     MPI_Isend(row_of(own_, iteration_).data(), count, MPI_BYTE, peer, rows_tag, ctx_.timed, &requests[1]);
     for (int done = 0; !done;) {
@@ -124,14 +125,14 @@ class Rows final : public Scenario {
 
   // Returns the flag at the beginning of a window part. Window initialises its memory to zero, so no flag is set at
   // first.
-  static std::atomic<std::uint64_t>& flag(std::span<std::byte> part) {
+  static std::atomic<std::uint64_t>& ready_flag(std::span<std::byte> part) {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(part.data());
   }
 
-  void meet() {
-    flag(own_).store(iteration_, std::memory_order_release);
-    while (flag(other_).load(std::memory_order_acquire) < iteration_) pause();
+  void synchronize_by_flags() {
+    ready_flag(own_).store(iteration_, std::memory_order_release);
+    while (ready_flag(other_).load(std::memory_order_acquire) < iteration_) pause();
   }
 
   std::unique_ptr<Window> window_;
@@ -155,6 +156,6 @@ const ScenarioInfo rows_info{
 }  // namespace
 
 extern const Spec rows_spec;
-const Spec rows_spec{rows_info, 0.0, make_variant<Scenario, Rows>};
+const Spec rows_spec{rows_info, 0.0, make_variant<Scenario, RowsScenario>};
 
 }  // namespace nearfield::probe
