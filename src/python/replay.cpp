@@ -135,7 +135,7 @@ using Readers = std::vector<std::unique_ptr<stream::Reader>>;  // none for ranks
 // Returns how many accesses have been read.
 std::uint64_t passed_by(const Readers& readers) {
   std::uint64_t accesses = 0;
-  for (const auto& reader : readers) accesses += reader ? reader->passed() : 0;
+  for (const auto& reader : readers) accesses += reader ? reader->accesses_read() : 0;
   return accesses;
 }
 
@@ -244,7 +244,7 @@ replay::Replayed run(const Machine& machine, int nodes, int ranks_per_node, cons
         sources.emplace_back();
         continue;
       }
-      sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader),
+      sources.push_back({reader.get(), [&reader] { return reader->open_at_chunk(); }, flops.at_sites(*reader),
                          live_replies(streams, rank)});
     }
     options.policies = run_policies;

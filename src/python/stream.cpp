@@ -132,7 +132,7 @@ void bind_streams(nb::module_& module) {
       .def("save_to", &Live::save_to, nb::arg("folder"), "Also writes all streams into a folder from now on.")
       .def_prop_ro("save_error", &Live::save_error, "Why the streams could not be saved; empty if they were.")
       .def_prop_ro("ranks", &Live::ranks, "The number of ranks; 0 until all of them are in MPI_Init.")
-      .def_prop_ro("idle", &Live::idle, "Whether no process is connected.")
+      .def_prop_ro("idle", &Live::has_no_sender, "Whether no process is connected.")
       .def("read_until_eof", &Live::read_until_eof, "The command has ended: reads all that its ranks have sent.")
       .def("discard_unread", &Live::discard_unread, "Nobody reads the streams any more: they are saved or dropped.")
       .def("close", &Live::close, "Ends all connections and all pending reads.");

@@ -44,7 +44,7 @@ void bind_memory(nb::module_& module) {
       .def(
           "finished_ns",
           [](VirtualMemory& memory) {
-            auto times = memory.finished().at;
+            auto times = memory.drain_all_cores().at;
             for (auto& time : times) time /= 1e3;
             return times;
           },
@@ -64,8 +64,8 @@ void bind_readers(nb::module_& module) {
                    },
                    nb::arg("memory"), nb::arg("skip"), nb::arg("limit").none(), nb::arg("instructions"),
                    nb::arg("chase") = false, nb::keep_alive<1, 2>())
-               .def_prop_ro("full", &Accesses::full)
-               .def_prop_ro("threads", &Accesses::threads),
+               .def_prop_ro("full", &Accesses::is_limit_reached)
+               .def_prop_ro("threads", &Accesses::thread_count),
            field("loads", &Accesses::loads), field("stores", &Accesses::stores),
            field("instructions", &Accesses::instructions), field("others", &Accesses::others),
            field("skipped", &Accesses::skipped));
@@ -97,7 +97,7 @@ void bind_traces(nb::module_& parent) {
   module.def(
       "recognised",
       [](nb::bytes beginning) {
-        const auto* format = recognised({beginning.c_str(), beginning.size()});
+        const auto* format = recognise_format({beginning.c_str(), beginning.size()});
         return format ? format->name : std::string();
       },
       nb::arg("beginning"), "Returns the name of the format in which these lines can be read; empty if there is none.");

@@ -13,7 +13,7 @@ inline void range(const void*, stream::SiteKind kind, const volatile void* addre
 }
 
 inline void access(const void* code, stream::SiteKind kind, const volatile void* address) {
-  range(code, kind, address, stream::size_of(kind));
+  range(code, kind, address, stream::access_bytes_of(kind));
 }
 
 inline void function_begins(const void*, const void*) {}

@@ -47,7 +47,7 @@ void flush();
 
 template <class Kind>
 void record(const Kind& event) {
-  detail::write(detail::writer().bytes(event));
+  detail::write(detail::writer().serialize(event));
 }
 
 // Returns the number by which events name a string. If the string is new, first writes the Text event that defines the
