@@ -63,7 +63,7 @@ class Accesses {
   Count thread_count() const { return cores_.size(); }
   Count loads = 0, stores = 0;
   Count instructions = 0;  // instruction fetches, simulated as loads or not simulated
-  Count others = 0;        // left out
+  Count others = 0;        // records that are not simulated
   Count skipped = 0;
 
  private:

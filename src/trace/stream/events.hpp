@@ -100,7 +100,7 @@ struct Communicator {
   Number communicator = 0, context = 0;
   std::vector<Number> world, remote;
   std::string name;
-  std::vector<std::int64_t> sources, destinations;  // or proc_null
+  std::vector<std::int64_t> sources, destinations;  // ranks, or proc_null
   static void fields(auto& e, auto visit) {
     visit("communicator", e.communicator), visit("context", e.context), visit("world", e.world),
         visit("remote", e.remote), visit("name", e.name), visit("sources", e.sources),
@@ -160,8 +160,8 @@ struct Receive {
   static constexpr const char* called = "receive";
   Number request = 0;
   Number communicator = 0;
-  std::int64_t peer = 0, tag = 0;  // or any
-  Data data;                       // at most
+  std::int64_t peer = 0, tag = 0;  // may be `any`
+  Data data;                       // the receive buffer
   bool notify_on_match = false;    // the rank waits until its live simulation reports the match
   static void fields(auto& e, auto visit) {
     visit("request", e.request), visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag),
@@ -203,7 +203,7 @@ struct Tested {
 struct Probe {
   static constexpr const char* called = "probe";
   Number communicator = 0;
-  std::int64_t peer = 0, tag = 0;  // or any
+  std::int64_t peer = 0, tag = 0;  // may be `any`
   bool waited = false, found = false;
   static void fields(auto& e, auto visit) {
     visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag), visit("waited", e.waited),
@@ -310,7 +310,7 @@ enum class Question : std::uint8_t { one, all, some, message, clock };
 struct Query {
   static constexpr const char* called = "ask";
   Question question = Question::one;
-  std::vector<Number> at;  // requests
+  std::vector<Number> at;  // the queried requests
   bool waited = false;     // the rank blocks until a request has completed or a message has arrived
   Number communicator = 0;
   std::int64_t peer = 0, tag = 0;  // of the probed message; may be `any`

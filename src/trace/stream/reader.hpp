@@ -99,7 +99,7 @@ class Reader final : public Source {
   Reference current_;                     // the access that the last token describes
   std::uint64_t current_bytes_left_ = 0;  // bytes of current_ that are not returned yet
   std::uint64_t last_new_address_ = 0;
-  std::uint64_t accesses_in_chunk_ = 0;      // accesses so far
+  std::uint64_t accesses_in_chunk_ = 0;      // accesses read in this chunk
   std::uint64_t accesses_before_chunk_ = 0;  // accesses in earlier chunks
   std::atomic<std::uint64_t> passed_ = 0;
   std::size_t used_histories_ = 0;  // number of histories_ in use in this chunk
