@@ -79,14 +79,14 @@ const std::map<std::string, Setter>& plan_setters() {
 void apply_line(Plan& plan, std::string_view line) {
   const auto equals = line.find('=');
   if (equals == line.npos) throw std::invalid_argument("expected 'key = value'");
-  const std::string key(trimmed(line.substr(0, equals)));
+  const std::string key(trim(line.substr(0, equals)));
   const auto setter = plan_setters().find(key);
   if (setter == plan_setters().end()) {
     std::vector<std::string> keys;
     for (const auto& [name, unused] : plan_setters()) keys.push_back(name);
     throw std::invalid_argument("unknown key '" + key + "'; did you mean '" + nearest_name(key, keys) + "'?");
   }
-  setter->second(plan, std::string(trimmed(line.substr(equals + 1))));
+  setter->second(plan, std::string(trim(line.substr(equals + 1))));
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ Plan read_plan(const std::string& path) {
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    if (trimmed(line).empty()) continue;
+    if (trim(line).empty()) continue;
     try {
       apply_line(plan, line);
     } catch (const std::invalid_argument& error) {
