@@ -1,5 +1,5 @@
-"""Data frames: `from nearfield.base.frames import pl` is polars, which is imported when it is first used, since that
-takes longer than most commands do."""
+"""Provides polars as `pl`, imported at first use, since importing polars takes longer than most commands: use `from
+nearfield.base.frames import pl`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ else:
             is_new = self.__name__ not in sys.modules
             module = importlib.import_module(self.__name__)
             if is_new:
-                # polars installs a signal handler before Python's, after which Linux restarts system calls: Python
-                # would notice Ctrl-C only when its system call returns. This lets Ctrl-C interrupt them again.
+                # polars installs a signal handler before Python's, after which Linux restarts interrupted system calls:
+                # Python would notice Ctrl-C only when the system call returns. siginterrupt lets Ctrl-C interrupt
+                # system calls again.
                 signal.siginterrupt(signal.SIGINT, True)
             return getattr(module, name)
 

@@ -1,4 +1,4 @@
-"""Loads the shared heap (src/preload/heap) into programs of any MPI."""
+"""Preloads the shared heap (src/preload/heap) into programs of any MPI."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 NAME = "libnearfield_heap.so"
-VARIABLE = "NEARFIELD_HEAP"  # its settings, "key=value,key=value" (src/preload/heap/settings.hpp)
+VARIABLE = "NEARFIELD_HEAP"  # settings of the heap, "key=value,key=value" (src/preload/heap/settings.hpp)
 
 
 def library() -> Path:
-    """Returns the library to preload, which is built with the package and linked to no MPI."""
-    from nearfield import _native  # imported late, since the process that cleans up after a kill cannot import it
+    """Returns the path of the library to preload, which is built with the package and linked to no MPI."""
+    from nearfield import _native  # imported late: the process that cleans up after a kill cannot import it
 
     return Path(_native.__file__).with_name(NAME)
 
 
 def loading(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that preload the heap before an environment's other libraries. They turn off the check of
-    that order by AddressSanitizer's runtime; the order does no harm, since the heap then steps aside."""
+    """Returns the variables that preload the heap before the other preloaded libraries of an environment. They disable
+    the check of AddressSanitizer that its own runtime comes first; the order does no harm, since the heap then leaves
+    malloc to AddressSanitizer."""
     preloaded = [name for name in inherited.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library())]
     asan = [*filter(None, [inherited.get("ASAN_OPTIONS")]), "verify_asan_link_order=0"]
     return {"LD_PRELOAD": " ".join([str(library()), *preloaded]), "ASAN_OPTIONS": ":".join(asan)}

@@ -1,4 +1,4 @@
-"""Exchanges ghost cells of arrays that do not belong to the library."""
+"""Exchanges ghost cells of NumPy arrays that the caller owns."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Exchange(Closing):
-    """Fills the ghost cells of NumPy arrays, which have count + low + high cells per dimension, any strides, and
-    optionally components along one more axis. Calling it exchanges; `start` and `finish` allow work in between. It
-    keeps the arrays alive; they must not be resized. `Grid.exchange_of` creates it. Creation and close are collective;
-    as a context manager it closes itself. Otherwise it is freed with its grid, not by garbage collection, which happens
-    at a different time on each rank."""
+    """A halo exchange that fills the ghost cells of NumPy arrays. An array has count + low + high cells per dimension,
+    any strides, and optionally one more axis for the components of a cell. Calling the object exchanges; `start` and
+    `finish` allow work in between. The object keeps the arrays alive; they must not be resized. Created by
+    `Grid.exchange_of`. Creation and close are collective; the end of a `with` block closes it. Otherwise it is freed
+    with its grid, not by garbage collection, which happens at a different time on each rank."""
 
     def __init__(self, grid: Grid, arrays: Sequence[np.ndarray[Any, Any]], protocol: str) -> None:
         self._grid, self._library, self.arrays = grid, grid._library, list(arrays)
@@ -41,7 +41,7 @@ class Exchange(Closing):
         self.forget()
 
     def forget(self) -> None:
-        """Releases the arrays after the library has freed the exchange, alone or with its grid."""
+        """Drops the references to the arrays after the library has freed the exchange, alone or with its grid."""
         self.handle.value = None
         self.arrays.clear()
 
@@ -51,13 +51,13 @@ class Exchange(Closing):
 
     def start(self) -> None:
         check(self._library, self._library.nf_exchange_start(self.handle))
-        self._grid._started = self  # keeps its arrays alive until finish
+        self._grid._started = self  # keeps the arrays alive until finish
 
     def finish(self) -> None:
         check(self._library, self._library.nf_exchange_finish(self.handle))
 
     def accumulate(self) -> None:
-        """Exchanges in reverse: adds ghost cells to their owners' cells."""
+        """Exchanges in reverse: sends ghost cells to their owners, which add them to their own cells."""
         check(self._library, self._library.nf_exchange_accumulate(self.handle))
 
 

@@ -1,4 +1,4 @@
-"""A grid over a communicator."""
+"""A grid of cells that is decomposed over the ranks of a communicator."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Sides = Sequence[int | tuple[int, int]]
 
 
 class Grid(Closing):
-    """A box of cells, decomposed into one part per rank. Creation and close are collective; as a context manager it
-    closes itself. After that its fields' arrays must not be used."""
+    """A box of cells, decomposed into one part per rank. Creation and close are collective; the end of a `with` block
+    closes the grid. After that, the arrays of its fields must not be used."""
 
     def __init__(
         self,
@@ -44,11 +44,12 @@ class Grid(Closing):
         costs: str | os.PathLike[str] | None = None,
         comm: MPI.Comm | None = None,
     ) -> None:
-        """`extents` are the cells of the whole grid, slowest dimension first. `halo` is the number of ghost cells, one
-        for all sides or per dimension a number or (low, high); `periodic` has the same form. `corners` also fills ghost
-        cells beyond edges, for box stencils. `dims` are the ranks per dimension, 0 where the library may choose.
-        `protocol` is one of `protocols()`. `limit_s` limits the wait for a living neighbour (0: ten minutes). `costs`
-        names a file (default: NEARFIELD_HALO_COSTS, otherwise built-in costs). `comm` defaults to all ranks."""
+        """`extents`: cells of the whole grid per dimension, the slowest-varying first. `halo`: width of the ghost
+        cells, one number for all sides, or per dimension a number or (low, high). `periodic`: whether sides are
+        periodic, in the same form. `corners`: also fill ghost cells beyond edges and corners, for box stencils. `dims`:
+        ranks per dimension; the library chooses those that are 0. `protocol`: one of `protocols()`. `limit_s`: maximum
+        seconds to wait for a living neighbour (0: ten minutes). `costs`: name of a costs file (default:
+        NEARFIELD_HALO_COSTS, otherwise built-in costs). `comm`: communicator; by default, all ranks."""
         comm = communicator(comm)
         self.handle = c_void_p()
         self._library = load()
@@ -86,7 +87,7 @@ class Grid(Closing):
         self._exchange_fields = self._library.nf_exchange_fields
 
     def close(self) -> None:
-        """Frees the grid, its fields and exchanges. Collective."""
+        """Frees the grid with its fields and exchanges. Collective."""
         check(self._library, self._library.nf_grid_free(byref(self.handle)))
         for exchange in self._exchanges:
             exchange.forget()
@@ -95,16 +96,17 @@ class Grid(Closing):
         self._started = None
 
     def field(self, dtype: Any = np.float64, *, components: int = 1, ghosted: bool = False) -> Field:
-        """Returns a zeroed field. `ghosted` gives it ghost cells inside a node, too, for `accumulate`. Collective."""
+        """Returns a new field of zeros. A `ghosted` field has ghost cells of its own inside a node, too, as
+        `accumulate` requires. Collective."""
         return Field(self, dtype, components, ghosted)
 
     def empty(self, dtype: Any = np.float64) -> np.ndarray[Any, Any]:
-        """Returns a zeroed array that the caller owns, with room for this rank's cells and ghost cells."""
+        """Returns an array of zeros that the caller owns, with the shape of the cells and ghost cells of this rank."""
         return np.zeros([low + n + high for n, (low, high) in zip(self.count, self.halo, strict=True)], dtype)
 
     def exchange(self, *fields: Field | np.ndarray[Any, Any]) -> None:
-        """Runs a whole phase: `start`, then `finish`. The first exchange of an array sets it up as `exchange_of` does,
-        and keeps the array alive."""
+        """Runs a whole phase: `start`, then `finish`. At the first exchange of a NumPy array, sets up an exchange as
+        `exchange_of` does, which keeps the array alive."""
         try:
             handles, count = self._lists[fields]  # type: ignore[index]
         except (KeyError, TypeError):
@@ -116,8 +118,8 @@ class Grid(Closing):
         return None
 
     def start(self, *fields: Field, width: int | Sides | None = None) -> None:
-        """Starts a phase: the neighbours may read this rank's cells. `width` limits how many of the ghost cells are
-        filled."""
+        """Starts a phase: from now on, neighbours may read the cells of this rank. `width` limits the width of the
+        ghost cells that are filled."""
         handles, count = self._lists.get(fields) or self._list(fields)
         if width is None:
             check(self._library, self._library.nf_start(self.handle, handles, count))
@@ -128,23 +130,24 @@ class Grid(Closing):
         check(self._library, self._library.nf_start_width(self.handle, handles, count, widths))
 
     def finish(self) -> None:
-        """Waits until the neighbours' cells may be read."""
+        """Completes the phase: waits until this rank may read the cells of its neighbours."""
         check(self._library, self._library.nf_finish(self.handle))
 
     def accumulate(self, *fields: Field) -> None:
-        """Exchanges in reverse: adds ghost cells to their owners' cells. Needs ghosted fields."""
+        """Exchanges in reverse: sends ghost cells to their owners, which add them to their own cells. Requires ghosted
+        fields."""
         handles, count = self._lists.get(fields) or self._list(fields)
         check(self._library, self._library.nf_accumulate(self.handle, handles, count))
 
     def exchange_of(self, *arrays: np.ndarray[Any, Any], protocol: str = "auto") -> Exchange:
-        """Returns an exchange of the caller's arrays, with the cheapest protocol that works here; "measured" times a
-        few exchanges with each protocol now and takes the fastest. It is closed with its grid at the latest.
-        Collective."""
+        """Returns an exchange of arrays that the caller owns. With protocol "auto", chooses the protocol with the
+        lowest predicted cost; with "measured", times a few exchanges by each protocol now and chooses the fastest. The
+        exchange is closed with its grid at the latest. Collective."""
         return Exchange(self, arrays, protocol)
 
     def plan(self) -> list[Plan]:
-        """Returns every split of the grid over its ranks that agrees with the given `dims`, best first, with the
-        predicted cost of an exchange."""
+        """Returns all decompositions of the grid over its ranks that have the given `dims`, the fastest first, with
+        predicted costs of an exchange."""
         from nearfield.plan import parse_model, splits
 
         return splits(
@@ -159,11 +162,11 @@ class Grid(Closing):
         )
 
     def explain(self) -> str:
-        """Returns a text that explains the decisions: costs, the split, neighbours, memory, pages."""
+        """Returns a text for people on the decisions: costs, decomposition, neighbours, memory and pages."""
         return self._read_text(self._library.nf_grid_explain)
 
     def _read_text(self, function: Any) -> str:
-        """Returns the text that a function of the library writes into a buffer."""
+        """Returns the text that a function of the C library writes into a buffer."""
         text = ctypes.create_string_buffer(function(self.handle, None, 0))
         function(self.handle, text, len(text))
         return text.value.decode(errors="replace")

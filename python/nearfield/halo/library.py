@@ -1,7 +1,7 @@
 """Finds or builds the halo library for the MPI that this process has loaded.
 
-One rank of each node does so, and the others wait for it. Building needs a compiler; if compute nodes have none, run
-any program with one rank on a node that has one, since all nodes share the cache in the home folder.
+One rank of each node finds or builds it, while the other ranks wait. A build requires a compiler; if compute nodes have
+none, run any program with one rank on a node with a compiler, since all nodes share the cache in the home folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def communicator(comm: MPI.Comm | None) -> MPI.Comm:
-    """Returns the given communicator, or that of all ranks. Initialises MPI if mpi4py has not."""
+    """Returns the given communicator, or MPI.COMM_WORLD for None. Importing mpi4py initialises MPI. Raises MpiError if
+    mpi4py cannot be imported."""
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
@@ -35,7 +36,8 @@ def communicator(comm: MPI.Comm | None) -> MPI.Comm:
 
 @lru_cache(maxsize=1)
 def load() -> ctypes.CDLL:
-    """Returns the library for this process's MPI. The first call is collective over all ranks."""
+    """Returns the halo library for the MPI of this process. The first call is collective over all ranks. If any rank
+    fails, raises MpiError on all ranks."""
     from mpi4py import MPI
 
     world = communicator(None)
@@ -44,7 +46,7 @@ def load() -> ctypes.CDLL:
     if node.rank == 0:
         try:
             path = _library_for(_loaded_mpi())
-        except Exception as error:  # any error: the other ranks wait for an answer
+        except Exception as error:  # catches all errors, since the other ranks wait for the result
             cause = error
     path = node.bcast(path)
     node.Free()
@@ -60,7 +62,7 @@ def load() -> ctypes.CDLL:
 
 
 def _in_words(error: Exception) -> tuple[str, str]:
-    """Returns the message and the remedy."""
+    """Returns message and remedy for an error."""
     if isinstance(error, NearfieldError):
         return error.message, error.remedy
     folder = mpi.cache_root() / "halo"
@@ -68,7 +70,8 @@ def _in_words(error: Exception) -> tuple[str, str]:
 
 
 def _loaded_mpi() -> Path:
-    """Returns the path of this process's libmpi, links resolved."""
+    """Returns the path of the MPI library that this process has loaded, with links resolved, from /proc/self/maps.
+    Raises MpiError if it has none."""
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         path = Path(line.split(maxsplit=5)[-1])
         if path.name.startswith(("libmpi.so", "libmpich.so")):
@@ -77,8 +80,8 @@ def _loaded_mpi() -> Path:
 
 
 def _library_for(libmpi: Path) -> Path:
-    """Returns the halo library for this libmpi. The result is cached, since querying all MPIs takes most of a
-    second."""
+    """Returns the path of the halo library for this MPI library; builds it if necessary. The path is cached, since
+    querying all MPIs takes most of a second."""
     status = libmpi.stat()
     key = hashlib.sha256(f"{libmpi} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:20]
     note = mpi.cache_root() / "halo" / f"{key}-{mpi.contents(mpi.HALO)}"
@@ -99,7 +102,7 @@ def _library_for(libmpi: Path) -> Path:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Returns whether both are the same library; wheels contain a copy under each of its names."""
+    """Returns whether both paths are the same library; a wheel contains a copy under each of its names."""
     if one.samefile(other):
         return True
     alike = one.parent.samefile(other.parent) and one.name.partition(".")[0] == other.name.partition(".")[0]

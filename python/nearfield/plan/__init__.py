@@ -1,4 +1,4 @@
-"""Plans the decomposition of a grid over ranks and nodes by message costs (src/plan/plan.hpp decides)."""
+"""Plans the decomposition of a grid over ranks and nodes by message costs (the planner is src/plan/plan.hpp)."""
 
 from nearfield.plan.cost_source import (
     CostModel,

@@ -1,7 +1,8 @@
-"""Derives costs from the stable records of a profile. Missing costs are defaults, and notes say so.
+"""Derives message costs from the stable records of a profile. Missing costs are defaults, and notes list them.
 
-A message's latency is half a round trip of the smallest size. The costs of bytes and strides are those at 256 KiB,
-since faces have about that size. Inside a node the most distant pair is used, since the slowest neighbour decides.
+The latency of a message is half a round trip of the smallest size. The costs of bytes and strides are those at 256 KiB,
+since faces have about that size. Inside a node, the most distant pair of cores is used, since the slowest neighbour
+determines the time of an exchange.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ FACE_BYTES = 256 << 10
 DOUBLE_BYTES = 8
 _SMALL_BYTES = 64
 _LARGE_BYTES = 64 << 10
-_LOADED = 1.1  # a smaller slowdown is ignored
+_LOADED = 1.1  # a smaller slowdown by load is ignored
 
-Times = dict[int, float]  # size in bytes, or stride -> ns
+Times = dict[int, float]  # size in bytes, or stride -> time in ns
 
 
 def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
-    """Returns the costs, and sentences on those that do not come from these records. `line_bytes` is the cache line
-    size."""
+    """Returns the costs, and notes on costs that do not come from these records. `line_bytes`: size of a cache line."""
     costs = default_costs()
     notes: list[str] = []
-    # Several pairs of cores have the same distance. The fastest one counts: of equal sizes a curve has the last record.
+    # Several pairs of cores may have the same distance. The fastest pair counts: of several records with the same size,
+    # `curve` uses the last.
     stable = select_deciding(records).sort("value", descending=True)
     measured = sorted(stable["distance"].drop_nulls().unique(), key=lambda d: (len(d), d))  # network-10 after network-9
     linked = [d for d in measured if d.startswith("routers")]
@@ -55,7 +56,7 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
     link = Link()
     link.latency_ns = times[min(times)]
     bytes_ns = times[size] - link.latency_ns
-    link.ns_per_byte = (bytes_ns if bytes_ns > 0 else times[size]) / size  # the time per byte is never 0
+    link.ns_per_byte = (bytes_ns if bytes_ns > 0 else times[size]) / size  # a time per byte must not be 0
     strided = _strided(stable, distance)
     if not strided:
         strided = {stride: rate - default.ns_per_byte for stride, rate in default.strided.items()}
@@ -67,7 +68,8 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
 
 
 def _message(stable: pl.DataFrame, distance: str) -> Times:
-    """Returns size -> half a round trip, in the first state that has small and large messages; {} if none has."""
+    """Returns size -> half a round trip in ns, for the first buffer state that has small and large messages; {} if none
+    has."""
     for state in SENT_STATES:
         times = _times(stable, "pingpong", "half_round_trip", distance=distance, state=state)
         if times and min(times) <= _SMALL_BYTES and max(times) >= _LARGE_BYTES:
@@ -76,7 +78,7 @@ def _message(stable: pl.DataFrame, distance: str) -> Times:
 
 
 def _strided(stable: pl.DataFrame, distance: str) -> Times:
-    """Returns stride in bytes -> additional ns per byte against contiguous data, with the faster way of packing."""
+    """Returns stride in bytes -> additional ns per byte relative to contiguous data, by the faster method of packing."""
     fixed: dict[str, Any] = {"distance": distance, "mode": "standard"}
     plain = _times(stable, "stride", "half_round_trip", **fixed, method="contiguous")
     if not plain:
@@ -88,8 +90,8 @@ def _strided(stable: pl.DataFrame, distance: str) -> Times:
 
 
 def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]) -> Link:
-    """Returns the costs of reading in place: two core-to-core latencies per exchange, and a whole line for a double
-    alone in its line."""
+    """Returns the costs of reading in place: two core-to-core latencies per exchange, and a whole cache line for an
+    isolated double."""
     flags = _times(stable, "floor", "time", distance=distance, kind="flag")
     reads = _times(stable, "floor", "time", distance=distance, kind=["read-remote", "copy-remote"])
     link = Link(default)
@@ -118,7 +120,8 @@ def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[st
 
 
 def _loaded(stable: pl.DataFrame, link: Link) -> Link:
-    """Returns the link with the slowdown of the largest message by the largest background all-to-all."""
+    """Returns the link with the slowdown of messages by the largest background all-to-all: the factor of the largest
+    slowed message, from the smallest slowed size on."""
     loads = _times(stable, "load", "half_round_trip", "load_bytes")
     if not loads:
         return link
@@ -133,7 +136,7 @@ def _loaded(stable: pl.DataFrame, link: Link) -> Link:
 
 
 def _times(stable: pl.DataFrame, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> Times:
-    """Returns x -> the fastest time in ns."""
+    """Returns x -> fastest time in ns, from the records of a scenario and a metric."""
     return {key: point.value for key, point in curve(stable, scenario, metric, x=x, **fixed).items()}
 
 

@@ -1,4 +1,5 @@
-"""Describes plans in words: a split and a placement, what dominates its time, and the verdict of a comparison."""
+"""Describes plans as text: decomposition and placement, the dominating part of the time, and the verdict of a
+comparison."""
 
 from __future__ import annotations
 
@@ -8,23 +9,23 @@ from collections.abc import Sequence
 from nearfield._native import Costs, Link, Plan
 from nearfield.base.units import format_bytes, format_ns, format_rate
 
-SAME = 0.01  # splits whose times differ by less count as equal
+SAME = 0.01  # decompositions whose times differ by a smaller share count as equal
 _UNEVEN = 1.005
 
 
 def split_text(counts: Sequence[int], dimensions: int) -> str:
-    """Returns a split as '8x4x1', without dimensions that the grid does not have."""
+    """Returns a decomposition as text, such as '8x4x1', without dimensions that the grid does not have."""
     return "x".join(str(n) for n in list(counts)[-dimensions:])
 
 
 def faces_text(plan: Plan, dimensions: int) -> str:
-    """Returns the messages of each dimension, slowest first, as '2x 128 KiB, 2x 64 KiB, -'."""
+    """Returns the messages per dimension as text, the slowest-varying first, such as '2x 128 KiB, 2x 64 KiB, -'."""
     faces = plan.faces[-dimensions:]
     return ", ".join(f"{f.messages}x {format_bytes(f.message.bytes, digits=3)}" if f.messages else "-" for f in faces)
 
 
 def runs_text(plan: Plan) -> str:
-    """Returns the size and stride of the shortest contiguous runs of a face; '-' if nothing is exchanged."""
+    """Returns size and stride of the shortest contiguous runs of a face as text; '-' if nothing is exchanged."""
     found = [f.message for f in plan.faces if f.messages]
     if not found:
         return "-"
@@ -34,12 +35,12 @@ def runs_text(plan: Plan) -> str:
 
 
 def share_text(part_ns: float, plan: Plan) -> str:
-    """Returns '37 %' of the plan's time; '-' if that is 0."""
+    """Returns the share of a part in the time of the plan as text, such as '37 %'; '-' if that time is 0."""
     return f"{100 * part_ns / plan.time_ns:.0f} %" if plan.time_ns else "-"
 
 
 def costs_text(costs: Costs) -> str:
-    """Returns 'in place inside a node: 110 ns + 84.0 GB/s; between nodes: 1.50 us + 12.5 GB/s'."""
+    """Returns costs as text, such as 'in place inside a node: 110 ns + 84 GB/s; between nodes: 1.5 us + 12 GB/s'."""
     near = "in place" if costs.in_place else "messages"
     inside = costs.in_place or costs.same_node
     return f"{near} inside a node: {_link_text(inside)}; between nodes: {_link_text(costs.network)}"
@@ -51,7 +52,7 @@ def _link_text(link: Link) -> str:
 
 
 def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
-    """Returns each split with its best placement only."""
+    """Returns each decomposition once, with its fastest placement."""
     best: dict[tuple[int, ...], Plan] = {}
     for plan in plans:
         best.setdefault(tuple(plan.dims), plan)
@@ -59,7 +60,8 @@ def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def verdict(plans: Sequence[Plan], dimensions: int) -> str:
-    """Returns a line with the best split, the largest part of its time, and the slowdown of other kinds of split."""
+    """Returns a line of text: the fastest decomposition, the largest part of its time, and the slowdown of
+    decompositions in other numbers of dimensions."""
     best = plans[0]
     name = split_text(best.dims, dimensions)
     if best.time_ns == 0:
@@ -76,7 +78,7 @@ def verdict(plans: Sequence[Plan], dimensions: int) -> str:
 
 
 def against_best(own: Plan, best: Plan, dimensions: int) -> str:
-    """Returns a sentence that compares the user's split with the best one."""
+    """Returns a sentence that compares the decomposition of the user with the fastest one."""
     if own.time_ns <= best.time_ns * (1 + SAME):
         return "No split is faster than the one you ask for."
     factor = own.time_ns / best.time_ns
@@ -84,7 +86,8 @@ def against_best(own: Plan, best: Plan, dimensions: int) -> str:
 
 
 def uneven(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
-    """Returns the ratio of the largest number of cells of a rank to the mean; None if the boxes are (nearly) equal."""
+    """Returns the load imbalance: the ratio of the largest number of cells of a rank to the mean; None if it is at most
+    _UNEVEN."""
     factor = math.prod(plan.box) * ranks / math.prod(extents)
     return factor if factor > _UNEVEN else None
 
@@ -94,7 +97,8 @@ def _cuts(plan: Plan) -> int:
 
 
 def _best_of_other_kinds(plans: Sequence[Plan]) -> list[Plan]:
-    """Returns the best plan for each other number of split dimensions, in ascending order."""
+    """Returns the fastest plan for each number of split dimensions other than that of the best plan, in ascending
+    order."""
     first: dict[int, Plan] = {}
     for plan in plans:
         first.setdefault(_cuts(plan), plan)

@@ -1,4 +1,4 @@
-"""One node's caches, TLBs and DRAM, fed with addresses from Python."""
+"""Simulates the caches, TLBs and DRAM of one node for addresses that Python supplies."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Addresses = npt.ArrayLike
     Array = npt.NDArray[Any]
 
-MAX_SPEEDS: int = simulation.max_slowdowns  # memory speeds in one run
-MAX_BYTES = 1 << 20  # of one access
+MAX_SPEEDS: int = simulation.max_slowdowns  # maximum number of memory speeds in one run
+MAX_BYTES = 1 << 20  # maximum bytes of one access
 ACCESSES_PER_CHECK = 1 << 20  # accesses between two checks for Ctrl-C
 
 
@@ -49,7 +49,7 @@ class Memory:
         return f"Memory('{self.machine.name}', memory_slowdown={self.memory_slowdown})"
 
     def reset(self) -> None:
-        """Empties caches and TLBs, resets counts and clocks to zero and forgets the numbering of addresses."""
+        """Empties caches and TLBs, resets counts and clocks to zero, and drops the mapping of addresses."""
         filled = [*self.memory_slowdown, *[1.0] * (MAX_SPEEDS - len(self.memory_slowdown))]
         try:
             self.native = trace.Memory(self._native_machine, filled)
@@ -100,7 +100,7 @@ class Memory:
 
     @property
     def cores(self) -> int:
-        """The number of the machine's cores."""
+        """Returns the number of cores of the machine."""
         return self._native_machine.cores
 
     @property
@@ -116,13 +116,13 @@ class Memory:
 
     @property
     def now_ns(self) -> list[float]:
-        """The time in ns at each memory speed, of the latest core. Reading it waits for all accesses in flight, like a
-        fence."""
+        """Returns the time in ns at each memory speed, of the core that is last. Reading it waits for all accesses in
+        flight, like a fence."""
         return list(self.native.finished_ns()[: len(self.memory_slowdown)])
 
     @property
     def cycles(self) -> list[float]:
-        """The same time as `now_ns`, in cycles of a core."""
+        """Returns the same times as `now_ns`, in core cycles."""
         return [time_ns * self._native_machine.core.clock_ghz for time_ns in self.now_ns]
 
 
@@ -146,7 +146,7 @@ def _contiguous(piece: Array, dtype: str) -> Array:
 
 
 def _addresses(given: Addresses) -> Array:
-    """Returns the addresses as a one-dimensional array of integers, none of them negative."""
+    """Returns the addresses as a one-dimensional array of integers. Raises UsageError if one is negative."""
     array = _array(given, "addresses")
     if array.dtype.kind == "i" and len(array) and (least := int(array.argmin())) >= 0 > array[least]:
         raise UsageError(f"addresses[{least}] is {array[least]}, and an address cannot be negative",
@@ -155,7 +155,7 @@ def _addresses(given: Addresses) -> Array:
 
 
 def _kinds(given: Addresses, count: int) -> Array:
-    """Returns the kind of each access, as a number. Raises UsageError for a number that is no kind."""
+    """Returns the kind of each access, as an array of numbers. Raises UsageError for a number that is not a kind."""
     array = _array(given, "kinds")
     if len(array) != count:
         raise UsageError(f"there are {len(array)} kinds of {count} accesses", "Give one for all, or one for each.")
@@ -181,7 +181,8 @@ def _array(given: Any, name: str) -> Array:
 
 
 def _from_list(np: Any, given: Any) -> Array:
-    """Returns an array; of integers if the list has no others, which may be too large for int64."""
+    """Returns a list as an array. Integers that are too large for int64 become uint64. Raises UsageError if they are
+    out of its range."""
     array = np.asarray(given)
     if array.size == 0:
         return array.astype("uint64")  # type: ignore[no-any-return]

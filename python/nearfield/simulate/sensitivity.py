@@ -1,5 +1,5 @@
-"""Computes the error bars of a trace's simulated times and misses, and which values of a machine's file cause them, by
-simulating the trace once for each changed value (machine/uncertainty.py)."""
+"""Computes error bars of the simulated times and misses of a trace, and which values of the machine file cause them, by
+simulating the trace once per changed value (machine/uncertainty.py)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nearfield.simulate.memory import Memory
 from nearfield.simulate.source import STANDARD_INPUT, Source
 from nearfield.simulate.trace import TraceRun
 
-# Sections of a machine's file that no trace depends on.
+# Sections of a machine file on which no trace depends.
 _NOT_OF_MEMORY = ("nic.", "network.", "messaging.")
 
 
 @dataclass(frozen=True)
 class Result:
-    """The results of a trace on one machine: the times at each memory speed, the misses of each cache, and what DRAM
-    moved."""
+    """Results of a trace on one machine: the time at each memory speed, the misses of each cache level, and the DRAM
+    traffic in bytes."""
 
     times_ns: tuple[float, ...]
     misses: tuple[int, ...]
@@ -37,8 +37,8 @@ class Result:
 
 @dataclass(frozen=True)
 class TraceSensitivity:
-    """The results with error bars, the variations by the factor by which each changes the time at the first memory
-    speed, the largest change first, and the keys that cannot be varied."""
+    """Results of a trace with error bars. `influences`: variations of machine values with the factor by which each
+    changes the time at the first memory speed, the largest change first. `fixed`: keys that cannot be varied."""
 
     times_ns: list[Range]
     misses: list[Range]
@@ -50,8 +50,8 @@ class TraceSensitivity:
 def sensitivity_of_trace(
     run: TraceRun, files: Sequence[str], threads: int, progress: Callable[[int, int], None]
 ) -> TraceSensitivity:
-    """Returns the error bars of a run that has read these files whole. Calls `progress(done, all)` in this thread; it
-    may raise an exception to end the work. Raises UsageError for standard input, which cannot be read twice."""
+    """Returns the error bars of a run that has read these files completely. Calls `progress(done, all)` in this thread,
+    which may raise an exception to end the work. Raises UsageError for standard input, which cannot be read twice."""
     require_files(files)
     machine, speeds = run.memory.machine, run.memory.memory_slowdown
     uncertainty = uncertainty_of(machine)
@@ -94,7 +94,7 @@ def _simulate(run: TraceRun, files: Sequence[str], check: Callable[[], None]) ->
 
 def _summarize(base: Result, results: Mapping[Variation, Result], fixed: Sequence[str]) -> TraceSensitivity:
     def of(value: float, get: Callable[[Result], float]) -> Range:
-        # A count of 0 has no factor: it is taken for 1.
+        # A count of 0 has no ratio, so it counts as 1.
         return range_of_factor(max(value, 1), {one: max(get(result), 1) for one, result in results.items()})
 
     times = [of(value, lambda result, i=i: result.times_ns[i]) for i, value in enumerate(base.times_ns)]  # type: ignore[misc]

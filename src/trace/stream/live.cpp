@@ -71,7 +71,7 @@ class LiveInput final : public Input {
     const std::size_t count = std::min<std::uint64_t>(bytes, stream_->end() - at_);
     std::memcpy(to, stream_->bytes.data() + (at_ - stream_->begin), count);
     at_ += count;
-    stream_->most_advanced = std::max(stream_->most_advanced, at_);
+    stream_->max_read_position = std::max(stream_->most_advanced, at_);
     live_.wake_receiver();
     return count;
   }
@@ -232,7 +232,7 @@ void Live::accept_connection() {
 bool Live::may_receive_from(const Connection& one) const {
   const bool all_there = ranks_ > 0 && by_rank_.size() == static_cast<std::size_t>(ranks_);
   if (!one.stream || reads_until_eof_ || discards_ || waiting_readers_ > 0 || !all_there) return true;
-  const std::uint64_t unread = one.stream->end() - std::min(one.stream->most_advanced, one.stream->end());
+  const std::uint64_t unread = one.stream->end() - std::min(one.stream->max_read_position, one.stream->end());
   return unread < max_unread / static_cast<std::uint64_t>(ranks_);
 }
 

@@ -62,9 +62,9 @@ class Live {
     std::vector<unsigned char> bytes;
     std::uint64_t begin = 0;  // position of the first byte in the stream
     std::map<const void*, std::uint64_t>
-        needed_from;                  // first byte that each input still needs; empty: no input exists yet
-    std::uint64_t most_advanced = 0;  // position of the most advanced input
-    bool has_ended = false;           // the connection has ended
+        needed_from;                      // first byte that each input still needs; empty: no input exists yet
+    std::uint64_t max_read_position = 0;  // position of the most advanced input
+    bool has_ended = false;               // the connection has ended
     std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{nullptr, &std::fclose};
     std::uint64_t end() const { return begin + bytes.size(); }
   };
