@@ -27,23 +27,23 @@ _SHARED = {
 }  # fmt: skip
 
 
-def variables(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+def variables_for_all_nodes(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables to add to an environment that preloads libraries: those that make the libraries work on all
     nodes, and the key by which ranks recognise one another."""
-    added = job_key.variables(environment)
+    added = job_key.make_key_variable(environment)
     if _COLLECTIVES_LIBRARY in environment.get("LD_PRELOAD", "") and reaches_all_nodes(argv, environment):
         settings = [environment.get(_COLLECTIVES, ""), "all_nodes=1"]
         added[_COLLECTIVES] = ",".join(filter(None, settings))
-    if _starts_ranks(argv) and "LD_PRELOAD" in environment:
-        added |= forwarding(argv, {**environment, **added})
+    if _is_launcher_command(argv) and "LD_PRELOAD" in environment:
+        added |= open_mpi_forwarding_variable(argv, {**environment, **added})
     return added
 
 
-def forwarding(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+def open_mpi_forwarding_variable(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Returns {FORWARD: list}, by which mpirun of Open MPI passes LD_PRELOAD and all variables of nearfield on to other
     nodes. Returns {} if the command forwards variables itself (-x), since Open MPI accepts only one of the two. Other
     launchers ignore the variable. The list contains values, so call this function again after changing a variable."""
-    if _forwards_by_itself(argv):
+    if _command_forwards_variables(argv):
         return {}
     listed = [item for item in environment.get(FORWARD, "").split(";") if item and not item.startswith(_OWN)]
     own = sorted(name for name in environment if name.startswith(_OWN))
@@ -56,12 +56,14 @@ def reaches_all_nodes(argv: Sequence[str], environment: Mapping[str, str]) -> bo
     """Returns whether all ranks of the command surely load the preloaded libraries: the launcher passes the variables
     on, and all nodes have the files, either on a file system that nodes share, or because the user sets ALL_NODES to 1.
     """
-    if _forwards_by_itself(argv) and not all(_names(argv, name) for name in ("LD_PRELOAD", _COLLECTIVES)):
+    if _command_forwards_variables(argv) and not all(
+        _command_names_variable(argv, name) for name in ("LD_PRELOAD", _COLLECTIVES)
+    ):
         return False
     said = environment.get(ALL_NODES, "")
     if said:
         return said == "1"
-    if not _starts_ranks(argv):
+    if not _is_launcher_command(argv):
         return False
     files = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     return bool(files) and all(is_shared(Path(file)) for file in files if file.startswith("/"))
@@ -88,14 +90,14 @@ def file_system_of(file: str) -> str:
     return found
 
 
-def _forwards_by_itself(argv: Sequence[str]) -> bool:
+def _command_forwards_variables(argv: Sequence[str]) -> bool:
     return any(word in ("-x", "--x", "mca_base_env_list") for word in argv)
 
 
-def _names(argv: Sequence[str], variable: str) -> bool:
+def _command_names_variable(argv: Sequence[str], variable: str) -> bool:
     return any(variable in word.split("=")[0].split(";") for word in argv)
 
 
-def _starts_ranks(argv: Sequence[str]) -> bool:
+def _is_launcher_command(argv: Sequence[str]) -> bool:
     name = Path(argv[0]).name
     return name in _LAUNCHERS or name.startswith(("mpirun.", "mpiexec."))

@@ -33,7 +33,7 @@ class Busyness:
         return max(1.0, 1 + self.waiting / self.cores) / max(0.05, 1 - self.steal)
 
     @property
-    def disturbs(self) -> bool:
+    def disturbs_measurements(self) -> bool:
         """Returns whether the load is high enough to disturb measurements."""
         return self.used > BUSY_SHARE or self.steal > STEAL_SHARE
 
@@ -44,15 +44,15 @@ class Busyness:
         return f"other programs use {self.used:.1f} of {self.cores} cores{host}"
 
 
-def busyness(seconds: float = 2.0) -> Busyness:
+def measure_busyness(seconds: float = 2.0) -> Busyness:
     """Returns how busy the allowed cores of this process are during the next `seconds`, without the load of this
     process itself."""
     allowed, waiting, ends = os.sched_getaffinity(0), [], time.monotonic() + seconds
-    before, mine = _ticks(), os.times()
+    before, mine = _cpu_ticks(), os.times()
     while time.monotonic() < ends:
-        waiting.append(max(0, runnable() - 1))  # without this thread
+        waiting.append(max(0, count_runnable_threads() - 1))  # without this thread
         time.sleep(0.05)
-    after, then = _ticks(), os.times()
+    after, then = _cpu_ticks(), os.times()
     ours = then.user + then.system - mine.user - mine.system
     spent = [[b - a for a, b in zip(before[cpu], after[cpu], strict=True)] for cpu in allowed & before.keys()]
     whole = max(1, sum(map(sum, spent)))
@@ -62,7 +62,7 @@ def busyness(seconds: float = 2.0) -> Busyness:
     return Busyness(cores, min(float(cores), max(0.0, used)), sum(waiting) / max(1, len(waiting)), steal)
 
 
-def runnable() -> int:
+def count_runnable_threads() -> int:
     """Returns the number of threads on this machine that run or wait for a core now, from /proc/loadavg; 1 (this
     thread) if the kernel does not report it."""
     with suppress(OSError, ValueError, IndexError):
@@ -70,19 +70,19 @@ def runnable() -> int:
     return 1
 
 
-class Crowd:
+class ThreadOversubscription:
     """Estimates by how much the threads on this machine slow each other down, from samples that the caller takes while
     programs run."""
 
-    def __init__(self, look: Callable[[], int] = runnable, cores: int | None = None) -> None:
-        self._look, self._cores = look, cores or os.cpu_count() or 1
+    def __init__(self, count_threads: Callable[[], int] = count_runnable_threads, cores: int | None = None) -> None:
+        self._count_threads, self._cores = count_threads, cores or os.cpu_count() or 1
         self._sum = self._count = 0.0
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Takes a sample: counts the threads that run or wait for a core now."""
-        self._sum, self._count = self._sum + self._look(), self._count + 1
+        self._sum, self._count = self._sum + self._count_threads(), self._count + 1
 
-    def forget(self) -> None:
+    def discard_samples(self) -> None:
         """Discards all samples."""
         self._sum = self._count = 0.0
 
@@ -94,17 +94,17 @@ class Crowd:
 def cpu_utilization(seconds: float = SAMPLE_SECONDS) -> dict[int, tuple[float, float]]:
     """Returns PU -> (busy share, steal share) of the next `seconds`. Steal is time that the host of a virtual machine
     takes."""
-    before = _ticks()
+    before = _cpu_ticks()
     time.sleep(seconds)
     shares = {}
-    for cpu, after in _ticks().items():
+    for cpu, after in _cpu_ticks().items():
         busy, idle, steal = (b - a for a, b in zip(before.get(cpu, after), after, strict=True))
         total = max(1, busy + idle + steal)
         shares[cpu] = (busy / total, steal / total)
     return shares
 
 
-def _ticks() -> dict[int, tuple[int, int, int]]:
+def _cpu_ticks() -> dict[int, tuple[int, int, int]]:
     """Returns PU -> (busy, idle, steal) in clock ticks since boot, from /proc/stat. Steal is time that the host of a
     virtual machine took."""
     ticks = {}
@@ -116,9 +116,9 @@ def _ticks() -> dict[int, tuple[int, int, int]]:
     return ticks
 
 
-def advice(seen: Busyness) -> str:
+def busyness_advice(seen: Busyness) -> str:
     """Returns a text on how busy this machine is, and how that affects measurements."""
-    if not seen.disturbs:
+    if not seen.disturbs_measurements:
         return f"this machine is quiet: {seen}"
     slower = f"everything will take about {seen.slowdown:.0f} times as long" if seen.slowdown >= 1.5 else ""
     share = "most" if seen.slowdown >= 1.5 else "some"
@@ -127,4 +127,4 @@ def advice(seen: Busyness) -> str:
 
 
 if __name__ == "__main__":
-    print(advice(busyness()), flush=True)
+    print(busyness_advice(measure_busyness()), flush=True)

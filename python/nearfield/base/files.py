@@ -31,9 +31,9 @@ def atomic_write(path: Path, content: bytes | str, remedy: str, *, keep: bool = 
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with os_errors_as_profile_errors(path, remedy):
-            if _is_special(path):
+            if _is_special_file(path):
                 if keep:
-                    with open(path, "wb", opener=_not_waiting) as file:  # noqa: PTH123  # Path.open takes no opener
+                    with open(path, "wb", opener=_open_nonblocking) as file:  # noqa: PTH123  # Path.open takes no opener
                         file.write(content)
                 return
             fresh.unlink(missing_ok=True)
@@ -48,7 +48,7 @@ def atomic_write(path: Path, content: bytes | str, remedy: str, *, keep: bool = 
             fresh.unlink()
 
 
-def _is_special(path: Path) -> bool:
+def _is_special_file(path: Path) -> bool:
     """Returns whether the path is a device, a pipe or an open file such as /dev/stdout: it must be written directly,
     never replaced by a rename."""
     name = str(path.absolute())
@@ -62,13 +62,13 @@ def read_file(path: str | Path) -> bytes:
     for writing, the result is empty, since waiting for a writer might never end. Raises OSError, also for a name that
     no file can have."""
     try:
-        with open(path, "rb", opener=_not_waiting) as file:  # noqa: PTH123  # Path.open takes no opener
+        with open(path, "rb", opener=_open_nonblocking) as file:  # noqa: PTH123  # Path.open takes no opener
             return file.read()
     except ValueError as error:  # a null character
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
 
 
-def _not_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     file = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(file, True)
     return file

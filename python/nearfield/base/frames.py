@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 else:
 
-    class _ImportedOnUse(ModuleType):
+    class _LazyModule(ModuleType):
         def __getattr__(self, name: str) -> Any:
             is_new = self.__name__ not in sys.modules
             module = importlib.import_module(self.__name__)
@@ -24,6 +24,6 @@ else:
                 signal.siginterrupt(signal.SIGINT, True)
             return getattr(module, name)
 
-    pl = _ImportedOnUse("polars")
+    pl = _LazyModule("polars")
 
 __all__ = ["pl"]

@@ -18,7 +18,7 @@ _KEY_BYTES = 16  # 16 bytes, as 32 hexadecimal digits
 _HEAP = "libnearfield_heap"
 
 
-def variables(environment: Mapping[str, str]) -> dict[str, str]:
+def make_key_variable(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns {VARIABLE: a new random key} for an environment that preloads the shared heap; {} for other environments,
     or if the environment has a key already."""
     if _HEAP not in environment.get("LD_PRELOAD", "") or VARIABLE in environment:

@@ -46,18 +46,18 @@ class Gain(Estimate):
         return self.high < 1 - MIN_DIFFERENCE
 
     @property
-    def faster(self) -> bool:
+    def is_faster(self) -> bool:
         """Returns whether the value is above 1 by at least twice the half-width of its interval. Once is not enough,
         because of selection: the best of many settings looks better than it is, since settings that looked slow were
         measured again, and settings that looked fast were not."""
         return self.low**2 > self.value
 
-    def below(self, limit: float) -> bool:
+    def is_below(self, limit: float) -> bool:
         """Returns whether the gain is probably below `limit`: its value is below `limit`, and the upper end of its
         interval is below 1.03 * limit."""
         return self.value < limit and self.high < 1.03 * limit
 
-    def among(self, count: int) -> Gain:
+    def widen_for_selection(self, count: int) -> Gain:
         """Returns the gain with a wider, simultaneous interval: if the largest of `count` gains is selected, the
         intervals of all of them hold together with 95 % confidence (Bonferroni), assuming normal errors on a log scale.
         """

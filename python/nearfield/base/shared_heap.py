@@ -16,7 +16,7 @@ def library() -> Path:
     return Path(_native.__file__).with_name(NAME)
 
 
-def loading(inherited: Mapping[str, str]) -> dict[str, str]:
+def preload_variables(inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that preload the heap before the other preloaded libraries of an environment. They disable
     the check of AddressSanitizer that its own runtime comes first; the order does no harm, since the heap then leaves
     malloc to AddressSanitizer."""

@@ -40,7 +40,7 @@ def dump_toml(model: Table, comment: str, described_in: str = "docs/reference/pr
     them."""
     import tomlkit  # a slow import; most commands only read files
 
-    text = tomlkit.dumps(_writable(model.model_dump()))
+    text = tomlkit.dumps(_to_writable(model.model_dump()))
     return f"# {comment} Format: {described_in} of nearfield.\n{text}".encode("utf-8", "replace")
 
 
@@ -61,9 +61,9 @@ def parse_toml(
         raise ProfileError(f"{path}: {error}", remedy) from error
     if not values:
         raise ProfileError(f"{path} is empty" if not content.strip() else f"{path} holds nothing but comments", remedy)
-    _check_version(values.get("schema_version"), model.newest_version, path, by_hand=remedy != _REMEDY)
-    for key, value in _leaves(values):
-        if problem := _problem(value):
+    _check_schema_version(values.get("schema_version"), model.newest_version, path, by_hand=remedy != _REMEDY)
+    for key, value in _leaf_values(values):
+        if problem := _invalid_value_reason(value):
             raise ProfileError(f"{path}: {truncate(repr(key))} {problem}", remedy)
     try:
         return model.model_validate(values)
@@ -87,20 +87,20 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ValueError(str(error)) from error
 
 
-def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+def _leaf_values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yields (key, value) for all values except tables and lists, and (name, name) for each key."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield name, name
-            yield from _leaves(inner, name)
+            yield from _leaf_values(inner, name)
     elif isinstance(value, list):
         for inner in value:
-            yield from _leaves(inner, key)
+            yield from _leaf_values(inner, key)
     else:
         yield key, value
 
 
-def _problem(value: Any) -> str | None:
+def _invalid_value_reason(value: Any) -> str | None:
     """Returns the reason why no key may have this value; None if it is valid."""
     if isinstance(value, str) and CONTROL.search(value):
         return f"has a control character: {truncate(repr(value))}"
@@ -109,7 +109,7 @@ def _problem(value: Any) -> str | None:
     return None
 
 
-def _check_version(version: Any, newest: int, path: Path, *, by_hand: bool) -> None:
+def _check_schema_version(version: Any, newest: int, path: Path, *, by_hand: bool) -> None:
     """Raises ProfileError if nearfield cannot read this format version. If the version is missing in a file that people
     write (`by_hand`), the schema reports that with the other errors."""
     if not isinstance(version, int):
@@ -126,10 +126,10 @@ def _check_version(version: Any, newest: int, path: Path, *, by_hand: bool) -> N
         )
 
 
-def _writable(value: Any) -> Any:
+def _to_writable(value: Any) -> Any:
     if isinstance(value, dict):
-        pairs = ((key, _writable(inner)) for key, inner in value.items())
+        pairs = ((key, _to_writable(inner)) for key, inner in value.items())
         return {key: inner for key, inner in pairs if inner not in (None, {}, [])}
     if isinstance(value, str):
         return CONTROL.sub("?", value)
-    return [_writable(inner) for inner in value] if isinstance(value, list) else value
+    return [_to_writable(inner) for inner in value] if isinstance(value, list) else value

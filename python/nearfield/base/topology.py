@@ -143,7 +143,7 @@ class Topology:
         try:
             return self._native.distance(pu_a, pu_b)
         except _native.TopologyError as error:
-            raise UsageError(str(error), f"Take two different PUs of: {ranges(self.pus)}.") from error
+            raise UsageError(str(error), f"Take two different PUs of: {format_pu_ranges(self.pus)}.") from error
 
     def cache_bytes(self, pu: int) -> list[int]:
         """Returns the sizes in bytes of the data caches of a PU, L1 first; typical sizes if the system does not report
@@ -174,7 +174,7 @@ class Topology:
         return self._native.tree()
 
 
-def ranges(pus: list[int] | tuple[int, ...]) -> str:
+def format_pu_ranges(pus: list[int] | tuple[int, ...]) -> str:
     """Returns PU numbers in the syntax of taskset: 0-3,8, or 0-30:2 for at least five PUs with a constant step."""
     words, rest = [], sorted(pus)
     while rest:

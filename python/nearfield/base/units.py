@@ -23,8 +23,8 @@ def format_bytes(size_bytes: float, digits: int | None = None) -> str:
     for name, factor in _BINARY:
         scaled = size_bytes / factor
         if abs(scaled) >= 1 and (digits is not None or (scaled * 100).is_integer()):
-            text = f"{scaled:.2f}" if digits is None else _plain(scaled, digits)
-            return f"{_trimmed(text)} {name}"
+            text = f"{scaled:.2f}" if digits is None else _format_significant(scaled, digits)
+            return f"{_strip_zeros(text)} {name}"
     return f"{size_bytes:g} B"
 
 
@@ -54,12 +54,12 @@ def parse_bytes(text: str) -> int:
 def format_ns(time_ns: float) -> str:
     """Returns a time such as '1.23 us': three significant digits, in the unit that leaves one to three digits before
     the point."""
-    return _scaled(time_ns, _TIMES)
+    return _format_scaled(time_ns, _TIMES)
 
 
 def format_rate(bytes_per_ns: float) -> str:
     """Returns a bandwidth such as '12.3 GB/s' (powers of 1000, as usual for memory bandwidth)."""
-    return _scaled(bytes_per_ns, _RATES)
+    return _format_scaled(bytes_per_ns, _RATES)
 
 
 def format_seconds(seconds: float) -> str:
@@ -82,7 +82,7 @@ def format_rounded(count: float) -> str:
     """Returns a large count with three significant digits, such as '12.3 million'."""
     for name, factor in (("billion", 1e9), ("million", 1e6)):
         if count >= 0.9995 * factor:
-            return f"{_plain(count / factor, 3)} {name}"
+            return f"{_format_significant(count / factor, 3)} {name}"
     return f"{count:,.0f}"
 
 
@@ -113,12 +113,12 @@ def format_value(value: float, unit: str, half_width: float | None = None) -> st
         return f"{text} ±{UNITS[unit](half_width)}"
     name = text.rpartition(" ")[2]
     factor = dict((*_TIMES, *_BINARY, ("%", 0.01))).get(name, 1.0)
-    return f"{text} ±{_short(half_width / factor)}"
+    return f"{text} ±{_format_half_width(half_width / factor)}"
 
 
 def format_ratio(ratio: float) -> str:
     """Returns a ratio with three significant digits, such as 'x0.97', or 'x1' for exactly 1."""
-    return "x1" if ratio == 1 else f"x{_plain(ratio, 3)}"
+    return "x1" if ratio == 1 else f"x{_format_significant(ratio, 3)}"
 
 
 def parse_share(text: str) -> float:
@@ -132,15 +132,15 @@ def parse_share(text: str) -> float:
     return share
 
 
-def _scaled(value: float, scales: tuple[tuple[str, float], ...]) -> str:
+def _format_scaled(value: float, scales: tuple[tuple[str, float], ...]) -> str:
     """Returns the value with three significant digits in the largest unit in which it is at least 1, otherwise in the
     smallest unit."""
     rounded = float(f"{value:.3g}")
     name, factor = next((scale for scale in scales if abs(rounded) >= scale[1] * (1 - 1e-9)), scales[-1])
-    return f"{_plain(value / factor, 3)} {name}"
+    return f"{_format_significant(value / factor, 3)} {name}"
 
 
-def _plain(value: float, digits: int) -> str:
+def _format_significant(value: float, digits: int) -> str:
     """Returns the value with `digits` significant digits and trailing zeros ('1.20'), without an exponent; digits
     before the point are never dropped."""
     if value == 0 or not math.isfinite(value):
@@ -150,11 +150,11 @@ def _plain(value: float, digits: int) -> str:
     return f"{rounded:.{min(decimals, 12)}f}"
 
 
-def _trimmed(decimal: str) -> str:
+def _strip_zeros(decimal: str) -> str:
     """Removes trailing zeros after the point: '1.5' for '1.50', '32' for '32.0', '100' for '100'."""
     return decimal.rstrip("0").rstrip(".") if "." in decimal else decimal
 
 
-def _short(value: float) -> str:
+def _format_half_width(value: float) -> str:
     """Returns the value with one significant digit below 9.5 ('0.02'), and as a whole number above."""
-    return f"{value:.0f}" if value >= 9.5 or not math.isfinite(value) else _plain(value, 1)
+    return f"{value:.0f}" if value >= 9.5 or not math.isfinite(value) else _format_significant(value, 1)

@@ -29,11 +29,11 @@ def error_messages(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Returns one message per error, in the order of the file. A key that is missing because it is misspelt is reported
     as misspelt only."""
     errors = error.errors()
-    meant = {(*e["loc"][:-1], _meant(e["loc"], model)) for e in errors if e["type"] == "extra_forbidden"}
+    meant = {(*e["loc"][:-1], _probable_key(e["loc"], model)) for e in errors if e["type"] == "extra_forbidden"}
     found: list[str] = []
     for one in errors:
         if one["type"] != "missing" or one["loc"] not in meant:
-            found += _sentences(one, model)
+            found += _error_messages_of(one, model)
     return found
 
 
@@ -60,7 +60,7 @@ def missing_key(model: type[BaseModel], location: Location, why: str = "") -> st
 def allowed_values(info: FieldInfo) -> str:
     """Returns the allowed values of a key as text, such as 'a whole number from 1 to 15'; empty if this module cannot
     describe them."""
-    return _allowed(info.annotation, info.metadata)
+    return _describe_allowed(info.annotation, info.metadata)
 
 
 def key_path(location: Location) -> str:
@@ -83,7 +83,7 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
     metadata: list[Any] = []
     for part in location:
         if isinstance(part, int):
-            annotation, metadata = unwrap(next(iter(get_args(annotation)), None))
+            annotation, metadata = unwrap_annotation(next(iter(get_args(annotation)), None))
             info = None
         else:
             if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
@@ -91,21 +91,21 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
             info = annotation.model_fields.get(part)
             if info is None:
                 return None
-            annotation, _ = unwrap(info.annotation)
+            annotation, _ = unwrap_annotation(info.annotation)
     if info is None and annotation is not None:  # the location denotes an item of a list
         info = FieldInfo(annotation=annotation)
         info.metadata = metadata
     return info
 
 
-def _sentences(one: Any, model: type[BaseModel]) -> list[str]:
+def _error_messages_of(one: Any, model: type[BaseModel]) -> list[str]:
     location: Location = one["loc"]
     key, value = key_path(location), truncate(repr(one["input"]))
     if one["type"] == "value_error":  # a check of several keys, whose messages name the keys
         cause = one["ctx"]["error"]
         return [f"{key}: {s}" if key else s for s in getattr(cause, "found", [str(cause)])]
     if one["type"] == "extra_forbidden":
-        return [f"unknown key '{key}': {suggest(str(location[-1]), _keys_at(model, location[:-1]))}"]
+        return [f"unknown key '{key}': {suggest(str(location[-1]), _valid_keys_at(model, location[:-1]))}"]
     if one["type"] == "missing":
         return [missing_key(model, location)]
     if one["type"] == "literal_error":
@@ -118,47 +118,47 @@ def _sentences(one: Any, model: type[BaseModel]) -> list[str]:
     return [f"{key} = {value}: must be {allowed_values(info)}{finite}"]
 
 
-def _meant(location: Location, model: type[BaseModel]) -> str:
+def _probable_key(location: Location, model: type[BaseModel]) -> str:
     """Returns the valid key that is most similar to a misspelt one; empty if no key is similar."""
-    found = re.fullmatch(r"did you mean '(.*)'\?", suggest(str(location[-1]), _keys_at(model, location[:-1])))
+    found = re.fullmatch(r"did you mean '(.*)'\?", suggest(str(location[-1]), _valid_keys_at(model, location[:-1])))
     return found[1] if found else ""
 
 
-def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
+def _valid_keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
     info = field_at(model, location) if location else None
-    table = unwrap(info.annotation)[0] if info else model
+    table = unwrap_annotation(info.annotation)[0] if info else model
     return table.model_fields if isinstance(table, type) and issubclass(table, BaseModel) else ()
 
 
-def unwrap(annotation: Any) -> tuple[Any, list[Any]]:
+def unwrap_annotation(annotation: Any) -> tuple[Any, list[Any]]:
     """Returns the type X in `X | None` and Annotated[X, ...], and the metadata of Annotated."""
     if get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
         metadata = [m for one in more for m in (one.metadata if isinstance(one, FieldInfo) else [one])]
-        found, deeper = unwrap(inner)
+        found, deeper = unwrap_annotation(inner)
         return found, deeper + metadata
     if get_origin(annotation) in (Union, types.UnionType):
-        return unwrap(next(a for a in get_args(annotation) if a is not type(None)))
+        return unwrap_annotation(next(a for a in get_args(annotation) if a is not type(None)))
     return annotation, []
 
 
-def _allowed(annotation: Any, metadata: list[Any]) -> str:
-    kind, more = unwrap(annotation)
-    bounds = _bounds([*more, *metadata])
+def _describe_allowed(annotation: Any, metadata: list[Any]) -> str:
+    kind, more = unwrap_annotation(annotation)
+    bounds = _describe_bounds([*more, *metadata])
     if get_origin(kind) is Literal:
         words = [str(w) if isinstance(w, int) else f'"{w}"' for w in get_args(kind)]
         return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
     if get_origin(kind) is list:
-        return f"a list, each of it {_allowed(get_args(kind)[0], [])}"
+        return f"a list, each of it {_describe_allowed(get_args(kind)[0], [])}"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return _pattern(kind)
+        return _describe_table(kind)
     if get_origin(kind) is dict:
         return "a table"
     names = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
     return names[kind] + bounds if kind in names else ""
 
 
-def _pattern(table: type[BaseModel]) -> str:
+def _describe_table(table: type[BaseModel]) -> str:
     """Returns the form of a table as text: a table of a value and its source as one line, any other table by its
     required keys."""
     needed = {name: info for name, info in table.model_fields.items() if info.is_required()}
@@ -168,7 +168,7 @@ def _pattern(table: type[BaseModel]) -> str:
     return "a table" + (f" with {', '.join(needed)}" if needed else "")
 
 
-def _bounds(metadata: list[Any]) -> str:
+def _describe_bounds(metadata: list[Any]) -> str:
     found = {name: getattr(m, name) for m in metadata for name in ("ge", "gt", "le", "lt") if hasattr(m, name)}
     pattern = next((m.pattern for m in metadata if getattr(m, "pattern", None)), "")
     if pattern:

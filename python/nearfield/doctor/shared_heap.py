@@ -97,8 +97,8 @@ def _is_served() -> bool:
     """Returns whether one child process reads another's memory if both have a heap, whose owners make the copies."""
     from nearfield.base import shared_heap as heap
 
-    environment = {**os.environ, **heap.loading(os.environ), heap.VARIABLE: "at_start=1"}
-    environment |= job_key.variables(environment)
+    environment = {**os.environ, **heap.preload_variables(os.environ), heap.VARIABLE: "at_start=1"}
+    environment |= job_key.make_key_variable(environment)
     return not copying.sibling_refused_in(environment, permit=False)
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from nearfield.base.errors import UsageError
 from nearfield.halo.field import type_number
-from nearfield.halo.interface import ArrayDescription, Closing, check
+from nearfield.halo.interface import ArrayDescription, ClosingContext, raise_on_error
 
 if TYPE_CHECKING:
     from nearfield.halo.grid import Grid
 
 
-class Exchange(Closing):
+class Exchange(ClosingContext):
     """A halo exchange that fills the ghost cells of NumPy arrays. An array has count + low + high cells per dimension,
     any strides, and optionally one more axis for the components of a cell. Calling the object exchanges; `start` and
     `finish` allow work in between. The object keeps the arrays alive; they must not be resized. Created by
@@ -25,19 +25,19 @@ class Exchange(Closing):
 
     def __init__(self, grid: Grid, arrays: Sequence[np.ndarray[Any, Any]], protocol: str) -> None:
         self._grid, self._library, self.arrays = grid, grid._library, list(arrays)
-        descriptions = (ArrayDescription * len(self.arrays))(*(_described(grid, array) for array in self.arrays))
+        descriptions = (ArrayDescription * len(self.arrays))(*(_describe_array(grid, array) for array in self.arrays))
         self.handle = c_void_p()
         code = self._library.nf_exchange_create(
             grid.handle, descriptions, len(self.arrays), protocol.encode(), byref(self.handle)
         )
-        check(self._library, code)
+        raise_on_error(self._library, code)
         self.protocol = self._library.nf_exchange_protocol(self.handle).decode()
         self._run = self._library.nf_exchange_run
         grid._exchanges.add(self)
 
     def close(self) -> None:
         """Frees the exchange. Collective. Raises HaloError between start and finish."""
-        check(self._library, self._library.nf_exchange_free(byref(self.handle)))
+        raise_on_error(self._library, self._library.nf_exchange_free(byref(self.handle)))
         self.forget()
 
     def forget(self) -> None:
@@ -47,21 +47,21 @@ class Exchange(Closing):
 
     def __call__(self) -> None:
         if code := self._run(self.handle):
-            check(self._library, code)
+            raise_on_error(self._library, code)
 
     def start(self) -> None:
-        check(self._library, self._library.nf_exchange_start(self.handle))
+        raise_on_error(self._library, self._library.nf_exchange_start(self.handle))
         self._grid._started = self  # keeps the arrays alive until finish
 
     def finish(self) -> None:
-        check(self._library, self._library.nf_exchange_finish(self.handle))
+        raise_on_error(self._library, self._library.nf_exchange_finish(self.handle))
 
     def accumulate(self) -> None:
         """Exchanges in reverse: sends ghost cells to their owners, which add them to their own cells."""
-        check(self._library, self._library.nf_exchange_accumulate(self.handle))
+        raise_on_error(self._library, self._library.nf_exchange_accumulate(self.handle))
 
 
-def _described(grid: Grid, array: np.ndarray[Any, Any]) -> ArrayDescription:
+def _describe_array(grid: Grid, array: np.ndarray[Any, Any]) -> ArrayDescription:
     dimensions = len(grid.extents)
     wanted = tuple(low + n + high for n, (low, high) in zip(grid.count, grid.halo, strict=True))
     if array.shape[:dimensions] != wanted or array.ndim > dimensions + 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearfield.base.errors import UsageError
-from nearfield.halo.interface import GHOSTED, IN_PLACE, TYPES, check
+from nearfield.halo.interface import GHOSTED, IN_PLACE, TYPES, raise_on_error
 
 if TYPE_CHECKING:
     from nearfield.halo.grid import Grid
@@ -34,13 +34,13 @@ class Field:
         code = self._library.nf_field_create(
             grid.handle, type_number(self.dtype), components, storage, byref(self.handle)
         )
-        check(self._library, code)
+        raise_on_error(self._library, code)
         self.in_place = bool(self._library.nf_field_in_place(self.handle))
-        self.all = self._array(components)
+        self.all = self._map_array(components)
         lows, counts = [low for low, _ in grid.halo], grid.count
         self.own = self.all[tuple(slice(low, low + n) for low, n in zip(lows, counts, strict=True))]
 
-    def _array(self, components: int) -> np.ndarray[Any, Any]:
+    def _map_array(self, components: int) -> np.ndarray[Any, Any]:
         """Returns a NumPy view of the cells of this rank with ghost cells; index 0 is the first ghost cell of each
         dimension."""
         dimensions = len(self._grid.extents)

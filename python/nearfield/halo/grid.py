@@ -14,8 +14,8 @@ import numpy as np
 from nearfield.base.errors import UsageError
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
-from nearfield.halo.interface import Closing, Info, Options, check
-from nearfield.halo.library import communicator, load
+from nearfield.halo.interface import ClosingContext, GridInfo, GridOptions, raise_on_error
+from nearfield.halo.library import get_communicator, load_library
 from nearfield.plan.per_side import parse_per_side
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Sides = Sequence[int | tuple[int, int]]
 
 
-class Grid(Closing):
+class Grid(ClosingContext):
     """A box of cells, decomposed into one part per rank. Creation and close are collective; the end of a `with` block
     closes the grid. After that, the arrays of its fields must not be used."""
 
@@ -50,9 +50,9 @@ class Grid(Closing):
         ranks per dimension; the library chooses those that are 0. `protocol`: one of `protocols()`. `limit_s`: maximum
         seconds to wait for a living neighbour (0: ten minutes). `costs`: name of a costs file (default:
         NEARFIELD_HALO_COSTS, otherwise built-in costs). `comm`: communicator; by default, all ranks."""
-        comm = communicator(comm)
+        comm = get_communicator(comm)
         self.handle = c_void_p()
-        self._library = load()
+        self._library = load_library()
         self.extents = tuple(int(n) for n in extents)
         dimensions = len(self.extents)
         if not 1 <= dimensions <= 3:
@@ -61,8 +61,8 @@ class Grid(Closing):
             raise UsageError(f"dims is given for {len(dims)} dimensions, but the grid has {dimensions}")
         self.halo = parse_per_side("halo", halo, dimensions)
         self._requested_periodic, self._requested_dims = parse_per_side("periodic", periodic, dimensions), dims
-        options = Options()
-        check(self._library, self._library.nf_grid_options_init(byref(options), sizeof(options)))
+        options = GridOptions()
+        raise_on_error(self._library, self._library.nf_grid_options_init(byref(options), sizeof(options)))
         options.dimensions, options.corners, options.reorder = dimensions, corners, reorder
         options.protocol, options.limit_s = protocol.encode(), limit_s
         options.costs = os.fsencode(costs) if costs else None
@@ -73,9 +73,9 @@ class Grid(Closing):
             options.dims[d] = dims[d] if dims is not None else 0
             for side in range(2):
                 options.halo[d][side], options.periodic[d][side] = widths[side], turns[side]
-        check(self._library, self._library.nf_grid_create_f(comm.py2f(), byref(options), byref(self.handle)))
-        info = Info()
-        check(self._library, self._library.nf_grid_get_info(self.handle, byref(info)))
+        raise_on_error(self._library, self._library.nf_grid_create_f(comm.py2f(), byref(options), byref(self.handle)))
+        info = GridInfo()
+        raise_on_error(self._library, self._library.nf_grid_get_info(self.handle, byref(info)))
         self.rank, self.ranks, self.ranks_per_node, self.corners = info.rank, info.ranks, info.ranks_per_node, corners
         self.dims, self.place = tuple(info.dims[:dimensions]), tuple(info.place[:dimensions])
         self.start_cell, self.count = tuple(info.start[:dimensions]), tuple(info.count[:dimensions])
@@ -88,7 +88,7 @@ class Grid(Closing):
 
     def close(self) -> None:
         """Frees the grid with its fields and exchanges. Collective."""
-        check(self._library, self._library.nf_grid_free(byref(self.handle)))
+        raise_on_error(self._library, self._library.nf_grid_free(byref(self.handle)))
         for exchange in self._exchanges:
             exchange.forget()
         self._lists.clear()
@@ -112,32 +112,32 @@ class Grid(Closing):
         except (KeyError, TypeError):
             if any(isinstance(f, np.ndarray) for f in fields):
                 return self._exchange_arrays(fields)  # type: ignore[arg-type]
-            handles, count = self._list(fields)  # type: ignore[arg-type]
+            handles, count = self._cache_field_handles(fields)  # type: ignore[arg-type]
         if code := self._exchange_fields(self.handle, handles, count):
-            check(self._library, code)
+            raise_on_error(self._library, code)
         return None
 
     def start(self, *fields: Field, width: int | Sides | None = None) -> None:
         """Starts a phase: from now on, neighbours may read the cells of this rank. `width` limits the width of the
         ghost cells that are filled."""
-        handles, count = self._lists.get(fields) or self._list(fields)
+        handles, count = self._lists.get(fields) or self._cache_field_handles(fields)
         if width is None:
-            check(self._library, self._library.nf_start(self.handle, handles, count))
+            raise_on_error(self._library, self._library.nf_start(self.handle, handles, count))
             return
         widths = ((c_int * 2) * 3)()
         for d, (low, high) in enumerate(parse_per_side("width", width, len(self.extents))):
             widths[d][0], widths[d][1] = low, high
-        check(self._library, self._library.nf_start_width(self.handle, handles, count, widths))
+        raise_on_error(self._library, self._library.nf_start_width(self.handle, handles, count, widths))
 
     def finish(self) -> None:
         """Completes the phase: waits until this rank may read the cells of its neighbours."""
-        check(self._library, self._library.nf_finish(self.handle))
+        raise_on_error(self._library, self._library.nf_finish(self.handle))
 
     def accumulate(self, *fields: Field) -> None:
         """Exchanges in reverse: sends ghost cells to their owners, which add them to their own cells. Requires ghosted
         fields."""
-        handles, count = self._lists.get(fields) or self._list(fields)
-        check(self._library, self._library.nf_accumulate(self.handle, handles, count))
+        handles, count = self._lists.get(fields) or self._cache_field_handles(fields)
+        raise_on_error(self._library, self._library.nf_accumulate(self.handle, handles, count))
 
     def exchange_of(self, *arrays: np.ndarray[Any, Any], protocol: str = "auto") -> Exchange:
         """Returns an exchange of arrays that the caller owns. With protocol "auto", chooses the protocol with the
@@ -171,7 +171,7 @@ class Grid(Closing):
         function(self.handle, text, len(text))
         return text.value.decode(errors="replace")
 
-    def _list(self, fields: tuple[Field, ...]) -> tuple[Any, int]:
+    def _cache_field_handles(self, fields: tuple[Field, ...]) -> tuple[Any, int]:
         if any(not isinstance(f, Field) or f._grid is not self for f in fields):
             raise UsageError("only fields of this grid can be exchanged by it")
         made = (c_void_p * len(fields))(*(f.handle for f in fields)), len(fields)

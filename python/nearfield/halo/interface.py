@@ -27,7 +27,7 @@ class HaloError(NearfieldError):
         self.code = code
 
 
-class Closing(ABC):
+class ClosingContext(ABC):
     """A context manager whose end calls close(), but not after an exception: close() is collective, and the other ranks
     might never call it."""
 
@@ -43,7 +43,7 @@ class Closing(ABC):
         """Frees the resources of the object."""
 
 
-class Options(ctypes.Structure):
+class GridOptions(ctypes.Structure):
     """The struct nf_grid_options of halo.h."""
 
     _fields_ = [
@@ -61,7 +61,7 @@ class Options(ctypes.Structure):
     ]
 
 
-class Info(ctypes.Structure):
+class GridInfo(ctypes.Structure):
     """The struct nf_grid_info of halo.h."""
 
     _fields_ = [
@@ -85,10 +85,10 @@ class ArrayDescription(ctypes.Structure):
 
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "nf_grid_options_init": (c_int, [POINTER(Options), c_size_t]),
-    "nf_grid_create_f": (c_int, [c_int, POINTER(Options), POINTER(c_void_p)]),
+    "nf_grid_options_init": (c_int, [POINTER(GridOptions), c_size_t]),
+    "nf_grid_create_f": (c_int, [c_int, POINTER(GridOptions), POINTER(c_void_p)]),
     "nf_grid_free": (c_int, [POINTER(c_void_p)]),
-    "nf_grid_get_info": (c_int, [c_void_p, POINTER(Info)]),
+    "nf_grid_get_info": (c_int, [c_void_p, POINTER(GridInfo)]),
     "nf_grid_explain": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "nf_grid_costs": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "nf_field_create": (c_int, [c_void_p, c_int, c_int, c_int, POINTER(c_void_p)]),
@@ -114,7 +114,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def declared(library: ctypes.CDLL) -> ctypes.CDLL:
+def declare_functions(library: ctypes.CDLL) -> ctypes.CDLL:
     """Declares argument and result types of all functions of the library for ctypes. Returns the library."""
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
@@ -122,7 +122,7 @@ def declared(library: ctypes.CDLL) -> ctypes.CDLL:
     return library
 
 
-def check(library: ctypes.CDLL, code: int) -> None:
+def raise_on_error(library: ctypes.CDLL, code: int) -> None:
     """Raises HaloError with the message of the library if `code` is an error."""
     if code:
         raise HaloError(code, library.nf_error_text().decode(errors="replace"))
@@ -130,9 +130,9 @@ def check(library: ctypes.CDLL, code: int) -> None:
 
 def protocols() -> dict[str, str]:
     """Returns name -> summary of all protocols. Requires mpi4py, whose MPI must be loaded for the library."""
-    from nearfield.halo.library import load
+    from nearfield.halo.library import load_library
 
-    library, found, number = load(), {}, 0
+    library, found, number = load_library(), {}, 0
     while name := library.nf_protocol_name(number):
         found[name.decode()] = library.nf_protocol_summary(number).decode()
         number += 1

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from nearfield import mpi
 from nearfield.base import own_command
 from nearfield.base.errors import MpiError, NearfieldError
-from nearfield.halo.interface import declared
+from nearfield.halo.interface import declare_functions
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 
-def communicator(comm: MPI.Comm | None) -> MPI.Comm:
+def get_communicator(comm: MPI.Comm | None) -> MPI.Comm:
     """Returns the given communicator, or MPI.COMM_WORLD for None. Importing mpi4py initialises MPI. Raises MpiError if
     mpi4py cannot be imported."""
     try:
@@ -35,17 +35,17 @@ def communicator(comm: MPI.Comm | None) -> MPI.Comm:
 
 
 @lru_cache(maxsize=1)
-def load() -> ctypes.CDLL:
+def load_library() -> ctypes.CDLL:
     """Returns the halo library for the MPI of this process. The first call is collective over all ranks. If any rank
     fails, raises MpiError on all ranks."""
     from mpi4py import MPI
 
-    world = communicator(None)
+    world = get_communicator(None)
     node = world.Split_type(MPI.COMM_TYPE_SHARED)
     path, cause, library = None, None, None
     if node.rank == 0:
         try:
-            path = _library_for(_loaded_mpi())
+            path = _find_or_build_library(_loaded_mpi_path())
         except Exception as error:  # catches all errors, since the other ranks wait for the result
             cause = error
     path = node.bcast(path)
@@ -55,13 +55,13 @@ def load() -> ctypes.CDLL:
             library = ctypes.CDLL(str(path))
         except OSError as error:
             cause = error
-    problems = [p for p in world.allgather(cause and _in_words(cause)) if p]
+    problems = [p for p in world.allgather(cause and _message_and_remedy(cause)) if p]
     if problems or library is None:
         raise MpiError(*problems[0]) from cause
-    return declared(library)
+    return declare_functions(library)
 
 
-def _in_words(error: Exception) -> tuple[str, str]:
+def _message_and_remedy(error: Exception) -> tuple[str, str]:
     """Returns message and remedy for an error."""
     if isinstance(error, NearfieldError):
         return error.message, error.remedy
@@ -69,7 +69,7 @@ def _in_words(error: Exception) -> tuple[str, str]:
     return f"the halo library cannot be built or loaded: {error}", f"it is kept in {folder}; NEARFIELD_CACHE moves it"
 
 
-def _loaded_mpi() -> Path:
+def _loaded_mpi_path() -> Path:
     """Returns the path of the MPI library that this process has loaded, with links resolved, from /proc/self/maps.
     Raises MpiError if it has none."""
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
@@ -79,7 +79,7 @@ def _loaded_mpi() -> Path:
     raise MpiError("no MPI library is loaded in this process", "import mpi4py.MPI first")
 
 
-def _library_for(libmpi: Path) -> Path:
+def _find_or_build_library(libmpi: Path) -> Path:
     """Returns the path of the halo library for this MPI library; builds it if necessary. The path is cached, since
     querying all MPIs takes most of a second."""
     status = libmpi.stat()
@@ -88,7 +88,7 @@ def _library_for(libmpi: Path) -> Path:
     if note.is_file() and (known := Path(note.read_text(encoding="utf-8"))).is_file():
         return known
     for inst in mpi.discover():
-        if inst.library and _same(inst.library, libmpi):
+        if inst.library and _is_same_library(inst.library, libmpi):
             built = mpi.program(inst, mpi.HALO, progress=lambda text: print(f"nearfield: {text}", file=sys.stderr))
             note.parent.mkdir(parents=True, exist_ok=True)
             fresh = note.with_suffix(f".{os.getpid()}")
@@ -101,7 +101,7 @@ def _library_for(libmpi: Path) -> Path:
     )
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_library(one: Path, other: Path) -> bool:
     """Returns whether both paths are the same library; a wheel contains a copy under each of its names."""
     if one.samefile(other):
         return True

@@ -51,7 +51,7 @@ def _link_text(link: Link) -> str:
     return f"{format_ns(link.latency_ns)} + {rate}"
 
 
-def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
+def fastest_plan_per_split(plans: Sequence[Plan]) -> list[Plan]:
     """Returns each decomposition once, with its fastest placement."""
     best: dict[tuple[int, ...], Plan] = {}
     for plan in plans:
@@ -59,7 +59,7 @@ def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
     return list(best.values())
 
 
-def verdict(plans: Sequence[Plan], dimensions: int) -> str:
+def verdict_text(plans: Sequence[Plan], dimensions: int) -> str:
     """Returns a line of text: the fastest decomposition, the largest part of its time, and the slowdown of
     decompositions in other numbers of dimensions."""
     best = plans[0]
@@ -70,14 +70,14 @@ def verdict(plans: Sequence[Plan], dimensions: int) -> str:
         "latency": best.parts.latency_ns, "bytes": best.parts.bytes_ns, "strides": best.parts.strided_ns,
     }  # fmt: skip
     largest_part = max(parts, key=lambda part: parts[part])
-    is_only_split = len(one_per_split(plans)) == 1
+    is_only_split = len(fastest_plan_per_split(plans)) == 1
     text = f"{name}{'' if is_only_split else ' is best'}: {format_ns(best.time_ns)} an exchange"
     text += f", {share_text(parts[largest_part], best)} of it {largest_part}"
-    others = [f"{_cuts(p)}-D {_slower(p, best)}" for p in _best_of_other_kinds(plans)]
+    others = [f"{_count_split_dimensions(p)}-D {_slowdown_text(p, best)}" for p in _best_of_other_kinds(plans)]
     return f"{text}; the best {' and '.join(others)}." if others else f"{text}."
 
 
-def against_best(own: Plan, best: Plan, dimensions: int) -> str:
+def comparison_with_best(own: Plan, best: Plan, dimensions: int) -> str:
     """Returns a sentence that compares the decomposition of the user with the fastest one."""
     if own.time_ns <= best.time_ns * (1 + SAME):
         return "No split is faster than the one you ask for."
@@ -85,14 +85,14 @@ def against_best(own: Plan, best: Plan, dimensions: int) -> str:
     return f"The split you ask for takes {factor:.2f}x of the best, {split_text(best.dims, dimensions)}."
 
 
-def uneven(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
+def load_imbalance(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
     """Returns the load imbalance: the ratio of the largest number of cells of a rank to the mean; None if it is at most
     _UNEVEN."""
     factor = math.prod(plan.box) * ranks / math.prod(extents)
     return factor if factor > _UNEVEN else None
 
 
-def _cuts(plan: Plan) -> int:
+def _count_split_dimensions(plan: Plan) -> int:
     return sum(n > 1 for n in plan.dims)
 
 
@@ -101,11 +101,11 @@ def _best_of_other_kinds(plans: Sequence[Plan]) -> list[Plan]:
     order."""
     first: dict[int, Plan] = {}
     for plan in plans:
-        first.setdefault(_cuts(plan), plan)
-    return [first[n] for n in sorted(first) if n != _cuts(plans[0])]
+        first.setdefault(_count_split_dimensions(plan), plan)
+    return [first[n] for n in sorted(first) if n != _count_split_dimensions(plans[0])]
 
 
-def _slower(plan: Plan, best: Plan) -> str:
+def _slowdown_text(plan: Plan, best: Plan) -> str:
     factor = plan.time_ns / best.time_ns
     if factor < 1 + SAME:
         return "takes as long"

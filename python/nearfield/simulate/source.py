@@ -27,7 +27,7 @@ _PACKED: dict[bytes, Callable[[BinaryIO], Any]] = {
 _DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
 
 
-class Source:
+class TraceSource:
     """One trace, as a context manager. gzip, xz and bzip2 data are recognised by their first bytes and decompressed."""
 
     def __init__(self, name: str) -> None:

@@ -9,7 +9,7 @@ from nearfield._native import trace
 from nearfield.base.errors import UsageError
 from nearfield.base.words import as_sentence, suggest
 from nearfield.simulate.memory import Memory
-from nearfield.simulate.source import Source
+from nearfield.simulate.source import TraceSource
 
 ENOUGH_BYTES = 1 << 16  # enough of a trace to recognise its format
 Read = Callable[[Callable[[], bytes]], bytes]
@@ -21,7 +21,7 @@ def formats() -> dict[str, trace.Format]:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TraceSelection:
     """Which part of the traces to simulate, and in which format to read them."""
 
     format: str = ""  # name of the format; empty: recognise the format of each trace by its content
@@ -39,7 +39,7 @@ class TraceRun:
     memory agree: both include all accesses up to the same point of the trace.
     """
 
-    def __init__(self, memory: Memory, choice: Choice, guarded: Read = lambda read: read()) -> None:
+    def __init__(self, memory: Memory, choice: TraceSelection, guarded: Read = lambda read: read()) -> None:
         self.memory, self.choice = memory, choice
         self.found = trace.Accesses(memory.native, choice.skip, choice.limit, choice.instructions, choice.chase)
         self.formats: list[str] = []  # names of the formats of the traces so far
@@ -59,13 +59,13 @@ class TraceRun:
         taken = self.found.instructions if self.choice.instructions else 0
         return self.found.loads + self.found.stores + taken
 
-    def run(self, source: Source, progress: Callable[[], None] = lambda: None) -> None:
+    def run(self, source: TraceSource, progress: Callable[[], None] = lambda: None) -> None:
         """Reads and simulates a trace; calls `progress` after every block. Raises UsageError if the trace cannot be
         read."""
         if self.found.full:
             return
-        block, whole = self._beginning(source)
-        self.formats.append(self.choice.format or _recognised(source, block, whole))
+        block, whole = self._read_beginning(source)
+        self.formats.append(self.choice.format or _recognise_format(source, block, whole))
         reader = trace.Reader(self.formats[-1], self.found)
         try:
             while block and not self.found.full:
@@ -74,17 +74,17 @@ class TraceRun:
                 block = self._guarded(source.read)
             reader.finish()
         except ValueError as error:
-            raise UsageError(f"{source.name}: {error}", _remedy(self.formats[-1])) from error
+            raise UsageError(f"{source.name}: {error}", _expected_format(self.formats[-1])) from error
         except OverflowError as error:
             raise UsageError(f"{source.name}: {error}", "Simulate a part of the trace: --skip and --limit.") from error
 
-    def share(self, source: Source) -> float | None:
+    def share(self, source: TraceSource) -> float | None:
         """Returns the completed share, from 0 to 1: the larger of the share of the trace that has been read and the
         share of the access limit that is reached; None if neither is known."""
         of_limit = self.accesses / self.choice.limit if self.choice.limit else None
         return max((share for share in (source.share, of_limit) if share is not None), default=None)
 
-    def _beginning(self, source: Source) -> tuple[bytes, bool]:
+    def _read_beginning(self, source: TraceSource) -> tuple[bytes, bool]:
         """Returns enough bytes of the trace to recognise its format, and whether they are the whole trace."""
         found = b""
         while len(found) < ENOUGH_BYTES:
@@ -94,7 +94,7 @@ class TraceRun:
         return found, False
 
 
-def _recognised(source: Source, block: bytes, whole: bool) -> str:
+def _recognise_format(source: TraceSource, block: bytes, whole: bool) -> str:
     name = trace.recognised(block + b"\n" * whole if not block.endswith(b"\n") else block)
     if not block:
         raise UsageError(f"{source.name} is empty")
@@ -106,5 +106,5 @@ def _recognised(source: Source, block: bytes, whole: bool) -> str:
     return name
 
 
-def _remedy(name: str) -> str:
+def _expected_format(name: str) -> str:
     return f"Expected: {formats()[name].expected}."

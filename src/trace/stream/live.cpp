@@ -71,7 +71,7 @@ class LiveInput final : public Input {
     const std::size_t count = std::min<std::uint64_t>(bytes, stream_->end() - at_);
     std::memcpy(to, stream_->bytes.data() + (at_ - stream_->begin), count);
     at_ += count;
-    stream_->max_read_position = std::max(stream_->most_advanced, at_);
+    stream_->max_read_position = std::max(stream_->max_read_position, at_);
     live_.wake_receiver();
     return count;
   }

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from nearfield.base.cpu_load import Crowd
+from nearfield.base.cpu_load import ThreadOversubscription
 from nearfield.measure.live.lines import ProgressLine, ScenarioEndLine, parse_line
 
 OnProgress = Callable[[str, float], None]  # scenario, elapsed share of its time
@@ -27,9 +27,12 @@ class Signs:
     """The progress of one launch. `budgets` are the planned seconds of its scenarios, in their order."""
 
     def __init__(
-        self, budgets: Mapping[str, float], crowd: Crowd | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        budgets: Mapping[str, float],
+        crowd: ThreadOversubscription | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._budgets, self._crowd, self._clock = budgets, crowd or Crowd(), clock
+        self._budgets, self._crowd, self._clock = budgets, crowd or ThreadOversubscription(), clock
         self._latest = clock()
         self._measures: float | None = None  # when the first line of progress came
         self._pace = 1.0  # ratio of the time taken to the planned time
@@ -37,7 +40,7 @@ class Signs:
     def see(self) -> None:
         """Records that the launch has written something."""
         self._latest = self._clock()
-        self._crowd.forget()
+        self._crowd.discard_samples()
 
     def progress(self, scenario: str, share: float) -> None:
         """Records the progress of the launch."""
@@ -59,7 +62,7 @@ class Signs:
 
     def is_dead(self) -> bool:
         """Returns whether it has been silent for too long. To be called about once per second."""
-        self._crowd.look()
+        self._crowd.sample()
         return self.silent_s() > QUIET_S * self.slowdown()
 
     def silence(self) -> str:
