@@ -21,10 +21,10 @@ struct Box {
   Triple extents() const { return {hi[0] - lo[0], hi[1] - lo[1], hi[2] - lo[2]}; }
   bool empty() const { return hi[0] <= lo[0] || hi[1] <= lo[1] || hi[2] <= lo[2]; }
   Index cells() const { return empty() ? 0 : (hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]); }
-  Box shifted(const Triple& by) const {
+  Box shifted_by(const Triple& by) const {
     return {{lo[0] + by[0], lo[1] + by[1], lo[2] + by[2]}, {hi[0] + by[0], hi[1] + by[1], hi[2] + by[2]}};
   }
-  Box widened(const Widths& by) const {
+  Box widened_by(const Widths& by) const {
     return {{lo[0] - by[0][0], lo[1] - by[1][0], lo[2] - by[2][0]},
             {hi[0] + by[0][1], hi[1] + by[1][1], hi[2] + by[2][1]}};
   }

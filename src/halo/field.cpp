@@ -49,7 +49,7 @@ std::vector<GroupArray> list_group_arrays(const Node& node, const Layout& layout
   std::vector<GroupArray> list;
   std::size_t offset = 0;
   for (auto& [number, group] : found) {
-    if (!group.box.empty()) group.box = group.box.widened(layout.halo);
+    if (!group.box.empty()) group.box = group.box.widened_by(layout.halo);
     group.shape = array_shape_of(group.box, layout.halo[2][0], shape.cell_bytes);
     const std::size_t page = group.shape.bytes >= huge_page / 2 ? huge_page : 4096;
     offset = (offset + page - 1) / page * page;

@@ -8,12 +8,12 @@
 namespace nearfield::halo {
 
 /// Ghost cells of a rank that have the same owner. `ghost` is in the coordinates of the reader, which continue beyond
-/// the edge of the grid: the owner has these cells at `ghost.shifted(-shift)`.
+/// the edge of the grid: the owner has these cells at `ghost.shifted_by(-shift)`.
 struct GhostPiece {
   Box ghost;
   Ranks owner{};
   Triple shift{};
-  Box in_owner_coordinates() const { return ghost.shifted({-shift[0], -shift[1], -shift[2]}); }
+  Box in_owner_coordinates() const { return ghost.shifted_by({-shift[0], -shift[1], -shift[2]}); }
 };
 
 /// The decomposition of a grid. In each dimension the cells are split as evenly as possible among `dims` ranks. A rank

@@ -18,10 +18,10 @@ class Emitter {
   Emitter& operator=(const Emitter&) = delete;
 
   /// Writes one line. Aborts the launch if the line cannot be written completely (disk full, quota).
-  void line(const JsonObject& object);
+  void write_line(const JsonObject& object);
 
   /// Writes a line that names the current step before the measurement, which also shows that the launch is alive.
-  void phase(const std::string& what) { line(JsonObject().add("type", "phase").add("what", what)); }
+  void write_phase(const std::string& what) { write_line(JsonObject().add("type", "phase").add("what", what)); }
 
  private:
   std::string path_;

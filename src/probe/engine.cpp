@@ -60,9 +60,9 @@ class ScenarioRun {
   std::unique_ptr<Scenario> scenario_;
   std::vector<Parameters> cases_;
   std::vector<CaseData> data_;
-  std::vector<bool> requested_;  // by case; false: the plan's filters exclude the case
-  std::vector<double> values_;   // results of the last body(), by metric
-  LatencyHistogram visit_latencies_;      // core-to-core latencies of the visits; rank 0 only
+  std::vector<bool> requested_;       // by case; false: the plan's filters exclude the case
+  std::vector<double> values_;        // results of the last body(), by metric
+  LatencyHistogram visit_latencies_;  // core-to-core latencies of the visits; rank 0 only
   EventCounters counters_;
   bool has_states_ = false;
   bool interrupted_ = false;  // rank 0: the user has requested the end
@@ -196,7 +196,7 @@ class ScenarioRun {
   void emit_progress(double share) {
     share_ = share;
     shown_ = now();
-    emit_.line(JsonObject().add("type", "progress").add("scenario", spec_.info.name).add("share", share));
+    emit_.write_line(JsonObject().add("type", "progress").add("scenario", spec_.info.name).add("share", share));
   }
 
   void broadcast_command(Command what) {
@@ -344,7 +344,7 @@ class ScenarioRun {
     }
     JsonObject line;
     line.add("type", "scenario_end").add("scenario", spec_.info.name).add("cut", interrupted_ || missed > 0);
-    emit_.line(line.add("missed", missed));
+    emit_.write_line(line.add("missed", missed));
   }
 };
 
@@ -359,7 +359,7 @@ void run_scenario(Context& ctx, const Spec& spec, double budget_s, double limit_
   try {
     ScenarioRun(ctx, spec, emit).run(budget_s, limit_s);
   } catch (const Unavailable& reason) {
-    emit.line(JsonObject().add("type", "skipped").add("scenario", spec.info.name).add("reason", reason.what()));
+    emit.write_line(JsonObject().add("type", "skipped").add("scenario", spec.info.name).add("reason", reason.what()));
   }
 }
 

@@ -133,12 +133,12 @@ void emit_header(const Context& ctx, const ClockProperties& clock, Emitter& emit
   line.add("memory_latency_ns", ctx.latencies.memory / ctx.ticks_per_ns);
   line.add("cached_limit_ns", ctx.latencies.cached_limit / ctx.ticks_per_ns);
   line.add("dirty_limit_ns", ctx.latencies.dirty_limit / ctx.ticks_per_ns);
-  emit.line(line.add_raw("variables", variables.str()));
+  emit.write_line(line.add_raw("variables", variables.str()));
 }
 
 void emit_switches(const Context& ctx, Emitter& emit) {
   for (const auto& change : ctx.switches)
-    emit.line(JsonObject().add("type", "switch").add("kind", change.kind).add("size_bytes", change.size_bytes));
+    emit.write_line(JsonObject().add("type", "switch").add("kind", change.kind).add("size_bytes", change.size_bytes));
 }
 
 // Returns the communicator of the timed ranks: ranks 0 and 1 in a launch with background ranks, all ranks otherwise.
@@ -175,7 +175,7 @@ void measure_scenarios(const Plan& plan, int world_rank, Emitter& emit) {
   if (static_cast<int>(plan.ranks.size()) != ctx.world_size)
     throw Failure("plan", "the plan places " + std::to_string(plan.ranks.size()) + " ranks but " +
                               std::to_string(ctx.world_size) + " were started");
-  emit.phase("examining the clock");
+  emit.write_phase("examining the clock");
   const ClockProperties clock = examine_clock();
   ctx.ticks_per_ns = clock.ticks_per_ns;
   ctx.resolution_ticks = clock.resolution_ns * clock.ticks_per_ns;
@@ -183,13 +183,13 @@ void measure_scenarios(const Plan& plan, int world_rank, Emitter& emit) {
   if (ctx.timed != MPI_COMM_NULL) {
     MPI_Comm_rank(ctx.timed, &ctx.rank);
     MPI_Comm_size(ctx.timed, &ctx.size);
-    emit.phase("comparing the clocks of the ranks");
+    emit.write_phase("comparing the clocks of the ranks");
     start = std::make_unique<SynchronizedStart>(ctx.timed, plan.oversubscribed, ctx.ticks_per_ns);
     ctx.start = start.get();
   }
   if (!plan.command_fifo.empty()) return serve_commands(ctx, find_scenario(plan.scenarios.at(0).name), emit);
   if (ctx.timed != MPI_COMM_NULL) {
-    emit.phase("timing the caches");
+    emit.write_phase("timing the caches");
     ctx.latencies = calibrate_latencies(plan.cache_bytes, ctx.line_bytes());
     if (ctx.size == 2) ctx.switches = find_protocol_switches(ctx, emit);
   }
@@ -217,7 +217,7 @@ void measure_scenarios(const Plan& plan, int world_rank, Emitter& emit) {
   }
   JsonObject last;
   last.add("type", stopped || stop_requested(ctx) ? "stopped" : "end");
-  emit.line(last.add("measuring_s", measuring_s()));
+  emit.write_line(last.add("measuring_s", measuring_s()));
   start.reset();
   if (ctx.timed != MPI_COMM_NULL) MPI_Comm_free(&ctx.timed);
 }
@@ -234,7 +234,7 @@ void run_in_mpi(const Plan& plan) {
     if (plan.scenarios.empty()) throw Failure("plan", "no scenario asked for");
     measure_scenarios(plan, rank, emit);
   } catch (const Failure& failure) {
-    emit.line(JsonObject().add("type", "error").add("kind", failure.kind).add("message", failure.what()));
+    emit.write_line(JsonObject().add("type", "error").add("kind", failure.kind).add("message", failure.what()));
     // Rank 0, which writes the output, has usually failed with the same error. An immediate abort by another rank would
     // kill it before its line is written.
     if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(1));

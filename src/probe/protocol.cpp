@@ -74,7 +74,7 @@ std::vector<ProtocolSwitch> find_protocol_switches(Context& ctx, Emitter& emit) 
   Buffer send(largest), receive(largest);
   const auto observe_size = [&](std::int64_t size) {
     const auto bytes = static_cast<std::size_t>(size);
-    emit.phase("finding where the MPI changes its protocol: " + std::to_string(size) + " B");
+    emit.write_phase("finding where the MPI changes its protocol: " + std::to_string(size) + " B");
     return observe_protocol(ctx, send.first(bytes), receive.first(bytes));
   };
   std::vector<ProtocolSwitch> found;

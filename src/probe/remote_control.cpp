@@ -49,7 +49,7 @@ class CommandServer {
       : ctx_(ctx), emit_(emit), scenario_(spec.make(ctx)), values_(spec.info.metrics.size()) {
     std::vector<std::string> cases;
     for (const auto& parameters : scenario_->cases()) cases.push_back(parameters_json(parameters).str());
-    emit_.line(JsonObject().add("type", "cases").add_raw("cases", json_array(cases)));
+    emit_.write_line(JsonObject().add("type", "cases").add_raw("cases", json_array(cases)));
   }
 
   void serve_until_end() {
@@ -79,7 +79,7 @@ class CommandServer {
     const std::string reported = failed == ctx_.size   ? ""
                                  : failed == ctx_.rank ? problem
                                                        : "rank " + std::to_string(failed) + " got wrong data";
-    emit_.line(JsonObject().add("type", "checked").add("case", static_cast<int>(index)).add("problem", reported));
+    emit_.write_line(JsonObject().add("type", "checked").add("case", static_cast<int>(index)).add("problem", reported));
   }
 
   void measure_visit(std::size_t index, int count) {
@@ -90,7 +90,7 @@ class CommandServer {
     JsonObject line;
     line.add("type", "visit").add("case", static_cast<int>(index));
     line.add("flag_ns", std::span<const double>(latencies));
-    emit_.line(line.add("samples", std::span<const double>(samples)));
+    emit_.write_line(line.add("samples", std::span<const double>(samples)));
   }
 
   double core_latency_ns() { return ctx_.start->measure_core_latency_ticks() / ctx_.ticks_per_ns; }

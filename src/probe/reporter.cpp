@@ -94,7 +94,7 @@ void Reporter::emit_samples(const MetricInfo& metric, std::string side, const st
   line.add("samples", std::span<const double>(undisturbed)).add("visits", std::span<const double>(visits));
   const bool has_latencies = std::any_of(latencies.begin(), latencies.end(), [](double one) { return one != 0; });
   if (has_latencies) line.add("c2c_latencies", std::span<const double>(latencies));
-  emit_.line(line.add("disturbed", std::span<const double>(disturbed)));
+  emit_.write_line(line.add("disturbed", std::span<const double>(disturbed)));
 }
 
 // Reports for each repetition how far apart the ranks started, in ns.
@@ -129,7 +129,7 @@ void Reporter::report_verdicts() {
   for (std::size_t r = 0; r < std::min<std::size_t>(all.size(), 2); ++r) {
     JsonObject line = line_header("state", "verdict", "", *parameters_);
     line.add("side", r == 0 ? "sender" : "receiver").add("verdict", all[r].verdict);
-    emit_.line(line.add("cached", all[r].cached).add("dirty", all[r].dirty).add("latency_ns", all[r].latency_ns));
+    emit_.write_line(line.add("cached", all[r].cached).add("dirty", all[r].dirty).add("latency_ns", all[r].latency_ns));
   }
 }
 
@@ -140,9 +140,9 @@ void Reporter::report_events(const std::vector<EventCounters::Event>& events) {
     const auto& event = events[e];
     if (!event.missing.empty()) continue;
     const double each = static_cast<double>(data.events[e]) / data.counted;
-    emit_.line(line_header("samples", event.name, "count", *parameters_)
-                   .add("side", "sender")
-                   .add("samples", std::span(&each, 1)));
+    emit_.write_line(line_header("samples", event.name, "count", *parameters_)
+                         .add("side", "sender")
+                         .add("samples", std::span(&each, 1)));
   }
 }
 
@@ -165,7 +165,7 @@ void Reporter::report_unsupported(const std::vector<EventCounters::Event>& event
 void Reporter::emit_missing(const std::string& metric, const std::string& unit, const Parameters& parameters,
                             const std::string& reason) {
   JsonObject line = line_header("missing", metric, unit, parameters);
-  emit_.line(line.add("reason", reason));
+  emit_.write_line(line.add("reason", reason));
 }
 
 }  // namespace nearfield::probe

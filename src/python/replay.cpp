@@ -32,7 +32,7 @@ using Nanoseconds = std::vector<std::vector<double>>;
 // the object file `path`.
 using FlopsOf = std::function<std::map<std::uint64_t, float>(const std::string& path)>;
 // Paths of stream files, or the streams of a running program.
-using Streams = std::variant<std::vector<std::string>, stream::Live*>;
+using Streams = std::variant<std::vector<std::string>, stream::LiveStreams*>;
 using Progress = std::function<void(std::uint64_t accesses)>;
 
 Nanoseconds to_nanoseconds(const ConfigClock& clock) {
@@ -199,15 +199,15 @@ Readers open_streams(const Streams& streams, const std::function<bool(int rank)>
     }
     return readers;
   }
-  stream::Live& live = *std::get<stream::Live*>(streams);
+  stream::LiveStreams& live = *std::get<stream::LiveStreams*>(streams);
   for (int rank = 0; rank < live.ranks(); ++rank)
-    readers.push_back(std::make_unique<stream::Reader>("rank " + std::to_string(rank), live.input(rank)));
+    readers.push_back(std::make_unique<stream::Reader>("rank " + std::to_string(rank), live.open_input(rank)));
   return readers;
 }
 
 // Returns a function that sends replies to a rank of the running program; empty if the streams are files.
 std::function<void(std::span<const std::int64_t>)> make_reply_function(const Streams& streams, int rank) {
-  stream::Live* const* const live = std::get_if<stream::Live*>(&streams);
+  stream::LiveStreams* const* const live = std::get_if<stream::LiveStreams*>(&streams);
   if (!live) return {};
   return [to = *live, rank](std::span<const std::int64_t> words) { to->reply(rank, words.data(), words.size_bytes()); };
 }

@@ -127,16 +127,17 @@ void bind_streams(nb::module_& module) {
   nb::class_<SiteCounts>(inner, "SiteCounts", "How often each site accessed memory.")
       .def(nb::init<>())
       .def_ro("accesses", &SiteCounts::accesses);
-  nb::class_<Live>(inner, "Live", "The streams of a program that still runs, on this host.")
+  nb::class_<LiveStreams>(inner, "Live", "The streams of a program that still runs, on this host.")
       .def(nb::init<>())
-      .def_prop_ro("address", &Live::address, "What NEARFIELD_OBSERVE has to be for the program.")
-      .def("save_to", &Live::save_to, nb::arg("folder"), "Also writes all streams into a folder from now on.")
-      .def_prop_ro("save_error", &Live::save_error, "Why the streams could not be saved; empty if they were.")
-      .def_prop_ro("ranks", &Live::ranks, "The number of ranks; 0 until all of them are in MPI_Init.")
-      .def_prop_ro("idle", &Live::has_no_sender, "Whether no process is connected.")
-      .def("read_until_eof", &Live::read_until_eof, "The command has ended: reads all that its ranks have sent.")
-      .def("discard_unread", &Live::discard_unread, "Nobody reads the streams any more: they are saved or dropped.")
-      .def("close", &Live::close, "Ends all connections and all pending reads.");
+      .def_prop_ro("address", &LiveStreams::address, "What NEARFIELD_OBSERVE has to be for the program.")
+      .def("save_to", &LiveStreams::save_to, nb::arg("folder"), "Also writes all streams into a folder from now on.")
+      .def_prop_ro("save_error", &LiveStreams::save_error, "Why the streams could not be saved; empty if they were.")
+      .def_prop_ro("ranks", &LiveStreams::ranks, "The number of ranks; 0 until all of them are in MPI_Init.")
+      .def_prop_ro("idle", &LiveStreams::has_no_sender, "Whether no process is connected.")
+      .def("read_until_eof", &LiveStreams::read_until_eof, "The command has ended: reads all that its ranks have sent.")
+      .def("discard_unread", &LiveStreams::discard_unread,
+           "Nobody reads the streams any more: they are saved or dropped.")
+      .def("close", &LiveStreams::close, "Ends all connections and all pending reads.");
   nb::class_<Reader>(inner, "Reader",
                      "Reads one rank's stream from its beginning, once. Raises BrokenStream at a byte.")
       .def(nb::init<const std::string&>(), nb::arg("path"))

@@ -30,16 +30,16 @@ std::string distance_name(topo::Distance distance) {
 
 topo::Distance distance_by_name(const std::string& name) {
   const auto found = std::find(topo::distance_names.begin(), topo::distance_names.end(), name);
-  if (found == topo::distance_names.end()) throw topo::Error("there is no distance '" + name + "'");
+  if (found == topo::distance_names.end()) throw topo::TopologyError("there is no distance '" + name + "'");
   return static_cast<topo::Distance>(found - topo::distance_names.begin());
 }
 
-nb::dict tree_as_dict(const topo::Node& node) {
+nb::dict tree_as_dict(const topo::HardwareObject& node) {
   nb::dict attributes;
   for (const auto& [key, value] : node.attributes)
     attributes[key.c_str()] = std::visit([](const auto& v) { return nb::cast(v); }, value);
   nb::list children;
-  for (const topo::Node& child : node.children) children.append(tree_as_dict(child));
+  for (const topo::HardwareObject& child : node.children) children.append(tree_as_dict(child));
   nb::dict dict;
   dict["type"] = node.type;
   dict["name"] = node.name;
@@ -77,7 +77,7 @@ void bind_cache(nb::module_& module) {
 }  // namespace
 
 void bind_topology(nb::module_& module) {
-  nb::exception<topo::Error>(module, "TopologyError");
+  nb::exception<topo::TopologyError>(module, "TopologyError");
   bind_cache(module);
 
   std::vector<std::string> names(topo::distance_names.begin(), topo::distance_names.end());

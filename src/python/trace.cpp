@@ -55,25 +55,26 @@ void bind_memory(nb::module_& module) {
 void bind_readers(nb::module_& module) {
   bind_readable(nb::class_<FormatSpec>(module, "Format"), field("name", &FormatSpec::name),
                 field("summary", &FormatSpec::summary), field("expected", &FormatSpec::expected));
-  bind_readable(nb::class_<Accesses>(module, "Accesses", "What was read from traces.")
+  bind_readable(nb::class_<AccessSink>(module, "Accesses", "What was read from traces.")
                     .def(
                         "__init__",
-                        [](Accesses* accesses, VirtualMemory& memory, Count skip, std::optional<Count> limit,
+                        [](AccessSink* accesses, VirtualMemory& memory, Count skip, std::optional<Count> limit,
                            bool instructions, bool chase) {
-                          new (accesses) Accesses(
-                              memory, Accesses::Options{skip, limit.value_or(Accesses::no_limit), instructions, chase});
+                          new (accesses) AccessSink(
+                              memory,
+                              AccessSink::Options{skip, limit.value_or(AccessSink::no_limit), instructions, chase});
                         },
                         nb::arg("memory"), nb::arg("skip"), nb::arg("limit").none(), nb::arg("instructions"),
                         nb::arg("chase") = false, nb::keep_alive<1, 2>())
-                    .def_prop_ro("full", &Accesses::is_limit_reached)
-                    .def_prop_ro("threads", &Accesses::thread_count),
-                field("loads", &Accesses::loads), field("stores", &Accesses::stores),
-                field("instructions", &Accesses::instructions), field("others", &Accesses::others),
-                field("skipped", &Accesses::skipped));
+                    .def_prop_ro("full", &AccessSink::is_limit_reached)
+                    .def_prop_ro("threads", &AccessSink::thread_count),
+                field("loads", &AccessSink::loads), field("stores", &AccessSink::stores),
+                field("instructions", &AccessSink::instructions), field("others", &AccessSink::others),
+                field("skipped", &AccessSink::skipped));
   nb::class_<Reader>(module, "Reader", "Reads one trace; ValueError for a record that cannot be read.")
       .def(
           "__init__",
-          [](Reader* reader, const std::string& format, Accesses& accesses) {
+          [](Reader* reader, const std::string& format, AccessSink& accesses) {
             new (reader) Reader(find_named(all_formats(), format, "format of traces"), accesses);
           },
           nb::arg("format"), nb::arg("accesses"), nb::keep_alive<1, 3>())

@@ -55,9 +55,9 @@ Distance DistanceTable::distance_between(int pu_a, int pu_b) const {
   const auto a = covering_objects_.find(pu_a);
   const auto b = covering_objects_.find(pu_b);
   if (a == covering_objects_.end() || b == covering_objects_.end())
-    throw Error("PU " + std::to_string(a == covering_objects_.end() ? pu_a : pu_b) +
-                " is not one that may be used here");
-  if (pu_a == pu_b) throw Error("PU " + std::to_string(pu_a) + " has no distance to itself");
+    throw TopologyError("PU " + std::to_string(a == covering_objects_.end() ? pu_a : pu_b) +
+                        " is not one that may be used here");
+  if (pu_a == pu_b) throw TopologyError("PU " + std::to_string(pu_a) + " has no distance to itself");
   for (std::size_t level = 0; level < a->second.size(); ++level)
     if (a->second[level] != no_object && a->second[level] == b->second[level]) return static_cast<Distance>(level);
   return Distance::same_node;

@@ -31,7 +31,7 @@ class DistanceTable {
  public:
   explicit DistanceTable(const Topology& topology);
 
-  // Returns the distance between two PUs. Throws Error if a PU is not in the topology or both are the same.
+  // Returns the distance between two PUs. Throws TopologyError if a PU is not in the topology or both are the same.
   Distance distance_between(int pu_a, int pu_b) const;
 
   // Returns the distances that at least one pair of PUs has, nearest first.

@@ -24,7 +24,7 @@ struct HwlocDestroyer {
 };
 using HwlocTopology = std::unique_ptr<hwloc_topology, HwlocDestroyer>;
 
-[[noreturn]] void throw_errno(const std::string& what) { throw Error(what + ": " + std::strerror(errno)); }
+[[noreturn]] void throw_errno(const std::string& what) { throw TopologyError(what + ": " + std::strerror(errno)); }
 
 HwlocTopology create_hwloc_topology() {
   hwloc_topology_t topology = nullptr;
@@ -122,7 +122,7 @@ std::string display_name(const hwloc_obj& object) {
   return object.name != nullptr ? object.name : "";
 }
 
-void add_attributes(const hwloc_obj& object, Node& node) {
+void add_attributes(const hwloc_obj& object, HardwareObject& node) {
   if (hwloc_obj_type_is_cache(object.type) || object.type == HWLOC_OBJ_MEMCACHE) {
     const auto& cache = object.attr->cache;
     node.attributes.emplace_back("size_bytes", static_cast<std::int64_t>(cache.size));
@@ -134,8 +134,8 @@ void add_attributes(const hwloc_obj& object, Node& node) {
   }
 }
 
-Node make_tree(const hwloc_obj& object) {
-  Node node{type_name(object), display_name(object), std::nullopt, {}, {}};
+HardwareObject make_tree(const hwloc_obj& object) {
+  HardwareObject node{type_name(object), display_name(object), std::nullopt, {}, {}};
   if (object.os_index != HWLOC_UNKNOWN_INDEX && !hwloc_obj_type_is_cache(object.type))
     node.os_index = static_cast<int>(object.os_index);
   add_attributes(object, node);
@@ -198,9 +198,9 @@ Topology parse_xml(const std::string& xml) {
   _exit(0);
 }
 
-// Parses a file in a child process first, and throws Error if the child crashes: hwloc does not validate files, and a
-// damaged file can crash it. The forked child has the same memory as this process, so a file that does not crash the
-// child does not crash this process.
+// Parses a file in a child process first, and throws TopologyError if the child crashes: hwloc does not validate files,
+// and a damaged file can crash it. The forked child has the same memory as this process, so a file that does not crash
+// the child does not crash this process.
 void parse_in_child(const std::string& xml) {
   const pid_t child = fork();
   if (child < 0) throw_errno("cannot start a process that reads this XML");
@@ -208,7 +208,8 @@ void parse_in_child(const std::string& xml) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR) throw_errno("cannot wait for the process that reads this XML");
-  if (WIFSIGNALED(status)) throw Error("hwloc does not survive this XML: " + std::string(strsignal(WTERMSIG(status))));
+  if (WIFSIGNALED(status))
+    throw TopologyError("hwloc does not survive this XML: " + std::string(strsignal(WTERMSIG(status))));
 }
 
 }  // namespace
@@ -218,7 +219,7 @@ Topology load_live() {
   if (hwloc_topology_load(handle.get()) != 0) throw_errno("hwloc cannot read the topology of this machine");
   // HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT silently make hwloc describe another machine.
   if (!hwloc_topology_is_thissystem(handle.get()))
-    throw Error("an HWLOC_* environment variable makes hwloc describe another machine than this one");
+    throw TopologyError("an HWLOC_* environment variable makes hwloc describe another machine than this one");
   restrict_to_affinity(handle.get());
   return make_topology(handle.get());
 }

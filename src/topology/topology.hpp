@@ -17,7 +17,7 @@
 namespace nearfield::topology {
 
 // The source of a topology is unusable, or a PU is not in the topology. The message names the cause, for people.
-struct Error : std::runtime_error {
+struct TopologyError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -35,13 +35,13 @@ struct Cache {
 
 // One object of the tree of hardware, for drawings. Memory objects come before the objects that they serve, as in
 // hwloc.
-struct Node {
+struct HardwareObject {
   using Value = std::variant<std::int64_t, std::string>;
   std::string type;  // type name of hwloc: "Package", "L3", "NUMANode", ...
   std::string name;  // name for people (CPU model, subtype); empty if unknown
   std::optional<int> os_index;
   std::vector<std::pair<std::string, Value>> attributes;
-  std::vector<Node> children;
+  std::vector<HardwareObject> children;
 };
 
 struct Topology {
@@ -52,18 +52,18 @@ struct Topology {
   std::vector<PuSet> packages;
   std::string cpu_model;  // empty if unknown
   std::string xml;        // this topology as hwloc 2 XML
-  Node tree;
+  HardwareObject tree;
 };
 
 // Returns the topology of the machine on which this process runs, restricted to the PUs that the process may use.
 Topology load_live();
 
-// Returns the topology in the text of a file that `lstopo file.xml` wrote (hwloc 1 or 2). Throws Error for an unusable
-// text, even if it makes hwloc crash: a child process parses the text first.
+// Returns the topology in the text of a file that `lstopo file.xml` wrote (hwloc 1 or 2). Throws TopologyError for an
+// unusable text, even if it makes hwloc crash: a child process parses the text first.
 Topology load_xml(const std::string& xml);
 
-// Returns the topology of a synthetic description of hwloc, such as "package:2 l3:2 core:4 pu:2". Throws Error if it is
-// unusable.
+// Returns the topology of a synthetic description of hwloc, such as "package:2 l3:2 core:4 pu:2". Throws TopologyError
+// if it is unusable.
 Topology load_synthetic(const std::string& description);
 
 }  // namespace nearfield::topology

@@ -12,7 +12,7 @@ namespace nearfield::trace {
 
 using sim::Count;
 
-class Accesses {
+class AccessSink {
  public:
   static constexpr Count no_limit = std::numeric_limits<Count>::max();
   struct Options {
@@ -23,8 +23,8 @@ class Accesses {
   };
 
   // Without a memory no access is performed; used to test whether records are readable.
-  Accesses() = default;
-  Accesses(VirtualMemory& memory, const Options& options)
+  AccessSink() = default;
+  AccessSink(VirtualMemory& memory, const Options& options)
       : memory_(&memory),
         skip_(options.skip),
         left_(options.limit),

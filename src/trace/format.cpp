@@ -14,9 +14,9 @@ bool is_text(std::string_view bytes) {
 }
 
 Count count_readable_lines(const FormatSpec& format, std::string_view text) {
-  Accesses accesses;
+  AccessSink accesses;
   Count read = 0;
-  while (const auto line = take_line(text)) read += !line->empty() && format.read(*line, accesses) == Record::read;
+  while (const auto line = take_line(text)) read += !line->empty() && format.read(*line, accesses) == ParseResult::read;
   return read;
 }
 

@@ -11,7 +11,7 @@
 namespace nearfield::trace {
 
 // The result of reading one record.
-enum class Record {
+enum class ParseResult {
   read,        // the record holds an access, an instruction fetch or a prefetch
   nothing,     // the record is a heading or a comment
   unreadable,  // the record is not of this format; no access was performed
@@ -23,7 +23,7 @@ struct FormatSpec {
   std::string expected;      // for error messages: an example of a record, and how to create such a trace
   std::size_t record_bytes;  // bytes of a record; 0: a record is a line of text
   // Parses one record and passes its access to `accesses`. A line comes without its line end and is not empty.
-  Record (*read)(std::string_view record, Accesses& accesses);
+  ParseResult (*read)(std::string_view record, AccessSink& accesses);
 };
 
 const std::vector<const FormatSpec*>& all_formats();

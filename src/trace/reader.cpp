@@ -69,7 +69,7 @@ void Reader::parse_records(std::string_view records) {
 
 void Reader::parse_record(std::string_view record) {
   ++number_;
-  if (!record.empty() && format_.read(record, accesses_) == Record::unreadable) throw_unreadable(record);
+  if (!record.empty() && format_.read(record, accesses_) == ParseResult::unreadable) throw_unreadable(record);
 }
 
 void Reader::throw_unreadable(std::string_view record) const {

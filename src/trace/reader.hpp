@@ -9,7 +9,7 @@ class Reader {
  public:
   // `format` and `accesses` must outlive the reader. Several readers may pass the accesses of several traces to the
   // same `accesses`, one trace after the other.
-  Reader(const FormatSpec& format, Accesses& accesses) : format_(format), accesses_(accesses) {}
+  Reader(const FormatSpec& format, AccessSink& accesses) : format_(format), accesses_(accesses) {}
 
   // Consumes the next bytes of the trace, performs the accesses of all complete records, and stores an incomplete last
   // record for the next call. Once the limit of accesses is reached, bytes are ignored. If a record cannot be parsed,
@@ -26,7 +26,7 @@ class Reader {
   [[noreturn]] void throw_unreadable(std::string_view record) const;
 
   const FormatSpec& format_;
-  Accesses& accesses_;
+  AccessSink& accesses_;
   std::string rest_;
   Count number_ = 0;  // number of the last record read, from 1
 };

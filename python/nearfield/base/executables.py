@@ -25,7 +25,7 @@ def which(word: str) -> str | None:
     return None
 
 
-def executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+def find_executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
     """Yields (word, path, may be a program) for each word that is an executable file. The value of an option in
     TAKES_A_FILE is not a program."""
     for before, word in zip(["", *argv], argv, strict=False):

@@ -40,13 +40,15 @@ def default_model() -> CostModel:
 def described_model(machine: DescribedMachine, mode: str | None = None) -> CostModel:
     """Returns a cost model from the section [communication] of a machine file. Raises UsageError if the machine has no
     such section or no such mode."""
-    chosen = mode_of(machine, mode)
+    chosen = find_mode(machine, mode)
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
     for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
         if kinds := sorted({number.kind for number in one} - {"stated"}):
             notes.append(f"Its {what}: {', '.join(kinds)}; the file says how.")
     origin = f"the described machine {machine.name}, {chosen.name}: {chosen.summary}"
-    return CostModel(costs_on(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes)
+    return CostModel(
+        costs_of_machine(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes
+    )
 
 
 def simulated_model(machine: DescribedMachine, records: pl.DataFrame) -> CostModel:
@@ -105,7 +107,7 @@ def communication_of(machine: DescribedMachine) -> Communication:
     return machine.communication
 
 
-def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
+def find_mode(machine: DescribedMachine, name: str | None = None) -> Mode:
     """Returns the communication mode of this name, or the first mode for None. If there is none, raises UsageError with
     the most similar name."""
     communication = communication_of(machine)
@@ -117,15 +119,15 @@ def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
     return modes[name]
 
 
-def costs_on(machine: DescribedMachine, mode: str | None = None) -> Costs:
+def costs_of_machine(machine: DescribedMachine, mode: str | None = None) -> Costs:
     """Returns the message costs of a machine in a communication mode, which are the same inside a node and between
     nodes."""
     costs = Costs()
-    costs.same_node = costs.network = link_of(mode_of(machine, mode))
+    costs.same_node = costs.network = link_costs_of(find_mode(machine, mode))
     return costs
 
 
-def link_of(mode: Mode) -> Link:
+def link_costs_of(mode: Mode) -> Link:
     """Returns the message costs of a communication mode."""
     link = Link()
     link.latency_ns = mode.latency_us.value * 1e3 if mode.latency_us else 0.0

@@ -4,11 +4,11 @@
 namespace nearfield::trace {
 namespace {
 
-Record read_binary(std::string_view record, Accesses& accesses) {
+ParseResult read_binary(std::string_view record, AccessSink& accesses) {
   std::uint64_t address = 0;
   for (std::size_t i = 0; i < 8; ++i) address |= std::uint64_t{static_cast<unsigned char>(record[i])} << 8 * i;
   accesses.add_load(address, 8);
-  return Record::read;
+  return ParseResult::read;
 }
 
 }  // namespace

@@ -11,37 +11,37 @@ namespace {
 
 constexpr std::string_view labels = "rwimcv";
 
-Record read_din(std::string_view line, Accesses& accesses) {
+ParseResult read_din(std::string_view line, AccessSink& accesses) {
   LineCursor at(line);
   at.skip_blanks();
   const char first = at.take_char();
   const bool extended = first > '9';
   const auto label = extended ? labels.find(static_cast<char>(first | 0x20)) : static_cast<std::size_t>(first - '0');
-  if (label >= labels.size() || !at.is_at_blank()) return Record::unreadable;
+  if (label >= labels.size() || !at.is_at_blank()) return ParseResult::unreadable;
   at.skip_blanks();
   auto address = at.parse_hex();
-  if (!address || !(at.is_at_end() || at.is_at_blank())) return Record::unreadable;
+  if (!address || !(at.is_at_end() || at.is_at_blank())) return ParseResult::unreadable;
   std::uint64_t bytes = 4;
   if (extended) {
     at.skip_blanks();
     const auto size = at.parse_hex();
-    if (!size || !(at.is_at_end() || at.is_at_blank())) return Record::unreadable;
+    if (!size || !(at.is_at_end() || at.is_at_blank())) return ParseResult::unreadable;
     bytes = *size;
   } else {
     *address &= ~std::uint64_t{3};
   }
   if (label > 3) {
     accesses.count_other();
-    return Record::read;
+    return ParseResult::read;
   }
-  if (!Accesses::is_valid_size(bytes)) return Record::unreadable;
+  if (!AccessSink::is_valid_size(bytes)) return ParseResult::unreadable;
   if (label == 1)
     accesses.add_store(*address, bytes);
   else if (label == 2)
     accesses.add_instruction(*address, bytes);
   else
     accesses.add_load(*address, bytes);
-  return Record::read;
+  return ParseResult::read;
 }
 
 }  // namespace

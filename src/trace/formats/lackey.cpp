@@ -7,17 +7,17 @@
 namespace nearfield::trace {
 namespace {
 
-Record read_lackey(std::string_view line, Accesses& accesses) {
-  if (line.starts_with("==") || line.starts_with("--") || line.starts_with("**")) return Record::nothing;
+ParseResult read_lackey(std::string_view line, AccessSink& accesses) {
+  if (line.starts_with("==") || line.starts_with("--") || line.starts_with("**")) return ParseResult::nothing;
   LineCursor at(line);
   at.skip_blanks();
   const char label = at.take_char();
-  if (!at.is_at_blank()) return Record::unreadable;
+  if (!at.is_at_blank()) return ParseResult::unreadable;
   at.skip_blanks();
   const auto address = at.parse_hex();
-  if (!address || at.take_char() != ',') return Record::unreadable;
+  if (!address || at.take_char() != ',') return ParseResult::unreadable;
   const auto bytes = at.parse_decimal();
-  if (!bytes || !at.is_at_end() || !Accesses::is_valid_size(*bytes)) return Record::unreadable;
+  if (!bytes || !at.is_at_end() || !AccessSink::is_valid_size(*bytes)) return ParseResult::unreadable;
   switch (label) {
     case 'I':
       accesses.add_instruction(*address, *bytes);
@@ -33,9 +33,9 @@ Record read_lackey(std::string_view line, Accesses& accesses) {
       accesses.add_store(*address, *bytes);
       break;
     default:
-      return Record::unreadable;
+      return ParseResult::unreadable;
   }
-  return Record::read;
+  return ParseResult::read;
 }
 
 }  // namespace

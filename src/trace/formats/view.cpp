@@ -50,27 +50,27 @@ std::uint64_t skip_machine_code(LineCursor& at) {
   return bytes;
 }
 
-Record read_record(LineCursor& at, Accesses& accesses) {
-  if (at.peek() == '<') return Record::nothing;
+ParseResult read_record(LineCursor& at, AccessSink& accesses) {
+  if (at.peek() == '<') return ParseResult::nothing;
   if (at.take_prefix("0x")) {  // an instruction in the older form: address and machine code
     const auto address = at.parse_hex();
     const auto bytes = skip_machine_code(at);
-    if (!address || bytes == 0) return Record::unreadable;
+    if (!address || bytes == 0) return ParseResult::unreadable;
     accesses.add_instruction(*address, bytes);
-    return Record::read;
+    return ParseResult::read;
   }
   const auto what = at.take_word();
-  if (is_hex_byte(what)) return Record::nothing;
+  if (is_hex_byte(what)) return ParseResult::nothing;
   at.skip_blanks();
   const auto bytes = at.parse_decimal();
-  if (!bytes || !at.take_prefix(" byte(s) @ ")) return Record::unreadable;
+  if (!bytes || !at.take_prefix(" byte(s) @ ")) return ParseResult::unreadable;
   const auto address = at.parse_hex();
-  if (!address || !(at.is_at_end() || at.is_at_blank())) return Record::unreadable;
+  if (!address || !(at.is_at_end() || at.is_at_blank())) return ParseResult::unreadable;
   if (what.starts_with("pref") || what == "iflush" || what == "dflush") {
     accesses.count_other();
-    return Record::read;
+    return ParseResult::read;
   }
-  if (!Accesses::is_valid_size(*bytes)) return Record::unreadable;
+  if (!AccessSink::is_valid_size(*bytes)) return ParseResult::unreadable;
   if (what == "read")
     accesses.add_load(*address, *bytes);
   else if (what == "write")
@@ -78,8 +78,8 @@ Record read_record(LineCursor& at, Accesses& accesses) {
   else if (what == "ifetch")
     accesses.add_instruction(*address, *bytes);
   else
-    return Record::unreadable;
-  return Record::read;
+    return ParseResult::unreadable;
+  return ParseResult::read;
 }
 
 // Returns whether the line is a heading, a total, or the second line of a long instruction.
@@ -96,10 +96,10 @@ bool is_heading_or_total(std::string_view line) {
   return skip_machine_code(at) > 0 && at.is_at_end();
 }
 
-Record read_view(std::string_view line, Accesses& accesses) {
+ParseResult read_view(std::string_view line, AccessSink& accesses) {
   LineCursor at(line);
   const auto thread = take_thread(at);
-  if (!thread) return is_heading_or_total(line) ? Record::nothing : Record::unreadable;
+  if (!thread) return is_heading_or_total(line) ? ParseResult::nothing : ParseResult::unreadable;
   at.skip_blanks();
   accesses.set_thread(*thread);
   return read_record(at, accesses);

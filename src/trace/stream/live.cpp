@@ -49,62 +49,62 @@ int listen_at(const std::string& name) {
 // Reads the stream of one rank from the bytes that the rank has sent.
 class LiveInput final : public Input {
  public:
-  LiveInput(Live& live, std::shared_ptr<Live::Buffer> stream, std::uint64_t at)
-      : live_(live), stream_(std::move(stream)), at_(at) {}
+  LiveInput(LiveStreams& live, std::shared_ptr<LiveStreams::Buffer> stream, std::uint64_t at)
+      : streams_(live), stream_(std::move(stream)), at_(at) {}
   ~LiveInput() override {
-    const Live::Lock lock(live_.mutex_);
+    const LiveStreams::Lock lock(streams_.mutex_);
     stream_->needed_from.erase(this);
-    live_.free_consumed(*stream_);
+    streams_.free_consumed(*stream_);
   }
   void begin() { stream_->needed_from[this] = at_; }
 
   std::size_t read(void* to, std::size_t bytes) override {
-    Live::Lock lock(live_.mutex_);
-    const auto there = [&] { return stream_->end() >= at_ + bytes || stream_->has_ended || live_.closed_; };
+    LiveStreams::Lock lock(streams_.mutex_);
+    const auto there = [&] { return stream_->end() >= at_ + bytes || stream_->has_ended || streams_.closed_; };
     if (!there()) {
-      ++live_.waiting_readers_;
-      live_.wake_receiver();
-      live_.changed_.wait(lock, there);
-      --live_.waiting_readers_;
+      ++streams_.waiting_readers_;
+      streams_.wake_receiver();
+      streams_.changed_.wait(lock, there);
+      --streams_.waiting_readers_;
     }
-    if (live_.closed_) throw std::runtime_error("the simulation was ended");
+    if (streams_.closed_) throw std::runtime_error("the simulation was ended");
     const std::size_t count = std::min<std::uint64_t>(bytes, stream_->end() - at_);
     std::memcpy(to, stream_->bytes.data() + (at_ - stream_->begin), count);
     at_ += count;
     stream_->max_read_position = std::max(stream_->max_read_position, at_);
-    live_.wake_receiver();
+    streams_.wake_receiver();
     return count;
   }
   bool seek(std::uint64_t) override { return false; }
   void release_before(std::uint64_t byte) override {
-    const Live::Lock lock(live_.mutex_);
+    const LiveStreams::Lock lock(streams_.mutex_);
     stream_->needed_from[this] = byte;
-    live_.free_consumed(*stream_);
+    streams_.free_consumed(*stream_);
   }
   std::unique_ptr<Input> open_at(std::uint64_t byte) const override {
-    auto input = std::make_unique<LiveInput>(live_, stream_, byte);
-    const Live::Lock lock(live_.mutex_);
+    auto input = std::make_unique<LiveInput>(streams_, stream_, byte);
+    const LiveStreams::Lock lock(streams_.mutex_);
     input->begin();
     return input;
   }
   std::string truncation_reason() const override { return "its process ended before the program did"; }
 
  private:
-  Live& live_;
-  std::shared_ptr<Live::Buffer> stream_;
+  LiveStreams& streams_;
+  std::shared_ptr<LiveStreams::Buffer> stream_;
   std::uint64_t at_;
 };
 
 // ---- public functions
 
-Live::Live() : name_(new_socket_name()) {
+LiveStreams::LiveStreams() : name_(new_socket_name()) {
   listener_ = listen_at(name_);
   waker_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (waker_ < 0) throw_errno("eventfd");
   thread_ = std::thread([this] { run_receiver(); });
 }
 
-Live::~Live() {
+LiveStreams::~LiveStreams() {
   {
     const Lock lock(mutex_);
     stopped_ = closed_ = true;
@@ -116,35 +116,35 @@ Live::~Live() {
   ::close(waker_);
 }
 
-void Live::save_to(const std::string& folder) {
+void LiveStreams::save_to(const std::string& folder) {
   const Lock lock(mutex_);
   folder_ = folder;
 }
 
-std::string Live::save_error() const {
+std::string LiveStreams::save_error() const {
   const Lock lock(mutex_);
   return save_error_;
 }
 
-int Live::ranks() const {
+int LiveStreams::ranks() const {
   const Lock lock(mutex_);
   return ranks_ > 0 && by_rank_.size() == static_cast<std::size_t>(ranks_) ? ranks_ : 0;
 }
 
-bool Live::has_no_sender() const {
+bool LiveStreams::has_no_sender() const {
   const Lock lock(mutex_);
   return std::ranges::none_of(connections_,
                               [](const Connection& one) { return one.stream || !one.first_bytes.empty(); });
 }
 
-std::unique_ptr<Input> Live::input(int rank) {
+std::unique_ptr<Input> LiveStreams::open_input(int rank) {
   const Lock lock(mutex_);
   auto input = std::make_unique<LiveInput>(*this, by_rank_.at(rank), 0);
   input->begin();
   return input;
 }
 
-void Live::reply(int rank, const void* bytes, std::size_t count) {
+void LiveStreams::reply(int rank, const void* bytes, std::size_t count) {
   const auto* const from = static_cast<const unsigned char*>(bytes);
   const Lock lock(mutex_);
   for (Connection& one : connections_)
@@ -152,19 +152,19 @@ void Live::reply(int rank, const void* bytes, std::size_t count) {
   wake_receiver();
 }
 
-void Live::read_until_eof() {
+void LiveStreams::read_until_eof() {
   const Lock lock(mutex_);
   reads_until_eof_ = true;
   wake_receiver();
 }
 
-void Live::discard_unread() {
+void LiveStreams::discard_unread() {
   const Lock lock(mutex_);
   discards_ = true;
   wake_receiver();
 }
 
-void Live::close() {
+void LiveStreams::close() {
   const Lock lock(mutex_);
   closed_ = true;
   changed_.notify_all();
@@ -173,12 +173,12 @@ void Live::close() {
 
 // ---- the receiving thread
 
-void Live::wake_receiver() const {
+void LiveStreams::wake_receiver() const {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(waker_, &one, sizeof one);
 }
 
-void Live::run_receiver() {
+void LiveStreams::run_receiver() {
   std::vector<pollfd> polled;
   std::vector<Connection*> polled_connections;
   Lock lock(mutex_);
@@ -212,7 +212,7 @@ void Live::run_receiver() {
 }
 
 // Accepts a connection. Other users of this host can see the socket, so connections by other users are closed.
-void Live::accept_connection() {
+void LiveStreams::accept_connection() {
   const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (socket < 0) return;
   ucred who{};
@@ -229,14 +229,14 @@ void Live::accept_connection() {
 
 // Returns whether to receive from this connection. A rank that is not received from blocks once its socket is full. No
 // rank may block before all ranks have connected, nor while a reader waits.
-bool Live::may_receive_from(const Connection& one) const {
+bool LiveStreams::may_receive_from(const Connection& one) const {
   const bool all_there = ranks_ > 0 && by_rank_.size() == static_cast<std::size_t>(ranks_);
   if (!one.stream || reads_until_eof_ || discards_ || waiting_readers_ > 0 || !all_there) return true;
   const std::uint64_t unread = one.stream->end() - std::min(one.stream->max_read_position, one.stream->end());
   return unread < max_unread / static_cast<std::uint64_t>(ranks_);
 }
 
-void Live::receive(Connection& from) {
+void LiveStreams::receive(Connection& from) {
   unsigned char bytes[1 << 16];
   const auto count = recv(from.socket, bytes, sizeof bytes, 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -252,7 +252,7 @@ void Live::receive(Connection& from) {
   }
 }
 
-void Live::send(Connection& to) {
+void LiveStreams::send(Connection& to) {
   const auto count = ::send(to.socket, to.unsent.data(), to.unsent.size(), MSG_NOSIGNAL);
   if (count > 0) to.unsent.erase(to.unsent.begin(), to.unsent.begin() + count);
   if (count < 0 && errno != EAGAIN && errno != EINTR) to.unsent.clear();  // the rank has ended
@@ -260,7 +260,7 @@ void Live::send(Connection& to) {
 
 // Identifies a connection by its first bytes: a stream begins with the header of a stream file; a connection for
 // replies begins with rank_magic, the rank and the number of ranks.
-void Live::identify_connection(Connection& one) {
+void LiveStreams::identify_connection(Connection& one) {
   constexpr std::size_t magic = sizeof file_magic;
   if (one.rank >= 0 || one.first_bytes.size() < magic) return;
   if (std::memcmp(one.first_bytes.data(), file_magic, magic) == 0) {
@@ -279,7 +279,7 @@ void Live::identify_connection(Connection& one) {
 
 // Assigns a rank to a process. Closes the connections of a second program under the same command, which must not
 // replace the first.
-void Live::assign_rank(Connection& listener, int rank, int ranks) {
+void LiveStreams::assign_rank(Connection& listener, int rank, int ranks) {
   const auto found = by_process_.find(listener.process);
   if (found == by_process_.end() || by_rank_.contains(rank) || (ranks_ > 0 && ranks_ != ranks)) {
     for (Connection& one : connections_) one.is_closing = one.is_closing || one.process == listener.process;
@@ -292,14 +292,14 @@ void Live::assign_rank(Connection& listener, int rank, int ranks) {
   changed_.notify_all();
 }
 
-void Live::append_bytes(Buffer& stream, const unsigned char* bytes, std::size_t count) {
+void LiveStreams::append_bytes(Buffer& stream, const unsigned char* bytes, std::size_t count) {
   write_file(stream, bytes, count);
   stream.bytes.insert(stream.bytes.end(), bytes, bytes + count);
   free_consumed(stream);
   changed_.notify_all();
 }
 
-void Live::free_consumed(Buffer& stream) const {
+void LiveStreams::free_consumed(Buffer& stream) const {
   std::uint64_t until = discards_ ? stream.end() : stream.begin;
   if (!stream.needed_from.empty()) {
     until = stream.end();
@@ -313,14 +313,14 @@ void Live::free_consumed(Buffer& stream) const {
 
 // ---- files
 
-void Live::open_file(Buffer& stream, int rank) {
+void LiveStreams::open_file(Buffer& stream, int rank) {
   const std::string name = folder_ + "/rank-" + std::to_string(rank) + ".nfs";
   stream.file.reset(std::fopen(name.c_str(), "wb"));
   if (!stream.file) save_error_ = name + ": " + std::strerror(errno);
   write_file(stream, stream.bytes.data(), stream.bytes.size());
 }
 
-void Live::write_file(Buffer& stream, const unsigned char* bytes, std::size_t count) {
+void LiveStreams::write_file(Buffer& stream, const unsigned char* bytes, std::size_t count) {
   if (!stream.file) return;
   if (std::fwrite(bytes, 1, count, stream.file.get()) == count && std::fflush(stream.file.get()) == 0) return;
   save_error_ = std::string("the streams are not whole: ") + std::strerror(errno);

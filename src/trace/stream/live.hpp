@@ -24,13 +24,13 @@
 
 namespace nearfield::stream {
 
-class Live {
+class LiveStreams {
  public:
   // Throws std::system_error if the socket cannot be created.
-  Live();
+  LiveStreams();
   // Closes all connections.
-  ~Live();
-  Live(const Live&) = delete;
+  ~LiveStreams();
+  LiveStreams(const LiveStreams&) = delete;
 
   // Returns the value of the environment variable NEARFIELD_OBSERVE for the observed program.
   std::string address() const { return "live:" + name_; }
@@ -45,7 +45,7 @@ class Live {
   bool has_no_sender() const;
   // Returns an input for the stream of a rank, which must not outlive this object. Call it once per rank, when all
   // ranks have connected.
-  std::unique_ptr<Input> input(int rank);
+  std::unique_ptr<Input> open_input(int rank);
   // Queues a reply to a rank, and returns without waiting.
   void reply(int rank, const void* bytes, std::size_t count);
   // For a command that has ended: receives all bytes that its ranks have sent, without blocking ranks.
