@@ -22,7 +22,7 @@ HaloExchange::HaloExchange(ExchangePlan move, const ProtocolSpec& spec, Exchange
 }
 
 void HaloExchange::prepare() {
-  protocol_->prepare();
+  protocol_->prepare_exchange();
   if (!poisoned_) return;
   for (const auto& field : poisoned_->fields)
     for (const auto& message : poisoned_->messages)

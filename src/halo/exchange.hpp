@@ -15,9 +15,9 @@ class HaloExchange {
   HaloExchange(ExchangePlan move, const ProtocolSpec& spec, ExchangeContext& around, bool poison);
   const ProtocolSpec& spec() const { return spec_; }
   void prepare();
-  void start() { protocol_->start(); }
-  void finish() { protocol_->finish(); }
-  void progress() { protocol_->progress(); }
+  void start() { protocol_->start_exchange(); }
+  void finish() { protocol_->finish_exchange(); }
+  void progress() { protocol_->drive_progress(); }
 
  private:
   const ProtocolSpec& spec_;

@@ -37,7 +37,8 @@ struct ExchangePlan {
   std::vector<FieldArrays> fields;
   bool add = false;  ///< add the received cells to the present cells
   /// The fields are read in place: no rank changes cells within the phase in which other ranks read them, so no rank
-  /// needs to know when its cells were read. Ghost cells are visible to several ranks, so they change in finish() only.
+  /// needs to know when its cells were read. Ghost cells are visible to several ranks, so they change in
+  /// finish_exchange() only.
   bool in_place = false;
 };
 

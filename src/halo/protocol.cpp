@@ -11,7 +11,7 @@ namespace {
 class PeriodicSelfCopies final : public Protocol {
  public:
   explicit PeriodicSelfCopies(ExchangePlan move) : move_(std::move(move)) {}
-  void finish() override {
+  void finish_exchange() override {
     for (const auto& field : move_.fields)
       for (const auto& message : move_.messages)
         for (const auto& strip : message.receive)
@@ -25,17 +25,17 @@ class PeriodicSelfCopies final : public Protocol {
 class CompositeProtocol final : public Protocol {
  public:
   void add(std::unique_ptr<Protocol> part) { parts_.push_back(std::move(part)); }
-  void prepare() override {
-    for (const auto& part : parts_) part->prepare();
+  void prepare_exchange() override {
+    for (const auto& part : parts_) part->prepare_exchange();
   }
-  void start() override {
-    for (const auto& part : parts_) part->start();
+  void start_exchange() override {
+    for (const auto& part : parts_) part->start_exchange();
   }
-  void finish() override {
-    for (const auto& part : parts_) part->finish();
+  void finish_exchange() override {
+    for (const auto& part : parts_) part->finish_exchange();
   }
-  void progress() override {
-    for (const auto& part : parts_) part->progress();
+  void drive_progress() override {
+    for (const auto& part : parts_) part->drive_progress();
   }
 
  private:

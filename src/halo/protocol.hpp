@@ -26,18 +26,18 @@ class ExchangeContext {
   virtual void wait_for_readers(const ExchangePlan& move) = 0;
 };
 
-/// Moves the cells of one exchange. In each phase, every rank calls prepare(), signals its peers that it is ready,
-/// calls start(), waits until all neighbours on the node are ready, and calls finish(). After finish() the ghost cells
-/// are filled, and the program may change cells, unless they are read in place. All ranks make the calls in the same
-/// order.
+/// Moves the cells of one exchange. In each phase, every rank calls prepare_exchange(), signals its peers that it is
+/// ready, calls start_exchange(), waits until all neighbours on the node are ready, and calls finish_exchange(). After
+/// finish_exchange() the ghost cells are filled, and the program may change cells, unless they are read in place. All
+/// ranks make the calls in the same order.
 class Protocol {
  public:
   virtual ~Protocol() = default;
-  virtual void prepare() {}
-  virtual void start() {}
-  virtual void finish() = 0;
+  virtual void prepare_exchange() {}
+  virtual void start_exchange() {}
+  virtual void finish_exchange() = 0;
   /// Called repeatedly while this rank waits for neighbours; drives the progress of messages to other nodes.
-  virtual void progress() {}
+  virtual void drive_progress() {}
 };
 
 /// What the predicted time of a message depends on.

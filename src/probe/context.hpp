@@ -52,7 +52,7 @@ struct Context {
   std::size_t line_bytes() const { return static_cast<std::size_t>(plan.line_bytes); }
 };
 
-/// Returns NaN, which body() writes for a metric that this rank does not measure.
+/// Returns NaN, which run_timed() writes for a metric that this rank does not measure.
 inline double not_measured_here() { return std::nan(""); }
 
 }  // namespace nearfield::probe

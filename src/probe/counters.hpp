@@ -1,4 +1,4 @@
-// Counts events during body(), by perf_event_open: hardware events if the machine has them, software events (page
+// Counts events during run_timed(), by perf_event_open: hardware events if the machine has them, software events (page
 // faults, context switches) always. An event that cannot be counted has a reason.
 #pragma once
 

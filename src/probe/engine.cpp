@@ -61,7 +61,7 @@ class ScenarioRun {
   std::vector<Parameters> cases_;
   std::vector<CaseData> data_;
   std::vector<bool> requested_;       // by case; false: the plan's filters exclude the case
-  std::vector<double> values_;        // results of the last body(), by metric
+  std::vector<double> values_;        // results of the last run_timed(), by metric
   LatencyHistogram visit_latencies_;  // core-to-core latencies of the visits; rank 0 only
   EventCounters counters_;
   bool has_states_ = false;
@@ -215,12 +215,12 @@ class ScenarioRun {
   }
 
   void execute_command(const Command& what) {
-    scenario_->select(static_cast<std::size_t>(what.index));
-    if (!is_timed_rank()) return scenario_->background();
+    scenario_->select_case(static_cast<std::size_t>(what.index));
+    if (!is_timed_rank()) return scenario_->run_background_load();
     scenario_->begin_visit();
     CaseData& data = data_[static_cast<std::size_t>(what.index)];
     const double latency = what.kind == CommandKind::measure ? core_latency_ticks() : 0;
-    if (what.kind == CommandKind::measure && scenario_->stated().empty()) warm_up_caches();
+    if (what.kind == CommandKind::measure && scenario_->stated_buffers().empty()) warm_up_caches();
     const double before = ctx_.interference.read();
     for (int i = 0; i < what.repetitions; ++i) {
       if (what.kind == CommandKind::measure) measure_repetition(data);
@@ -244,26 +244,26 @@ class ScenarioRun {
     return ctx_.size == 2 && !ctx_.plan.oversubscribed ? ctx_.start->measure_core_latency_ticks() : 0.0;
   }
 
-  // The caches hold data of the previous case. Where prepare() does not establish a cache state, one discarded
-  // repetition warms the caches.
+  // The caches hold data of the previous case. Where prepare_repetition() does not establish a cache state, one
+  // discarded repetition warms the caches.
   void warm_up_caches() {
-    scenario_->prepare();
+    scenario_->prepare_repetition();
     ctx_.start->wait();
-    scenario_->body(values_);
+    scenario_->run_timed(values_);
   }
 
   void measure_repetition(CaseData& data) {
-    scenario_->prepare();
+    scenario_->prepare_repetition();
     data.starts.push_back(static_cast<double>(ctx_.start->wait()));
-    scenario_->body(values_);
+    scenario_->run_timed(values_);
     for (std::size_t m = 0; m < spec_.info.metrics.size(); ++m) data.samples[m].push_back(values_[m]);
   }
 
   void count_events(CaseData& data) {
-    scenario_->prepare();
+    scenario_->prepare_repetition();
     ctx_.start->wait();
     counters_.start();
-    scenario_->body(values_);
+    scenario_->run_timed(values_);
     const auto counts = counters_.stop();
     data.events.resize(counts.size());
     for (std::size_t i = 0; i < counts.size(); ++i) data.events[i] += counts[i];
@@ -271,9 +271,9 @@ class ScenarioRun {
   }
 
   void sample_states(CaseData& data) {
-    scenario_->prepare();
+    scenario_->prepare_repetition();
     ctx_.start->wait();
-    for (const auto& buffer : scenario_->stated()) {
+    for (const auto& buffer : scenario_->stated_buffers()) {
       data.state = buffer.state;
       data.sampled += sample_lines(buffer.memory, buffer.state, ctx_.line_bytes(), ctx_.latencies);
     }
@@ -289,20 +289,20 @@ class ScenarioRun {
       if (skip) continue;
       send_keepalive();
       const Ticks begin = now();
-      scenario_->select(i);
-      has_states_ = has_states_ || !scenario_->stated().empty();
+      scenario_->select_case(i);
+      has_states_ = has_states_ || !scenario_->stated_buffers().empty();
       std::string problem;
       if (is_timed_rank()) {
         scenario_->begin_visit();
-        scenario_->fill(seed);
+        scenario_->fill_buffers(seed);
         ctx_.start->wait();
-        scenario_->body(values_);
-        auto arrived = scenario_->arrived();
+        scenario_->run_timed(values_);
+        auto arrived = scenario_->received_data();
         if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
-        problem = scenario_->problem(seed);
+        problem = scenario_->check_received_data(seed);
         scenario_->end_visit();
       } else {
-        scenario_->background();
+        scenario_->run_background_load();
       }
       int failed = problem.empty() ? ctx_.world_size : ctx_.world_rank;
       MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MIN, ctx_.world);
@@ -329,7 +329,7 @@ class ScenarioRun {
       MPI_Bcast(&measured, 1, MPI_INT, 0, ctx_.world);
       if (measured > 0 && is_timed_rank()) reporter.report_case(cases_[i], data_[i], counters_.events());
     }
-    reporter.report_unsupported(counters_.events(), scenario_->missing());
+    reporter.report_unsupported(counters_.events(), scenario_->unsupported_cases());
     report_end(reporter);
   }
 

@@ -60,7 +60,7 @@ class CommandServer {
       std::size_t index = 0;
       int count = 1;
       words >> verb >> index >> count;
-      scenario_->select(index);
+      scenario_->select_case(index);
       if (verb == "check") check_case(index);
       if (verb == "visit") measure_visit(index, count);
     }
@@ -68,12 +68,12 @@ class CommandServer {
 
  private:
   void check_case(std::size_t index) {
-    scenario_->fill(1);
+    scenario_->fill_buffers(1);
     ctx_.start->wait();
-    scenario_->body(values_);
-    auto arrived = scenario_->arrived();
+    scenario_->run_timed(values_);
+    auto arrived = scenario_->received_data();
     if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
-    const std::string problem = scenario_->problem(1);
+    const std::string problem = scenario_->check_received_data(1);
     int failed = problem.empty() ? ctx_.size : ctx_.rank;
     MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MIN, ctx_.timed);
     const std::string reported = failed == ctx_.size   ? ""
@@ -96,9 +96,9 @@ class CommandServer {
   double core_latency_ns() { return ctx_.start->measure_core_latency_ticks() / ctx_.ticks_per_ns; }
 
   double measure_once() {
-    scenario_->prepare();
+    scenario_->prepare_repetition();
     ctx_.start->wait();
-    scenario_->body(values_);
+    scenario_->run_timed(values_);
     return values_[0];
   }
 

@@ -16,7 +16,7 @@ namespace nearfield::probe {
 
 struct Context;
 
-/// A buffer, and the cache state in which its lines must be when body() starts.
+/// A buffer, and the cache state in which its lines must be when run_timed() starts.
 struct StatedBuffer {
   std::span<std::byte> memory;
   std::string state;  ///< "invalid", "exclusive" or "modified"
@@ -30,30 +30,31 @@ struct MissingCase {
 };
 
 /// The engine calls these functions in the same order on every rank of the launch. Sanity check of a case, before its
-/// first visit: select(i), fill(), synchronised start, body(), problem(). Visit of a case: select(i), then for each
-/// repetition prepare(), synchronised start, body(). Only body() is timed; it reads the clock itself and writes one
-/// value per metric of the Spec (NaN: no value on this rank). prepare() and body() must not allocate memory. MPI errors
-/// are fatal. If this machine or MPI does not support a case, Spec::make or select() throws Unavailable on all ranks.
+/// first visit: select_case(i), fill_buffers(), synchronised start, run_timed(), check_received_data(). Visit of a
+/// case: select_case(i), then for each repetition prepare_repetition(), synchronised start, run_timed(). Only
+/// run_timed() is timed; it reads the clock itself and writes one value per metric of the Spec (NaN: no value on this
+/// rank). prepare_repetition() and run_timed() must not allocate memory. MPI errors are fatal. If this machine or MPI
+/// does not support a case, Spec::make or select_case() throws Unavailable on all ranks.
 class Scenario {
  public:
   explicit Scenario(Context& ctx) : ctx_(ctx) {}
   virtual ~Scenario() = default;
   const std::vector<Parameters>& cases() const { return cases_; }
-  virtual void select(std::size_t index) = 0;
-  virtual void prepare() {}
-  virtual void body(std::span<double> values) = 0;
+  virtual void select_case(std::size_t index) = 0;
+  virtual void prepare_repetition() {}
+  virtual void run_timed(std::span<double> values) = 0;
   /// Fills send buffers with a pattern, and receive buffers with anything but the pattern that will arrive.
-  virtual void fill(unsigned seed) = 0;
-  /// Checks the data received since fill(seed). Returns the error, or an empty string.
-  virtual std::string problem(unsigned seed) = 0;
-  /// Returns the receive buffer, which the engine can damage to test problem().
-  virtual std::span<std::byte> arrived() = 0;
-  /// Returns the buffers whose cache state prepare() establishes.
-  virtual std::vector<StatedBuffer> stated() { return {}; }
+  virtual void fill_buffers(unsigned seed) = 0;
+  /// Checks the data received since fill_buffers(seed). Returns the error, or an empty string.
+  virtual std::string check_received_data(unsigned seed) = 0;
+  /// Returns the receive buffer, which the engine can damage to test check_received_data().
+  virtual std::span<std::byte> received_data() = 0;
+  /// Returns the buffers whose cache state prepare_repetition() establishes.
+  virtual std::vector<StatedBuffer> stated_buffers() { return {}; }
   /// Returns the unsupported cases, which are not in cases(), with reasons.
-  virtual std::vector<MissingCase> missing() { return {}; }
+  virtual std::vector<MissingCase> unsupported_cases() { return {}; }
   /// Runs on ranks >= 2 of a `pair_and_background` scenario: generates load until the pair has finished its visit.
-  virtual void background() {}
+  virtual void run_background_load() {}
   /// Run on the pair before and after a visit: begin_visit() waits until the background load runs, end_visit() stops
   /// it.
   virtual void begin_visit() {}

@@ -9,7 +9,7 @@ class DirectProtocol final : public Protocol {
  public:
   DirectProtocol(ExchangeContext& around, ExchangePlan move) : around_(around), move_(std::move(move)) {}
 
-  void finish() override {
+  void finish_exchange() override {
     for (const auto& message : move_.messages)
       if (message.from >= 0) fetch_cells(message);
     if (!move_.in_place) around_.wait_for_readers(move_);

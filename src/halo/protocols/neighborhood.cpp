@@ -35,7 +35,7 @@ class NeighborhoodProtocol final : public Protocol {
     MPI_Comm_free(&graph_);
   }
 
-  void finish() override {
+  void finish_exchange() override {
     std::byte* into = move_.add ? receive_buffer_.data() : origin();
     MPI_Neighbor_alltoallw(origin(), out_.counts.data(), out_.places.data(), out_.types.data(), into, in_.counts.data(),
                            in_.places.data(), in_.types.data(), graph_);

@@ -51,19 +51,19 @@ class PersistentProtocol final : public Protocol {
     free_types(types_);
   }
 
-  void start() override {
+  void start_exchange() override {
     for (auto& side : sends_)
       if (side.packed) pack_strips(side.buffer.data(), side.message->send, move_.fields);
     if (!requests_.empty()) MPI_Startall(static_cast<int>(requests_.size()), requests_.data());
   }
 
-  void finish() override {
+  void finish_exchange() override {
     MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
     for (auto& side : receives_)
       if (side.packed) unpack_strips(side.buffer.data(), side.message->receive, move_.fields, move_.add);
   }
 
-  void progress() override {
+  void drive_progress() override {
     int done = 0;
     if (!requests_.empty()) MPI_Request_get_status(requests_[0], &done, MPI_STATUS_IGNORE);
   }

@@ -22,7 +22,7 @@ class SendrecvProtocol final : public Protocol {
   }
 
   // All ranks iterate over the same list of displacements, so the sends and receives of two ranks match.
-  void finish() override {
+  void finish_exchange() override {
     for (std::size_t i = 0; i < move_.messages.size(); ++i) {
       const auto& message = move_.messages[i];
       SendrecvSide &out = out_[i], &in = in_[i];

@@ -75,7 +75,7 @@ class SingleCopyProtocol final : public Protocol {
     }
   }
 
-  void finish() override {
+  void finish_exchange() override {
     for (std::size_t i = 0; i < batches_.size(); ++i) {
       for (const auto& batch : batches_[i]) read_batch(move_.messages[i].from, batch);
       if (move_.add) unpack_strips(buffers_[i].data(), move_.messages[i].receive, move_.fields, true);

@@ -33,13 +33,13 @@ class StagedProtocol final : public Protocol {
     exchange_offsets(offsets, begins, parts);
   }
 
-  void prepare() override {
+  void prepare_exchange() override {
     turn_ ^= 1;
     for (std::size_t i = 0; i < move_.messages.size(); ++i)
       if (move_.messages[i].to >= 0) pack_strips(out_[turn_][i], move_.messages[i].send, move_.fields);
   }
 
-  void finish() override {
+  void finish_exchange() override {
     for (std::size_t i = 0; i < move_.messages.size(); ++i)
       if (move_.messages[i].from >= 0) unpack_strips(in_[turn_][i], move_.messages[i].receive, move_.fields, move_.add);
   }

@@ -21,12 +21,12 @@ class CollectiveScenario final : public Scenario {
     receive_ = Buffer(send_.size());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     operation_ = static_cast<Operation>(index % std::size(collective_operations));
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const int count = static_cast<int>(bytes_);
     const Ticks start = now();
     switch (operation_) {
@@ -47,14 +47,14 @@ class CollectiveScenario final : public Scenario {
 
   // Block b in the send buffer of rank r holds the pattern with seed `seed + r` (alltoall: `seed + r + 64 b`), which
   // identifies the block.
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     const auto rank = static_cast<unsigned>(ctx_.rank);
     for (unsigned b = 0; b < block_count(); ++b)
       fill_pattern(block_of(send_, b), seed + rank + (operation_ == Operation::alltoall ? 64 * b : 0));
     fill_pattern(receive_.first(block_count() * bytes_), seed + 4096);
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     const auto rank = static_cast<unsigned>(ctx_.rank), size = static_cast<unsigned>(ctx_.size);
     if (operation_ == Operation::bcast) return rank == 0 ? "" : pattern_problem(block_of(receive_, 0), seed);
     if (operation_ == Operation::allreduce) return sum_problem(seed);
@@ -66,7 +66,7 @@ class CollectiveScenario final : public Scenario {
     return "";
   }
 
-  std::span<std::byte> arrived() override {
+  std::span<std::byte> received_data() override {
     if (operation_ == Operation::bcast && ctx_.rank == 0) return {};
     return block_of(receive_, 0);
   }

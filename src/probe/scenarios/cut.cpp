@@ -24,13 +24,13 @@ class CutScenario final : public Scenario {
     buffer_ = Buffer(max_bytes());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     memory_ = buffer_.first(bytes_of(index));
     const auto piece = static_cast<std::size_t>(number(cases_[index], "piece_bytes"));
     piece_ = piece == 0 ? memory_.size() : piece;
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
     for (std::size_t at = 0; at < memory_.size(); at += piece_) {
       const auto piece = memory_.subspan(at, std::min(piece_, memory_.size() - at));
@@ -42,19 +42,19 @@ class CutScenario final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     first_ = seed;
     fill_pattern(memory_, seed + 2);
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     const auto* words = reinterpret_cast<const std::uint64_t*>(memory_.data());
     for (std::size_t i = 0; i < memory_.size() / 8; ++i)
       if (words[i] != seed + i) return "word " + std::to_string(i) + " is not what was sent";
     return "";
   }
 
-  std::span<std::byte> arrived() override { return memory_; }
+  std::span<std::byte> received_data() override { return memory_; }
 
  private:
   void write_and_send_piece(std::span<std::byte> piece, std::size_t at) {

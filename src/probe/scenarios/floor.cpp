@@ -52,12 +52,12 @@ class FloorScenario final : public Scenario {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     kind_ = kinds_[index];
     bytes_ = bytes_of(index);
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     if (ctx_.rank == 0) {
       make_modified(copy_target(), ctx_.line_bytes());
       make_modified(own_.first(bytes_), ctx_.line_bytes());
@@ -66,7 +66,7 @@ class FloorScenario final : public Scenario {
     }
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     values[0] = not_measured_here();
     if (kind_ == Kind::flag) return bounce_flag(values);
     if (kind_ == Kind::copy_remote_both) return copy_by_both(values);
@@ -88,7 +88,7 @@ class FloorScenario final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     if (ctx_.rank == 1) {
       fill_pattern({shared_, bytes_}, seed);
     } else {
@@ -98,7 +98,7 @@ class FloorScenario final : public Scenario {
     }
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     if (ctx_.rank != 0) return "";
     if (kind_ == Kind::flag) return flags_[0].load() == flag_count_ ? "" : "flags were lost";
     if (is_copy()) return pattern_problem(copy_target(), seed);
@@ -106,7 +106,7 @@ class FloorScenario final : public Scenario {
     return sum_ == sum_words(target_.first(bytes_)) ? "" : "the sum of what was read is wrong";
   }
 
-  std::span<std::byte> arrived() override {
+  std::span<std::byte> received_data() override {
     if (ctx_.rank != 0) return {};
     if (kind_ == Kind::flag) return {reinterpret_cast<std::byte*>(flags_), 8};
     if (is_copy()) return copy_target();

@@ -26,7 +26,7 @@ class LoadScenario final : public PairScenario {
 
   ~LoadScenario() override { MPI_Comm_free(&group_); }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     load_bytes_ = static_cast<int>(number(cases_[index], "load_bytes"));
   }
@@ -43,7 +43,7 @@ class LoadScenario final : public PairScenario {
     if (ctx_.rank == 0 && load_bytes_ > 0) MPI_Send(nullptr, 0, MPI_BYTE, leader, tag_stop, ctx_.world);
   }
 
-  void background() override {
+  void run_background_load() override {
     if (load_bytes_ == 0) return;
     for (int stop = 0, first = 1; !stop; first = 0) {
       MPI_Alltoall(send_.data(), load_bytes_, MPI_BYTE, receive_.data(), load_bytes_, MPI_BYTE, group_);
@@ -56,7 +56,7 @@ class LoadScenario final : public PairScenario {
     if (ctx_.world_rank == leader) MPI_Recv(nullptr, 0, MPI_BYTE, 0, tag_stop, ctx_.world, MPI_STATUS_IGNORE);
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const int count = static_cast<int>(bytes_), peer = ctx_.peer_rank();
     values[0] = not_measured_here();
     const Ticks start = now();

@@ -41,13 +41,13 @@ class LoopScenario final : public Scenario {
     private_ = Buffer(max_bytes());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     variant_ = word(cases_[index], "variant");
-    memory_ =
-        (variant_ == "private" ? private_.first(private_.size()) : window_->part(ctx_.rank)).first(bytes_of(index));
+    memory_ = (variant_ == "private" ? private_.first(private_.size()) : window_->part_of_rank(ctx_.rank))
+                  .first(bytes_of(index));
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const int n = static_cast<int>(memory_.size() / sizeof(double));
     loop_memory = reinterpret_cast<double*>(memory_.data());
     const Ticks start = now();
@@ -60,16 +60,16 @@ class LoopScenario final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override { fill_pattern(memory_, seed); }
+  void fill_buffers(unsigned seed) override { fill_pattern(memory_, seed); }
 
-  std::string problem(unsigned) override {
+  std::string check_received_data(unsigned) override {
     const auto* elements = reinterpret_cast<const double*>(memory_.data());
     for (std::size_t i = 0; i < memory_.size() / sizeof(double); ++i)
       if (elements[i] != static_cast<double>(i)) return "element " + std::to_string(i) + " is wrong";
     return "";
   }
 
-  std::span<std::byte> arrived() override { return memory_; }
+  std::span<std::byte> received_data() override { return memory_; }
 
  private:
   std::unique_ptr<Window> window_;

@@ -30,12 +30,12 @@ class OneWayScenario final : public Scenario {
     foreign_ = Buffer(std::max(largest, static_cast<std::size_t>(ctx.plan.llc_bytes())));
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     memory_ = message_.first(bytes_of(index));
     case_ = one_way_of(cases_[index]);
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     const std::size_t line = ctx_.line_bytes();
     for (std::size_t i = 0; i < foreign_bytes(); i += line) rewrite_byte(foreign_.data()[i]);
     if (case_.lines == "invalid") return;
@@ -52,7 +52,7 @@ class OneWayScenario final : public Scenario {
     }
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     values[0] = not_measured_here();
     if (case_.with_call) {
       synchronize_ranks();
@@ -71,10 +71,12 @@ class OneWayScenario final : public Scenario {
     values[1] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override { fill_pattern(memory_, ctx_.is_sender() || !case_.with_call ? seed : seed + 1); }
-  std::string problem(unsigned seed) override { return pattern_problem(memory_, seed); }
-  std::span<std::byte> arrived() override { return memory_; }
-  std::vector<StatedBuffer> stated() override {
+  void fill_buffers(unsigned seed) override {
+    fill_pattern(memory_, ctx_.is_sender() || !case_.with_call ? seed : seed + 1);
+  }
+  std::string check_received_data(unsigned seed) override { return pattern_problem(memory_, seed); }
+  std::span<std::byte> received_data() override { return memory_; }
+  std::vector<StatedBuffer> stated_buffers() override {
     if (case_.lines == touched_pages) return {};
     return {{memory_, case_.lines}};
   }

@@ -103,21 +103,21 @@ class PagesScenario final : public Scenario {
 
   ~PagesScenario() override { free_memory(); }
 
-  std::vector<MissingCase> missing() override { return missing_; }
+  std::vector<MissingCase> unsupported_cases() override { return missing_; }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     memory_ = memories_[index];
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     free_memory();
     allocate_memory();
   }
 
   // The fault counters are read outside of the timed intervals. For huge pages in a window and for a field, the first
   // touch includes the collapse into huge pages.
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const std::int64_t faults0 = count_page_faults();
     const Ticks start = now();
     if (memory_ == MemoryKind::window_huge) remap_window_huge();
@@ -135,18 +135,18 @@ class PagesScenario final : public Scenario {
     values[4] = static_cast<double>(huge_mapped_bytes(part_.data()));
   }
 
-  void fill(unsigned seed) override {
-    prepare();
+  void fill_buffers(unsigned seed) override {
+    prepare_repetition();
     seed_ = seed;
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     std::uint64_t expected = 0;
     for (std::size_t i = 0; i < part_.size() / 8; ++i) expected += i * seed + ctx_.rank;
     return expected == sum_ && sum_ == sum_words(part_) ? "" : "memory does not hold what was written";
   }
 
-  std::span<std::byte> arrived() override { return part_; }
+  std::span<std::byte> received_data() override { return part_; }
 
  private:
   static Parameters case_parameters(std::int64_t size, MemoryKind memory) {

@@ -12,16 +12,16 @@ class PairScenario : public Scenario {
  public:
   using Scenario::Scenario;
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     fill_pattern(send_.first(bytes_), seed + static_cast<unsigned>(ctx_.rank));
     fill_pattern(receive_.first(bytes_), seed + 2);
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     return pattern_problem(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer_rank()));
   }
 
-  std::span<std::byte> arrived() override { return receive_.first(bytes_); }
+  std::span<std::byte> received_data() override { return receive_.first(bytes_); }
 
  protected:
   void allocate(std::size_t bytes) {

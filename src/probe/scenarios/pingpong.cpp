@@ -16,20 +16,20 @@ class PingPongScenario final : public PairScenario {
     allocate(max_bytes());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     state_ = word(cases_[index], "state");
     reused_ = state_ == "reused";
     round_trips_ = reused_ ? pingpong_round_trips(static_cast<std::int64_t>(bytes_)) : 1;
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     if (reused_) return;
     put_into_state(state_, receive_.first(bytes_), ctx_.line_bytes());
     put_into_state(state_, send_.first(bytes_), ctx_.line_bytes());
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     if (reused_) return time_round_trips(values);
     const int count = static_cast<int>(bytes_);
     if (ctx_.is_sender()) {
@@ -50,7 +50,7 @@ class PingPongScenario final : public PairScenario {
     }
   }
 
-  std::vector<StatedBuffer> stated() override {
+  std::vector<StatedBuffer> stated_buffers() override {
     if (reused_) return {};
     return {{send_.first(bytes_), state_}, {receive_.first(bytes_), state_}};
   }

@@ -20,32 +20,32 @@ class PollutionScenario final : public Scenario {
     buffer_ = Buffer(max_bytes());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     memory_ = buffer_.first(bytes_of(index));
     const std::size_t which = index % std::size(pollution_states);
     preloaded_ = which % 2 == 1;
     base_ = which >= 2;
   }
 
-  void prepare() override { put_into_state(prepared_state(), memory_, ctx_.line_bytes()); }
+  void prepare_repetition() override { put_into_state(prepared_state(), memory_, ctx_.line_bytes()); }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     if (!base_) transfer_message();
     const Ticks start = now();
     sum_ = sum_words(memory_);
     values[0] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override { fill_pattern(memory_, ctx_.is_sender() || base_ ? seed : seed + 1); }
+  void fill_buffers(unsigned seed) override { fill_pattern(memory_, ctx_.is_sender() || base_ ? seed : seed + 1); }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     const std::string wrong = pattern_problem(memory_, seed);
     if (!wrong.empty()) return wrong;
     return sum_ == sum_words(memory_) ? "" : "the traversal read something else than what arrived";
   }
 
-  std::span<std::byte> arrived() override { return memory_; }
-  std::vector<StatedBuffer> stated() override { return {{memory_, prepared_state()}}; }
+  std::span<std::byte> received_data() override { return memory_; }
+  std::vector<StatedBuffer> stated_buffers() override { return {{memory_, prepared_state()}}; }
 
  private:
   std::string prepared_state() const { return preloaded_ ? "exclusive" : "invalid"; }

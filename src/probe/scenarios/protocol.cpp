@@ -19,16 +19,18 @@ class ProtocolScenario final : public PairScenario {
     allocate(max_bytes());
   }
 
-  void select(std::size_t index) override { bytes_ = bytes_of(index); }
+  void select_case(std::size_t index) override { bytes_ = bytes_of(index); }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const ProtocolBehaviour seen = observe_protocol(ctx_, send_.first(bytes_), receive_.first(bytes_));
     values[0] = seen.waits_for_receive;
     values[1] = seen.waits_for_progress;
     values[2] = seen.single_copies;
   }
 
-  std::string problem(unsigned seed) override { return ctx_.is_sender() ? "" : PairScenario::problem(seed); }
+  std::string check_received_data(unsigned seed) override {
+    return ctx_.is_sender() ? "" : PairScenario::check_received_data(seed);
+  }
 };
 
 const ScenarioInfo protocol_info{

@@ -31,23 +31,23 @@ class RowsScenario final : public Scenario {
       for (const char* way : rows_ways) cases_.push_back({{"size_bytes", (size + 7) / 8 * 8}, {"way", way}});
     max_bytes_ = max_bytes();
     window_ = std::make_unique<Window>(ctx, flag_bytes + 2 * max_bytes_);
-    own_ = window_->part(ctx.rank);
-    other_ = window_->part(ctx.peer_rank());
+    own_ = window_->part_of_rank(ctx.rank);
+    other_ = window_->part_of_rank(ctx.peer_rank());
     ghost_ = Buffer(max_bytes_);
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     way_ = word(cases_[index], "way");
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     ++iteration_;
     write_row(iteration_);
   }
 
   // After each exchange the rank reads the neighbour's row: without a copy, only this read fetches the lines.
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
     const std::span<const std::byte> row = exchange_rows();
     const Ticks there = now();
@@ -56,7 +56,7 @@ class RowsScenario final : public Scenario {
     values[1] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     seed_ = seed;
     ++iteration_;
     write_row(iteration_);
@@ -64,7 +64,7 @@ class RowsScenario final : public Scenario {
   }
 
   // Returns an error unless the row that was read is the one that the peer wrote in this iteration.
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     const auto row = way_ == "in-place" ? row_of(other_, iteration_) : std::span<const std::byte>(ghost_.first(bytes_));
     const auto* words = reinterpret_cast<const std::uint64_t*>(row.data());
     for (std::size_t i = 0; i < bytes_ / 8; ++i)
@@ -73,7 +73,7 @@ class RowsScenario final : public Scenario {
     return sum_ == sum_words(row) ? "" : "something else was read than what is there";
   }
 
-  std::span<std::byte> arrived() override {
+  std::span<std::byte> received_data() override {
     return way_ == "in-place" ? row_of(other_, iteration_) : ghost_.first(bytes_);
   }
 

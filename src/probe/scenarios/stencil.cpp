@@ -42,7 +42,7 @@ class StencilScenario final : public Scenario {
     into_ = Buffer(max_bytes() * max_rows);
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     columns_ = bytes_of(index) / sizeof(double);
     rows_ = std::min(columns_, max_rows);
     variant_ = word(cases_[index], "variant");
@@ -50,9 +50,9 @@ class StencilScenario final : public Scenario {
     if (is_alone_) variant_.resize(variant_.size() - alone.size());
   }
 
-  void prepare() override { std::swap(from_, into_); }
+  void prepare_repetition() override { std::swap(from_, into_); }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
     const StencilOrder order = stencil_order(variant_, rows_);
     update_rows(order.before);
@@ -61,7 +61,7 @@ class StencilScenario final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     for (std::size_t i = 0; i < rows_; ++i)
       for (std::size_t j = 0; j < columns_; ++j)
         row_address(from_, i)[j] = i + 1 < rows_ ? initial_value(seed, ctx_.rank, i, j) : -1;
@@ -70,7 +70,7 @@ class StencilScenario final : public Scenario {
 
   // All variants must give the same result: the formula applied to the initial values and to the received row. Without
   // an exchange, the row that would be received keeps its initial values.
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     const auto old = [&](std::size_t i, std::size_t j) -> double {
       if (i + 1 < rows_) return initial_value(seed, ctx_.rank, i, j);
       return is_alone_ ? -1 : initial_value(seed, ctx_.peer_rank(), 0, j);
@@ -84,7 +84,7 @@ class StencilScenario final : public Scenario {
     return "";
   }
 
-  std::span<std::byte> arrived() override {
+  std::span<std::byte> received_data() override {
     return {reinterpret_cast<std::byte*>(row_address(from_, rows_ - 1)), columns_ * sizeof(double)};
   }
 

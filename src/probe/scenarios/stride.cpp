@@ -86,7 +86,7 @@ class StrideScenario final : public Scenario {
       if (type != MPI_DATATYPE_NULL) MPI_Type_free(&type);
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     const Case& c = list_[index];
     layout_ = layout_of(c);
     type_ = types_[index];
@@ -95,7 +95,7 @@ class StrideScenario final : public Scenario {
     send_call_ = c.mode == "standard" ? MPI_Send : c.mode == "synchronous" ? MPI_Ssend : MPI_Bsend;
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
     if (ctx_.is_sender()) {
       send_message();
@@ -111,7 +111,7 @@ class StrideScenario final : public Scenario {
     }
   }
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     const std::size_t n = layout_.count();
     for (std::size_t i = 0; i < n; ++i) {
       as_doubles(send_)[layout_.offset_of_element(i)] = element_value(seed + static_cast<unsigned>(ctx_.rank), i);
@@ -119,7 +119,7 @@ class StrideScenario final : public Scenario {
     }
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     for (std::size_t i = 0; i < layout_.count(); ++i)
       if (as_doubles(receive_)[layout_.offset_of_element(i)] !=
           element_value(seed + static_cast<unsigned>(ctx_.peer_rank()), i))
@@ -128,7 +128,7 @@ class StrideScenario final : public Scenario {
   }
 
   // The middle byte of this span belongs to an element of the message.
-  std::span<std::byte> arrived() override {
+  std::span<std::byte> received_data() override {
     return {receive_.data() + layout_.offset_of_element(layout_.count() / 2) * element, element};
   }
 

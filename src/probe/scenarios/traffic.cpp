@@ -31,13 +31,13 @@ class TrafficScenario final : public PairScenario {
     }
     std::size_t max_bytes = 0;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
-      select(i);
+      select_case(i);
       max_bytes = std::max(max_bytes, bytes_);
     }
     allocate(max_bytes);
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     size_ = static_cast<std::int64_t>(bytes_of(index));
     pattern_ = word(cases_[index], "pattern");
     collective_ = nullptr;
@@ -47,9 +47,9 @@ class TrafficScenario final : public PairScenario {
     bytes_ = static_cast<std::size_t>(size_ * messages_ * (collective_ ? collective_->blocks : 1));
   }
 
-  void prepare() override { put_into_state("modified", sent_data(), ctx_.line_bytes()); }
+  void prepare_repetition() override { put_into_state("modified", sent_data(), ctx_.line_bytes()); }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
     if (collective_)
       collective_->call(*this);
@@ -65,10 +65,10 @@ class TrafficScenario final : public PairScenario {
     if (ctx_.is_sender() && is_answered()) values[0] /= 2;
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     if (pattern_ == "stream" && ctx_.is_sender()) return "";
     if (collective_) return collective_->problem(*this, seed);
-    return PairScenario::problem(seed);
+    return PairScenario::check_received_data(seed);
   }
 
  private:
@@ -169,7 +169,7 @@ const TrafficScenario::Collective TrafficScenario::collectives[4] = {
      },
      [](TrafficScenario& t, unsigned seed) {
        if (t.ctx_.is_sender()) return std::string();
-       return pattern_problem(t.arrived(), seed + static_cast<unsigned>(t.root_rank()));
+       return pattern_problem(t.received_data(), seed + static_cast<unsigned>(t.root_rank()));
      }},
     {"allreduce", 1,
      [](TrafficScenario& t) {
@@ -177,10 +177,10 @@ const TrafficScenario::Collective TrafficScenario::collectives[4] = {
                      MPI_UINT64_T, MPI_BXOR, t.ctx_.timed);
      },
      [](TrafficScenario& t, unsigned seed) {  // XOR with the own contribution leaves that of the peer
-       auto* result = reinterpret_cast<std::uint64_t*>(t.arrived().data());
+       auto* result = reinterpret_cast<std::uint64_t*>(t.received_data().data());
        const auto* own = reinterpret_cast<const std::uint64_t*>(t.sent_data().data());
        for (std::size_t i = 0; i < t.bytes_ / 8; ++i) result[i] ^= own[i];
-       return pattern_problem(t.arrived(), seed + static_cast<unsigned>(t.ctx_.peer_rank()));
+       return pattern_problem(t.received_data(), seed + static_cast<unsigned>(t.ctx_.peer_rank()));
      }},
     {"allgather", 2,
      [](TrafficScenario& t) {
@@ -188,7 +188,7 @@ const TrafficScenario::Collective TrafficScenario::collectives[4] = {
                      t.message_bytes(), MPI_BYTE, t.ctx_.timed);
      },
      [](TrafficScenario& t, unsigned seed) {
-       const auto theirs = t.arrived().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.size_));
+       const auto theirs = t.received_data().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.size_));
        return pattern_problem(theirs.first(static_cast<std::size_t>(t.size_)),
                               seed + static_cast<unsigned>(t.ctx_.peer_rank()));
      }},
@@ -200,7 +200,7 @@ const TrafficScenario::Collective TrafficScenario::collectives[4] = {
      [](TrafficScenario& t, unsigned seed) {  // compares with the block that the peer sent to this rank
        fill_pattern(t.sent_data(), seed + static_cast<unsigned>(t.ctx_.peer_rank()));
        const auto wanted = t.sent_data().subspan(static_cast<std::size_t>(t.ctx_.rank * t.size_));
-       const auto theirs = t.arrived().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.size_));
+       const auto theirs = t.received_data().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.size_));
        const bool same = std::memcmp(wanted.data(), theirs.data(), static_cast<std::size_t>(t.size_)) == 0;
        return std::string(same ? "" : "the block that arrived is wrong");
      }},

@@ -28,7 +28,7 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   /// Returns the memory of a rank, as mapped by this process.
-  std::span<std::byte> part(int rank) const {
+  std::span<std::byte> part_of_rank(int rank) const {
     MPI_Aint size = 0;
     int unit = 1;
     void* base = nullptr;
