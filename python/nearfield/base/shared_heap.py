@@ -9,7 +9,7 @@ NAME = "libnearfield_heap.so"
 VARIABLE = "NEARFIELD_HEAP"  # settings of the heap, "key=value,key=value" (src/preload/heap/settings.hpp)
 
 
-def library() -> Path:
+def library_path() -> Path:
     """Returns the path of the library to preload, which is built with the package and linked to no MPI."""
     from nearfield import _native  # imported late: the process that cleans up after a kill cannot import it
 
@@ -20,6 +20,8 @@ def preload_variables(inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that preload the heap before the other preloaded libraries of an environment. They disable
     the check of AddressSanitizer that its own runtime comes first; the order does no harm, since the heap then leaves
     malloc to AddressSanitizer."""
-    preloaded = [name for name in inherited.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library())]
+    preloaded = [
+        name for name in inherited.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library_path())
+    ]
     asan = [*filter(None, [inherited.get("ASAN_OPTIONS")]), "verify_asan_link_order=0"]
-    return {"LD_PRELOAD": " ".join([str(library()), *preloaded]), "ASAN_OPTIONS": ":".join(asan)}
+    return {"LD_PRELOAD": " ".join([str(library_path()), *preloaded]), "ASAN_OPTIONS": ":".join(asan)}

@@ -75,9 +75,9 @@ def shared_heap() -> Check:
 def _not_here() -> str:
     """Returns why the library cannot be loaded; empty if it can."""
     try:
-        from nearfield.base.shared_heap import library
+        from nearfield.base.shared_heap import library_path
 
-        file = library()
+        file = library_path()
     except (ImportError, NearfieldError) as error:
         return str(error)
     return "" if os.access(file, os.R_OK) else f"{file} is not there"

@@ -51,10 +51,10 @@ def splits(
     try:
         return plans(request)
     except ValueError as error:
-        raise UsageError(str(error), _remedy(request)) from error
+        raise UsageError(str(error), _remedy_for_request(request)) from error
 
 
-def _remedy(request: PlanRequest) -> str:
+def _remedy_for_request(request: PlanRequest) -> str:
     if any(request.fixed_dims):
         return f"The ranks along the dimensions must multiply to {request.ranks}, each with at least the halo's cells."
     return "Use fewer ranks, a larger grid or a narrower halo: a rank needs the cells that its neighbours read of it."
