@@ -75,7 +75,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     if not options.programs:
         verdict(None, "mimalloc-bench's programs are not named (--programs FOLDER)")
         return {"met": None}
-    environment = {**shared_heap.loading(os.environ), **settings_of(options)}
+    environment = {**shared_heap.preload_variables(os.environ), **settings_of(options)}
     cpus = two_cpus(options.cpus)
     costs: dict[Program, dict[Case, Gain]] = {}
     results, bars = {}, []

@@ -23,7 +23,7 @@ from support import console, finish, new_table, parser, verdict
 
 from nearfield._native import Plan
 from nearfield.machine import load_machine
-from nearfield.plan import costs_on, splits
+from nearfield.plan import costs_of_machine, splits
 
 GRID = (256, 256, 256)
 
@@ -77,7 +77,7 @@ def split_ns(claim: Claim, name: str, options: argparse.Namespace) -> float:
     """Returns an exchange of the best split of this name: along x or z alone, or of that many dimensions."""
     machine = load_machine(claim.machine)
     per_node = int(machine.communication.ranks_per_node.value)
-    costs = costs_on(machine, claim.mode)
+    costs = costs_of_machine(machine, claim.mode)
     if options.load is not None:
         costs.network.load_factor = costs.same_node.load_factor = options.load
         costs.network.load_from_bytes = costs.same_node.load_from_bytes = 0

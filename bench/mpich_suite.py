@@ -133,7 +133,7 @@ def run(test: Test, inst: Installation, options: argparse.Namespace, way: str = 
     command, env = launch_command(inst, argv, test.ranks, oversubscribe=test.ranks > (os.cpu_count() or 1))
     with TemporaryDirectory(prefix="nearfield-bench-") as folder:
         if way == "heap":
-            env = {**env, **shared_heap.loading(os.environ), shared_heap.VARIABLE: HEAP}
+            env = {**env, **shared_heap.preload_variables(os.environ), shared_heap.VARIABLE: HEAP}
         elif way == "collectives":
             env = {**env, **collectives.for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
         elif way == "across-nodes":

@@ -61,7 +61,10 @@ NUMPY = {
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
     """Returns what was found for each program."""
-    heap = {**shared_heap.loading(os.environ), shared_heap.VARIABLE: "on=1,at_start=1" if options.open else "on=1"}
+    heap = {
+        **shared_heap.preload_variables(os.environ),
+        shared_heap.VARIABLE: "on=1,at_start=1" if options.open else "on=1",
+    }
     cpus = two_cpus(options.cpus)
     results: dict[str, Any] = {}
     bars: list[Bar] = []

@@ -1,18 +1,19 @@
-/* What the examples in C and C++ share: `--name value` and `--name` of a command line, with defaults. */
+/* Command-line parsing for the examples in C and C++: `--name value` and `--name`, with defaults. */
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The text after `--name`, or the default. */
+/* Returns the word after `--name` on the command line, or `otherwise`. */
 static inline const char* text_argument(int argc, char** argv, const char* name, const char* otherwise) {
   for (int i = 1; i + 1 < argc; ++i)
     if (strcmp(argv[i], name) == 0) return argv[i + 1];
   return otherwise;
 }
 
-/* The number after `--name`, or the default; ends the program if it is none, or below the least. */
+/* Returns the whole number after `--name`, or `otherwise`. Ends the program if the word is not a number or is less than
+ * `least`. */
 static inline long number_argument(int argc, char** argv, const char* name, long otherwise, long least) {
   const char* text = text_argument(argc, argv, name, NULL);
   if (!text) return otherwise;
@@ -31,7 +32,7 @@ static inline int flag_argument(int argc, char** argv, const char* name) {
   return 0;
 }
 
-/* Ends the program at the first word that is neither in `flags` nor in `valued`, both lists that end with NULL. */
+/* Ends the program if a word of the command line is neither in `flags` nor in `valued`; both lists end with NULL. */
 static inline void check_arguments(int argc, char** argv, const char* const* valued, const char* const* flags) {
   for (int i = 1; i < argc; ++i) {
     int known = 0;

@@ -1,6 +1,7 @@
 /* Red-black Gauss-Seidel for the Poisson equation in two dimensions, in place on ONE field (C interface). Cells are
- * coloured like a chess board; each colour reads only the other, so each sweep is a phase of its own, and no cell that
- * a neighbour reads is written meanwhile: neighbours' values are always the newest, without a copy of the field.
+ * coloured like a chess board, and the update of a cell reads only cells of the other colour. Each sweep over one
+ * colour is a phase, so no cell that a neighbour reads is written in that phase: neighbours always read the latest
+ * values, without a copy of the field.
  *   build  cmake -S examples -B build/examples -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build/examples
  *   run    mpirun -n 4 build/examples/gauss_seidel --rows 256 --columns 256 --sweeps 500 [--check]
  * --check compares with a serial run, bit for bit, and ends with exit code 1 if they differ.
@@ -15,10 +16,11 @@ typedef struct {
   long sweeps;
 } problem;
 
-/* A box of cells in memory; `first` has the indices `start` in the whole grid. The rim beyond it is readable. */
+/* A box of cells in memory; the cell at `first` has the indices `start` in the whole grid. The ghost cells around the
+ * box are readable. */
 typedef struct {
   double* first;
-  int64_t row; /* numbers from one row to the next */
+  int64_t row; /* distance of two rows, in numbers */
   int64_t start[2], count[2];
 } part;
 
@@ -28,13 +30,13 @@ static void must(int code) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* What drives it: one source and one sink, times the square of the cells' width. */
+/* Returns the right-hand side of the equation in a cell: a source and a sink, times the square of the cell width. */
 static double force(const problem* p, int64_t i, int64_t j) {
   if (i == p->rows / 4 && j == p->columns / 3) return 1.0;
   return i == p->rows / 2 && j == p->columns / 2 ? -0.5 : 0.0;
 }
 
-/* Improves the cells of one colour, row by row. */
+/* Updates the cells of one colour, row by row. */
 static void sweep(const problem* p, const part* at, int colour) {
   for (int64_t i = 0; i < at->count[0]; ++i) {
     double* here = at->first + i * at->row;
@@ -44,7 +46,7 @@ static void sweep(const problem* p, const part* at, int colour) {
   }
 }
 
-/* The square of how far the cells are from solving the equation. */
+/* Returns the squared residual of the equation, summed over the cells. */
 static double residual(const problem* p, const part* at) {
   double sum = 0;
   for (int64_t i = 0; i < at->count[0]; ++i) {
@@ -82,7 +84,7 @@ static void solve(const problem* p, nf_grid* grid, nf_field* field, const part* 
     }
 }
 
-/* How many of this rank's cells differ from those of a serial run. */
+/* Returns the number of this rank's cells that differ from a serial run. */
 static long differences(const problem* p, const part* at) {
   double* memory = calloc((size_t)((p->rows + 2) * (p->columns + 2)), sizeof(double));
   part all = {memory + p->columns + 3, p->columns + 2, {0, 0}, {p->rows, p->columns}};

@@ -1,6 +1,6 @@
 // Heat in two dimensions: the five-point update of Zhu et al., CCGrid 2015, algorithm 1, with the sum of all cells over
-// all steps, on two fields that take turns. The cells that neighbours read come first; while they hear of it, the
-// others.
+// all steps, on two alternating fields. Each step first updates the cells that neighbours read, then starts the
+// exchange, and overlaps it with the update of the other cells.
 //   build  cmake -S examples -B build/examples -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build/examples
 //   run    mpirun -n 4 build/examples/heat2d --rows 512 --columns 768 --steps 200 --frame heat.png [--check]
 // --frame writes the temperatures as a picture (.png or .pgm); --check compares with a serial run: cells bit for bit,
@@ -40,7 +40,7 @@ Options options_of(int argc, char** argv) {
           flag_argument(argc, argv, "--check") != 0};
 }
 
-// Two hot discs on a cold plate; beyond its rim it is cold for ever.
+// Initial temperature: two hot discs on a cold plate. Beyond the rim of the plate the temperature is always 0.
 double at_first(const Options& options, std::int64_t i, std::int64_t j) {
   const auto y = (static_cast<double>(i) + 0.5) / static_cast<double>(options.rows);
   const auto x = (static_cast<double>(j) + 0.5) / static_cast<double>(options.columns);
@@ -84,7 +84,7 @@ Result simulate(Grid<2>& grid, const Options& options) {
   return {std::move(fields[now]), heat};
 }
 
-// Does the same on one array of this process, with a rim of zeros.
+// Runs the same simulation serially on one array of this process, with a rim of zeros.
 struct Serial {
   explicit Serial(const Options& options) : width(options.columns + 2) {
     for (auto& cells : memory) cells.resize(static_cast<std::size_t>((options.rows + 2) * width));
@@ -116,8 +116,8 @@ bool is_right(const Grid<2>& grid, const Options& options, const Result& result)
   return wrong == 0 && off <= 1e-12;
 }
 
-// Every rank paints its cells into a picture that is black elsewhere. Not the maximum of bytes: MPICH 4.0 compares them
-// as signed numbers.
+// Every rank writes its cells into a picture that is 0 otherwise, and MPI_BOR combines the pictures. MPI_MAX is not
+// used: MPICH 4.0 compares bytes as signed numbers.
 bool write_frame(const Grid<2>& grid, const Options& options, const Field<double, 2>& cells) {
   picture::Bytes levels(static_cast<std::size_t>(options.rows * options.columns));
   const auto view = cells.view();

@@ -1,7 +1,7 @@
-// The inner loops of the examples, a row each, on plain pointers. The result is written through NEARFIELD_RESTRICT: the
-// rows of a field may be a neighbour's, so a compiler cannot see by itself that they do not overlap what is written,
-// and would not vectorise, or only behind a check at run time (Zhu et al., CCGrid 2015, IV.A).
-// tests/unit/test_vectorised.py reads what the compiler says of them.
+// The inner loops of the examples, one row per call, on plain pointers. The result is written through a
+// NEARFIELD_RESTRICT pointer: rows of a field may be a neighbour's, so a compiler cannot prove that the rows that are
+// read do not overlap the row that is written, and would not vectorise the loop, or only behind a check at run time
+// (Zhu et al., CCGrid 2015, IV.A). tests/unit/test_vectorised.py reads the vectorisation reports of the compiler.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace kernels {
 
-/// next = next/2 + (north + south + west + east)/8; returns the row's sum (Zhu et al., algorithm 1).
+/// next = next/2 + (north + south + west + east)/8. Returns the sum of the row (Zhu et al., algorithm 1).
 inline double heat(const double* north, const double* here, const double* south, double* NEARFIELD_RESTRICT next,
                    std::int64_t from, std::int64_t to) {
   double sum = 0;
@@ -24,8 +24,8 @@ inline double heat(const double* north, const double* here, const double* south,
   return sum;
 }
 
-/// rows: the nine around the one that is written, those of the plane above first. Weights of cells by how many of their
-/// indices differ: the middle, 6 faces, 12 edges, 8 corners.
+/// rows: the nine rows around the row that is written, those of the plane above first. Weights of cells by the number
+/// of indices in which they differ from the updated cell: the middle, 6 faces, 12 edges, 8 corners.
 struct Weights {
   double middle, face, edge, corner;
 };

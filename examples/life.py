@@ -16,14 +16,14 @@ from nearfield.halo import Grid
 
 
 def step(now: np.ndarray, after: np.ndarray) -> None:
-    """`now` with one ghost cell on each side, `after` without."""
+    """Writes the next generation of `now`, which has one ghost cell on each side, into `after`, which has none."""
     rows, columns = after.shape
     alive = sum(now[i : i + rows, j : j + columns] for i in range(3) for j in range(3) if (i, j) != (1, 1))
     after[...] = (alive == 3) | ((now[1:-1, 1:-1] == 1) & (alive == 2))
 
 
 def play(size: int, steps: int, seed: int, frames: Path | None) -> np.ndarray | None:
-    """The last board, on rank 0."""
+    """Plays `steps` generations. Returns the last board on rank 0, None on other ranks."""
     start = first_board(size, seed)
     with Grid((size, size), halo=1, periodic=True) as grid:
         now, after = grid.field(np.uint8), grid.field(np.uint8)

@@ -1,5 +1,5 @@
-// Writes a picture of brightnesses: as PNG (uncompressed, in the colours of hot iron) if the name ends with .png, else
-// as grey PGM.
+// Writes brightness levels as a picture: as PNG (uncompressed, with the palette "hot iron") if the file name ends with
+// .png, otherwise as grey PGM.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace picture {
 
 using Bytes = std::vector<std::uint8_t>;
 
-inline void append(Bytes& to, std::uint32_t number) {  // big end first
+inline void append(Bytes& to, std::uint32_t number) {  // big-endian
   for (int shift = 24; shift >= 0; shift -= 8) to.push_back(static_cast<std::uint8_t>(number >> shift));
 }
 
@@ -33,7 +33,7 @@ inline void append_chunk(Bytes& png, const std::string& name, const Bytes& data)
   append(png, crc32(png, summed_from));
 }
 
-/// A zlib stream of stored blocks.
+/// Returns a zlib stream of stored (uncompressed) blocks.
 inline Bytes stored(const Bytes& raw) {
   Bytes out{0x78, 0x01};
   std::uint32_t a = 1, b = 0;  // Adler-32
@@ -62,7 +62,7 @@ inline Bytes hot_iron() {
   return colours;
 }
 
-/// `levels`: height rows of width. Returns whether it could be written.
+/// Writes a picture. `levels`: `height` rows of `width` levels. Returns whether the file could be written.
 inline bool write(const std::string& file, std::uint32_t width, std::uint32_t height, const Bytes& levels) {
   std::ofstream out(file, std::ios::binary);
   const auto put = [&](const Bytes& bytes) {
@@ -76,7 +76,7 @@ inline bool write(const std::string& file, std::uint32_t width, std::uint32_t he
   Bytes png{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'}, header, rows;
   append(header, width);
   append(header, height);
-  for (const std::uint8_t setting : {8, 3, 0, 0, 0}) header.push_back(setting);  // 8 bits, a palette
+  for (const std::uint8_t setting : {8, 3, 0, 0, 0}) header.push_back(setting);  // 8 bits per pixel, with a palette
   for (std::uint32_t row = 0; row < height; ++row) {
     rows.push_back(0);  // no filter
     rows.insert(rows.end(), levels.begin() + std::ptrdiff_t{row} * width,

@@ -1,8 +1,8 @@
-// A stencil of 7 or 27 points in three dimensions, on two fields that neighbours on a node read in place.
+// A stencil of 7 or 27 points in three dimensions, on two alternating fields that neighbours on a node read in place.
 //   build  cmake -S examples -B build/examples -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build/examples
 //   run    mpirun -n 4 build/examples/stencil3d --size 128 --steps 50 --points 27 [--periodic] [--explain] [--check]
-// --explain says how the grid was split, and why; --check compares with a serial run, bit for bit, and ends with exit
-// code 1 if they differ.
+// --explain prints the decomposition and its reasons; --check compares with a serial run, bit for bit, and ends with
+// exit code 1 if they differ.
 #include <mpi.h>
 
 #include <cstdio>
@@ -41,7 +41,7 @@ Options options_of(int argc, char** argv) {
   return options;
 }
 
-// A number that every cell has for itself, so that none can be mistaken for another.
+// Initial value of a cell: a number that differs from cell to cell, so that a misplaced cell is detected.
 double at_first(std::int64_t i, std::int64_t j, std::int64_t k) {
   return static_cast<double>((i * 7919 + j * 104729 + k * 1299709) % 1000003) / 1000003.0;
 }
@@ -77,7 +77,7 @@ Field<double, 3> simulate(Grid<3>& grid, const Options& options) {
   return now;
 }
 
-// Does the same on one array of this process, whose rim is filled before every step.
+// Runs the same simulation serially on one array of this process, whose rim is filled before every step.
 class Serial {
  public:
   explicit Serial(const Options& options) : size_(options.size), width_(size_ + 2) {

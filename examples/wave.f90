@@ -1,6 +1,6 @@
-! Sound in two dimensions: pressure in the middle of cells, velocities on their sides, in Fortran. Every field has one
-! copy: velocities are updated from pressures and pressures from velocities, so that nobody writes what a neighbour
-! reads; both velocities are exchanged at once.
+! Sound in two dimensions, in Fortran: pressures at the centres of cells, velocities on their sides. Every field has one
+! copy: velocities are updated from pressures and pressures from velocities, so that no rank writes a cell that a
+! neighbour reads. One exchange moves both velocities.
 !   build  cmake -S examples -B build/examples -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build/examples
 !   run    mpirun -n 4 build/examples/wave --nx 300 --ny 200 --steps 150 --frame wave.pgm [--check]
 ! --frame writes the pressure as a grey picture; --check compares with a serial run, bit for bit, and ends with exit
@@ -12,7 +12,7 @@ module wave_kernels
 
 contains
 
-  ! A drop, left of the middle. i and j are cells of the whole grid.
+  ! Returns the initial pressure, a drop left of the middle. i and j are indices in the whole grid.
   pure real(real64) function at_first(i, j, nx, ny)
     integer, intent(in) :: i, j, nx, ny
     real(real64) :: x, y
@@ -21,7 +21,7 @@ contains
     at_first = exp(-x * x - y * y)
   end function at_first
 
-  ! Assumed-shape arguments: nothing aliases, so compilers vectorise. Bounds begin in the halo.
+  ! Updates the velocities. Assumed-shape arguments do not alias, so compilers vectorise. Lower bounds include the halo.
   pure subroutine push(nx, ny, p, u, v)
     integer, intent(in) :: nx, ny
     real(real64), intent(in) :: p(0:, 0:)
@@ -161,7 +161,7 @@ contains
     is_right = wrong == 0
   end function is_right
 
-  ! Grey is silence. Every rank paints its cells; the others' are 0 there.
+  ! Writes the pressure as a picture; grey is zero pressure. Every rank sets its own cells; a sum combines the ranks.
   subroutine write_frame(file)
     character(*), intent(in) :: file
     integer, allocatable :: levels(:, :)

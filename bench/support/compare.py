@@ -104,7 +104,7 @@ def cores_moved(results: Mapping[str, tuple[float, Times, float]]) -> bool:
 
 def slower(one: Gain) -> bool:
     """Returns whether it is slower by more than what counts, and by more than the error of the measurement."""
-    return one.below(NEVER_BELOW)
+    return one.is_below(NEVER_BELOW)
 
 
 def gains_json(gains: Mapping[Case, Gain]) -> dict[str, Any]:

@@ -6,8 +6,8 @@
 //   fill(now.view());
 //   grid.exchange(now);
 //   for (int step = 0; step < steps; ++step) {
-//     sweep(now.view(), next.view());  // reads now(i - 1, j) although a neighbour owns it, writes next(i, j)
-//     grid.exchange(next);             // my cells are ready, and so are my neighbours'
+//     sweep(now.view(), next.view());  // reads now(i - 1, j), which a neighbour may own; writes next(i, j)
+//     grid.exchange(next);             // this rank's cells and its neighbours' cells are ready
 //     std::swap(now, next);
 //   }
 //
@@ -15,25 +15,27 @@
 // Grid<3>, Field<double, 3>, View<double, 3>. A cell is a number, or a std::array of numbers for several components.
 //
 // Phases. All ranks call start and finish in turns, with the same fields in the same order; exchange calls both:
-//   start   my cells are ready to be read; from here until finish nobody may change cells that others read
-//   finish  returns when my neighbours' cells may be read, until the next start
-// Between a finish and the next start, a cell that a neighbour may read must not be written. Two fields that take turns
-// and coloured sweeps (each colour a phase) keep this rule by themselves. Ghosted fields (Grid::ghosted_field) and the
-// caller's arrays (Grid::exchange_of) are free of it: after finish all cells may be changed.
+//   start   this rank's cells may be read; from here until finish no rank may change cells that another rank reads
+//   finish  returns when this rank may read its neighbours' cells, until the next start
+// Between a finish and the next start, a cell that a neighbour may read must not be written. Two alternating fields and
+// coloured sweeps (one phase per colour) obey this rule by design. The rule does not apply to ghosted fields
+// (Grid::ghosted_field) and arrays of the caller (Grid::exchange_of): after finish the program may change all their
+// cells.
 //
-// Ranks. Making and destroying grids, fields and exchanges is collective over the grid's communicator: all ranks do it
-// in the same order. In a phase only neighbours wait for each other. All that belongs to a grid is destroyed before it,
-// and the grid before MPI_Finalize; objects in one scope, the grid declared first, do so.
+// Ranks. Creating and destroying grids, fields and exchanges is collective over the communicator of the grid: all ranks
+// do it in the same order. In a phase only neighbours wait for each other. Fields and exchanges must be destroyed
+// before their grid, and the grid before MPI_Finalize; declaring the grid first in a scope ensures the former.
 //
-// Threads. One thread at a time may use a grid, and it must be one that may call MPI. Any number of threads may use
-// views at once, as they may use plain arrays.
+// Threads. One thread at a time may use a grid; the MPI thread level must allow it to call MPI. Any number of threads
+// may use views concurrently, like plain arrays.
 //
-// Errors. Functions throw HaloError, whose text names the cause; destructors do not throw. After NF_LOST and NF_LATE
-// end the program (MPI_Abort): a grid whose ranks do not all take part can be neither used nor destroyed. Views check
-// nothing, unless NEARFIELD_HALO_CHECK is defined (see View).
+// Errors. Functions throw HaloError, whose text names the cause; destructors do not throw. After NF_LOST and NF_LATE,
+// end the program by MPI_Abort: a grid can be neither used nor destroyed if some of its ranks do not take part. Views
+// do not check indices, unless NEARFIELD_HALO_CHECK is defined (see View).
 //
-// Units. Extents, indices and widths count cells, slowest dimension first. Strides of views count numbers, since rows
-// of cells of several components need not be whole cells apart; those of nf_array count bytes. Times are seconds.
+// Units. Extents, indices and widths count cells, the slowest-varying dimension first. Strides of views count numbers,
+// since the distance of rows need not be a multiple of the cell size; strides of nf_array count bytes. Times are in
+// seconds.
 //
 // Link with nearfield::halo (CMake) or `pkg-config nearfield-halo`.
 #pragma once
@@ -57,12 +59,12 @@
 
 #include "nearfield/halo.h"
 
-/// Marks a parameter: no other pointer of the function aliases it. Without it compilers do not vectorise sweeps over
-/// fields, or only behind a run-time check (S1, IV.A). GCC ignores it on local pointers: if rows are obtained in the
-/// same function, put NEARFIELD_VECTORISE before the inner loop.
+/// Qualifies a pointer parameter that no other pointer of the function aliases. Without it, compilers do not vectorise
+/// sweeps over fields, or only behind a run-time check (S1, IV.A). GCC ignores the qualifier on local pointers: if the
+/// pointers to rows are obtained in the same function, put NEARFIELD_VECTORISE before the inner loop.
 #define NEARFIELD_RESTRICT __restrict
 
-/// Precedes a loop over a row that does not read through another pointer what it writes.
+/// Put it before a loop over a row, to assert that no pointer read in the loop aliases the cells that the loop writes.
 #if defined(__clang__)
 #define NEARFIELD_VECTORISE _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -118,7 +120,7 @@ constexpr nf_type type_of() {
 
 }  // namespace halo_detail
 
-/// Cells of the whole grid, per dimension.
+/// Number of cells of the whole grid per dimension.
 template <int N>
 class Extents {
  public:
@@ -131,7 +133,7 @@ class Extents {
   std::array<std::int64_t, N> each{};
 };
 
-/// One value for all sides, or one per dimension: a value for both of its sides, or {low, high}.
+/// One value for all sides, or per dimension either one value for both sides or {low, high}.
 template <class T, int N>
 class PerSide {
  public:
@@ -160,19 +162,19 @@ using Periodic = PerSide<bool, N>;
 
 template <int N>
 struct GridOptions {
-  Extents<N> extents;            ///< of the whole grid, slowest dimension first
-  HaloWidths<N> halo = 1;        ///< ghost cells
-  Periodic<N> periodic = false;  ///< whether ghost cells beyond the grid are filled from its other end
+  Extents<N> extents;            ///< cells of the whole grid, the slowest-varying dimension first
+  HaloWidths<N> halo = 1;        ///< width of the ghost cells
+  Periodic<N> periodic = false;  ///< whether ghost cells beyond the grid are filled from its opposite end
   bool corners = true;           ///< whether ghost cells beyond edges and corners are filled, for box stencils
-  std::array<int, N> dims{};     ///< ranks per dimension; 0: chosen
-  bool reorder = true;           ///< whether ranks may be placed so that those of a node are neighbours
+  std::array<int, N> dims{};     ///< ranks per dimension; 0: the library chooses
+  bool reorder = true;           ///< whether ranks may be reordered, so that the ranks of a node are neighbours
   std::string protocol = "auto";
-  double limit_s = 0;  ///< longest wait for a living neighbour; 0: 600. A dead one is noticed at once
-  std::string costs;   ///< a file that `nearfield halo --costs` wrote; empty: NEARFIELD_HALO_COSTS, else defaults
+  double limit_s = 0;  ///< seconds to wait for a living neighbour; 0: 600. A dead one is detected at once
+  std::string costs;   ///< file that `nearfield halo --costs` wrote; empty: NEARFIELD_HALO_COSTS, else built-in costs
 };
 
-/// The half-open range [lo, hi) of cells of a rank's part, relative to its first cell. Ghost cells have indices below
-/// 0, or not below the part's extent in that dimension.
+/// A half-open box [lo, hi) of cells, relative to the first cell of this rank's part. Ghost cells have indices below 0,
+/// or at or above the extent of the part in that dimension.
 template <int N>
 struct Region {
   std::array<std::int64_t, N> lo{}, hi{};
@@ -183,9 +185,9 @@ struct Region {
   }
 };
 
-/// Accesses cells in loops; cheap to copy, and valid as long as the field and its grid. Indices are relative to the
-/// first cell of this rank's part and extend into the halo. With NEARFIELD_HALO_CHECK defined each index is checked,
-/// and reading a neighbour's cell between start and finish stops the program with the location.
+/// Accesses the cells of a field in loops. Cheap to copy; valid as long as the field and its grid. Indices are relative
+/// to the first cell of this rank's part and extend into the halo. If NEARFIELD_HALO_CHECK is defined, every access
+/// checks its index, and an access to a neighbour's cell between start and finish aborts the program with a message.
 template <class T, int N>
 class View {
   using Number = typename halo_detail::Cell<T>::Number;
@@ -208,22 +210,23 @@ class View {
     return *reinterpret_cast<T*>(reinterpret_cast<Number*>(first_) + offset);
   }
 
-  /// Returns the first cell of a row of this rank's part; the row extends contiguously into the halo on both sides.
+  /// Returns the address of the first cell of a row of this rank's part; the row extends contiguously into the halo on
+  /// both sides.
   template <class... Indices>
   T* row(Indices... indices) const {
     static_assert(sizeof...(Indices) == N - 1, "a row of a view has one index less than the grid has dimensions");
     return &(*this)(indices..., std::int64_t{0});
   }
 
-  /// Returns this rank's cells of a row.
+  /// Returns this rank's cells of a row, without ghost cells.
   template <class... Indices>
   std::span<T> own(Indices... indices) const {
     return {row(indices...), static_cast<std::size_t>(extents_[N - 1])};
   }
 
   std::int64_t extent(int d) const { return extents_[d]; }
-  const std::array<std::int64_t, N>& extents() const { return extents_; }  ///< this rank's cells per dimension
-  const std::array<std::int64_t, N>& strides() const { return strides_; }  ///< counted in numbers, not in cells
+  const std::array<std::int64_t, N>& extents() const { return extents_; }  ///< this rank's cell count per dimension
+  const std::array<std::int64_t, N>& strides() const { return strides_; }  ///< strides in numbers, not in cells
   T* data() const { return first_; }
 
  private:
@@ -251,14 +254,14 @@ class View {
 template <int N>
 class Grid;
 
-/// One cell of type T for each cell of the grid, initially zero. Created by Grid::field and destroyed before its grid,
-/// both collectively. Movable, and so swappable, but not copyable.
+/// A field: one value of type T per cell of the grid, initially zero. Created by Grid::field and destroyed before its
+/// grid, both collectively. Movable and swappable, but not copyable.
 template <class T, int N>
 class Field {
   static_assert(halo_detail::is_cell<T>, "a cell is a number of at most 8 bytes, or a std::array of such numbers");
 
  public:
-  /// Creates a field without cells, to which a field can be moved.
+  /// Creates an empty field, into which another field can be moved.
   Field() = default;
   Field(Field&& other) noexcept { swap(other); }
   Field& operator=(Field&& other) noexcept {
@@ -269,14 +272,14 @@ class Field {
 
   View<T, N> view() const;
 
-  /// Returns whether neighbours on the node read it in place.
+  /// Returns whether neighbours on the node read the field in place.
   bool in_place() const { return nf_field_in_place(handle_); }
-  /// Returns the first cell of this rank's part.
+  /// Returns the address of the first cell of this rank's part.
   T* data() const { return static_cast<T*>(nf_field_data(handle_)); }
   nf_field* handle() const { return handle_; }
 
-  void ready() const { grid_->start(*this); }  ///< the start of a phase with this field
-  void wait() const { grid_->finish(); }       ///< and its end
+  void ready() const { grid_->start(*this); }  ///< starts a phase with this field
+  void wait() const { grid_->finish(); }       ///< ends the phase
 
  private:
   friend class Grid<N>;
@@ -290,16 +293,16 @@ class Field {
   nf_field* handle_ = nullptr;
 };
 
-/// An exchange of the caller's arrays, which must not move. Created by Grid::exchange_of and destroyed before its grid,
-/// but not between start and finish; both collectively. Movable but not copyable.
+/// A halo exchange of arrays that the caller owns and that must not move. Created by Grid::exchange_of and destroyed
+/// before its grid, but not between start and finish; both collectively. Movable, but not copyable.
 class Exchange {
  public:
   Exchange(Exchange&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   ~Exchange() { nf_exchange_free(&handle_); }
   void start() { halo_detail::check(nf_exchange_start(handle_)); }
   void finish() { halo_detail::check(nf_exchange_finish(handle_)); }
-  void operator()() { halo_detail::check(nf_exchange_run(handle_)); }  ///< start and finish
-  /// Exchanges in reverse: adds ghost cells to their owners' cells.
+  void operator()() { halo_detail::check(nf_exchange_run(handle_)); }  ///< calls start() and finish()
+  /// Exchanges in reverse: sends ghost cells to their owners, which add them to their own cells.
   void accumulate() { halo_detail::check(nf_exchange_accumulate(handle_)); }
   std::string protocol() const { return nf_exchange_protocol(handle_); }
 
@@ -310,8 +313,8 @@ class Exchange {
   nf_exchange* handle_;
 };
 
-/// A box of cells of N dimensions, split into one part per rank. Neither copyable nor movable, since its fields refer
-/// to it.
+/// A box of cells of N dimensions, decomposed into one part per rank. Neither copyable nor movable, since its fields
+/// refer to it.
 template <int N>
 class Grid {
   static_assert(N >= 1 && N <= 3, "a grid has one to three dimensions");
@@ -341,9 +344,9 @@ class Grid {
   ~Grid() { nf_grid_free(&handle_); }
 
   const nf_grid_info& info() const { return info_; }
-  std::int64_t first(int d) const { return info_.start[d]; }  ///< the index of this rank's first cell in the whole grid
-  std::int64_t count(int d) const { return info_.count[d]; }  ///< this rank's cells
-  /// Returns what was chosen and why, in text for people: the decomposition, neighbours, memory, pages.
+  std::int64_t first(int d) const { return info_.start[d]; }  ///< index of this rank's first cell in the whole grid
+  std::int64_t count(int d) const { return info_.count[d]; }  ///< number of this rank's cells
+  /// Returns a text for people on the decisions and their reasons: decomposition, neighbours, memory and pages.
   std::string explain() const {
     std::string text(nf_grid_explain(handle_, nullptr, 0), '\0');
     nf_grid_explain(handle_, text.data(), text.size());
@@ -362,14 +365,14 @@ class Grid {
     return make_field<T>(NF_GHOSTED);
   }
 
-  /// Starts a phase: neighbours may read this rank's cells of these fields.
+  /// Starts a phase: from now on, neighbours may read this rank's cells of these fields.
   template <class... T>
   void start(const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
     halo_detail::check(nf_start(handle_, list.data(), static_cast<int>(list.size())));
     under_way_ = true;
   }
-  /// Waits until neighbours' cells may be read.
+  /// Ends a phase: waits until this rank may read its neighbours' cells.
   void finish() {
     halo_detail::check(nf_finish(handle_));
     under_way_ = false;
@@ -380,7 +383,7 @@ class Grid {
     start(fields...);
     finish();
   }
-  /// Runs a whole phase that fills only `width` ghost cells, at most as many as the grid has.
+  /// Runs a whole phase that fills only ghost cells of this `width`, at most that of the grid.
   template <class... T>
   void exchange_width(const HaloWidths<N>& width, const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
@@ -392,14 +395,15 @@ class Grid {
     halo_detail::check(nf_start_width(handle_, list.data(), static_cast<int>(list.size()), plain));
     finish();
   }
-  /// Runs a whole phase in reverse: adds ghost cells to their owners' cells. Requires ghosted fields.
+  /// Runs a whole phase in reverse: sends ghost cells to their owners, which add them to their own cells. Requires
+  /// ghosted fields.
   template <class... T>
   void accumulate(const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
     halo_detail::check(nf_accumulate(handle_, list.data(), static_cast<int>(list.size())));
   }
-  /// Sets up an exchange of arrays with ghost cells, by the named protocol, the cheapest ("auto") or the fastest of a
-  /// few exchanges by each ("measured"). Collective.
+  /// Sets up an exchange of arrays with ghost cells, by the named protocol, by the protocol with the lowest predicted
+  /// cost ("auto"), or by the fastest of all protocols in a few exchanges ("measured"). Collective.
   Exchange exchange_of(const std::vector<nf_array>& arrays, const std::string& protocol = "auto") {
     nf_exchange* made = nullptr;
     halo_detail::check(
@@ -407,13 +411,13 @@ class Grid {
     return Exchange(made);
   }
 
-  /// Returns all cells of this rank.
+  /// Returns the box of all cells of this rank.
   Region<N> all() const {
     Region<N> region;
     for (int d = 0; d < N; ++d) region.hi[d] = info_.count[d];
     return region;
   }
-  /// Returns the cells for which a stencil of the halo's widths reads nothing beyond this rank's part.
+  /// Returns the cells whose stencil, as wide as the halo, reads no cell outside of this rank's part.
   Region<N> interior() const {
     auto region = all();
     for (int d = 0; d < N; ++d) {
@@ -423,7 +427,7 @@ class Grid {
     }
     return region;
   }
-  /// Returns the other cells, in boxes that do not overlap, low sides first.
+  /// Returns the cells of this rank that are not in interior(), as boxes that do not overlap, low sides first.
   std::vector<Region<N>> boundary() const {
     std::vector<Region<N>> list;
     const auto inner = interior();
@@ -477,7 +481,7 @@ View<T, N> Field<T, N>::view() const {
   return {data(), strides, extents, halo, &grid_->under_way_};
 }
 
-/// Calls body(i, j, k) (as many as N) for every cell of the region, the last index fastest.
+/// Calls body with the N indices of every cell of the region, such as body(i, j, k); the last index varies fastest.
 template <int N, class Body>
 void for_each_cell(const Region<N>& region, Body&& body) {
   if constexpr (N == 1) {

@@ -1,6 +1,7 @@
-// The engine's clock: the CPU's own counter if user code may read it. A read is ordered: all earlier instructions have
-// completed, and no later one has begun. It assumes a constant rate, the same on all cores of a node (`nearfield
-// doctor` checks that), and is not comparable between nodes.
+// The clock of the measuring engine: the CPU's cycle counter (rdtscp, cntvct_el0), if user code may read it. A read is
+// ordered: all earlier instructions have completed, and no later instruction has begun. The counter must have a
+// constant rate that is the same on all cores of a node (`nearfield doctor` checks this). Readings are not comparable
+// between nodes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ using Ticks = std::uint64_t;
 
 inline Ticks now() {
 #if defined(__x86_64__)
-  std::uint32_t low, high;  // <immintrin.h> has an intrinsic, but takes longer to compile than most files
+  std::uint32_t low, high;  // <immintrin.h> has an intrinsic for it, but takes longer to compile than most files
   asm volatile("rdtscp; lfence" : "=a"(low), "=d"(high)::"ecx", "memory");
   return Ticks{high} << 32 | low;
 #elif defined(__aarch64__)
@@ -32,7 +33,7 @@ inline void cpu_pause() {
 #endif
 }
 
-/// Returns the shortest time in ticks between two reads of the clock in a row.
+/// Returns the overhead of reading the clock: the shortest time in ticks between two successive reads.
 inline Ticks min_clock_overhead() {
   Ticks shortest = ~Ticks{0};
   for (int i = 0; i < 1000; ++i) {

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t line = 64;
 
-// Streaming stores need whole lines: partial lines at both ends are copied plainly. `body` copies whole lines.
+// Streaming stores need whole lines: `body` copies these; partial lines at both ends are copied by memcpy.
 template <typename Body>
-void with_ragged_ends(void* to, const void* from, std::size_t bytes, Body body) {
+void copy_with_partial_lines(void* to, const void* from, std::size_t bytes, Body body) {
   auto* out = static_cast<char*>(to);
   const auto* in = static_cast<const char*>(from);
   std::size_t head = (line - reinterpret_cast<std::uintptr_t>(out) % line) % line;
@@ -27,13 +27,13 @@ void with_ragged_ends(void* to, const void* from, std::size_t bytes, Body body) 
 
 #if defined(__x86_64__)
 
-__attribute__((target("avx512f"))) void lines_avx512(char* to, const char* from, std::size_t bytes) {
+__attribute__((target("avx512f"))) void stream_lines_avx512(char* to, const char* from, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += line)
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
   _mm_sfence();
 }
 
-__attribute__((target("avx2"))) void lines_avx2(char* to, const char* from, std::size_t bytes) {
+__attribute__((target("avx2"))) void stream_lines_avx2(char* to, const char* from, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += line) {
     const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
     const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32));
@@ -43,20 +43,27 @@ __attribute__((target("avx2"))) void lines_avx2(char* to, const char* from, std:
   _mm_sfence();
 }
 
-void lines_sse2(char* to, const char* from, std::size_t bytes) {
+void stream_lines_sse2(char* to, const char* from, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += 16)
     _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
   _mm_sfence();
 }
 
-// The final sfence orders these stores before the store that signals their completion to another core.
-void stream_avx512(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_avx512); }
-void stream_avx2(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_avx2); }
-void stream_sse2(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_sse2); }
+// The final sfence of each routine orders the streaming stores before the store that signals their completion to
+// another core.
+void stream_avx512(void* to, const void* from, std::size_t bytes) {
+  copy_with_partial_lines(to, from, bytes, stream_lines_avx512);
+}
+void stream_avx2(void* to, const void* from, std::size_t bytes) {
+  copy_with_partial_lines(to, from, bytes, stream_lines_avx2);
+}
+void stream_sse2(void* to, const void* from, std::size_t bytes) {
+  copy_with_partial_lines(to, from, bytes, stream_lines_sse2);
+}
 
 #elif defined(__aarch64__)
 
-void lines_neon(char* to, const char* from, std::size_t bytes) {
+void stream_lines_neon(char* to, const char* from, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += line)
     __asm__ volatile(
         "ldp q0, q1, [%1]\n"
@@ -69,16 +76,18 @@ void lines_neon(char* to, const char* from, std::size_t bytes) {
   __asm__ volatile("dmb ishst" ::: "memory");
 }
 
-void stream_neon(void* to, const void* from, std::size_t bytes) { with_ragged_ends(to, from, bytes, lines_neon); }
+void stream_neon(void* to, const void* from, std::size_t bytes) {
+  copy_with_partial_lines(to, from, bytes, stream_lines_neon);
+}
 
 #endif
 
-struct Routine {
+struct CopyRoutine {
   const char* name;
   Copy copy;
 };
 
-Routine streaming() {
+CopyRoutine widest_streaming_routine() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f")) return {"avx512", stream_avx512};
@@ -95,8 +104,8 @@ Routine streaming() {
 
 void copy_plain(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-Copy streaming_copy() { return streaming().copy; }
+Copy streaming_copy() { return widest_streaming_routine().copy; }
 
-const char* streaming_copy_name() { return streaming().name; }
+const char* streaming_copy_name() { return widest_streaming_routine().name; }
 
 }  // namespace nearfield

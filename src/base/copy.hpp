@@ -1,10 +1,10 @@
-// Routines for copying bytes between two cores, and their trade-offs.
+// Routines that copy bytes between two cores, and their trade-offs.
 //
-// plain: the C library's memcpy. Stored lines stay in this core's caches, but each line that is in another core's cache
-// must be acquired first, with few such requests in flight.
+// plain: memcpy of the C library. Stored lines stay in the caches of this core, but each target line that is in the
+// cache of another core must be acquired first, with few of these requests in flight.
 //
-// streaming: non-temporal stores, which bypass the caches. They need not acquire lines and leave none in this core's
-// caches: the next reader of the result gets it from memory.
+// streaming: non-temporal stores, which bypass the caches. They need not acquire lines and leave none in the caches of
+// this core: the next reader of the result gets the lines from memory.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace nearfield {
 using Copy = void (*)(void* to, const void* from, std::size_t bytes);
 
 void copy_plain(void* to, const void* from, std::size_t bytes);
-// Returns the copy by the widest streaming stores of this processor, or copy_plain if it has none.
+// Returns the copy routine with the widest streaming stores that this CPU supports; copy_plain if it has none.
 Copy streaming_copy();
-// Returns "avx512", "avx2", "sse2", "neon" or "none".
+// Returns the name of that routine: "avx512", "avx2", "sse2", "neon" or "none".
 const char* streaming_copy_name();
 
 }  // namespace nearfield

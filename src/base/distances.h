@@ -1,12 +1,12 @@
-// The distances of two cores of a node, nearest first, for C and C++: X(enumerator, name).
+// The classes of distance between two cores of a node, nearest first, as an X macro for C and C++: X(enumerator, name).
 #pragma once
 
-#define NEARFIELD_EACH_DISTANCE(X)  \
-  X(same_core, "same-core")         \
-  X(shared_l2, "shared-l2")         \
-  X(shared_l3, "shared-l3")         \
-  X(same_numa, "same-numa")         \
-  X(same_package, "same-package")   \
+#define NEARFIELD_EACH_DISTANCE(X) \
+  X(same_core, "same-core")        \
+  X(shared_l2, "shared-l2")        \
+  X(shared_l3, "shared-l3")        \
+  X(same_numa, "same-numa")        \
+  X(same_package, "same-package")  \
   X(same_node, "same-node")
 #define NEARFIELD_DISTANCE_ENUMERATOR(enumerator, name) enumerator,
 #define NEARFIELD_DISTANCE_NAME(enumerator, name) name,

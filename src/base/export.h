@@ -1,4 +1,4 @@
-// For functions that interpose on another library's of the same name, or that it looks up.
+// Exports a function that interposes on a library function of the same name, or that other code looks up by dlsym.
 #pragma once
 
 #define NEARFIELD_EXPORT extern "C" __attribute__((visibility("default")))

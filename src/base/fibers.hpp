@@ -1,4 +1,5 @@
-// Runs functions as fibers of one thread. They switch only where they say so, so whoever resumes them chooses the order.
+// Runs functions as fibers (cooperative coroutines) of one thread. A fiber runs until it calls suspend(), so the caller
+// of resume() chooses the order.
 #pragma once
 
 #include <ucontext.h>
@@ -20,34 +21,34 @@ class Fibers {
     for (Fiber& fiber : fibers_) fiber.stack.reset(new char[stack_bytes]);
   }
 
-  // Prepares a fiber, which must have ended if it was started before. `body` must not throw.
+  // Prepares a fiber. A fiber that was started before must have ended. `body` must not throw.
   void start(int index, std::function<void()> body) {
-    Fiber& fiber = at(index);
+    Fiber& fiber = fiber_at(index);
     fiber.body = std::move(body);
     fiber.has_ended = false;
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = stack_bytes;
     fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, enter, 0);
+    makecontext(&fiber.context, run_body, 0);
   }
 
   // Runs a fiber until it suspends itself or ends.
   void resume(int index) {
-    running_ = &at(index);
+    running_ = &fiber_at(index);
     active_ = this;
     void* fake_stack = nullptr;
-    leave_stack(&fake_stack, running_->stack.get(), stack_bytes);
+    begin_stack_switch(&fake_stack, running_->stack.get(), stack_bytes);
     swapcontext(&scheduler_, &running_->context);
-    arrive_on_stack(fake_stack, nullptr, nullptr);
+    finish_stack_switch(fake_stack, nullptr, nullptr);
   }
 
-  // Called by the fiber that runs: returns to the caller of resume().
+  // Called by the running fiber: suspends it and returns to the caller of resume().
   void suspend() {
     void* fake_stack = nullptr;
-    leave_stack(&fake_stack, scheduler_stack_, scheduler_bytes_);
+    begin_stack_switch(&fake_stack, scheduler_stack_, scheduler_bytes_);
     swapcontext(&running_->context, &scheduler_);
-    arrive_on_stack(fake_stack, &scheduler_stack_, &scheduler_bytes_);
+    finish_stack_switch(fake_stack, &scheduler_stack_, &scheduler_bytes_);
   }
 
   bool has_ended(int index) const { return fibers_[static_cast<std::size_t>(index)].has_ended; }
@@ -61,26 +62,26 @@ class Fibers {
   };
   static constexpr std::size_t stack_bytes = 256 << 10;
 
-  Fiber& at(int index) { return fibers_[static_cast<std::size_t>(index)]; }
+  Fiber& fiber_at(int index) { return fibers_[static_cast<std::size_t>(index)]; }
 
-  static void enter() {
+  static void run_body() {
     Fibers& all = *active_;
-    arrive_on_stack(nullptr, &all.scheduler_stack_, &all.scheduler_bytes_);
+    finish_stack_switch(nullptr, &all.scheduler_stack_, &all.scheduler_bytes_);
     all.running_->body();
     all.running_->has_ended = true;
-    leave_stack(nullptr, all.scheduler_stack_, all.scheduler_bytes_);
+    begin_stack_switch(nullptr, all.scheduler_stack_, all.scheduler_bytes_);
     setcontext(&all.scheduler_);
   }
 
-  // The address sanitizer must know which stack is in use.
-  static void leave_stack([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* next,
-                          [[maybe_unused]] std::size_t bytes) {
+  // Report a switch of stacks to AddressSanitizer.
+  static void begin_stack_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* next,
+                                 [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_start_switch_fiber(fake_stack, next, bytes);
 #endif
   }
-  static void arrive_on_stack([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** previous,
-                              [[maybe_unused]] std::size_t* bytes) {
+  static void finish_stack_switch([[maybe_unused]] void* fake_stack, [[maybe_unused]] const void** previous,
+                                  [[maybe_unused]] std::size_t* bytes) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(fake_stack, previous, bytes);
 #endif

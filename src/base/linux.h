@@ -1,4 +1,4 @@
-// Kernel constants that older headers of the C library lack.
+// Kernel constants that the headers of older C libraries lack.
 #pragma once
 
 #include <sys/mman.h>

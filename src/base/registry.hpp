@@ -1,4 +1,4 @@
-// Lists of variants with user-visible names.
+// Finds and creates variants (protocols, scenarios, formats, ...) by the names that users see.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace nearfield {
 
-/// Returns the variant of that name. Throws std::invalid_argument with the nearest name; `kind` is what it calls a
-/// variant.
+/// Returns the variant of that name. If there is none, throws std::invalid_argument with the nearest name; `kind` names
+/// the kind of variant in the message.
 template <class Spec, class Name>
 const Spec& find_named(const std::vector<const Spec*>& all, const std::string& name, const std::string& kind,
                        Name&& name_of) {
@@ -31,8 +31,8 @@ const Spec& find_named(const std::vector<const Spec*>& all, const std::string& n
   return find_named(all, name, kind, [](const Spec& spec) { return spec.name; });
 }
 
-/// Returns a new variant by its constructor, or by its default constructor if that does not accept the arguments. For
-/// `make` of a Spec.
+/// Returns a new Variant, constructed from the arguments, or by default if it has no such constructor. Used as `make`
+/// of a Spec.
 template <class Interface, class Variant, class... Arguments>
 std::unique_ptr<Interface> make_variant(Arguments... arguments) {
   if constexpr (std::is_constructible_v<Variant, Arguments...>)

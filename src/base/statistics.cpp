@@ -23,8 +23,8 @@ double quantile_of_sorted(std::span<const double> sorted, double q) {
   return sorted[below] + (position - std::floor(position)) * (sorted[above] - sorted[below]);
 }
 
-// Rank (from 0) of the lower end of a 95 % interval for the median: the largest k with
-// P(Binomial(n, 1/2) <= k - 1) <= 2.5 %. The upper end is its mirror, n - 1 - k.
+// Returns the rank (from 0) of the sample that is the lower end of a 95 % confidence interval of the median: the
+// largest k with P(Binomial(n, 1/2) <= k - 1) <= 2.5 %. The upper end has rank n - 1 - k.
 std::size_t lower_rank(std::size_t n) {
   const double log_half_n = static_cast<double>(n) * std::log(0.5);
   double below = 0.0;
@@ -38,7 +38,8 @@ std::size_t lower_rank(std::size_t n) {
   return k == 0 ? 0 : k - 1;
 }
 
-// Spreads each run of values within half a step of its first value evenly over one step around their middle.
+// Spreads each run of values within half a clock step of the first one evenly over one step around the middle of the
+// run.
 void spread_steps(std::vector<double>& sorted, double resolution) {
   for (std::size_t begin = 0; begin < sorted.size();) {
     std::size_t end = begin;

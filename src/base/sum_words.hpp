@@ -1,4 +1,4 @@
-// Reads memory in order, as fast as one core can: the loop of every benchmark that reads.
+// Reads memory in order, as fast as one core can. All benchmarks that read memory use this loop.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace nearfield {
 
-/// Returns the sum of the 8-byte words of the memory, and of the bytes that remain. Its registers are those of a vector
-/// unit by type, since compilers differ in how they vectorise sums of an array, by a factor of eight.
+/// Returns the sum of the 8-byte words of the memory, and of the remaining bytes. Uses vector types explicitly, since
+/// auto-vectorised sums differ between compilers by a factor of up to eight.
 inline std::uint64_t sum_words(std::span<const std::byte> memory) {
   using Words = std::uint64_t __attribute__((vector_size(16)));
   constexpr std::size_t size = sizeof(Words), block = 4 * size;

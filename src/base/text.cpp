@@ -33,7 +33,7 @@ std::string json_number(double number) {
 }
 
 template <class Range, class Format>
-std::string joined(const Range& range, Format format) {
+std::string to_json_array(const Range& range, Format format) {
   std::string text = "[";
   for (const auto& item : range) {
     if (text.size() > 1) text += ',';
@@ -44,7 +44,7 @@ std::string joined(const Range& range, Format format) {
 
 }  // namespace
 
-std::string_view trimmed(std::string_view text) {
+std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r");
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
@@ -80,10 +80,10 @@ std::string json_string(std::string_view text) {
 }
 
 std::string json_array(std::span<const std::string> parts) {
-  return joined(parts, [](const std::string& part) { return part; });
+  return to_json_array(parts, [](const std::string& part) { return part; });
 }
 
-void JsonObject::key(std::string_view name) {
+void JsonObject::append_key(std::string_view name) {
   if (text_.size() > 1) text_ += ',';
   text_ += json_string(name) + ":";
 }
@@ -99,15 +99,15 @@ JsonObject& JsonObject::add(std::string_view name, double number) { return add_r
 JsonObject& JsonObject::add(std::string_view name, bool truth) { return add_raw(name, truth ? "true" : "false"); }
 
 JsonObject& JsonObject::add(std::string_view name, std::span<const double> numbers) {
-  return add_raw(name, joined(numbers, json_number));
+  return add_raw(name, to_json_array(numbers, json_number));
 }
 
 JsonObject& JsonObject::add(std::string_view name, std::span<const std::string> texts) {
-  return add_raw(name, joined(texts, [](const std::string& text) { return json_string(text); }));
+  return add_raw(name, to_json_array(texts, [](const std::string& text) { return json_string(text); }));
 }
 
 JsonObject& JsonObject::add_raw(std::string_view name, std::string_view json) {
-  key(name);
+  append_key(name);
   text_ += json;
   return *this;
 }

@@ -1,4 +1,4 @@
-// Text utilities: trimmed lines, the nearest valid name for error messages, and a writer of one-line JSON objects.
+// Text utilities: trimming, the nearest valid name for error messages, and a writer of one-line JSON objects.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace nearfield {
 
 /// Returns the text without leading and trailing blanks.
-std::string_view trimmed(std::string_view text);
+std::string_view trim(std::string_view text);
 
 /// Returns the candidate closest to `name` by edit distance; empty if there are no candidates.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
@@ -26,19 +26,19 @@ class JsonObject {
   JsonObject& add(std::string_view key, bool truth);
   JsonObject& add(std::string_view key, std::span<const double> numbers);
   JsonObject& add(std::string_view key, std::span<const std::string> texts);
-  /// `json` is JSON already.
+  /// Adds a value that is JSON text already.
   JsonObject& add_raw(std::string_view key, std::string_view json);
   std::string str() const { return text_ + "}"; }
 
  private:
-  void key(std::string_view name);
+  void append_key(std::string_view name);
   std::string text_ = "{";
 };
 
 /// Returns `text` as a JSON string with quotes.
 std::string json_string(std::string_view text);
 
-/// Returns `[a, b, ...]` from parts that are JSON already.
+/// Returns the JSON array of parts that are JSON text already.
 std::string json_array(std::span<const std::string> parts);
 
 }  // namespace nearfield

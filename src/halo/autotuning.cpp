@@ -5,15 +5,16 @@
 
 namespace nearfield::halo {
 
-// Exchanges a few times by each protocol that works on this grid; the fastest of several batches counts.
-std::unique_ptr<Exchange> Grid::fastest(const Move& move) {
+// Times a few exchanges by each protocol that works on this grid. The time of a protocol is its fastest batch, on its
+// slowest rank.
+std::unique_ptr<HaloExchange> Grid::make_fastest_exchange(const ExchangePlan& move) {
   constexpr int batches = 7, exchanges = 5;
-  std::unique_ptr<Exchange> best;
+  std::unique_ptr<HaloExchange> best;
   double best_time = 0;
   for (const auto* spec : all_protocols()) {
     if (spec->in_place || spec->needs_arrays || (spec->shared_only && !spec_->shared_only)) continue;
     if (spec->problem && !spec->problem(*node_).empty()) continue;
-    auto tried = std::make_unique<Exchange>(move, *spec, *this, false);
+    auto tried = std::make_unique<HaloExchange>(move, *spec, *this, false);
     double time = 1e9;
     for (int batch = 0; batch < batches; ++batch) {
       const double begin_s = MPI_Wtime();

@@ -1,4 +1,5 @@
-// Boxes of cells in up to three dimensions, slowest first. A grid of fewer dimensions has leading ones of extent 1.
+// Boxes of cells in three dimensions, the slowest-varying first. A grid of fewer dimensions has leading dimensions of
+// extent 1.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +10,8 @@ namespace nearfield::halo {
 
 using Index = std::int64_t;
 using Triple = std::array<Index, 3>;
-using Ranks = std::array<int, 3>;                  ///< ranks per dimension, or the coordinates of one rank
-using Widths = std::array<std::array<int, 2>, 3>;  ///< cells at the low and the high side of each dimension
+using Ranks = std::array<int, 3>;                  ///< number of ranks per dimension, or coordinates of a rank
+using Widths = std::array<std::array<int, 2>, 3>;  ///< numbers of cells at the low and the high side of each dimension
 using Sides = std::array<std::array<bool, 2>, 3>;
 
 /// The cells from `lo` up to but not including `hi`.
@@ -20,18 +21,18 @@ struct Box {
   Triple extents() const { return {hi[0] - lo[0], hi[1] - lo[1], hi[2] - lo[2]}; }
   bool empty() const { return hi[0] <= lo[0] || hi[1] <= lo[1] || hi[2] <= lo[2]; }
   Index cells() const { return empty() ? 0 : (hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]); }
-  Box shifted(const Triple& by) const {
+  Box shifted_by(const Triple& by) const {
     return {{lo[0] + by[0], lo[1] + by[1], lo[2] + by[2]}, {hi[0] + by[0], hi[1] + by[1], hi[2] + by[2]}};
   }
-  Box widened(const Widths& by) const {
+  Box widened_by(const Widths& by) const {
     return {{lo[0] - by[0][0], lo[1] - by[1][0], lo[2] - by[2][0]},
             {hi[0] + by[0][1], hi[1] + by[1][1], hi[2] + by[2][1]}};
   }
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-/// Returns the bounding box of both; an empty one contributes nothing.
-inline Box around(const Box& a, const Box& b) {
+/// Returns the bounding box of both boxes; an empty box does not contribute.
+inline Box bounding_box(const Box& a, const Box& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;
   Box box;
@@ -42,7 +43,7 @@ inline Box around(const Box& a, const Box& b) {
   return box;
 }
 
-/// Calls visit(coordinates) for every point of a grid of this size, the last dimension fastest.
+/// Calls visit(coordinates) for every place of a grid of `counts` places per dimension, the last dimension fastest.
 template <class Visit>
 void for_each_place(const Ranks& counts, Visit&& visit) {
   for (int i = 0; i < counts[0]; ++i)

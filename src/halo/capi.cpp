@@ -1,4 +1,5 @@
-// The C interface: converts the user's dimensions to three, and exceptions to error codes. The rest is in grid.cpp.
+// Implements the C interface (nearfield/halo.h) by Grid (grid.cpp): converts one to three dimensions to three, and
+// exceptions to error codes.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -13,7 +14,7 @@ struct nf_grid {
   Grid grid;
   std::vector<nf_field*> fields;
   std::vector<nf_exchange*> exchanges;
-  std::vector<Field*> used;  // by the current call
+  std::vector<Field*> used;  // fields of the current call
 };
 struct nf_field {
   nf_grid* grid;
@@ -22,7 +23,7 @@ struct nf_field {
 struct nf_exchange {
   nf_grid* grid;
   std::vector<Array> arrays;
-  std::unique_ptr<Exchange> forward, reverse;
+  std::unique_ptr<HaloExchange> forward, reverse;
 };
 
 namespace {
@@ -30,11 +31,11 @@ namespace {
 thread_local std::string last_error;
 
 void require(bool holds, const char* text) {
-  if (!holds) throw Error(Code::argument, text);
+  if (!holds) throw Error(ErrorCode::argument, text);
 }
 
 template <class Work>
-int guarded(Work&& work) noexcept {
+int run_guarded(Work&& work) noexcept {
   try {
     work();
     return NF_OK;
@@ -50,20 +51,21 @@ int guarded(Work&& work) noexcept {
   }
 }
 
-// Same, with a grid, which must exist.
+// Same; if `grid` is null, returns NF_ARGUMENT without calling work().
 template <class Work>
-int guarded(const nf_grid* grid, Work&& work) noexcept {
-  return guarded([&] {
+int run_guarded(const nf_grid* grid, Work&& work) noexcept {
+  return run_guarded([&] {
     require(grid, "there is no grid");
     work();
   });
 }
 
-// Copies the text that work() returns, as far as it fits; returns the size of the whole text.
+// Copies the text that work() returns into `text`, truncated to `size` bytes. Returns the size of the whole text with
+// its terminating zero; 0 on failure.
 template <class Work>
 size_t copy_text(Work&& work, char* text, size_t size) {
   std::string all;
-  if (guarded([&] { all = work(); }) != NF_OK) return 0;
+  if (run_guarded([&] { all = work(); }) != NF_OK) return 0;
   if (text && size) {
     const auto shown = std::min(size - 1, all.size());
     std::memcpy(text, all.data(), shown);
@@ -72,24 +74,26 @@ size_t copy_text(Work&& work, char* text, size_t size) {
   return all.size() + 1;
 }
 
-Type type_of(nf_type type, int components) {
+NumberType check_number_type(nf_type type, int components) {
   require(type >= NF_I8 && type <= NF_F64, "there is no such type");
   require(components >= 1, "a cell has at least one component");
-  return static_cast<Type>(type);
+  return static_cast<NumberType>(type);
 }
 
-// A new member must not fit into padding at the end: old programs would appear to have set it.
+// A new member must not fit into the padding at the end of the struct: programs compiled without the member would
+// appear to have set it.
 static_assert(sizeof(nf_grid_options) == offsetof(nf_grid_options, costs) + sizeof(nf_grid_options::costs));
 
-void check_size(std::size_t bytes) {
+void check_struct_size(std::size_t bytes) {
   const std::string has = "nf_grid_options has a struct_size of " + std::to_string(bytes);
   if (bytes < offsetof(nf_grid_options, halo))
-    throw Error(Code::argument, has + ", too little for its extents: begin with nf_grid_defaults()");
+    throw Error(ErrorCode::argument, has + ", too little for its extents: begin with nf_grid_defaults()");
   if (bytes > sizeof(nf_grid_options))
-    throw Error(Code::argument, has + ", but the library, version " NEARFIELD_VERSION ", knows " +
-                                    std::to_string(sizeof(nf_grid_options)) +
-                                    ": begin with nf_grid_defaults(), and load a library that is not older than the "
-                                    "nearfield/halo.h of the program");
+    throw Error(ErrorCode::argument,
+                has + ", but the library, version " NEARFIELD_VERSION ", knows " +
+                    std::to_string(sizeof(nf_grid_options)) +
+                    ": begin with nf_grid_defaults(), and load a library that is not older than the "
+                    "nearfield/halo.h of the program");
 }
 
 nf_grid_options default_options() {
@@ -102,21 +106,21 @@ nf_grid_options default_options() {
   return options;
 }
 
-// Returns the members that the program has set, and defaults for those that it does not know.
-nf_grid_options completed(const nf_grid_options* given) {
-  check_size(given->struct_size);
+// Returns the members that the program was compiled with, and defaults for newer members.
+nf_grid_options complete_options(const nf_grid_options* given) {
+  check_struct_size(given->struct_size);
   nf_grid_options options = default_options();
   std::memcpy(&options, given, given->struct_size);
   return options;
 }
 
-GridOptions options_of(const nf_grid_options& given) {
+GridOptions to_grid_options(const nf_grid_options& given) {
   GridOptions options;
   options.dimensions = given.dimensions;
   require(given.dimensions >= 1 && given.dimensions <= 3, "a grid has 1 to 3 dimensions");
   auto& layout = options.layout;
   for (int d = 0; d < 3; ++d) {
-    const int from = d - 3 + given.dimensions;  // the library always has three dimensions
+    const int from = d - 3 + given.dimensions;  // the library always uses three dimensions
     layout.extents[d] = from < 0 ? 1 : given.extents[from];
     layout.dims[d] = from < 0 ? 1 : given.dims[from];
     for (int side = 0; side < 2 && from >= 0; ++side) {
@@ -132,8 +136,8 @@ GridOptions options_of(const nf_grid_options& given) {
   return options;
 }
 
-// Returns the exchange of the call's fields. `used` keeps its memory, so the hot path does not allocate.
-Exchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const Widths& widths, bool add) {
+// Returns the exchange of these fields. Reuses the memory of grid->used, so that the hot path does not allocate.
+HaloExchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const Widths& widths, bool add) {
   require(fields || count == 0, "there are no fields");
   grid->used.clear();
   for (int i = 0; i < count; ++i) {
@@ -143,39 +147,39 @@ Exchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const 
   return grid->grid.exchange_of(grid->used, widths, add);
 }
 
-// Returns null beyond the last one.
-const char* text_of(int protocol, const char* ProtocolSpec::* text) {
+// Returns the name or summary of a protocol; null if `protocol` is not less than the number of protocols.
+const char* protocol_text(int protocol, const char* ProtocolSpec::* text) {
   const auto& all = all_protocols();
-  const auto number = static_cast<std::size_t>(protocol);  // a negative number is beyond the last
+  const auto number = static_cast<std::size_t>(protocol);  // a negative number becomes a huge one
   return number < all.size() ? all[number]->*text : nullptr;
 }
 
 template <class T>
-void drop(std::vector<T*>& list, T* item) {
+void erase_pointer(std::vector<T*>& list, T* item) {
   list.erase(std::remove(list.begin(), list.end(), item), list.end());
 }
 
 }  // namespace
 
 int nf_grid_options_init(nf_grid_options* options, size_t struct_size) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(options, "options must not be null");
     const auto defaults = default_options();
     std::memset(options, 0, struct_size);
     std::memcpy(options, &defaults, std::min(struct_size, sizeof defaults));
-    if (struct_size >= sizeof struct_size) options->struct_size = struct_size;  // nf_grid_create checks it as well
-    check_size(struct_size);
+    if (struct_size >= sizeof struct_size) options->struct_size = struct_size;  // nf_grid_create checks it again
+    check_struct_size(struct_size);
   });
 }
 
 int nf_grid_create(MPI_Comm comm, const nf_grid_options* options, nf_grid** grid) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(options && grid, "options and grid must not be null");
     int running = 0;
     MPI_Initialized(&running);
     require(running, "call MPI_Init first");
     *grid = nullptr;
-    *grid = new nf_grid{Grid(comm, options_of(completed(options))), {}, {}, {}};
+    *grid = new nf_grid{Grid(comm, to_grid_options(complete_options(options))), {}, {}, {}};
   });
 }
 
@@ -185,7 +189,7 @@ int nf_grid_create_f(MPI_Fint comm, const nf_grid_options* options, nf_grid** gr
 
 int nf_grid_free(nf_grid** grid) {
   if (!grid || !*grid) return NF_OK;
-  return guarded([&] {
+  return run_guarded([&] {
     for (auto* exchange : (*grid)->exchanges) delete exchange;
     for (auto* field : (*grid)->fields) delete field;
     delete *grid;
@@ -194,7 +198,7 @@ int nf_grid_free(nf_grid** grid) {
 }
 
 int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(grid && info, "grid and info must not be null");
     const Grid& g = grid->grid;
     *info = {};
@@ -202,11 +206,11 @@ int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info) {
     info->rank = g.node().rank;
     info->ranks = g.node().size;
     info->ranks_per_node = g.ranks_per_node();
-    const Box own = g.own();
+    const Box own = g.own_cells();
     for (int i = 0; i < g.dimensions(); ++i) {
       const int d = i + 3 - g.dimensions();
       info->dims[i] = g.layout().dims[d];
-      info->place[i] = g.place()[d];
+      info->place[i] = g.own_place()[d];
       info->start[i] = own.lo[d];
       info->count[i] = own.extents()[d];
     }
@@ -224,13 +228,13 @@ size_t nf_grid_costs(const nf_grid* grid, char* text, size_t size) {
 }
 
 int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(grid && field, "grid and field must not be null");
     require(storage == NF_IN_PLACE || storage == NF_GHOSTED, "storage is NF_IN_PLACE or NF_GHOSTED");
     *field = nullptr;
-    const auto of = type_of(type, components);
+    const auto of = check_number_type(type, components);
     Field& made =
-        grid->grid.create_field(bytes_of(of) * static_cast<std::size_t>(components), of, storage == NF_GHOSTED);
+        grid->grid.create_field(bytes_of_number(of) * static_cast<std::size_t>(components), of, storage == NF_GHOSTED);
     *field = new nf_field{grid, &made};
     grid->fields.push_back(*field);
   });
@@ -238,30 +242,33 @@ int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf
 
 int nf_field_free(nf_field** field) {
   if (!field || !*field) return NF_OK;
-  return guarded([&] {
+  return run_guarded([&] {
     auto* grid = (*field)->grid;
     grid->grid.free_field(*(*field)->field);
-    drop(grid->fields, *field);
+    erase_pointer(grid->fields, *field);
     delete *field;
     *field = nullptr;
   });
 }
 
-void* nf_field_data(const nf_field* field) { return field->field->mine().at(field->grid->grid.own().lo).first; }
+void* nf_field_data(const nf_field* field) {
+  return field->field->local_array().at(field->grid->grid.own_cells().lo).first;
+}
 
 void nf_field_strides(const nf_field* field, int64_t strides_bytes[3]) {
   const int dimensions = field->grid->grid.dimensions();
-  for (int i = 0; i < dimensions; ++i) strides_bytes[i] = field->field->mine().strides[i + 3 - dimensions];
+  for (int i = 0; i < dimensions; ++i) strides_bytes[i] = field->field->local_array().strides[i + 3 - dimensions];
 }
 
-int nf_field_in_place(const nf_field* field) { return field->field->in_place(); }
+int nf_field_in_place(const nf_field* field) { return field->field->is_in_place(); }
 
 int nf_start(nf_grid* grid, nf_field* const* fields, int count) {
-  return guarded(grid, [&] { grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, false)); });
+  return run_guarded(grid,
+                     [&] { grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, false)); });
 }
 
 int nf_finish(nf_grid* grid) {
-  return guarded(grid, [&] { grid->grid.finish(); });
+  return run_guarded(grid, [&] { grid->grid.finish(); });
 }
 
 int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count) {
@@ -270,7 +277,7 @@ int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count) {
 }
 
 int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int width[3][2]) {
-  return guarded(grid, [&] {
+  return run_guarded(grid, [&] {
     const auto& halo = grid->grid.layout().halo;
     const int dimensions = grid->grid.dimensions();
     Widths widths{};
@@ -285,14 +292,14 @@ int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int 
 }
 
 int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count) {
-  return guarded(grid, [&] {
+  return run_guarded(grid, [&] {
     grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, true));
     grid->grid.finish();
   });
 }
 
 int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const char* protocol, nf_exchange** exchange) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(grid && exchange && (arrays || count == 0), "grid, arrays and exchange must not be null");
     *exchange = nullptr;
     const Grid& g = grid->grid;
@@ -300,9 +307,9 @@ int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const c
     made->grid = grid;
     for (int i = 0; i < count; ++i) {
       Array array;
-      array.type = type_of(arrays[i].type, arrays[i].components);
-      array.cell_bytes = bytes_of(array.type) * static_cast<std::size_t>(arrays[i].components);
-      array.box = g.own();
+      array.type = check_number_type(arrays[i].type, arrays[i].components);
+      array.cell_bytes = bytes_of_number(array.type) * static_cast<std::size_t>(arrays[i].components);
+      array.box = g.own_cells();
       array.first = static_cast<std::byte*>(arrays[i].first);
       for (int j = 0; j < g.dimensions(); ++j) array.strides[j + 3 - g.dimensions()] = arrays[i].strides_bytes[j];
       made->arrays.push_back(array);
@@ -315,19 +322,19 @@ int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const c
 
 int nf_exchange_free(nf_exchange** exchange) {
   if (!exchange || !*exchange) return NF_OK;
-  return guarded([&] {
+  return run_guarded([&] {
     const Grid& grid = (*exchange)->grid->grid;
     for (const auto* one : {(*exchange)->forward.get(), (*exchange)->reverse.get()})
-      if (one && grid.under_way(one))
-        throw Error(Code::order, "an exchange is under way: call finish before it is freed");
-    drop((*exchange)->grid->exchanges, *exchange);
+      if (one && grid.is_under_way(one))
+        throw Error(ErrorCode::order, "an exchange is under way: call finish before it is freed");
+    erase_pointer((*exchange)->grid->exchanges, *exchange);
     delete *exchange;
     *exchange = nullptr;
   });
 }
 
 int nf_exchange_start(nf_exchange* exchange) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(exchange, "there is no exchange");
     exchange->grid->grid.start(exchange->forward.get());
   });
@@ -341,7 +348,7 @@ int nf_exchange_run(nf_exchange* exchange) {
 }
 
 int nf_exchange_accumulate(nf_exchange* exchange) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(exchange, "there is no exchange");
     auto& grid = exchange->grid->grid;
     if (!exchange->reverse)
@@ -353,7 +360,7 @@ int nf_exchange_accumulate(nf_exchange* exchange) {
 
 const char* nf_exchange_protocol(const nf_exchange* exchange) { return exchange->forward->spec().name; }
 
-const char* nf_protocol_name(int number) { return text_of(number, &ProtocolSpec::name); }
-const char* nf_protocol_summary(int number) { return text_of(number, &ProtocolSpec::summary); }
+const char* nf_protocol_name(int number) { return protocol_text(number, &ProtocolSpec::name); }
+const char* nf_protocol_summary(int number) { return protocol_text(number, &ProtocolSpec::summary); }
 
 const char* nf_error_text(void) { return last_error.c_str(); }

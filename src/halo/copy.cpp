@@ -6,7 +6,8 @@
 namespace nearfield::halo {
 namespace {
 
-// The innermost run of cells; strides in bytes. One instance per cell size, which the compiler then knows.
+// Copies or adds the innermost run of cells; strides in bytes. One instance per cell size, so that the compiler knows
+// the size.
 using RunFunction = void (*)(std::byte*, Index, const std::byte*, Index, Index, std::size_t);
 
 template <class T>
@@ -18,8 +19,8 @@ void copy_strided(std::byte* to, Index to_stride, const std::byte* from, Index f
   }
 }
 
-void copy_any(std::byte* to, Index to_stride, const std::byte* from, Index from_stride, Index cells,
-              std::size_t bytes) {
+void copy_strided_bytes(std::byte* to, Index to_stride, const std::byte* from, Index from_stride, Index cells,
+                        std::size_t bytes) {
   for (Index i = 0; i < cells; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, bytes);
 }
 
@@ -28,7 +29,8 @@ void copy_contiguous(std::byte* to, Index, const std::byte* from, Index, Index c
 }
 
 template <class T>
-void add(std::byte* to, Index to_stride, const std::byte* from, Index from_stride, Index cells, std::size_t bytes) {
+void add_strided(std::byte* to, Index to_stride, const std::byte* from, Index from_stride, Index cells,
+                 std::size_t bytes) {
   for (Index i = 0; i < cells; ++i)
     for (std::size_t part = 0; part < bytes; part += sizeof(T)) {
       T sum, value;
@@ -39,27 +41,29 @@ void add(std::byte* to, Index to_stride, const std::byte* from, Index from_strid
     }
 }
 
-RunFunction run_copy(const Strided& to, const Strided& from, int d, std::size_t bytes) {
+RunFunction select_copy_function(const StridedCells& to, const StridedCells& from, int d, std::size_t bytes) {
   const auto dense = static_cast<Index>(bytes);
   if (to.strides[d] == dense && from.strides[d] == dense) return copy_contiguous;
   if (bytes == 1) return copy_strided<std::uint8_t>;
   if (bytes == 2) return copy_strided<std::uint16_t>;
   if (bytes == 4) return copy_strided<std::uint32_t>;
-  return bytes == 8 ? copy_strided<std::uint64_t> : copy_any;
+  return bytes == 8 ? copy_strided<std::uint64_t> : copy_strided_bytes;
 }
 
-RunFunction run_add(Type type) {
+RunFunction select_add_function(NumberType type) {
   static constexpr RunFunction functions[] = {
-      add<std::int8_t>,   add<std::uint8_t>, add<std::int16_t>,  add<std::uint16_t>, add<std::int32_t>,
-      add<std::uint32_t>, add<std::int64_t>, add<std::uint64_t>, add<float>,         add<double>};
+      add_strided<std::int8_t>,  add_strided<std::uint8_t>,  add_strided<std::int16_t>, add_strided<std::uint16_t>,
+      add_strided<std::int32_t>, add_strided<std::uint32_t>, add_strided<std::int64_t>, add_strided<std::uint64_t>,
+      add_strided<float>,        add_strided<double>};
   return functions[static_cast<int>(type)];
 }
 
-// The longest dimension becomes the innermost loop if the last one has only a few cells (a face of a column of cells).
-int innermost(const Triple& extents) { return extents[2] >= 4 || extents[2] >= extents[1] ? 2 : 1; }
+// Returns the dimension of the innermost loop: the last one, unless it has only a few cells (a face normal to it) and
+// the middle one is longer.
+int innermost_dimension(const Triple& extents) { return extents[2] >= 4 || extents[2] >= extents[1] ? 2 : 1; }
 
-void over_runs(const Strided& to, const Strided& from, const Triple& extents, std::size_t bytes, int inner,
-               RunFunction run) {
+void for_each_run(const StridedCells& to, const StridedCells& from, const Triple& extents, std::size_t bytes, int inner,
+                  RunFunction run) {
   const int middle = inner == 2 ? 1 : 2;
   for (Index i = 0; i < extents[0]; ++i)
     for (Index j = 0; j < extents[middle]; ++j)
@@ -69,27 +73,28 @@ void over_runs(const Strided& to, const Strided& from, const Triple& extents, st
 
 }  // namespace
 
-std::size_t bytes_of(Type type) {
+std::size_t bytes_of_number(NumberType type) {
   static constexpr std::size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
   return sizes[static_cast<int>(type)];
 }
 
-void copy_box(const Strided& to, const Strided& from, const Triple& extents, std::size_t cell_bytes) {
+void copy_box(const StridedCells& to, const StridedCells& from, const Triple& extents, std::size_t cell_bytes) {
   const auto row = extents[2] * static_cast<Index>(cell_bytes);
   const auto dense = static_cast<Index>(cell_bytes);
   if (to.strides[2] == dense && from.strides[2] == dense && to.strides[1] == row && from.strides[1] == row) {
-    const Triple joined{extents[0], 1, extents[1] * extents[2]};  // whole planes
-    return over_runs(to, from, joined, cell_bytes, 2, copy_contiguous);
+    const Triple joined{extents[0], 1, extents[1] * extents[2]};  // whole planes are contiguous: one run per plane
+    return for_each_run(to, from, joined, cell_bytes, 2, copy_contiguous);
   }
-  const int inner = innermost(extents);
-  over_runs(to, from, extents, cell_bytes, inner, run_copy(to, from, inner, cell_bytes));
+  const int inner = innermost_dimension(extents);
+  for_each_run(to, from, extents, cell_bytes, inner, select_copy_function(to, from, inner, cell_bytes));
 }
 
-void add_box(const Strided& to, const Strided& from, const Triple& extents, std::size_t cell_bytes, Type type) {
-  over_runs(to, from, extents, cell_bytes, 2, run_add(type));
+void add_box(const StridedCells& to, const StridedCells& from, const Triple& extents, std::size_t cell_bytes,
+             NumberType type) {
+  for_each_run(to, from, extents, cell_bytes, 2, select_add_function(type));
 }
 
-Strided packed(std::byte* first, const Triple& extents, std::size_t cell_bytes) {
+StridedCells packed_cells(std::byte* first, const Triple& extents, std::size_t cell_bytes) {
   const auto cell = static_cast<Index>(cell_bytes);
   return {first, {extents[1] * extents[2] * cell, extents[2] * cell, cell}};
 }

@@ -1,4 +1,5 @@
-// Copies boxes of cells between memory with arbitrary strides, for packing, unpacking and direct copies of an exchange.
+// Copies boxes of cells between arrays with arbitrary strides, to pack, unpack or directly copy the cells of an
+// exchange.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +8,25 @@
 
 namespace nearfield::halo {
 
-/// The type of the numbers in a cell, for additions.
-enum class Type { i8, u8, i16, u16, i32, u32, i64, u64, f32, f64 };
-std::size_t bytes_of(Type type);
+/// The type of the numbers in a cell, which additions need to know.
+enum class NumberType { i8, u8, i16, u16, i32, u32, i64, u64, f32, f64 };
+std::size_t bytes_of_number(NumberType type);
 
-/// Cells with arbitrary strides: the address of the first, and the distance in bytes in each dimension.
-struct Strided {
+/// Cells with arbitrary strides: the address of the first cell, and the bytes between adjacent cells in each dimension.
+struct StridedCells {
   std::byte* first = nullptr;
   Triple strides{};
 };
 
-/// Copies cells of `cell_bytes` each; extents per dimension. Source and target must not overlap.
-void copy_box(const Strided& to, const Strided& from, const Triple& extents, std::size_t cell_bytes);
+/// Copies a box of cells of `cell_bytes` bytes each; `extents` are cells per dimension. Source and target must not
+/// overlap.
+void copy_box(const StridedCells& to, const StridedCells& from, const Triple& extents, std::size_t cell_bytes);
 
-/// Adds cells to the target's. A cell is one or more numbers of `type`.
-void add_box(const Strided& to, const Strided& from, const Triple& extents, std::size_t cell_bytes, Type type);
+/// Adds the numbers in the source cells to those in the target cells. A cell has one or more numbers of `type`.
+void add_box(const StridedCells& to, const StridedCells& from, const Triple& extents, std::size_t cell_bytes,
+             NumberType type);
 
-/// Returns the cells of a box that is contiguous in memory.
-Strided packed(std::byte* first, const Triple& extents, std::size_t cell_bytes);
+/// Returns the address and strides of a box of cells that is contiguous in memory from `first` on.
+StridedCells packed_cells(std::byte* first, const Triple& extents, std::size_t cell_bytes);
 
 }  // namespace nearfield::halo

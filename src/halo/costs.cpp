@@ -10,7 +10,7 @@
 namespace nearfield::halo {
 namespace {
 
-std::string text_of(const std::string& file, std::string& problem) {
+std::string read_file(const std::string& file, std::string& problem) {
   std::ifstream in(file);
   std::ostringstream all;
   all << in.rdbuf();
@@ -22,12 +22,12 @@ std::string text_of(const std::string& file, std::string& problem) {
 
 }  // namespace
 
-// All ranks use the costs that rank 0 reads from the file, so that all make the same choices.
-planning::CostsWithOrigin known_costs(const std::string& given, const Node& node) {
+// All ranks use the costs that rank 0 reads from the file, so that all ranks make the same decisions.
+planning::CostsWithOrigin find_costs(const std::string& given, const Node& node) {
   std::string file = given, text, problem;
   if (const char* named = std::getenv("NEARFIELD_HALO_COSTS"); file.empty() && named) file = named;
-  if (node.rank == 0 && !file.empty()) text = text_of(file, problem);
-  agree(node.comm, problem, Code::argument);
+  if (node.rank == 0 && !file.empty()) text = read_file(file, problem);
+  throw_collectively(node.comm, problem, ErrorCode::argument);
   int bytes = node.rank == 0 && file.empty() ? -1 : static_cast<int>(text.size());
   MPI_Bcast(&bytes, 1, MPI_INT, 0, node.comm);
   if (bytes < 0) return {planning::default_costs(), "nearfield's defaults"};
@@ -38,7 +38,7 @@ planning::CostsWithOrigin known_costs(const std::string& given, const Node& node
   } catch (const std::invalid_argument& wrong) {
     problem = wrong.what();
   }
-  agree(node.comm, problem, Code::argument);
+  throw_collectively(node.comm, problem, ErrorCode::argument);
   return {};
 }
 

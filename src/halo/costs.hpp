@@ -1,4 +1,4 @@
-// Finds the message costs of a grid, given or assumed, the same on all ranks.
+// Finds the message costs by which a grid chooses decomposition and protocols; the same on all ranks.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace nearfield::halo {
 
-/// Returns the costs in the file that rank 0 was given, or that NEARFIELD_HALO_COSTS names there; without a file the
-/// defaults. Collective; throws Error(argument) on all ranks if the file cannot be read.
-planning::CostsWithOrigin known_costs(const std::string& given, const Node& node);
+/// Returns the costs from the file `given` of rank 0; if it is empty, from the file that the environment variable
+/// NEARFIELD_HALO_COSTS names on rank 0; without a file, the defaults. Collective. If the file cannot be read, throws
+/// Error(argument) on all ranks.
+planning::CostsWithOrigin find_costs(const std::string& given, const Node& node);
 
 }  // namespace nearfield::halo

@@ -7,22 +7,23 @@ namespace {
 
 constexpr Index block = 1 << 30;
 
-MPI_Aint distance(const std::byte* address, const std::byte* origin) {
+MPI_Aint byte_distance(const std::byte* address, const std::byte* origin) {
   MPI_Aint to, from;
   MPI_Get_address(address, &to);
   MPI_Get_address(origin, &from);
   return MPI_Aint_diff(to, from);
 }
 
-MPI_Datatype struct_of(const std::vector<MPI_Datatype>& parts, const std::vector<MPI_Aint>& places) {
+MPI_Datatype create_struct_type(const std::vector<MPI_Datatype>& parts, const std::vector<MPI_Aint>& places) {
   const std::vector<int> ones(parts.size(), 1);
   MPI_Datatype whole;
   MPI_Type_create_struct(static_cast<int>(parts.size()), ones.data(), places.data(), parts.data(), &whole);
   return whole;
 }
 
-// Returns the type of `count` parts at this distance.
-MPI_Datatype repeated(Index count, Index stride_bytes, MPI_Datatype part) {
+// Returns a datatype of `count` elements of type `part`, `stride_bytes` apart. More than INT_MAX elements are grouped
+// into blocks.
+MPI_Datatype create_repeated_type(Index count, Index stride_bytes, MPI_Datatype part) {
   MPI_Datatype whole;
   if (count <= INT_MAX) {
     MPI_Aint first = 0, extent = 0;
@@ -34,10 +35,10 @@ MPI_Datatype repeated(Index count, Index stride_bytes, MPI_Datatype part) {
     return whole;
   }
   const Index blocks = count / block;
-  std::vector<MPI_Datatype> inner{repeated(block, stride_bytes, part)};
-  std::vector<MPI_Datatype> parts{repeated(blocks, block * stride_bytes, inner[0]),
-                                  repeated(count % block, stride_bytes, part)};
-  whole = struct_of(parts, {0, static_cast<MPI_Aint>(blocks * block * stride_bytes)});
+  std::vector<MPI_Datatype> inner{create_repeated_type(block, stride_bytes, part)};
+  std::vector<MPI_Datatype> parts{create_repeated_type(blocks, block * stride_bytes, inner[0]),
+                                  create_repeated_type(count % block, stride_bytes, part)};
+  whole = create_struct_type(parts, {0, static_cast<MPI_Aint>(blocks * block * stride_bytes)});
   free_types(inner);
   free_types(parts);
   return whole;
@@ -45,28 +46,29 @@ MPI_Datatype repeated(Index count, Index stride_bytes, MPI_Datatype part) {
 
 }  // namespace
 
-MPI_Datatype datatype_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields, const std::byte* origin) {
+MPI_Datatype create_strips_type(const std::vector<Strip>& strips, const std::vector<FieldArrays>& fields,
+                                const std::byte* origin) {
   std::vector<MPI_Datatype> parts;
   std::vector<MPI_Aint> places;
   for (const auto& [mine, others] : fields)
     for (const auto& strip : strips) {
       const auto extents = strip.extents();
-      std::vector<MPI_Datatype> inner{repeated(static_cast<Index>(mine.cell_bytes), 1, MPI_BYTE)};
-      for (int d = 2; d >= 0; --d) inner.push_back(repeated(extents[d], mine.strides[d], inner.back()));
+      std::vector<MPI_Datatype> inner{create_repeated_type(static_cast<Index>(mine.cell_bytes), 1, MPI_BYTE)};
+      for (int d = 2; d >= 0; --d) inner.push_back(create_repeated_type(extents[d], mine.strides[d], inner.back()));
       parts.push_back(inner.back());
       inner.pop_back();
       free_types(inner);
-      places.push_back(distance(mine.at(strip.mine.lo).first, origin));
+      places.push_back(byte_distance(mine.at(strip.mine.lo).first, origin));
     }
-  MPI_Datatype whole = struct_of(parts, places);
+  MPI_Datatype whole = create_struct_type(parts, places);
   MPI_Type_commit(&whole);
   free_types(parts);
   return whole;
 }
 
-Counted counted(std::size_t bytes) {
+CountAndType create_bytes_type(std::size_t bytes) {
   if (bytes <= INT_MAX) return {static_cast<int>(bytes), MPI_BYTE};
-  Counted blocks{1, repeated(static_cast<Index>(bytes), 1, MPI_BYTE)};
+  CountAndType blocks{1, create_repeated_type(static_cast<Index>(bytes), 1, MPI_BYTE)};
   MPI_Type_commit(&blocks.type);
   return blocks;
 }

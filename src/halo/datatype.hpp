@@ -1,5 +1,5 @@
-// Describes cells and bytes to MPI, as count and type of one call. Counts are ints, so longer data is a type of large
-// blocks. The caller must free types other than MPI_BYTE.
+// Describes cells and bytes to MPI, as count and datatype of one call. MPI counts are ints; more than INT_MAX bytes
+// become a datatype of large blocks. The caller must free datatypes other than MPI_BYTE.
 #pragma once
 
 #include <mpi.h>
@@ -8,16 +8,17 @@
 
 namespace nearfield::halo {
 
-/// Returns the type of all strips of all fields, at their displacements from `origin`.
-MPI_Datatype datatype_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields, const std::byte* origin);
+/// Returns the committed datatype of all strips of all fields, at their displacements from `origin`.
+MPI_Datatype create_strips_type(const std::vector<Strip>& strips, const std::vector<FieldArrays>& fields,
+                                const std::byte* origin);
 
-struct Counted {
+struct CountAndType {
   int count = 0;
   MPI_Datatype type = MPI_BYTE;
 };
 
-/// Returns the type of this many consecutive bytes.
-Counted counted(std::size_t bytes);
+/// Returns count and datatype of this many consecutive bytes.
+CountAndType create_bytes_type(std::size_t bytes);
 
 void free_types(std::vector<MPI_Datatype>& types);
 

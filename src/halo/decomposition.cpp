@@ -8,7 +8,7 @@
 namespace nearfield::halo {
 
 void check_decomposition(const Layout& layout, int dimensions, int ranks) {
-  const auto fail = [](const std::string& text) { throw Error(Code::argument, text); };
+  const auto fail = [](const std::string& text) { throw Error(ErrorCode::argument, text); };
   if (dimensions < 1 || dimensions > 3) fail("a grid has 1 to 3 dimensions");
   int product = 1;
   for (int d = 0; d < 3; ++d) {
@@ -23,8 +23,8 @@ void check_decomposition(const Layout& layout, int dimensions, int ranks) {
     fail("dims make " + std::to_string(product) + " ranks, but the communicator has " + std::to_string(ranks));
 }
 
-std::vector<planning::Plan> decompositions(const Layout& layout, int dimensions, const planning::Costs& costs,
-                                           const Node& node, int ranks_per_node) {
+std::vector<planning::Plan> rank_decompositions(const Layout& layout, int dimensions, const planning::Costs& costs,
+                                                const Node& node, int ranks_per_node) {
   planning::PlanRequest request;
   request.dimensions = dimensions;
   request.extents = layout.extents;

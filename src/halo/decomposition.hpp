@@ -1,4 +1,4 @@
-// Decomposes a grid over its ranks: checks the user's choices and makes the others by predicted time.
+// Decomposes a grid over ranks: checks the dims that the user chose, and chooses the others by predicted exchange time.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,17 @@
 
 namespace nearfield::halo {
 
-/// Throws Error(argument) if a grid of this many dimensions cannot be decomposed over this many ranks as the layout
-/// requires.
+/// Throws Error(argument) if a grid of this many dimensions cannot be decomposed over this many ranks with the dims and
+/// halo of the layout.
 void check_decomposition(const Layout& layout, int dimensions, int ranks);
 
-/// Returns all decompositions that respect the user's choices (dims that are not 0), best first. If parts would be
-/// smaller than the halo, nothing is predicted, and the only decomposition is MPI's.
-std::vector<planning::Plan> decompositions(const Layout& layout, int dimensions, const planning::Costs& costs,
-                                           const Node& node, int ranks_per_node);
+/// Returns all decompositions with the dims that the user chose (dims that are not 0), the fastest first. If the ranks
+/// would have fewer cells than the halo is wide, no time is predicted, and the only decomposition is that of
+/// MPI_Dims_create.
+std::vector<planning::Plan> rank_decompositions(const Layout& layout, int dimensions, const planning::Costs& costs,
+                                                const Node& node, int ranks_per_node);
 
-/// Returns the smallest number of ranks on a node.
+/// Returns the number of ranks on the node that has the fewest.
 int min_ranks_per_node(const Node& node);
 
 }  // namespace nearfield::halo

@@ -1,4 +1,4 @@
-// The halo library's exception, with the code that its C interface returns.
+// The exception of the halo library, with the error code that the C interface returns.
 #pragma once
 
 #include <stdexcept>
@@ -6,12 +6,12 @@
 
 namespace nearfield::halo {
 
-enum class Code { ok = 0, argument = 1, memory = 2, lost = 3, late = 4, unavailable = 5, order = 6, internal = 7 };
+enum class ErrorCode { ok = 0, argument = 1, memory = 2, lost = 3, late = 4, unavailable = 5, order = 6, internal = 7 };
 
 class Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& text) : std::runtime_error(text), code(code) {}
-  Code code;
+  Error(ErrorCode code, const std::string& text) : std::runtime_error(text), code(code) {}
+  ErrorCode code;
 };
 
 }  // namespace nearfield::halo

@@ -6,7 +6,7 @@
 namespace nearfield::halo {
 namespace {
 
-void damage(const Strided& place, const Triple& extents, std::size_t cell_bytes) {
+void poison_cells(const StridedCells& place, const Triple& extents, std::size_t cell_bytes) {
   for (Index i = 0; i < extents[0]; ++i)
     for (Index j = 0; j < extents[1]; ++j)
       for (Index k = 0; k < extents[2]; ++k)
@@ -15,18 +15,19 @@ void damage(const Strided& place, const Triple& extents, std::size_t cell_bytes)
 
 }  // namespace
 
-Exchange::Exchange(Move move, const ProtocolSpec& spec, ExchangeContext& around, bool poison) : spec_(spec) {
+HaloExchange::HaloExchange(ExchangePlan move, const ProtocolSpec& spec, ExchangeContext& around, bool poison)
+    : spec_(spec) {
   if (poison && !move.add && !move.in_place) poisoned_ = move;
   protocol_ = make_protocol(spec, around, std::move(move));
 }
 
-void Exchange::prepare() {
-  protocol_->prepare();
+void HaloExchange::prepare() {
+  protocol_->prepare_exchange();
   if (!poisoned_) return;
   for (const auto& field : poisoned_->fields)
     for (const auto& message : poisoned_->messages)
       for (const auto& strip : message.receive)
-        damage(field.mine.at(strip.mine.lo), strip.extents(), field.mine.cell_bytes);
+        poison_cells(field.mine.at(strip.mine.lo), strip.extents(), field.mine.cell_bytes);
 }
 
 }  // namespace nearfield::halo

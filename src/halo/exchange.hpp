@@ -1,4 +1,4 @@
-// An exchange that has been set up: a protocol with its messages; for debugging it can poison ghost cells.
+// A halo exchange that is set up: a protocol with its messages. For debugging, it can poison ghost cells.
 #pragma once
 
 #include <memory>
@@ -8,20 +8,21 @@
 
 namespace nearfield::halo {
 
-/// An exchange of the fields or arrays of one call. The grid owns exchanges of its fields, the caller others.
-class Exchange {
+/// A halo exchange of the fields or arrays that one call passes. Exchanges of fields are owned by the grid, exchanges
+/// of the caller's arrays by the caller.
+class HaloExchange {
  public:
-  Exchange(Move move, const ProtocolSpec& spec, ExchangeContext& around, bool poison);
+  HaloExchange(ExchangePlan move, const ProtocolSpec& spec, ExchangeContext& around, bool poison);
   const ProtocolSpec& spec() const { return spec_; }
   void prepare();
-  void start() { protocol_->start(); }
-  void finish() { protocol_->finish(); }
-  void progress() { protocol_->progress(); }
+  void start() { protocol_->start_exchange(); }
+  void finish() { protocol_->finish_exchange(); }
+  void progress() { protocol_->drive_progress(); }
 
  private:
   const ProtocolSpec& spec_;
   std::unique_ptr<Protocol> protocol_;
-  std::optional<Move> poisoned_;  ///< debugging: ghost cells are poisoned from start to finish
+  std::optional<ExchangePlan> poisoned_;  ///< debugging: the ghost cells that are poisoned from start to finish
 };
 
 }  // namespace nearfield::halo

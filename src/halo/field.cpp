@@ -6,20 +6,21 @@
 namespace nearfield::halo {
 namespace {
 
-// The memory layout of the library's own arrays: rows begin at cache lines if ghost cells permit that, and neither rows
-// nor planes are multiples of 4 KiB apart, which would map them to the same cache sets.
-struct Shape {
+// The memory layout of an array that the library allocates: rows begin at cache lines if the number of ghost cells
+// permits it, and the distances between rows and between planes are no multiples of 4 KiB, so that rows and planes do
+// not map to the same cache sets.
+struct ArrayShape {
   Triple strides{};
-  std::size_t lead = 0;   // bytes before the cell at box.lo
-  std::size_t bytes = 0;  // in total
+  std::size_t lead = 0;   // unused bytes before the cell at box.lo
+  std::size_t bytes = 0;  // size of the array in memory
 };
 
-Shape shape_of(const Box& box, int low_ghosts, std::size_t cell_bytes) {
+ArrayShape array_shape_of(const Box& box, int low_ghosts, std::size_t cell_bytes) {
   constexpr std::size_t line = 64;
-  // Planes consist of whole rows, as in Fortran arrays.
+  // Planes are multiples of the row size, as in Fortran arrays.
   const auto spread = [](std::size_t bytes, std::size_t by) { return bytes % 4096 == 0 ? bytes + by : bytes; };
   const auto extents = box.extents();
-  Shape shape;
+  ArrayShape shape;
   shape.lead = (line - static_cast<std::size_t>(low_ghosts) * cell_bytes % line) % line;
   const auto row = (shape.lead + static_cast<std::size_t>(extents[2]) * cell_bytes + line - 1) / line * line;
   const auto rows = spread(row, line);
@@ -31,25 +32,25 @@ Shape shape_of(const Box& box, int low_ghosts, std::size_t cell_bytes) {
 
 struct GroupArray {
   Box box;
-  std::vector<int> members;  // local ranks
-  Shape shape;
+  std::vector<int> members;  // local ranks that share the array
+  ArrayShape shape;
   std::size_t offset = 0;
 };
 
-std::vector<GroupArray> group_arrays(const Node& node, const Layout& layout, const Placement& placement,
-                                     const FieldShape& shape) {
-  std::map<int, GroupArray> found;  // by the group's number, or by rank
+std::vector<GroupArray> list_group_arrays(const Node& node, const Layout& layout, const Placement& placement,
+                                          const FieldShape& shape) {
+  std::map<int, GroupArray> found;  // by number of the group, or by rank if every rank is a group
   for (int local = 0; local < node.local_size; ++local) {
     const auto rank = static_cast<std::size_t>(node.rank_of[static_cast<std::size_t>(local)]);
     auto& group = found[shape.in_place ? placement.group_of[rank] : static_cast<int>(rank)];
     group.members.push_back(local);
-    group.box = around(group.box, layout.own(placement.place_of[rank]));
+    group.box = bounding_box(group.box, layout.cells_of(placement.place_of[rank]));
   }
   std::vector<GroupArray> list;
   std::size_t offset = 0;
   for (auto& [number, group] : found) {
-    if (!group.box.empty()) group.box = group.box.widened(layout.halo);
-    group.shape = shape_of(group.box, layout.halo[2][0], shape.cell_bytes);
+    if (!group.box.empty()) group.box = group.box.widened_by(layout.halo);
+    group.shape = array_shape_of(group.box, layout.halo[2][0], shape.cell_bytes);
     const std::size_t page = group.shape.bytes >= huge_page / 2 ? huge_page : 4096;
     offset = (offset + page - 1) / page * page;
     group.offset = offset + static_cast<std::size_t>(shape.number % 13) * 320;
@@ -59,10 +60,10 @@ std::vector<GroupArray> group_arrays(const Node& node, const Layout& layout, con
   return list;
 }
 
-// Returns where each local rank's part of the memory begins: at its slab of the slowest dimension; ranks in the same
-// slab have equal shares of it.
-std::vector<std::size_t> part_begins(const Node& node, const Layout& layout, const Placement& placement,
-                                     const std::vector<GroupArray>& groups) {
+// Returns for each local rank the offset at which its part of the memory (which it touches first) begins: at its slab
+// in the slowest dimension. Ranks in the same slab get equal parts of the slab.
+std::vector<std::size_t> first_touch_offsets(const Node& node, const Layout& layout, const Placement& placement,
+                                             const std::vector<GroupArray>& groups) {
   std::vector<std::size_t> begins(static_cast<std::size_t>(node.local_size), 0);
   for (const auto& group : groups) {
     std::map<int, std::vector<int>> slabs;
@@ -73,7 +74,7 @@ std::vector<std::size_t> part_begins(const Node& node, const Layout& layout, con
     for (const auto& [slab, members] : slabs) {
       const auto plane = static_cast<std::size_t>(group.shape.strides[0]);
       const auto cells = [&](int at) {
-        return static_cast<std::size_t>(std::max<Index>(0, layout.cut(0, at) - group.box.lo[0]));
+        return static_cast<std::size_t>(std::max<Index>(0, layout.first_cell_of(0, at) - group.box.lo[0]));
       };
       const auto begin = cells(slab) * plane, end = cells(slab + 1) * plane;
       for (std::size_t i = 0; i < members.size(); ++i)
@@ -88,9 +89,9 @@ std::vector<std::size_t> part_begins(const Node& node, const Layout& layout, con
 
 Field::Field(const Node& node, const Layout& layout, const Placement& placement, const FieldShape& shape)
     : in_place_(shape.in_place) {
-  const auto groups = group_arrays(node, layout, placement, shape);
+  const auto groups = list_group_arrays(node, layout, placement, shape);
   const auto total = groups.back().offset + groups.back().shape.lead + groups.back().shape.bytes;
-  const auto begins = part_begins(node, layout, placement, groups);
+  const auto begins = first_touch_offsets(node, layout, placement, groups);
   const auto mine = begins[static_cast<std::size_t>(node.local_rank)];
   std::size_t end = total;
   bool first = true;
@@ -116,12 +117,12 @@ double Field::share_of_unshared_pages(const Node& node, const Layout& layout, co
   for (int local = 0; local < node.local_size; ++local) {
     const auto& array = cells_.of_local[static_cast<std::size_t>(local)];
     const auto rank = static_cast<std::size_t>(node.rank_of[static_cast<std::size_t>(local)]);
-    const Box own = layout.own(placement.place_of[rank]);
+    const Box own = layout.cells_of(placement.place_of[rank]);
     if (own.empty()) continue;
     const auto whole = [&](int d) {
       return own.lo[d] - layout.halo[d][0] == array.box.lo[d] && own.hi[d] + layout.halo[d][1] == array.box.hi[d];
     };
-    // Checks whether its cells are contiguous, without others' in between, as a whole, per plane, or per row.
+    // Counts runs of contiguous cells of one rank: all its cells, its planes, or its rows.
     const Index planes = whole(1) && whole(2) ? own.extents()[0] : 1, rows = whole(2) ? own.extents()[1] : 1;
     for (Index i = own.lo[0]; i < own.hi[0]; i += planes)
       for (Index j = own.lo[1]; j < own.hi[1]; j += rows) {

@@ -1,4 +1,4 @@
-// A grid: the positions of ranks, its fields, and the phases of their exchanges.
+// A grid of cells that is decomposed over ranks: the places of the ranks, fields, and the phases of halo exchanges.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ namespace nearfield::halo {
 
 struct GridOptions {
   int dimensions = 1;
-  Layout layout;  ///< dims: 0 for those to be chosen
+  Layout layout;  ///< dims that are 0 are chosen by the grid
   bool reorder = true;
   std::string protocol = "auto";
   double limit_s = 600;
-  std::string costs;  ///< a file of rank 0; empty: that of NEARFIELD_HALO_COSTS there, else the defaults
+  std::string costs;  ///< costs file on rank 0; empty: the file that NEARFIELD_HALO_COSTS names there, else defaults
 };
 
-/// Construction and destruction are collective over the communicator, and so is a first exchange of fields.
+/// Construction and destruction are collective over the communicator, and so is the first exchange of a set of fields.
 class Grid final : public ExchangeContext {
  public:
   Grid(MPI_Comm comm, const GridOptions& options);
@@ -32,40 +32,41 @@ class Grid final : public ExchangeContext {
 
   int dimensions() const { return dimensions_; }
   const Layout& layout() const { return layout_; }
-  const Ranks& place() const { return placement_.place_of[static_cast<std::size_t>(node_->rank)]; }
-  Box own() const { return layout_.own(place()); }
+  const Ranks& own_place() const { return placement_.place_of[static_cast<std::size_t>(node_->rank)]; }
+  Box own_cells() const { return layout_.cells_of(own_place()); }
   const Node& node() const override { return *node_; }
   const planning::Costs& costs() const override { return known_.costs; }
   std::string costs_text() const { return planning::costs_text(known_); }
   int ranks_per_node() const { return ranks_per_node_; }
   int neighbours_in_place() const { return neighbours_in_place_; }
-  int neighbours_on_node() const { return peers_->count(); }
+  int neighbours_on_node() const { return peers_->peer_count(); }
   const ProtocolSpec& spec() const { return *spec_; }
-  std::string explain() const;  ///< in explain.cpp
+  std::string explain() const;  ///< defined in explain.cpp
 
-  Field& create_field(std::size_t cell_bytes, Type type, bool ghosted);
+  Field& create_field(std::size_t cell_bytes, NumberType type, bool ghosted);
   void free_field(const Field& field);
 
-  /// Returns nullptr if nothing has to move because all neighbours' cells are read in place.
-  Exchange* exchange_of(std::span<Field* const> fields, const Widths& widths, bool add);
-  std::unique_ptr<Exchange> exchange_of(const std::vector<Array>& arrays, const std::string& protocol, bool add);
+  /// Returns the exchange of these fields, which the first call sets up; nullptr if no cells move, because all
+  /// neighbours' cells are read in place.
+  HaloExchange* exchange_of(std::span<Field* const> fields, const Widths& widths, bool add);
+  std::unique_ptr<HaloExchange> exchange_of(const std::vector<Array>& arrays, const std::string& protocol, bool add);
 
-  void start(Exchange* exchange);
+  void start(HaloExchange* exchange);
   void finish();
-  bool under_way(const Exchange* exchange) const { return under_way_ && current_ == exchange; }
+  bool is_under_way(const HaloExchange* exchange) const { return under_way_ && current_ == exchange; }
 
-  void wait_for_readers(const Move& move) override { peers_->wait_for_readers(move, current_); }
+  void wait_for_readers(const ExchangePlan& move) override { peers_->wait_for_readers(move, current_); }
 
  private:
   void share_memory(MPI_Comm comm, const ProtocolSpec& spec);
   void find_peers();
-  /// Returns what this rank sends and receives to fill its ghost cells of these widths: one message for each
-  /// displacement, in the same order on all ranks. `in_place` leaves out cells that are read in place; `add` reverses
-  /// the roles. In schedule.cpp.
-  std::vector<Message> messages(const Widths& widths, bool in_place, bool add) const;
-  /// Returns an exchange by the currently fastest protocol, judged by its slowest rank. Collective; not between start
-  /// and finish. In autotuning.cpp.
-  std::unique_ptr<Exchange> fastest(const Move& move);
+  /// Returns the messages that fill the ghost cells of these widths: one message per displacement in the grid of ranks,
+  /// in the same order on all ranks. `in_place` leaves out cells that are read in place; `add` swaps sender and
+  /// receiver. Defined in schedule.cpp.
+  std::vector<Message> plan_messages(const Widths& widths, bool in_place, bool add) const;
+  /// Times all protocols, and returns an exchange by the one that is fastest on its slowest rank. Collective; must not
+  /// be called between start and finish. Defined in autotuning.cpp.
+  std::unique_ptr<HaloExchange> make_fastest_exchange(const ExchangePlan& move);
 
   int dimensions_;
   Layout layout_;
@@ -74,23 +75,23 @@ class Grid final : public ExchangeContext {
   planning::CostsWithOrigin known_;
   std::string note_;
   int ranks_per_node_ = 1;
-  std::vector<std::pair<Ranks, double>> splits_;  ///< the best ones, with their predicted time in ns
+  std::vector<std::pair<Ranks, double>> splits_;  ///< the best decompositions, with predicted exchange times in ns
   std::unique_ptr<Node> node_;
   Placement placement_;
   std::unique_ptr<Segment> board_memory_;
   std::optional<Peers> peers_;
   int neighbours_in_place_ = 0;
   bool under_way_ = false;
-  Exchange* current_ = nullptr;
+  HaloExchange* current_ = nullptr;
   std::vector<std::unique_ptr<Field>> fields_;
   int fields_made_ = 0;
-  struct Known {
+  struct CachedExchange {
     std::vector<Field*> fields;
     Widths widths;
     bool add;
-    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<HaloExchange> exchange;
   };
-  std::vector<Known> exchanges_;  ///< in order of creation, so that all ranks free them in the same order
+  std::vector<CachedExchange> exchanges_;  ///< in order of creation, so that all ranks free them in the same order
   bool all_in_place_ = false;
 };
 

@@ -5,8 +5,8 @@
 namespace nearfield::halo {
 namespace {
 
-// A run of cells with one owner, in one dimension.
-struct Run {
+// Adjacent cells in one dimension that have the same owner.
+struct CellRun {
   Index lo, hi, shift;
   int owner;
   bool own;
@@ -14,15 +14,15 @@ struct Run {
 
 Index floor_divided(Index a, Index b) { return a / b - (a % b < 0); }
 
-// Returns the cells that a rank reads in one dimension: its own, and the adjacent ghost cells that have an owner.
-std::vector<Run> runs(const Layout& layout, int d, int place, const std::array<int, 2>& widths) {
-  const Index lo = layout.cut(d, place), hi = layout.cut(d, place + 1), cells = layout.extents[d];
-  std::vector<Run> list;
+// Returns the cells that a rank reads in dimension `d`: its own, and the adjacent ghost cells that have an owner.
+std::vector<CellRun> runs_in_dimension(const Layout& layout, int d, int place, const std::array<int, 2>& widths) {
+  const Index lo = layout.first_cell_of(d, place), hi = layout.first_cell_of(d, place + 1), cells = layout.extents[d];
+  std::vector<CellRun> list;
   const auto add_ghosts = [&](Index from, Index to) {
     while (from < to) {
       const Index shift = floor_divided(from, cells) * cells;
-      const int owner = layout.owner(d, from - shift);
-      const Index end = std::min(to, layout.cut(d, owner + 1) + shift);
+      const int owner = layout.owner_of(d, from - shift);
+      const Index end = std::min(to, layout.first_cell_of(d, owner + 1) + shift);
       list.push_back({from, end, shift, owner, false});
       from = end;
     }
@@ -35,28 +35,28 @@ std::vector<Run> runs(const Layout& layout, int d, int place, const std::array<i
 
 }  // namespace
 
-int Layout::owner(int dimension, Index cell) const {
+int Layout::owner_of(int dimension, Index cell) const {
   auto place = static_cast<int>(cell * dims[dimension] / extents[dimension]);
-  while (cut(dimension, place + 1) <= cell) ++place;
-  while (cut(dimension, place) > cell) --place;
+  while (first_cell_of(dimension, place + 1) <= cell) ++place;
+  while (first_cell_of(dimension, place) > cell) --place;
   return place;
 }
 
-Box Layout::own(const Ranks& place) const {
+Box Layout::cells_of(const Ranks& place) const {
   Box box;
   for (int d = 0; d < 3; ++d) {
-    box.lo[d] = cut(d, place[d]);
-    box.hi[d] = cut(d, place[d] + 1);
+    box.lo[d] = first_cell_of(d, place[d]);
+    box.hi[d] = first_cell_of(d, place[d] + 1);
   }
   return box;
 }
 
-std::vector<Piece> Layout::ghosts(const Ranks& place, const Widths& widths) const {
-  if (own(place).empty()) return {};
-  std::vector<Piece> list;
-  const auto is = runs(*this, 0, place[0], widths[0]);
-  const auto js = runs(*this, 1, place[1], widths[1]);
-  const auto ks = runs(*this, 2, place[2], widths[2]);
+std::vector<GhostPiece> Layout::ghost_pieces(const Ranks& place, const Widths& widths) const {
+  if (cells_of(place).empty()) return {};
+  std::vector<GhostPiece> list;
+  const auto is = runs_in_dimension(*this, 0, place[0], widths[0]);
+  const auto js = runs_in_dimension(*this, 1, place[1], widths[1]);
+  const auto ks = runs_in_dimension(*this, 2, place[2], widths[2]);
   for (const auto& i : is)
     for (const auto& j : js)
       for (const auto& k : ks) {
@@ -73,7 +73,8 @@ std::vector<Ranks> Layout::displacements(const Widths& widths) const {
   for (int d = 0; d < 3; ++d) {
     each[d].insert(0);
     for (int place = 0; place < dims[d]; ++place)
-      for (const auto& run : runs(*this, d, place, widths[d])) each[d].insert((run.owner - place + dims[d]) % dims[d]);
+      for (const auto& run : runs_in_dimension(*this, d, place, widths[d]))
+        each[d].insert((run.owner - place + dims[d]) % dims[d]);
   }
   std::vector<Ranks> list;
   for (const int i : each[0])
@@ -82,7 +83,7 @@ std::vector<Ranks> Layout::displacements(const Widths& widths) const {
   return list;
 }
 
-Ranks Layout::displaced(const Ranks& place, const Ranks& by, int sign) const {
+Ranks Layout::displaced_place(const Ranks& place, const Ranks& by, int sign) const {
   Ranks result;
   for (int d = 0; d < 3; ++d) result[d] = ((place[d] + sign * by[d]) % dims[d] + dims[d]) % dims[d];
   return result;

@@ -1,4 +1,5 @@
-// The messages of an exchange for one rank: all ranks have the same list in the same order.
+// The messages of a halo exchange, as one rank sends and receives them. All ranks have their messages in the same
+// order.
 #pragma once
 
 #include <vector>
@@ -8,44 +9,49 @@
 
 namespace nearfield::halo {
 
-/// The same cells in the coordinates of both ranks, which differ by turns around a periodic grid.
+/// A box of cells that moves between two ranks, in the coordinates of this rank and of the other rank. The two differ
+/// by multiples of the extents of a periodic grid.
 struct Strip {
   Box mine, theirs;
   Triple extents() const { return mine.extents(); }
 };
 
-/// One displacement in the grid of ranks: the strips for the rank there, and those from the rank in the opposite
-/// direction. Either rank may be missing (-1, no strips) or this rank itself.
+/// The message for one displacement in the grid of ranks: this rank sends strips to the rank at that displacement, and
+/// receives strips from the rank at the opposite displacement. Either rank may be missing (-1, no strips) or be this
+/// rank itself.
 struct Message {
   int to = -1, from = -1;
   std::vector<Strip> send;     ///< own cells
-  std::vector<Strip> receive;  ///< own ghost cells; reversed: own cells to be added to
+  std::vector<Strip> receive;  ///< own ghost cells; if reversed: own cells to which the received cells are added
 };
 
-/// The arrays of one field, or one array of the caller's.
-struct Cells {
+/// The arrays of one field on this node, or one array of the caller.
+struct FieldArrays {
   Array mine;
-  std::vector<Array> of_local;  ///< local rank -> its array as mapped here; empty if not accessible
+  std::vector<Array> of_local;  ///< local rank -> its array, as mapped in this process; empty if not accessible
 };
 
-/// An exchange to be set up: which cells of which arrays move between which ranks.
-struct Move {
+/// What a halo exchange moves: which cells of which arrays between which ranks.
+struct ExchangePlan {
   std::vector<Message> messages;
-  std::vector<Cells> fields;
-  bool add = false;  ///< add arriving cells to the present ones
-  /// The fields are read in place: no rank changes cells within the phase in which others read them, so nobody needs to
-  /// know when they were read; and ghost cells are visible to several ranks, so they change in finish() only.
+  std::vector<FieldArrays> fields;
+  bool add = false;  ///< add the received cells to the present cells
+  /// The fields are read in place: no rank changes cells within the phase in which other ranks read them, so no rank
+  /// needs to know when its cells were read. Ghost cells are visible to several ranks, so they change in
+  /// finish_exchange() only.
   bool in_place = false;
 };
 
-/// Returns the size in bytes of these strips over all fields.
-std::size_t bytes_of(const std::vector<Strip>& strips, const std::vector<Cells>& fields);
+/// Returns the bytes of these strips of all fields.
+std::size_t message_bytes(const std::vector<Strip>& strips, const std::vector<FieldArrays>& fields);
 
-/// Pack all strips of all fields consecutively into a buffer, and unpack them.
-void gather(std::byte* buffer, const std::vector<Strip>& strips, const std::vector<Cells>& fields);
-void scatter(const std::byte* buffer, const std::vector<Strip>& strips, const std::vector<Cells>& fields, bool add);
+/// Packs all strips of all fields consecutively into a buffer, or unpacks them from it.
+void pack_strips(std::byte* buffer, const std::vector<Strip>& strips, const std::vector<FieldArrays>& fields);
+void unpack_strips(const std::byte* buffer, const std::vector<Strip>& strips, const std::vector<FieldArrays>& fields,
+                   bool add);
 
-/// Returns the address of the strips if they are one contiguous strip of one field, else null.
-std::byte* contiguous(const std::vector<Strip>& strips, const std::vector<Cells>& fields);
+/// Returns the address of the cells if `strips` is one strip of one field that is contiguous in memory; otherwise
+/// nullptr.
+std::byte* contiguous_address(const std::vector<Strip>& strips, const std::vector<FieldArrays>& fields);
 
 }  // namespace nearfield::halo

@@ -36,7 +36,7 @@ Node::~Node() {
   if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
 }
 
-void agree(MPI_Comm comm, const std::string& problem, Code code) {
+void throw_collectively(MPI_Comm comm, const std::string& problem, ErrorCode code) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   int first = problem.empty() ? INT_MAX : rank;
@@ -47,7 +47,7 @@ void agree(MPI_Comm comm, const std::string& problem, Code code) {
   MPI_Bcast(text, sizeof text, MPI_CHAR, first, comm);
   auto number = static_cast<int>(code);
   MPI_Bcast(&number, 1, MPI_INT, first, comm);
-  throw Error(static_cast<Code>(number), text);
+  throw Error(static_cast<ErrorCode>(number), text);
 }
 
 }  // namespace nearfield::halo

@@ -1,4 +1,4 @@
-// The ranks of a communicator that share memory, and their agreement on errors.
+// The ranks of a communicator that are on the same node, and errors on which all ranks agree.
 #pragma once
 
 #include <mpi.h>
@@ -17,11 +17,11 @@ inline bool mpi_has_ended() {
   return ended;
 }
 
-/// Owns two communicators: a copy of the caller's, and its part on this node. To be freed before MPI_Finalize, on all
-/// ranks; after MPI_Finalize nothing is freed.
+/// Owns two communicators: a duplicate of the given one, and the part of it on this node. Must be destroyed on all
+/// ranks before MPI_Finalize; after MPI_Finalize, the communicators are not freed.
 class Node {
  public:
-  /// Without `shared` every rank is alone in `local`, but node_of still identifies the nodes.
+  /// If not `shared`, every rank is alone in `local`, but node_of still identifies the nodes.
   Node(MPI_Comm comm, bool shared);
   ~Node();
   Node(const Node&) = delete;
@@ -31,16 +31,18 @@ class Node {
   MPI_Comm local = MPI_COMM_NULL;  ///< the ranks of this node
   int rank = 0, size = 0;
   int local_rank = 0, local_size = 0;
-  std::vector<int> node_of;      ///< rank -> number of its node: the lowest rank there
+  std::vector<int> node_of;      ///< rank -> number of its node, which is the lowest rank on that node
   std::vector<int> local_of;     ///< rank -> local rank, -1 on other nodes
   std::vector<int> rank_of;      ///< local rank -> rank
   std::vector<long> process_of;  ///< local rank -> process id
 
-  /// Returns the local rank of a rank on this node.
-  std::size_t index_here(int rank) const { return static_cast<std::size_t>(local_of[static_cast<std::size_t>(rank)]); }
+  /// Returns the local rank of a rank, which must be on this node.
+  std::size_t local_index_of(int rank) const {
+    return static_cast<std::size_t>(local_of[static_cast<std::size_t>(rank)]);
+  }
 };
 
-/// Throws on all ranks the error of the lowest rank that has one. Collective over comm.
-void agree(MPI_Comm comm, const std::string& problem, Code code);
+/// If `problem` is not empty on any rank, throws on all ranks the Error of the lowest such rank. Collective over comm.
+void throw_collectively(MPI_Comm comm, const std::string& problem, ErrorCode code);
 
 }  // namespace nearfield::halo

@@ -9,10 +9,10 @@
 namespace nearfield::halo {
 namespace {
 
-// Returns the number of CPUs on which the node's ranks may run in total, which is smaller in a container, in a job's
-// share or under a launcher that binds. Collective over the node.
-int cpus_of(const Node& node) {
-  std::array<unsigned long, 128> mask{};  // for 8192 CPUs, Linux's maximum
+// Returns the number of CPUs on which any rank of this node may run, by sched_getaffinity. It is smaller than the node
+// in a container, in a part of a node, or under a launcher that binds ranks. Collective over the node.
+int count_usable_cpus(const Node& node) {
+  std::array<unsigned long, 128> mask{};  // 8192 bits: the maximum number of CPUs in Linux
   if (sched_getaffinity(0, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) mask.fill(0);
   MPI_Allreduce(MPI_IN_PLACE, mask.data(), static_cast<int>(mask.size()), MPI_UNSIGNED_LONG, MPI_BOR, node.local);
   int cpus = 0;
@@ -22,40 +22,41 @@ int cpus_of(const Node& node) {
 
 }  // namespace
 
-Peers::Peers(const Node& node, const Board& board, double limit_s)
+Peers::Peers(const Node& node, const SignalBoard& board, double limit_s)
     : node_(node),
       board_(board),
-      cpus_(cpus_of(node)),
+      cpus_(count_usable_cpus(node)),
       spins_(node.local_size > cpus_ ? 50 : 5000),
       liveness_(node, limit_s),
       index_(static_cast<std::size_t>(node.local_size), -1) {}
 
-bool Peers::add(int rank) {
+bool Peers::add_peer(int rank) {
   const int local = rank < 0 ? -1 : node_.local_of[static_cast<std::size_t>(rank)];
   if (local < 0 || local == node_.local_rank || index_[static_cast<std::size_t>(local)] >= 0) return false;
-  index_[static_cast<std::size_t>(local)] = count();
-  peers_.push_back({local, &board_.of(node_.local_rank, local), &board_.of(local, node_.local_rank)});
+  index_[static_cast<std::size_t>(local)] = peer_count();
+  peers_.push_back({local, &board_.signal_of(node_.local_rank, local), &board_.signal_of(local, node_.local_rank)});
   return true;
 }
 
-void Peers::wait_for_readers(const Move& move, Exchange* current) {
+void Peers::wait_for_readers(const ExchangePlan& move, HaloExchange* current) {
   for (const auto& message : move.messages)
     if (message.from >= 0) {
-      auto& from = peer(message.from);
+      auto& from = peer_of_rank(message.from);
       from.mine->taken.store(++from.published, std::memory_order_release);
     }
   for (const auto& message : move.messages)
     if (message.to >= 0) {
-      auto& to = peer(message.to);
-      await(to.theirs->taken, ++to.awaited, spins_, [&] { back_off(to.local, "fetched cells of phase", current); });
-      liveness_.arrived();
+      auto& to = peer_of_rank(message.to);
+      wait_for_counter(to.theirs->taken, ++to.awaited, spins_,
+                       [&] { back_off(to.local, "fetched cells of phase", current); });
+      liveness_.end_wait();
     }
 }
 
-void Peers::back_off(int local, const char* what, Exchange* current) {
+void Peers::back_off(int local, const char* what, HaloExchange* current) {
   sched_yield();
   if (current) current->progress();
-  liveness_.check(local, what, phase_);
+  liveness_.check_peer(local, what, phase_);
 }
 
 }  // namespace nearfield::halo

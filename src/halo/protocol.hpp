@@ -1,4 +1,5 @@
-// Protocols move cells that cannot be read in place. Each file in protocols/ exports one ProtocolSpec.
+// The protocols of halo exchanges, which move cells that cannot be read in place. Each file in protocols/ exports one
+// ProtocolSpec.
 #pragma once
 
 #include <memory>
@@ -14,63 +15,66 @@
 
 namespace nearfield::halo {
 
-/// The parts of the grid that a protocol may use.
+/// What a protocol may use of the grid.
 class ExchangeContext {
  public:
   virtual ~ExchangeContext() = default;
   virtual const Node& node() const = 0;
-  virtual const planning::Costs& costs() const = 0;  ///< the same on all ranks
-  /// Called after fetching: notifies the node's ranks whose cells were fetched, then waits for those that fetch this
-  /// rank's. Throws if one is lost or late.
-  virtual void wait_for_readers(const Move& move) = 0;
+  virtual const planning::Costs& costs() const = 0;  ///< message costs, the same on all ranks
+  /// Call it after fetching cells. Signals the ranks on this node whose cells this rank has fetched, then waits until
+  /// the ranks that fetch this rank's cells have done so. Throws Error if a rank is lost or late.
+  virtual void wait_for_readers(const ExchangePlan& move) = 0;
 };
 
-/// Called by every rank in the same order, for each phase: prepare(), then the grid publishes that this rank is ready,
-/// start(), and after all neighbours on the node are ready, finish(). After finish() the ghost cells are filled, and
-/// cells may be changed unless they are read in place.
+/// Moves the cells of one exchange. In each phase, every rank calls prepare_exchange(), signals its peers that it is
+/// ready, calls start_exchange(), waits until all neighbours on the node are ready, and calls finish_exchange(). After
+/// finish_exchange() the ghost cells are filled, and the program may change cells, unless they are read in place. All
+/// ranks make the calls in the same order.
 class Protocol {
  public:
   virtual ~Protocol() = default;
-  virtual void prepare() {}
-  virtual void start() {}
-  virtual void finish() = 0;
-  /// Called repeatedly while a rank waits for neighbours, to drive the progress of its messages to other nodes.
-  virtual void progress() {}
+  virtual void prepare_exchange() {}
+  virtual void start_exchange() {}
+  virtual void finish_exchange() = 0;
+  /// Called repeatedly while this rank waits for neighbours; drives the progress of messages to other nodes.
+  virtual void drive_progress() {}
 };
 
-/// The shape of a message, by which protocols are selected.
+/// What the predicted time of a message depends on.
 struct MessageShape {
-  double bytes = 0;      ///< to one neighbour
-  double run_bytes = 0;  ///< contiguous in memory
+  double bytes = 0;      ///< bytes to one neighbour
+  double run_bytes = 0;  ///< bytes of a run that is contiguous in memory
   bool same_node = true;
 };
 
 struct ProtocolSpec {
   const char* name;
   const char* summary;
-  std::unique_ptr<Protocol> (*make)(ExchangeContext&, Move);
-  /// Predicts the time of one message inside a node; null: the protocol is only used by name.
+  std::unique_ptr<Protocol> (*make)(ExchangeContext&, ExchangePlan);
+  /// Predicts the time of one message inside a node, in ns; null: the protocol is never chosen automatically.
   double (*cost_ns)(const MessageShape&, const planning::Costs&) = nullptr;
-  bool shared_only = false;        ///< only between ranks of a node; messages to others use `persistent`
-  bool needs_arrays = false;       ///< of neighbours, so only fields of the library can move
-  bool in_place = false;           ///< a rank reads its neighbours' cells on the node in place
-  Backing backing = Backing::own;  ///< of fields
-  /// Returns the reason why it does not work on this system, collectively; null: it always works.
+  bool shared_only = false;        ///< moves cells inside a node only; `persistent` moves cells between nodes
+  bool needs_arrays = false;       ///< accesses neighbours' arrays, so it moves only fields that the library allocates
+  bool in_place = false;           ///< ranks read cells of neighbours on the node in place, without a copy
+  Backing backing = Backing::own;  ///< memory of fields
+  /// Returns the reason why the protocol does not work on this system, or an empty string; collective. null: the
+  /// protocol always works.
   std::string (*problem)(const Node&) = nullptr;
 };
 
-/// The protocols that the library refers to by name.
+/// The protocols that the library uses directly.
 extern const ProtocolSpec in_place_protocol, direct_protocol, persistent_protocol;
 
-/// Returns all protocols; if two have the same cost, the first one is chosen.
+/// Returns all protocols. If two protocols have the same predicted cost, the first one is chosen.
 const std::vector<const ProtocolSpec*>& all_protocols();
 /// Returns the protocol of that name. Throws Error(argument) with the names of all protocols.
 const ProtocolSpec& find_protocol(const std::string& name);
 
-/// Creates the protocol for a Move, in two parts if it reaches other nodes. Collective over all ranks.
-std::unique_ptr<Protocol> make_protocol(const ProtocolSpec& spec, ExchangeContext& around, Move move);
+/// Creates the protocol for an exchange. If the exchange reaches other nodes, combines `spec` inside the node with
+/// `persistent` between nodes. Collective over all ranks.
+std::unique_ptr<Protocol> make_protocol(const ProtocolSpec& spec, ExchangeContext& around, ExchangePlan move);
 
-/// Returns the cheapest protocol that works, the same on all ranks. Collective.
-const ProtocolSpec& cheapest(ExchangeContext& around, const Move& move);
+/// Returns the protocol with the lowest predicted cost among those that work; the same on all ranks. Collective.
+const ProtocolSpec& find_cheapest_protocol(ExchangeContext& around, const ExchangePlan& move);
 
 }  // namespace nearfield::halo

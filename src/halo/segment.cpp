@@ -24,7 +24,7 @@ const std::string small_in_containers = "(in containers it is often 64 MB: --shm
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
-std::string mebibytes(std::size_t bytes) {
+std::string mebibytes_text(std::size_t bytes) {
   char text[40];
   std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
   return text;
@@ -37,38 +37,40 @@ std::string random_name() {
   return text;
 }
 
-std::size_t value_in(const char* file, const char* key) {
+std::size_t read_number_after(const char* file, const char* key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
     if (line.rfind(key, 0) == 0) return std::strtoull(line.c_str() + std::strlen(key), nullptr, 10);
   return 0;
 }
 
-bool transparent_huge_pages() {
+bool has_transparent_huge_pages() {
   std::ifstream in("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   std::string text;
   std::getline(in, text);
   return text.find("[never]") == std::string::npos && text.find("[deny]") == std::string::npos && !text.empty();
 }
 
-// Memory of /dev/shm may be exhausted when it is touched, and the process then dies of SIGBUS; reserving it first
-// returns an error. On file systems that do not support this, touching must suffice.
-int reserve(int file, std::size_t begin, std::size_t end) {
+// Reserves a range of the file by posix_fallocate; returns errno or 0. Without it, the first touch of a page when
+// /dev/shm is full would kill the process by SIGBUS. If the file system does not support it, returns 0, and the first
+// touch must suffice.
+int reserve_file_range(int file, std::size_t begin, std::size_t end) {
   if (end <= begin) return 0;
   const int problem = posix_fallocate(file, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
   return problem == EOPNOTSUPP || problem == EINVAL ? 0 : problem;
 }
 
-// Returns the file, resized to this many bytes; -1 if that fails, or if there is no file.
-int set_size(int file, std::size_t bytes) {
+// Resizes a file. Returns the file descriptor; -1 if that fails or if `file` is -1.
+int resize_or_close(int file, std::size_t bytes) {
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) == 0) return file;
   close(file);
   return -1;
 }
 
-// Returns this rank's pages, of those that `whole` bytes have: each border is rounded to the nearest page boundary.
-std::pair<std::size_t, std::size_t> own_pages(std::size_t begin, std::size_t end, std::size_t bytes, std::size_t page,
-                                              std::size_t whole) {
+// Returns the range of bytes of the pages that this rank touches first. Each border of its part is rounded to the
+// nearest page boundary; `whole` is the mapped size.
+std::pair<std::size_t, std::size_t> first_touched_pages(std::size_t begin, std::size_t end, std::size_t bytes,
+                                                        std::size_t page, std::size_t whole) {
   const auto edge = [&](std::size_t border) {
     return border == bytes ? whole : std::min((border + page / 2) / page * page, whole);
   };
@@ -80,7 +82,7 @@ std::pair<std::size_t, std::size_t> own_pages(std::size_t begin, std::size_t end
 Segment::Segment(const Node& node, std::size_t bytes, std::size_t part_begin, std::size_t part_end, Backing backing)
     : bytes_(bytes) {
   std::string problem;
-  auto code = Code::memory;
+  auto code = ErrorCode::memory;
   try {
     if (backing == Backing::window)
       allocate_window(node, part_begin, part_end);
@@ -91,16 +93,16 @@ Segment::Segment(const Node& node, std::size_t bytes, std::size_t part_begin, st
     code = error.code;
   }
   try {
-    agree(node.comm, problem, code);  // another node may have failed
+    throw_collectively(node.comm, problem, code);  // throws if another node has failed
   } catch (...) {
-    release();
+    free_memory();
     throw;
   }
 }
 
-Segment::~Segment() { release(); }
+Segment::~Segment() { free_memory(); }
 
-void Segment::release() {
+void Segment::free_memory() {
   if (window_ != MPI_WIN_NULL && !mpi_has_ended()) {
     MPI_Win_unlock_all(window_);
     MPI_Win_free(&window_);
@@ -112,30 +114,33 @@ void Segment::release() {
 void Segment::allocate_own(const Node& node, std::size_t begin, std::size_t end) {
   mapped_ = round_up(std::max<std::size_t>(bytes_, 1), bytes_ >= huge_page ? huge_page : 4096);
   std::string problem;
-  if (const auto available = value_in("/proc/meminfo", "MemAvailable:") * 1024; available && available < bytes_)
-    problem = "a field needs " + mebibytes(bytes_) + " on this node, but " + mebibytes(available) +
+  if (const auto available = read_number_after("/proc/meminfo", "MemAvailable:") * 1024;
+      available && available < bytes_)
+    problem = "a field needs " + mebibytes_text(bytes_) + " on this node, but " + mebibytes_text(available) +
               " are available: make the grid smaller or use more nodes";
-  agree(node.local, problem, Code::memory);
+  throw_collectively(node.local, problem, ErrorCode::memory);
   if (bytes_ >= huge_page && try_hugetlb(node)) return prefault_mapped(begin, end);
-  open_plain(node);
-  if (!map(file_)) problem = std::string("cannot map shared memory: ") + std::strerror(errno);
-  agree(node.local, problem, Code::memory);
-  prefault(node, begin, end);
+  open_unreserved(node);
+  if (!map_aligned(file_)) problem = std::string("cannot map shared memory: ") + std::strerror(errno);
+  throw_collectively(node.local, problem, ErrorCode::memory);
+  prefault_and_collapse(node, begin, end);
 }
 
-// Uses pages that an administrator has reserved. Only mapping shows whether there are enough of them.
+// Tries memory of huge pages that an administrator has reserved (hugetlb). Only mmap shows whether enough of them are
+// free. Returns whether it succeeded, the same on all ranks of the node.
 bool Segment::try_hugetlb(const Node& node) {
-  int works = value_in("/proc/meminfo", "HugePages_Free:") * huge_page >= mapped_ &&
-              value_in("/proc/meminfo", "Hugepagesize:") * 1024 == huge_page;
+  int works = read_number_after("/proc/meminfo", "HugePages_Free:") * huge_page >= mapped_ &&
+              read_number_after("/proc/meminfo", "Hugepagesize:") * 1024 == huge_page;
   MPI_Bcast(&works, 1, MPI_INT, 0, node.local);
   if (!works) return false;
   try {
-    share(node, "",
-          node.local_rank == 0 ? set_size(memfd_create("nearfield", MFD_CLOEXEC | MFD_HUGETLB), mapped_) : -1);
+    open_on_all_ranks(
+        node, "",
+        node.local_rank == 0 ? resize_or_close(memfd_create("nearfield", MFD_CLOEXEC | MFD_HUGETLB), mapped_) : -1);
   } catch (const Error&) {
     return false;
   }
-  works = map(file_);
+  works = map_aligned(file_);
   MPI_Allreduce(MPI_IN_PLACE, &works, 1, MPI_INT, MPI_MIN, node.local);
   if (!works) {
     if (data_) munmap(data_, mapped_);
@@ -150,11 +155,13 @@ bool Segment::try_hugetlb(const Node& node) {
   return true;
 }
 
-// Opens a memfd, which has no name and is limited by memory only. If ranks cannot open each other's (other containers,
-// other process namespaces), a file in /dev/shm, unlinked as soon as all have opened it.
-void Segment::open_plain(const Node& node) {
+// Opens a memfd, which has no name and is limited by memory only. If ranks cannot open the memfd of local rank 0
+// (separate containers or process namespaces), opens a file in /dev/shm, which is unlinked as soon as all ranks have
+// opened it.
+void Segment::open_unreserved(const Node& node) {
   try {
-    share(node, "", node.local_rank == 0 ? set_size(memfd_create("nearfield", MFD_CLOEXEC), mapped_) : -1);
+    open_on_all_ranks(node, "",
+                      node.local_rank == 0 ? resize_or_close(memfd_create("nearfield", MFD_CLOEXEC), mapped_) : -1);
     kind_ = "a memfd";
     return;
   } catch (const Error&) {
@@ -163,10 +170,10 @@ void Segment::open_plain(const Node& node) {
   std::string name;
   if (node.local_rank == 0) {
     name = random_name();
-    file = set_size(open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), mapped_);
+    file = resize_or_close(open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), mapped_);
   }
   try {
-    share(node, name, file);
+    open_on_all_ranks(node, name, file);
   } catch (...) {
     if (node.local_rank == 0) unlink(name.c_str());
     throw;
@@ -175,9 +182,9 @@ void Segment::open_plain(const Node& node) {
   kind_ = "an unlinked file of /dev/shm";
 }
 
-// All ranks of the node open what local rank 0 has opened; by `path`, or through /proc if that is empty. Throws on all
-// ranks alike.
-void Segment::share(const Node& node, const std::string& path, int file) {
+// Opens the file of local rank 0 on all ranks of the node: by `path`, or through /proc/PID/fd if `path` is empty. If
+// any rank fails, throws Error(unavailable) on all ranks.
+void Segment::open_on_all_ranks(const Node& node, const std::string& path, int file) {
   struct SegmentHandle {
     char path[64] = {};
     unsigned long long device = 0, inode = 0;
@@ -198,7 +205,7 @@ void Segment::share(const Node& node, const std::string& path, int file) {
   if (node.local_rank != 0) {
     file = handle.made ? open(handle.path, O_RDWR | O_CLOEXEC) : -1;
     struct stat status{};
-    // Another process may have the same ID in this namespace, with another file.
+    // In another process namespace, the process id may denote another process, with another file.
     if (file >= 0 && (fstat(file, &status) != 0 || status.st_dev != handle.device || status.st_ino != handle.inode)) {
       close(file);
       file = -1;
@@ -206,7 +213,7 @@ void Segment::share(const Node& node, const std::string& path, int file) {
   }
   if (file < 0) problem = "ranks of this node cannot open each other's shared memory";
   try {
-    agree(node.local, problem, Code::unavailable);
+    throw_collectively(node.local, problem, ErrorCode::unavailable);
   } catch (...) {
     if (file >= 0) close(file);
     throw;
@@ -214,8 +221,8 @@ void Segment::share(const Node& node, const std::string& path, int file) {
   file_ = file;
 }
 
-// Maps the file at an address that permits huge pages.
-bool Segment::map(int file) {
+// Maps the file, at an address that is aligned to huge pages if the size is at least one. Returns whether it succeeded.
+bool Segment::map_aligned(int file) {
   const std::size_t alignment = mapped_ >= huge_page ? huge_page : 4096;
   void* room = mmap(nullptr, mapped_ + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return false;
@@ -232,23 +239,24 @@ bool Segment::map(int file) {
   return true;
 }
 
-// First touch of pages that are certain to be available.
+// Touches the pages of this rank first. The pages must be certain to be available.
 void Segment::prefault_mapped(std::size_t begin, std::size_t end) {
-  const auto [first, last] = own_pages(begin, end, bytes_, bytes_ >= huge_page ? huge_page : 4096, mapped_);
-  if (last > first) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);  // may be refused; then at first use
+  const auto [first, last] = first_touched_pages(begin, end, bytes_, bytes_ >= huge_page ? huge_page : 4096, mapped_);
+  if (last > first) madvise(data_ + first, last - first, MADV_POPULATE_WRITE);  // else touched at first use
 }
 
-// First touch: each rank prefaults its pages, all at the same time. A huge page is collapsed from the first of its
-// small pages, which no system setting forbids (Linux 6.1); each by one rank, since two at once disturb each other.
-void Segment::prefault(const Node& node, std::size_t begin, std::size_t end) {
+// Touches the pages of this rank first, on all ranks at the same time. To get huge pages, touches the first base page
+// of each and calls madvise(MADV_COLLAPSE) (Linux 6.1), which no system setting forbids. Only one rank collapses a
+// given huge page, since concurrent attempts disturb each other.
+void Segment::prefault_and_collapse(const Node& node, std::size_t begin, std::size_t end) {
   const std::size_t page = bytes_ >= huge_page ? huge_page : 4096;
-  const auto [first, last] = own_pages(begin, end, bytes_, page, mapped_);
+  const auto [first, last] = first_touched_pages(begin, end, bytes_, page, mapped_);
   int problem = 0;
   std::string refused;
   std::size_t collapsed = 0;
   if (page == huge_page) madvise(data_, mapped_, MADV_HUGEPAGE);
   for (auto at = first; page == huge_page && at < last && !problem && refused.empty(); at += huge_page) {
-    problem = reserve(file_, at, at + 4096);
+    problem = reserve_file_range(file_, at, at + 4096);
     if (problem) break;
     *reinterpret_cast<volatile std::byte*>(data_ + at) = std::byte{0};
     for (int attempt = 0; attempt < 5; ++attempt)
@@ -260,21 +268,21 @@ void Segment::prefault(const Node& node, std::size_t begin, std::size_t end) {
         break;
       }
   }
-  if (!problem && first + collapsed < last) problem = reserve(file_, first + collapsed, last);
+  if (!problem && first + collapsed < last) problem = reserve_file_range(file_, first + collapsed, last);
   std::string text;
   if (problem)
-    text = "a field needs " + mebibytes(bytes_) + " of shared memory on this node: " + std::strerror(problem);
+    text = "a field needs " + mebibytes_text(bytes_) + " of shared memory on this node: " + std::strerror(problem);
   if (problem && kind_.find("/dev/shm") != std::string::npos) text += " in /dev/shm " + small_in_containers;
-  agree(node.local, text, Code::memory);
+  throw_collectively(node.local, text, ErrorCode::memory);
   prefault_mapped(begin, end);
   unsigned long total = collapsed;
   MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_UNSIGNED_LONG, MPI_SUM, node.local);
-  page_bytes_ = total || transparent_huge_pages() ? page : 4096;
+  page_bytes_ = total || has_transparent_huge_pages() ? page : 4096;
   if (page != huge_page)
     pages_ = "4 KiB pages, as it is smaller than a huge one";
   else if (total == mapped_)
     pages_ = "huge pages (collapsed)";
-  else if (transparent_huge_pages())
+  else if (has_transparent_huge_pages())
     pages_ = "huge pages where the kernel gives them (transparent)";
   else
     pages_ =
@@ -286,9 +294,9 @@ void Segment::allocate_window(const Node& node, std::size_t begin, std::size_t e
   const bool short_of_it = statvfs("/dev/shm", &room) == 0 && room.f_bavail * room.f_frsize < bytes_ + 8192;
   std::string problem;
   if (short_of_it)
-    problem = "a field needs " + mebibytes(bytes_) + ", but /dev/shm has " + mebibytes(room.f_bavail * room.f_frsize) +
-              " " + small_in_containers;
-  agree(node.local, problem, Code::memory);
+    problem = "a field needs " + mebibytes_text(bytes_) + ", but /dev/shm has " +
+              mebibytes_text(room.f_bavail * room.f_frsize) + " " + small_in_containers;
+  throw_collectively(node.local, problem, ErrorCode::memory);
   void* base = nullptr;
   const auto wanted = static_cast<MPI_Aint>(node.local_rank == 0 ? std::max<std::size_t>(bytes_, 1) + 4096 : 0);
   MPI_Win_allocate_shared(wanted, 1, MPI_INFO_NULL, node.local, &base, &window_);
@@ -296,16 +304,16 @@ void Segment::allocate_window(const Node& node, std::size_t begin, std::size_t e
   int unit = 0;
   MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
   MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
-  data_ = static_cast<std::byte*>(base);  // the same offset in a page on all ranks
+  data_ = static_cast<std::byte*>(base);  // has the same offset in its page on all ranks
   data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(data_), 4096));
-  const auto [first, last] = own_pages(begin, end, bytes_, 4096, bytes_);
+  const auto [first, last] = first_touched_pages(begin, end, bytes_, 4096, bytes_);
   if (last > first) std::memset(data_ + first, 0, last - first);
   MPI_Barrier(node.local);
   kind_ = "a window of MPI_Win_allocate_shared";
   pages_ = "pages as the MPI gives them";
 }
 
-std::string Segment::explain() const { return mebibytes(bytes_) + " in " + kind_ + ", " + pages_; }
+std::string Segment::explain() const { return mebibytes_text(bytes_) + " in " + kind_ + ", " + pages_; }
 
 std::size_t Segment::huge_bytes() const {
   std::ifstream smaps("/proc/self/smaps");

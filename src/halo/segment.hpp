@@ -1,6 +1,7 @@
-// Memory shared by the ranks of a node, on huge pages if possible (S1, section IV.C). Each rank's part is first touched
-// by that rank, so it lies in that rank's NUMA node. A page that contains the border of two parts belongs to the rank
-// with the larger share. After creation it has no name in the file system, so nothing remains if processes are killed.
+// Memory that the ranks of a node share, on huge pages if possible (S1, section IV.C). Each rank touches its part
+// first, so the part lies on the NUMA node of the rank. A page that contains the border of two parts belongs to the
+// rank with the larger share of the page. After creation the memory has no name in the file system, so no file remains
+// if processes are killed.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +14,15 @@ namespace nearfield::halo {
 inline constexpr std::size_t huge_page = 2 << 20;
 
 enum class Backing {
-  own,    ///< a memfd, else an unlinked file in /dev/shm; huge pages by the first method that works
-  window  ///< MPI_Win_allocate_shared: S1's own method; base pages
+  own,    ///< a memfd, or an unlinked file in /dev/shm; huge pages by the first method that works
+  window  ///< MPI_Win_allocate_shared, the method of S1; base pages
 };
 
 /// Construction and destruction are collective over all ranks.
 class Segment {
  public:
-  /// Allocates zeroed memory. This rank's bytes are `part_begin` to `part_end`; the parts together cover all bytes.
-  /// Throws Error(memory), on all ranks of the node alike, if there is not enough.
+  /// Allocates zeroed memory. The part of this rank is the bytes from `part_begin` to `part_end`; the parts together
+  /// cover all bytes. If memory is short, throws Error(memory) on all ranks of the node.
   Segment(const Node& node, std::size_t bytes, std::size_t part_begin, std::size_t part_end, Backing backing);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -29,22 +30,23 @@ class Segment {
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  /// Returns the kind of memory, "64.0 MiB in a memfd, huge pages (collapsed)", and why it is not a better one.
+  /// Returns a description for people, such as "64.0 MiB in a memfd, huge pages (collapsed)", or why the pages are not
+  /// huge.
   std::string explain() const;
-  /// Returns the page size of the backing; the huge page size if transparent huge pages may apply.
+  /// Returns the page size in bytes; if transparent huge pages may apply, the huge page size.
   std::size_t page_bytes() const { return page_bytes_; }
-  /// Returns how many bytes are mapped by huge pages in this process, according to the kernel.
+  /// Returns the number of bytes that this process maps by huge pages, from /proc/self/smaps.
   std::size_t huge_bytes() const;
 
  private:
-  void release();
+  void free_memory();
   void allocate_own(const Node& node, std::size_t begin, std::size_t end);
   bool try_hugetlb(const Node& node);
-  void open_plain(const Node& node);
-  void share(const Node& node, const std::string& path, int file);
-  bool map(int file);
+  void open_unreserved(const Node& node);
+  void open_on_all_ranks(const Node& node, const std::string& path, int file);
+  bool map_aligned(int file);
   void prefault_mapped(std::size_t begin, std::size_t end);
-  void prefault(const Node& node, std::size_t begin, std::size_t end);
+  void prefault_and_collapse(const Node& node, std::size_t begin, std::size_t end);
   void allocate_window(const Node& node, std::size_t begin, std::size_t end);
 
   std::byte* data_ = nullptr;

@@ -1,5 +1,5 @@
-// Counters in shared memory by which neighbours signal their progress: one line per pair and direction, each with one
-// writer and one reader. Independent of MPI, so the ranks of a test may be threads.
+// Counters in shared memory by which neighbours signal their progress: one Signal per pair and direction, with one
+// writer and one reader. Independent of MPI, so a test can run ranks as threads.
 #pragma once
 
 #include <atomic>
@@ -8,21 +8,23 @@
 
 namespace nearfield::halo {
 
-/// Two lines, because processors fetch them in pairs.
+/// Aligned to two cache lines, because CPUs prefetch lines in pairs.
 struct alignas(128) Signal {
-  std::atomic<std::uint64_t> ready{0};  ///< phases for which the writer has published its cells
-  std::atomic<std::uint64_t> taken{0};  ///< phases whose cells the writer has fetched from the reader
+  std::atomic<std::uint64_t> ready{0};  ///< number of phases for which the writer has published its cells
+  std::atomic<std::uint64_t> taken{0};  ///< number of phases whose cells the writer has fetched from the reader
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// The signals of all ranks of a node to each other, in zeroed shared memory.
-class Board {
+/// The signals between all ranks of a node, in zeroed shared memory.
+class SignalBoard {
  public:
-  Board() = default;
-  Board(std::byte* memory, int ranks) : signals_(reinterpret_cast<Signal*>(memory)), ranks_(ranks) {}
+  SignalBoard() = default;
+  SignalBoard(std::byte* memory, int ranks) : signals_(reinterpret_cast<Signal*>(memory)), ranks_(ranks) {}
   static std::size_t bytes(int ranks) { return sizeof(Signal) * static_cast<std::size_t>(ranks) * ranks; }
-  /// Only `writer` writes to it, only `reader` reads it.
-  Signal& of(int writer, int reader) const { return signals_[static_cast<std::size_t>(reader) * ranks_ + writer]; }
+  /// Returns the signal from rank `writer` to rank `reader` (local ranks).
+  Signal& signal_of(int writer, int reader) const {
+    return signals_[static_cast<std::size_t>(reader) * ranks_ + writer];
+  }
 
  private:
   Signal* signals_ = nullptr;
@@ -37,10 +39,10 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Waits until the counter has reached `count`; what its writer wrote before is then visible. Spins for a while, then
-/// calls idle() between polls: it should yield the core, and throws to give up.
+/// Waits until the counter has reached `count`, with acquire semantics. Polls `spins` times, then calls idle() between
+/// polls. idle() should yield the core, and may throw to end the wait.
 template <class Idle>
-void await(const std::atomic<std::uint64_t>& counter, std::uint64_t count, int spins, Idle&& idle) {
+void wait_for_counter(const std::atomic<std::uint64_t>& counter, std::uint64_t count, int spins, Idle&& idle) {
   for (int i = 0; counter.load(std::memory_order_acquire) < count; ++i) {
     if (i < spins)
       pause_briefly();

@@ -140,11 +140,11 @@ CostsWithOrigin parse_costs(const std::string& text, const std::string& name) {
   int number = 0;
   for (std::string whole; std::getline(in, whole);) {
     ++number;
-    const auto line = trimmed(whole);
+    const auto line = trim(whole);
     if (line.empty() || line[0] == '#') continue;
     const auto gap = line.find_first_of(" \t");
     const std::string key(line.substr(0, gap));
-    const auto words = gap == line.npos ? "" : trimmed(line.substr(gap));
+    const auto words = gap == line.npos ? "" : trim(line.substr(gap));
     const auto fail = [&](const std::string& what) {
       throw std::invalid_argument(name + ", line " + std::to_string(number) + ": " + what + remedy);
     };

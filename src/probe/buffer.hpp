@@ -1,5 +1,5 @@
-// Message buffers like an application's: from the heap, page-aligned, written (never the kernel's shared zero page),
-// first touched by the bound rank.
+// Message buffers as in an application: from the heap, page-aligned, with pages that the bound rank has touched first
+// (so that none is the kernel's shared zero page).
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,10 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Fills with a pattern of 8-byte words that differ by seed and position.
+/// Fills `memory` with a pattern of 8-byte words that depend on seed and position.
 void fill_pattern(std::span<std::byte> memory, unsigned seed);
-/// Returns where and how `memory` differs from the pattern; empty if it does not.
+/// Compares `memory` with the pattern of fill_pattern(). Returns a message with the first byte that differs, or an
+/// empty string.
 std::string pattern_problem(std::span<const std::byte> memory, unsigned seed);
 
 }  // namespace nearfield::probe

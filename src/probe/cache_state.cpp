@@ -28,36 +28,36 @@ void flush_line(const std::byte* line) {
     asm volatile("clflush %0" ::"m"(*line) : "memory");
 }
 
-void flush_done() { asm volatile("mfence" ::: "memory"); }
+void wait_for_flushes() { asm volatile("mfence" ::: "memory"); }
 #else
 void flush_line(const std::byte* line) { asm volatile("dc civac, %0" ::"r"(line) : "memory"); }
-void flush_done() { asm volatile("dsb ish" ::: "memory"); }
+void wait_for_flushes() { asm volatile("dsb ish" ::: "memory"); }
 #endif
 
-// A load that the compiler can neither eliminate nor move.
-void load(const std::byte* line) {
+// Loads a byte of the line. The compiler can neither eliminate nor move the load.
+void load_line(const std::byte* line) {
   const auto value = *reinterpret_cast<const volatile unsigned char*>(line);
   asm volatile("" ::"r"(value) : "memory");
 }
 
 double time_load(const std::byte* line) {
   const Ticks start = now();
-  load(line);
+  load_line(line);
   return static_cast<double>(now() - start);
 }
 
 double time_flush(const std::byte* line) {
-  flush_done();
+  wait_for_flushes();
   const Ticks start = now();
   flush_line(line);
-  flush_done();
+  wait_for_flushes();
   return static_cast<double>(now() - start);
 }
 
 constexpr std::size_t sampled_lines = 64;
 
-// Returns the indices of the lines to sample: spread over the buffer, in an order that no prefetcher follows, and at
-// most one in eight, because loading a line makes prefetchers fetch its neighbours.
+// Returns the indices of the lines to sample: spread over the buffer, in an order that no prefetcher follows, at most
+// one line in eight, because a load makes prefetchers fetch the neighbours of its line.
 std::vector<std::size_t> choose_lines(std::size_t lines) {
   const std::size_t count = std::clamp<std::size_t>(lines / 8, 1, sampled_lines);
   std::vector<std::size_t> chosen(count);
@@ -71,7 +71,7 @@ std::vector<std::size_t> choose_lines(std::size_t lines) {
 }
 
 template <class Prepare, class Time>
-std::vector<double> collect(std::span<std::byte> memory, std::size_t line_bytes, Prepare prepare, Time time) {
+std::vector<double> time_lines(std::span<std::byte> memory, std::size_t line_bytes, Prepare prepare, Time time) {
   std::vector<double> samples;
   for (int round = 0; round < 8; ++round) {
     prepare();
@@ -81,8 +81,9 @@ std::vector<double> collect(std::span<std::byte> memory, std::size_t line_bytes,
   return samples;
 }
 
-// Returns the threshold between two distributions, or 0 if they overlap.
-double limit_between(std::span<const double> low, std::span<const double> high) {
+// Returns a threshold between two distributions of times: the middle between the 90 % quantile of `low` and the 10 %
+// quantile of `high`; 0 if they overlap.
+double threshold_between(std::span<const double> low, std::span<const double> high) {
   const double low_end = quantile(low, 0.9), high_end = quantile(high, 0.1);
   return low_end < high_end ? (low_end + high_end) / 2 : 0.0;
 }
@@ -90,16 +91,16 @@ double limit_between(std::span<const double> low, std::span<const double> high) 
 }  // namespace
 
 void make_invalid(std::span<std::byte> memory, std::size_t line_bytes) {
-  flush_done();
+  wait_for_flushes();
   for (std::size_t i = 0; i < memory.size(); i += line_bytes) flush_line(memory.data() + i);
   if (!memory.empty()) flush_line(&memory.back());
-  flush_done();
+  wait_for_flushes();
 }
 
 void make_exclusive(std::span<std::byte> memory, std::size_t line_bytes) {
   make_invalid(memory, line_bytes);
-  for (std::size_t i = 0; i < memory.size(); i += line_bytes) load(&memory[i]);
-  flush_done();
+  for (std::size_t i = 0; i < memory.size(); i += line_bytes) load_line(&memory[i]);
+  wait_for_flushes();
 }
 
 void make_modified(std::span<std::byte> memory, std::size_t line_bytes) {
@@ -107,26 +108,26 @@ void make_modified(std::span<std::byte> memory, std::size_t line_bytes) {
     auto& first = reinterpret_cast<volatile unsigned char&>(memory[i]);
     first = first;
   }
-  flush_done();
+  wait_for_flushes();
 }
 
-void put_into(const std::string& state, std::span<std::byte> memory, std::size_t line_bytes) {
+void put_into_state(const std::string& state, std::span<std::byte> memory, std::size_t line_bytes) {
   if (state == "invalid") return make_invalid(memory, line_bytes);
   if (state == "exclusive") return make_exclusive(memory, line_bytes);
   if (state == "modified") return make_modified(memory, line_bytes);
   throw std::invalid_argument("unknown buffer state '" + state + "'");
 }
 
-Latencies calibrate(std::span<const std::int64_t> cache_bytes, std::size_t line_bytes) {
+LineLatencies calibrate_latencies(std::span<const std::int64_t> cache_bytes, std::size_t line_bytes) {
   const std::size_t outer = cache_bytes.size() > 1 ? static_cast<std::size_t>(cache_bytes[cache_bytes.size() - 2]) : 0;
   Buffer lines(sampled_lines * 8 * line_bytes), evict(std::max<std::size_t>(4 * outer, 4096));
   const auto memory = lines.first(lines.size());
   std::uint64_t sink = 0;
 
-  Latencies found;
+  LineLatencies found;
   std::vector<double> last;
   for (std::size_t level = 0; level < cache_bytes.size(); ++level) {
-    last = collect(
+    last = time_lines(
         memory, line_bytes,
         [&] {
           sink += sum_words(memory);
@@ -135,18 +136,18 @@ Latencies calibrate(std::span<const std::int64_t> cache_bytes, std::size_t line_
         time_load);
     found.levels.push_back(quantile(last, 0.5));
   }
-  const auto cold = collect(memory, line_bytes, [&] { make_invalid(memory, line_bytes); }, time_load);
+  const auto cold = time_lines(memory, line_bytes, [&] { make_invalid(memory, line_bytes); }, time_load);
   found.memory = quantile(cold, 0.5);
-  found.cached_limit = limit_between(last, cold);
+  found.cached_limit = threshold_between(last, cold);
 
-  const auto clean = collect(memory, line_bytes, [&] { make_exclusive(memory, line_bytes); }, time_flush);
-  const auto dirty = collect(memory, line_bytes, [&] { make_modified(memory, line_bytes); }, time_flush);
-  found.dirty_limit = limit_between(clean, dirty);
+  const auto clean = time_lines(memory, line_bytes, [&] { make_exclusive(memory, line_bytes); }, time_flush);
+  const auto dirty = time_lines(memory, line_bytes, [&] { make_modified(memory, line_bytes); }, time_flush);
+  found.dirty_limit = threshold_between(clean, dirty);
   asm volatile("" ::"r"(sink));
   return found;
 }
 
-Sampled& Sampled::operator+=(const Sampled& other) {
+LineSamples& LineSamples::operator+=(const LineSamples& other) {
   lines += other.lines;
   cached += other.cached;
   flushed += other.flushed;
@@ -155,13 +156,13 @@ Sampled& Sampled::operator+=(const Sampled& other) {
   return *this;
 }
 
-Sampled sample_lines(std::span<std::byte> memory, const std::string& state, std::size_t line_bytes,
-                     const Latencies& latencies) {
-  // The time of a flush shows a line's state, and evicts the line. So each line is tested once: half of them for being
-  // cached, half for being dirty.
+LineSamples sample_lines(std::span<std::byte> memory, const std::string& state, std::size_t line_bytes,
+                         const LineLatencies& latencies) {
+  // The duration of a flush shows whether the line is dirty, but evicts the line. So each line is tested once: every
+  // other line by a load (is it cached?), the rest by a flush (is it dirty?).
   const bool distinguish_dirty = state != "invalid" && latencies.dirty_limit > 0;
   const auto chosen = choose_lines((memory.size() + line_bytes - 1) / line_bytes);
-  Sampled found;
+  LineSamples found;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const std::byte* line = memory.data() + chosen[i] * line_bytes;
     if (distinguish_dirty && i % 2 == 1) {
@@ -177,7 +178,7 @@ Sampled sample_lines(std::span<std::byte> memory, const std::string& state, std:
   return found;
 }
 
-const char* judge(const Sampled& found, const std::string& state, const Latencies& latencies) {
+const char* judge_state(const LineSamples& found, const std::string& state, const LineLatencies& latencies) {
   if (latencies.cached_limit == 0 || found.lines == 0) return "unverifiable";
   const double cached = found.cached / found.lines;
   bool holds = state == "invalid" ? cached <= 0.1 : cached >= 0.9;

@@ -1,5 +1,5 @@
-// The context of every scenario: ranks, facts about the machine, the synchronised start, the MPI's known protocol
-// switches.
+// What every scenario needs: ranks and communicators, facts about the machine, the synchronised start, and the sizes at
+// which this MPI switches protocols.
 #pragma once
 
 #include <mpi.h>
@@ -16,10 +16,10 @@
 
 namespace nearfield::probe {
 
-/// A message size at which this MPI changes its protocol, found by its behaviour (protocol.hpp).
-struct Switch {
-  /// "eager-limit": beyond it Send waits for the receive; "unattended-limit": beyond it Send waits until the receiver
-  /// is inside MPI; "single-copy": beyond it the kernel copies (or no longer does).
+/// A message size at which this MPI switches its protocol, detected by the behaviour of MPI_Send (protocol.hpp).
+struct ProtocolSwitch {
+  /// "eager-limit": longer sends wait for the matching receive; "unattended-limit": longer sends wait until the
+  /// receiver is inside an MPI call; "single-copy": longer messages are copied by the kernel, or no longer are.
   const char* kind;
   std::int64_t size_bytes;  ///< the largest size before the change
 };
@@ -28,20 +28,21 @@ struct Context {
   Context(const Plan& plan_, MPI_Comm world_, MPI_Comm timed_) : plan(plan_), world(world_), timed(timed_) {}
 
   const Plan& plan;
-  MPI_Comm world;  ///< every rank of the launch; for the engine's own messages
+  MPI_Comm world;  ///< all ranks of the launch; for commands of the engine
   MPI_Comm timed;  ///< the timed ranks; MPI_COMM_NULL on background ranks
   int world_rank = 0, world_size = 1;
-  int rank = 0, size = 1;  ///< in `timed`
+  int rank = 0, size = 1;  ///< of this rank in `timed`
   double ticks_per_ns = 1.0;
-  double resolution_ticks = 0.0;  ///< the clock's step
+  double resolution_ticks = 0.0;  ///< step by which the clock advances
   SynchronizedStart* start = nullptr;
-  Latencies latencies;
-  CpuInterference interference;  ///< of this rank's core
-  std::vector<Switch> switches;
+  LineLatencies latencies;
+  CpuInterference interference;  ///< detects interference on this rank's core
+  std::vector<ProtocolSwitch> switches;
 
-  bool sender() const { return rank == 0; }
-  int peer() const { return 1 - rank; }
-  /// Returns the plan's sizes and those of `switches`, as the ladders of scenario/size_ladder.hpp take them.
+  bool is_sender() const { return rank == 0; }
+  int peer_rank() const { return 1 - rank; }
+  /// Returns the arguments for the size ladders of scenario/size_ladder.hpp: tier, sizes that the user named,
+  /// last-level cache size, maximum size.
   SizeChoice size_choice() const { return {plan.tier, plan.sizes, plan.llc_bytes(), max_tier_bytes(plan.tier)}; }
   std::vector<std::int64_t> switch_sizes() const {
     std::vector<std::int64_t> sizes;
@@ -51,7 +52,7 @@ struct Context {
   std::size_t line_bytes() const { return static_cast<std::size_t>(plan.line_bytes); }
 };
 
-/// A body's value for a metric that is not measured on this rank.
-inline double not_here() { return std::nan(""); }
+/// Returns NaN, which run_timed() writes for a metric that this rank does not measure.
+inline double not_measured_here() { return std::nan(""); }
 
 }  // namespace nearfield::probe

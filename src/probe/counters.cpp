@@ -12,7 +12,7 @@
 namespace nearfield::probe {
 namespace {
 
-struct Wanted {
+struct EventSpec {
   const char* name;
   std::uint32_t type;
   std::uint64_t config;
@@ -22,18 +22,18 @@ constexpr std::uint64_t cache_event(std::uint64_t cache, std::uint64_t op, std::
   return cache | (op << 8) | (result << 16);
 }
 
-constexpr Wanted wanted[] = {
+constexpr EventSpec event_specs[] = {
     {"page_faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS},
     {"context_switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES},
     {"l1d_misses", PERF_TYPE_HW_CACHE,
      cache_event(PERF_COUNT_HW_CACHE_L1D, PERF_COUNT_HW_CACHE_OP_READ, PERF_COUNT_HW_CACHE_RESULT_MISS)},
-    {"llc_accesses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES},  // misses of the inner level
+    {"llc_accesses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES},  // misses of the level before the last
     {"llc_misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
     {"dtlb_misses", PERF_TYPE_HW_CACHE,
      cache_event(PERF_COUNT_HW_CACHE_DTLB, PERF_COUNT_HW_CACHE_OP_READ, PERF_COUNT_HW_CACHE_RESULT_MISS)},
 };
 
-int open_event(const Wanted& event, bool with_kernel) {
+int open_event(const EventSpec& event, bool with_kernel) {
   perf_event_attr attributes{};
   attributes.size = sizeof attributes;
   attributes.type = event.type;
@@ -43,7 +43,7 @@ int open_event(const Wanted& event, bool with_kernel) {
   return static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0));
 }
 
-std::string reason(int error) {
+std::string open_failure_reason(int error) {
   if (error == ENOENT || error == EOPNOTSUPP)
     return "this machine has no such hardware counter (usual in a virtual machine)";
   if (error == EACCES || error == EPERM)
@@ -51,8 +51,8 @@ std::string reason(int error) {
   return std::string("perf_event_open: ") + std::strerror(error);
 }
 
-// Without perf_event (containers), the kernel's accounting provides the software events.
-std::int64_t from_rusage(const std::string& name) {
+// Returns page faults or context switches of this process by getrusage, for containers that deny perf_event_open.
+std::int64_t count_from_rusage(const std::string& name) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   return name == "page_faults" ? usage.ru_minflt + usage.ru_majflt : usage.ru_nvcsw + usage.ru_nivcsw;
@@ -60,40 +60,40 @@ std::int64_t from_rusage(const std::string& name) {
 
 }  // namespace
 
-Counters::Counters() {
-  for (const auto& event : wanted) {
-    // Includes the misses of copies by the kernel, if permitted.
+EventCounters::EventCounters() {
+  for (const auto& event : event_specs) {
+    // Counts kernel mode too, if permitted, for the misses of copies by the kernel.
     int fd = open_event(event, true);
     if (fd < 0 && event.type != PERF_TYPE_SOFTWARE) fd = open_event(event, false);
     const bool software = event.type == PERF_TYPE_SOFTWARE;
-    events_.push_back({event.name, fd >= 0 || software ? "" : reason(errno), fd});
+    events_.push_back({event.name, fd >= 0 || software ? "" : open_failure_reason(errno), fd});
   }
   at_start_.resize(events_.size(), 0);
 }
 
-Counters::~Counters() {
+EventCounters::~EventCounters() {
   for (const auto& event : events_)
     if (event.fd >= 0) close(event.fd);
 }
 
-void Counters::start() {
+void EventCounters::start() {
   for (std::size_t i = 0; i < events_.size(); ++i) {
     if (events_[i].fd >= 0) {
       ioctl(events_[i].fd, PERF_EVENT_IOC_RESET, 0);
     } else if (events_[i].missing.empty()) {
-      at_start_[i] = from_rusage(events_[i].name);
+      at_start_[i] = count_from_rusage(events_[i].name);
     }
   }
 }
 
-std::vector<std::int64_t> Counters::stop() {
+std::vector<std::int64_t> EventCounters::stop() {
   std::vector<std::int64_t> counts;
   for (std::size_t i = 0; i < events_.size(); ++i) {
     std::uint64_t count = 0;
     if (!events_[i].missing.empty())
       counts.push_back(-1);
     else if (events_[i].fd < 0)
-      counts.push_back(from_rusage(events_[i].name) - at_start_[i]);
+      counts.push_back(count_from_rusage(events_[i].name) - at_start_[i]);
     else
       counts.push_back(read(events_[i].fd, &count, sizeof count) == sizeof count ? static_cast<std::int64_t>(count)
                                                                                  : -1);

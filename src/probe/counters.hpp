@@ -1,5 +1,5 @@
-// Event counters around a body, through perf_event: hardware events if the machine has them, software events (page
-// faults, context switches) always. Missing events have a reason.
+// Counts events during run_timed(), by perf_event_open: hardware events if the machine has them, software events (page
+// faults, context switches) always. An event that cannot be counted has a reason.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@
 
 namespace nearfield::probe {
 
-class Counters {
+class EventCounters {
  public:
-  Counters();
-  ~Counters();
-  Counters(const Counters&) = delete;
-  Counters& operator=(const Counters&) = delete;
+  EventCounters();
+  ~EventCounters();
+  EventCounters(const EventCounters&) = delete;
+  EventCounters& operator=(const EventCounters&) = delete;
 
   struct Event {
     std::string name;
-    std::string missing;  ///< why it cannot be counted; empty if it can
+    std::string missing;  ///< why the event cannot be counted; empty if it can be
     int fd = -1;
   };
   const std::vector<Event>& events() const { return events_; }
 
   void start();
-  /// Returns the counts since start(), in the order of events(); -1 for missing ones.
+  /// Returns the counts since start(), in the order of events(); -1 for an event that cannot be counted.
   std::vector<std::int64_t> stop();
 
  private:

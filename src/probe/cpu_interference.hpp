@@ -1,7 +1,7 @@
-// Detects interference on this core, by the speed of a fixed piece of work that no other rank can slow down: copies
-// inside the L1 cache. When something else uses the same physical core (for example another guest on the sibling
-// hardware thread) they take half as long again, while the clock frequency or a chain of dependent operations would
-// show nothing.
+// Detects interference on this core by timing a fixed work loop that no other rank of the job can slow down: copies
+// inside the L1 cache. If another program (for example a guest on the sibling hardware thread) uses the same physical
+// core, the loop takes about 1.5 times as long. The clock frequency or a chain of dependent operations would not show
+// such interference.
 #pragma once
 
 #include <array>
@@ -11,12 +11,13 @@ namespace nearfield::probe {
 
 class CpuInterference {
  public:
-  /// Returns the ticks that the work takes now, about 5 us. Displaces 8 KiB of the L1 cache.
+  /// Runs the work loop (about 5 us on an idle core) and returns its duration in ticks. Evicts about 8 KiB from the L1
+  /// cache.
   double read();
-  /// Returns the ratio of `reading` to the smallest reading so far.
+  /// Returns the ratio of a reading to the smallest reading so far.
   double slowdown(double reading) const { return reading / best_; }
 
-  /// A greater slowdown means interference. Undisturbed readings lie within a few percent of one another.
+  /// A larger slowdown means interference. Readings without interference differ by a few percent.
   static constexpr double max_slowdown = 1.15;
 
  private:

@@ -20,7 +20,7 @@ Emitter::~Emitter() {
   if (fd_ >= 0) close(fd_);
 }
 
-void Emitter::line(const JsonObject& object) {
+void Emitter::write_line(const JsonObject& object) {
   if (fd_ < 0) return;
   const std::string text = object.str() + "\n";
   for (std::size_t written = 0; written < text.size();) {

@@ -1,5 +1,5 @@
-// The engine's output: JSON Lines, which rank 0 appends to a file as soon as results are known, so that a crash does
-// not lose earlier ones.
+// The output of the engine: JSON Lines, which rank 0 appends to a file as soon as a result is known, so that a crash
+// loses no earlier results.
 #pragma once
 
 #include <string>
@@ -10,17 +10,18 @@ namespace nearfield::probe {
 
 class Emitter {
  public:
-  /// Writes nothing if the path is empty (ranks other than 0). Aborts the launch if the file cannot be opened.
+  /// Opens the file. With an empty path (ranks other than 0) the emitter writes nothing. Aborts the launch if the file
+  /// cannot be opened.
   explicit Emitter(const std::string& path);
   ~Emitter();
   Emitter(const Emitter&) = delete;
   Emitter& operator=(const Emitter&) = delete;
 
-  /// Writes a line. Aborts the launch if it cannot be written completely (disk full, quota).
-  void line(const JsonObject& object);
+  /// Writes one line. Aborts the launch if the line cannot be written completely (disk full, quota).
+  void write_line(const JsonObject& object);
 
-  /// Writes what the launch does before it measures, which also shows that it is alive.
-  void phase(const std::string& what) { line(JsonObject().add("type", "phase").add("what", what)); }
+  /// Writes a line that names the current step before the measurement, which also shows that the launch is alive.
+  void write_phase(const std::string& what) { write_line(JsonObject().add("type", "phase").add("what", what)); }
 
  private:
   std::string path_;

@@ -1,9 +1,10 @@
-// Runs one scenario: checks that data arrives, then measures its cases interleaved until each is precise enough or the
-// time is used up, then verifies buffer states and counts events. Rank 0 coordinates, the others execute its commands.
+// Runs one scenario: checks the received data of each case, then visits the cases in random order until each is precise
+// enough or the time is used up, then verifies cache states of buffers and counts events. Rank 0 coordinates; the other
+// ranks execute its commands.
 //
-// There are two durations. The budget is the scenario's planned time: beyond it a case is visited only until it has the
-// few repetitions that an interval requires. The limit is its maximum time: beyond it nothing is started, and cases
-// that were not reached are reported as missing.
+// A scenario has two durations. The budget is its planned time: after it, a case is visited only until it has the
+// minimum number of repetitions for a confidence interval. The limit is its maximum time: after it no task is started,
+// and cases that were not measured are reported as missing.
 #pragma once
 
 #include "probe/context.hpp"
@@ -12,12 +13,12 @@
 
 namespace nearfield::probe {
 
-/// Emits one line per case and metric, or one with the reason why the scenario was skipped. Collective over ctx.world.
-/// `limit_s` matters on rank 0 only; with 0 or less no case is reached. Throws Failure("sanity") on all ranks when a
-/// check fails on any.
+/// Runs a scenario and emits one line per case and metric, or one line with the reason why the scenario was skipped.
+/// Collective over ctx.world. `limit_s` is used on rank 0 only; if it is 0 or less, no case is measured. If a check
+/// fails on any rank, throws Failure("sanity") on all ranks.
 void run_scenario(Context& ctx, const Spec& spec, double budget_s, double limit_s, Emitter& emit);
 
-/// Returns whether the user wants the launch to end, as seen by rank 0.
+/// Returns whether the user has requested the end of the launch, by creating plan.stop_file.
 bool stop_requested(const Context& ctx);
 
 }  // namespace nearfield::probe

@@ -1,6 +1,6 @@
-// Errors of the engine: a Failure ends the launch with a reason, Unavailable skips a scenario or a case. A Failure
-// unwinds the stack, which frees windows and communicators collectively, so it must be thrown on all ranks, or before
-// there are any. If a single rank fails, it must call abort_launch().
+// Errors of the engine: a Failure ends the launch with a reason; Unavailable skips a scenario or a case. A Failure
+// unwinds the stack, which frees windows and communicators collectively. So it must be thrown on all ranks, or before
+// windows and communicators exist. If only some ranks fail, they must call abort_launch().
 #pragma once
 
 #include <stdexcept>
@@ -8,7 +8,7 @@
 
 namespace nearfield::probe {
 
-/// Ends the launch. `kind` is for the program that reads the output, what() for people.
+/// Ends the launch. `kind` is for the program that reads the output, what() is for people.
 struct Failure : std::runtime_error {
   Failure(std::string kind_, const std::string& message) : std::runtime_error(message), kind(std::move(kind_)) {}
   std::string kind;  ///< "plan", "binding", "sanity", "output" or "mpi"
@@ -17,7 +17,7 @@ struct Failure : std::runtime_error {
 /// Prints the reason on stderr and aborts all ranks; valid between MPI_Init and MPI_Finalize.
 [[noreturn]] void abort_launch(const std::string& kind, const std::string& message);
 
-/// This machine or MPI does not support it; the record is null with this reason.
+/// This machine or MPI does not support a scenario or a case; the record has a null value and this reason.
 struct Unavailable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

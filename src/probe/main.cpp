@@ -1,5 +1,5 @@
-// nearfield-probe: the measuring engine. An MPI launcher starts it; it reads a plan file, binds itself, measures, and
-// appends the results to the plan's output. The measuring process contains no Python.
+// nearfield-probe: the measuring engine. Each rank is started by an MPI launcher, reads a plan file, binds itself to
+// its CPU and measures; rank 0 appends the results to the plan's output file. The measuring process contains no Python.
 #include <mpi.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ const Spec& find_scenario(const std::string& name) {
   }
 }
 
-JsonObject described(const Spec& spec) {
+JsonObject scenario_json(const Spec& spec) {
   std::vector<std::string> parameters, metrics;
   for (const auto& p : spec.info.parameters)
     parameters.push_back(JsonObject().add("name", p.name).add("summary", p.summary).str());
@@ -57,17 +57,17 @@ JsonObject described(const Spec& spec) {
       .add_raw("metrics", json_array(metrics));
 }
 
-// Describes the scenarios for `nearfield probe --list`; requires no launcher and does not start MPI.
+// Prints the scenarios as JSON for `nearfield probe --list`. Runs without a launcher and does not call MPI_Init.
 int describe_scenarios() {
   std::vector<std::string> specs;
-  for (const Spec* spec : all_scenarios()) specs.push_back(described(*spec).str());
+  for (const Spec* spec : all_scenarios()) specs.push_back(scenario_json(*spec).str());
   std::printf("%s\n", json_array(specs).c_str());
   return EXIT_SUCCESS;
 }
 
-// For `nearfield mpi`: sends a short and a long message, so that the MPI's verbose output shows the transports, and
-// reports what no MPI does: whether the long one was a single copy, and by which library.
-int transport_probe() {
+// For `nearfield mpi`: sends a short and a long message, so that the verbose output of the MPI shows the transports.
+// Prints what no MPI reports: how many kernel copies the long message took, and which library made them.
+int run_transport_probe() {
   MPI_Init(nullptr, nullptr);
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -87,13 +87,14 @@ int transport_probe() {
   return EXIT_SUCCESS;
 }
 
-struct Clock {
+struct ClockProperties {
   double ticks_per_ns, overhead_ns, resolution_ns;
 };
 
-// The counter may run at GHz and still advance in steps of many ticks. The step is the smallest gap between differences
-// of successive reads, except for gaps of a tick or two, which are rounding, and for interrupted reads.
-Clock examine_clock() {
+// The clock counter may run at GHz and still advance in steps of many ticks. The resolution is the smallest gap between
+// sorted differences of successive reads, without gaps of one or two ticks (rounding) and without the largest 5 %
+// (interrupted reads).
+ClockProperties examine_clock() {
   const double ticks_per_ns = measure_ticks_per_ns(0.02);
   std::vector<double> reads;
   for (int i = 0; i < 10000; ++i) {
@@ -114,7 +115,7 @@ Placement placement_of(const Plan& plan, int rank) {
   return plan.ranks[static_cast<std::size_t>(rank)];
 }
 
-void emit_header(const Context& ctx, const Clock& clock, Emitter& emit) {
+void emit_header(const Context& ctx, const ClockProperties& clock, Emitter& emit) {
   char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   MPI_Get_library_version(library, &length);
@@ -125,23 +126,24 @@ void emit_header(const Context& ctx, const Clock& clock, Emitter& emit) {
   line.add("ticks_per_ns", clock.ticks_per_ns).add("clock_overhead_ns", clock.overhead_ns);
   line.add("clock_resolution_ns", clock.resolution_ns);
   const SynchronizedStart& start = *ctx.start;
-  line.add("common_clock", start.shared_memory()).add("flag_ns", start.core_latency_ticks() / ctx.ticks_per_ns);
+  line.add("common_clock", start.has_shared_memory()).add("flag_ns", start.core_latency_ticks() / ctx.ticks_per_ns);
   std::vector<double> levels = ctx.latencies.levels;
   for (double& level : levels) level /= ctx.ticks_per_ns;
   line.add("level_latency_ns", std::span<const double>(levels));
   line.add("memory_latency_ns", ctx.latencies.memory / ctx.ticks_per_ns);
   line.add("cached_limit_ns", ctx.latencies.cached_limit / ctx.ticks_per_ns);
   line.add("dirty_limit_ns", ctx.latencies.dirty_limit / ctx.ticks_per_ns);
-  emit.line(line.add_raw("variables", variables.str()));
+  emit.write_line(line.add_raw("variables", variables.str()));
 }
 
 void emit_switches(const Context& ctx, Emitter& emit) {
   for (const auto& change : ctx.switches)
-    emit.line(JsonObject().add("type", "switch").add("kind", change.kind).add("size_bytes", change.size_bytes));
+    emit.write_line(JsonObject().add("type", "switch").add("kind", change.kind).add("size_bytes", change.size_bytes));
 }
 
-// In a launch with background ranks, ranks 0 and 1 are the pair.
-MPI_Comm timed_comm(const Plan& plan, int world_rank) {
+// Returns the communicator of the timed ranks: ranks 0 and 1 in a launch with background ranks, all ranks otherwise.
+// Returns MPI_COMM_NULL on background ranks.
+MPI_Comm split_timed_ranks(const Plan& plan, int world_rank) {
   const bool background =
       find_scenario(plan.scenarios.at(0).name).info.ranks == Ranks::pair_and_background && world_rank >= 2;
   MPI_Comm timed;
@@ -149,7 +151,7 @@ MPI_Comm timed_comm(const Plan& plan, int world_rank) {
   return timed;
 }
 
-void require_ranks(const Spec& spec, int ranks) {
+void require_enough_ranks(const Spec& spec, int ranks) {
   const bool enough = spec.info.ranks == Ranks::all    ? ranks >= 2
                       : spec.info.ranks == Ranks::pair ? ranks == 2
                                                        : ranks >= 4;
@@ -158,7 +160,7 @@ void require_ranks(const Spec& spec, int ranks) {
                               ranks_name(spec.info.ranks) + ")");
 }
 
-void check_place(int rank, const Placement& placement) {
+void verify_binding_or_abort(int rank, const Placement& placement) {
   try {
     verify_binding(rank, placement);
   } catch (const Failure& failure) {
@@ -166,30 +168,30 @@ void check_place(int rank, const Placement& placement) {
   }
 }
 
-void measure(const Plan& plan, int world_rank, Emitter& emit) {
-  Context ctx(plan, MPI_COMM_WORLD, timed_comm(plan, world_rank));
+void measure_scenarios(const Plan& plan, int world_rank, Emitter& emit) {
+  Context ctx(plan, MPI_COMM_WORLD, split_timed_ranks(plan, world_rank));
   ctx.world_rank = world_rank;
   MPI_Comm_size(MPI_COMM_WORLD, &ctx.world_size);
   if (static_cast<int>(plan.ranks.size()) != ctx.world_size)
     throw Failure("plan", "the plan places " + std::to_string(plan.ranks.size()) + " ranks but " +
                               std::to_string(ctx.world_size) + " were started");
-  emit.phase("examining the clock");
-  const Clock clock = examine_clock();
+  emit.write_phase("examining the clock");
+  const ClockProperties clock = examine_clock();
   ctx.ticks_per_ns = clock.ticks_per_ns;
   ctx.resolution_ticks = clock.resolution_ns * clock.ticks_per_ns;
   std::unique_ptr<SynchronizedStart> start;
   if (ctx.timed != MPI_COMM_NULL) {
     MPI_Comm_rank(ctx.timed, &ctx.rank);
     MPI_Comm_size(ctx.timed, &ctx.size);
-    emit.phase("comparing the clocks of the ranks");
+    emit.write_phase("comparing the clocks of the ranks");
     start = std::make_unique<SynchronizedStart>(ctx.timed, plan.oversubscribed, ctx.ticks_per_ns);
     ctx.start = start.get();
   }
   if (!plan.command_fifo.empty()) return serve_commands(ctx, find_scenario(plan.scenarios.at(0).name), emit);
   if (ctx.timed != MPI_COMM_NULL) {
-    emit.phase("timing the caches");
-    ctx.latencies = calibrate(plan.cache_bytes, ctx.line_bytes());
-    if (ctx.size == 2) ctx.switches = find_switches(ctx, emit);
+    emit.write_phase("timing the caches");
+    ctx.latencies = calibrate_latencies(plan.cache_bytes, ctx.line_bytes());
+    if (ctx.size == 2) ctx.switches = find_protocol_switches(ctx, emit);
   }
   if (world_rank == 0) {
     emit_header(ctx, clock, emit);
@@ -205,22 +207,22 @@ void measure(const Plan& plan, int world_rank, Emitter& emit) {
     MPI_Bcast(&stopped, 1, MPI_CXX_BOOL, 0, ctx.world);
     if (stopped) break;
     const Spec& spec = find_scenario(request.name);
-    require_ranks(spec, ctx.world_size);
-    // Time that a scenario does not use goes to the later ones.
+    require_enough_ranks(spec, ctx.world_size);
+    // A scenario leaves unused time to the later scenarios.
     const double share = request.budget_s / std::exchange(budgets_left, budgets_left - request.budget_s);
     const double no_limit = std::numeric_limits<double>::infinity();
     const double limit = plan.time_limit_s > 0 ? (plan.time_limit_s - measuring_s()) * share : no_limit;
     run_scenario(ctx, spec, request.budget_s, limit, emit);
-    check_place(world_rank, placement_of(plan, world_rank));
+    verify_binding_or_abort(world_rank, placement_of(plan, world_rank));
   }
   JsonObject last;
   last.add("type", stopped || stop_requested(ctx) ? "stopped" : "end");
-  emit.line(last.add("measuring_s", measuring_s()));
+  emit.write_line(last.add("measuring_s", measuring_s()));
   start.reset();
   if (ctx.timed != MPI_COMM_NULL) MPI_Comm_free(&ctx.timed);
 }
 
-// Binds and measures; errors common to all ranks are written to the output.
+// Binds this rank and runs the measurement. Rank 0 writes a Failure to the output; then the launch is aborted.
 void run_in_mpi(const Plan& plan) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -228,12 +230,13 @@ void run_in_mpi(const Plan& plan) {
   try {
     const Placement placement = placement_of(plan, rank);
     bind_to(placement);
-    check_place(rank, placement);
+    verify_binding_or_abort(rank, placement);
     if (plan.scenarios.empty()) throw Failure("plan", "no scenario asked for");
-    measure(plan, rank, emit);
+    measure_scenarios(plan, rank, emit);
   } catch (const Failure& failure) {
-    emit.line(JsonObject().add("type", "error").add("kind", failure.kind).add("message", failure.what()));
-    // Rank 0, which has the output, has usually failed likewise; aborting before it has written its line would kill it.
+    emit.write_line(JsonObject().add("type", "error").add("kind", failure.kind).add("message", failure.what()));
+    // Rank 0, which writes the output, has usually failed with the same error. An immediate abort by another rank would
+    // kill it before its line is written.
     if (rank != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     abort_launch(failure.kind, failure.what());
   } catch (const std::exception& error) {
@@ -241,7 +244,7 @@ void run_in_mpi(const Plan& plan) {
   }
 }
 
-int run(const char* plan_path) {
+int run_plan(const char* plan_path) {
   Plan plan;
   try {
     plan = read_plan(plan_path);
@@ -262,8 +265,8 @@ int run(const char* plan_path) {
 int main(int argc, char** argv) {
   using namespace nearfield::probe;
   if (argc == 2 && std::strcmp(argv[1], "--describe") == 0) return describe_scenarios();
-  if (argc == 2 && std::strcmp(argv[1], "--transport-probe") == 0) return transport_probe();
-  if (argc == 2) return run(argv[1]);
+  if (argc == 2 && std::strcmp(argv[1], "--transport-probe") == 0) return run_transport_probe();
+  if (argc == 2) return run_plan(argv[1]);
   std::fprintf(stderr,
                "usage: nearfield-probe PLAN | --describe | --transport-probe  (started by `nearfield probe`)\n");
   return 2;

@@ -9,7 +9,7 @@
 namespace nearfield::probe {
 namespace {
 
-bool speaks_of_a_threshold(std::string name) {
+bool is_threshold_name(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const char* word : {"eager_limit", "eager_max", "threshold", "cell_size", "max_send_size", "pack_buffer_size",
                            "max_inline", "fbox_size", "get_limit", "rdma_pipeline", "memcpy_limit"})
@@ -18,7 +18,7 @@ bool speaks_of_a_threshold(std::string name) {
 }
 
 template <class T>
-std::optional<std::int64_t> read_as(MPI_T_cvar_handle handle) {
+std::optional<std::int64_t> read_variable_as(MPI_T_cvar_handle handle) {
   T value{};
   if (MPI_T_cvar_read(handle, &value) != MPI_SUCCESS) return std::nullopt;
   return static_cast<std::int64_t>(value);
@@ -30,10 +30,10 @@ std::optional<std::int64_t> read_variable(int index, MPI_Datatype type) {
   if (MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) != MPI_SUCCESS) return std::nullopt;
   std::optional<std::int64_t> value;
   if (count == 1) {
-    if (type == MPI_INT) value = read_as<int>(handle);
-    if (type == MPI_UNSIGNED) value = read_as<unsigned>(handle);
-    if (type == MPI_UNSIGNED_LONG) value = read_as<unsigned long>(handle);
-    if (type == MPI_UNSIGNED_LONG_LONG) value = read_as<unsigned long long>(handle);
+    if (type == MPI_INT) value = read_variable_as<int>(handle);
+    if (type == MPI_UNSIGNED) value = read_variable_as<unsigned>(handle);
+    if (type == MPI_UNSIGNED_LONG) value = read_variable_as<unsigned long>(handle);
+    if (type == MPI_UNSIGNED_LONG_LONG) value = read_variable_as<unsigned long long>(handle);
   }
   MPI_T_cvar_handle_free(&handle);
   return value;
@@ -53,7 +53,7 @@ std::map<std::string, std::int64_t> mpi_thresholds() {
     MPI_T_enum choices;
     if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, &choices, nullptr, nullptr, &bind, &scope) !=
             MPI_SUCCESS ||
-        bind != MPI_T_BIND_NO_OBJECT || !speaks_of_a_threshold(name))
+        bind != MPI_T_BIND_NO_OBJECT || !is_threshold_name(name))
       continue;
     if (const auto value = read_variable(i, type)) values[name] = *value;
   }

@@ -1,4 +1,5 @@
-// Reads the MPI's thresholds through the tool interface (MPI_T), to give the observed behaviour a name.
+// Reads the size thresholds of the MPI through its tool interface (MPI_T): they name the protocol switches that the
+// engine observes.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace nearfield::probe {
 
-/// Returns the integer control variables whose names mention a size or threshold; to be called after MPI_Init.
+/// Returns the integer control variables whose names mention a size or threshold, by name. Call after MPI_Init.
 std::map<std::string, std::int64_t> mpi_thresholds();
 
 }  // namespace nearfield::probe

@@ -12,21 +12,21 @@ namespace nearfield::probe {
 namespace {
 
 template <class T>
-T parse(const std::string& text) {
+T parse_number(const std::string& text) {
   std::istringstream in(text);
   T value;
   if (!(in >> value) || !(in >> std::ws).eof()) throw std::invalid_argument("'" + text + "' is no number");
   return value;
 }
 
-std::vector<std::int64_t> parse_list(const std::string& text) {
+std::vector<std::int64_t> parse_integers(const std::string& text) {
   std::vector<std::int64_t> values;
   std::istringstream in(text);
-  for (std::string word; in >> word;) values.push_back(parse<std::int64_t>(word));
+  for (std::string word; in >> word;) values.push_back(parse_number<std::int64_t>(word));
   return values;
 }
 
-// "CPU [HOST]"
+// Parses "CPU [HOST]".
 Placement parse_placement(const std::string& text) {
   std::istringstream in(text);
   Placement placement;
@@ -35,7 +35,7 @@ Placement parse_placement(const std::string& text) {
   return placement;
 }
 
-// "NAME SECONDS"
+// Parses "NAME SECONDS".
 ScenarioRequest parse_request(const std::string& text) {
   std::istringstream in(text);
   ScenarioRequest request;
@@ -43,10 +43,10 @@ ScenarioRequest parse_request(const std::string& text) {
   return request;
 }
 
-// "SCENARIO PARAMETER VALUE..."
-Only parse_only(const std::string& text) {
+// Parses "SCENARIO PARAMETER VALUE...".
+CaseFilter parse_filter(const std::string& text) {
   std::istringstream in(text);
-  Only only;
+  CaseFilter only;
   in >> only.scenario >> only.parameter;
   for (std::string word; in >> word;) only.values.push_back(word);
   if (only.values.empty()) throw std::invalid_argument("expected 'SCENARIO PARAMETER VALUE...'");
@@ -55,38 +55,38 @@ Only parse_only(const std::string& text) {
 
 using Setter = std::function<void(Plan&, const std::string&)>;
 
-const std::map<std::string, Setter>& setters() {
+const std::map<std::string, Setter>& plan_setters() {
   static const std::map<std::string, Setter> table = {
       {"output", [](Plan& p, const std::string& v) { p.output = v; }},
       {"stop_file", [](Plan& p, const std::string& v) { p.stop_file = v; }},
       {"turns", [](Plan& p, const std::string& v) { p.command_fifo = v; }},
       {"tier", [](Plan& p, const std::string& v) { p.tier = v; }},
-      {"tolerance", [](Plan& p, const std::string& v) { p.tolerance = parse<double>(v); }},
-      {"min_samples", [](Plan& p, const std::string& v) { p.min_samples = parse<std::int64_t>(v); }},
-      {"line_bytes", [](Plan& p, const std::string& v) { p.line_bytes = parse<std::int64_t>(v); }},
-      {"cache_bytes", [](Plan& p, const std::string& v) { p.cache_bytes = parse_list(v); }},
-      {"sizes", [](Plan& p, const std::string& v) { p.sizes = parse_list(v); }},
+      {"tolerance", [](Plan& p, const std::string& v) { p.tolerance = parse_number<double>(v); }},
+      {"min_samples", [](Plan& p, const std::string& v) { p.min_samples = parse_number<std::int64_t>(v); }},
+      {"line_bytes", [](Plan& p, const std::string& v) { p.line_bytes = parse_number<std::int64_t>(v); }},
+      {"cache_bytes", [](Plan& p, const std::string& v) { p.cache_bytes = parse_integers(v); }},
+      {"sizes", [](Plan& p, const std::string& v) { p.sizes = parse_integers(v); }},
       {"rank", [](Plan& p, const std::string& v) { p.ranks.push_back(parse_placement(v)); }},
       {"scenario", [](Plan& p, const std::string& v) { p.scenarios.push_back(parse_request(v)); }},
-      {"only", [](Plan& p, const std::string& v) { p.only.push_back(parse_only(v)); }},
-      {"time_limit_s", [](Plan& p, const std::string& v) { p.time_limit_s = parse<double>(v); }},
-      {"oversubscribed", [](Plan& p, const std::string& v) { p.oversubscribed = parse<int>(v) != 0; }},
-      {"corrupt", [](Plan& p, const std::string& v) { p.corrupt = parse<int>(v) != 0; }},
+      {"only", [](Plan& p, const std::string& v) { p.filters.push_back(parse_filter(v)); }},
+      {"time_limit_s", [](Plan& p, const std::string& v) { p.time_limit_s = parse_number<double>(v); }},
+      {"oversubscribed", [](Plan& p, const std::string& v) { p.oversubscribed = parse_number<int>(v) != 0; }},
+      {"corrupt", [](Plan& p, const std::string& v) { p.corrupt = parse_number<int>(v) != 0; }},
   };
   return table;
 }
 
-void set_line(Plan& plan, std::string_view line) {
+void apply_line(Plan& plan, std::string_view line) {
   const auto equals = line.find('=');
   if (equals == line.npos) throw std::invalid_argument("expected 'key = value'");
-  const std::string key(trimmed(line.substr(0, equals)));
-  const auto setter = setters().find(key);
-  if (setter == setters().end()) {
+  const std::string key(trim(line.substr(0, equals)));
+  const auto setter = plan_setters().find(key);
+  if (setter == plan_setters().end()) {
     std::vector<std::string> keys;
-    for (const auto& [name, unused] : setters()) keys.push_back(name);
+    for (const auto& [name, unused] : plan_setters()) keys.push_back(name);
     throw std::invalid_argument("unknown key '" + key + "'; did you mean '" + nearest_name(key, keys) + "'?");
   }
-  setter->second(plan, std::string(trimmed(line.substr(equals + 1))));
+  setter->second(plan, std::string(trim(line.substr(equals + 1))));
 }
 
 }  // namespace
@@ -98,9 +98,9 @@ Plan read_plan(const std::string& path) {
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    if (trimmed(line).empty()) continue;
+    if (trim(line).empty()) continue;
     try {
-      set_line(plan, line);
+      apply_line(plan, line);
     } catch (const std::invalid_argument& error) {
       throw Failure("plan", path + ":" + std::to_string(number) + ": " + error.what());
     }

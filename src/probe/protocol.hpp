@@ -1,4 +1,4 @@
-// Determines by its behaviour which protocol the MPI uses for a message size, independently of documentation.
+// Determines which protocol the MPI uses for a message size, by the behaviour of MPI_Send, not by documentation.
 #pragma once
 
 #include <span>
@@ -9,19 +9,19 @@
 
 namespace nearfield::probe {
 
-struct Behaviour {
+struct ProtocolBehaviour {
   bool waits_for_receive = false;   ///< rendezvous: Send returned only after the receive was posted
   bool waits_for_progress = false;  ///< Send returned only after the receiver entered MPI, in any call
-  double single_copies = 0.0;       ///< kernel copies per message, of both ends together
+  double single_copies = 0.0;       ///< kernel copies per message, by sender and receiver together
 };
 
-/// Sends messages from rank 0 to rank 1 of ctx.timed whose receive is posted late: three while the receiver is inside
-/// MPI, three while it is not; the majority counts. Collective over ctx.timed; returns the same on both ranks. Buffers
-/// hold `size_bytes`.
-Behaviour observe(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive);
+/// Sends six messages from rank 0 to rank 1 of ctx.timed, whose receives are posted late: three while the receiver is
+/// inside MPI, three while it is outside. The majority of each three decides. `send` and `receive` have the size of a
+/// message. Collective over ctx.timed; returns the same on both ranks.
+ProtocolBehaviour observe_protocol(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive);
 
-/// Returns the sizes from 1 B to 8 MiB at which the behaviour changes, exact to the byte, ascending. Collective over
-/// ctx.timed. Reports progress at each size.
-std::vector<Switch> find_switches(Context& ctx, Emitter& emit);
+/// Returns the sizes from 1 B to 8 MiB at which the behaviour changes, ascending; a bisection finds each to the byte.
+/// Collective over ctx.timed. Emits a progress line per tested size.
+std::vector<ProtocolSwitch> find_protocol_switches(Context& ctx, Emitter& emit);
 
 }  // namespace nearfield::probe

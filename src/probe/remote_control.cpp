@@ -13,18 +13,18 @@
 namespace nearfield::probe {
 namespace {
 
-// Reads lines from a FIFO without spinning and without MPI.
-class CommandReader {
+// Reads command lines from a FIFO. A rank that waits for a command sleeps in read(), outside of MPI.
+class CommandFifo {
  public:
-  explicit CommandReader(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit CommandFifo(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (fd_ < 0) abort_launch("plan", "cannot read commands from " + path + ": " + std::strerror(errno));
   }
-  ~CommandReader() { close(fd_); }
-  CommandReader(const CommandReader&) = delete;
-  CommandReader& operator=(const CommandReader&) = delete;
+  ~CommandFifo() { close(fd_); }
+  CommandFifo(const CommandFifo&) = delete;
+  CommandFifo& operator=(const CommandFifo&) = delete;
 
-  // Returns the next line; "end" if there is no writer left.
-  std::string next() {
+  // Returns the next command; "end" if the FIFO has no writer left.
+  std::string read_command() {
     std::size_t end;
     while ((end = pending_.find('\n')) == std::string::npos) {
       char bytes[256];
@@ -43,62 +43,62 @@ class CommandReader {
   std::string pending_;
 };
 
-class RemoteControl {
+class CommandServer {
  public:
-  RemoteControl(Context& ctx, const Spec& spec, Emitter& emit)
+  CommandServer(Context& ctx, const Spec& spec, Emitter& emit)
       : ctx_(ctx), emit_(emit), scenario_(spec.make(ctx)), values_(spec.info.metrics.size()) {
     std::vector<std::string> cases;
-    for (const auto& parameters : scenario_->cases()) cases.push_back(as_json(parameters).str());
-    emit_.line(JsonObject().add("type", "cases").add_raw("cases", json_array(cases)));
+    for (const auto& parameters : scenario_->cases()) cases.push_back(parameters_json(parameters).str());
+    emit_.write_line(JsonObject().add("type", "cases").add_raw("cases", json_array(cases)));
   }
 
-  void serve() {
-    CommandReader commands(ctx_.plan.command_fifo + "." + std::to_string(ctx_.world_rank));
-    for (std::string line = commands.next(); line != "end"; line = commands.next()) {
+  void serve_until_end() {
+    CommandFifo commands(ctx_.plan.command_fifo + "." + std::to_string(ctx_.world_rank));
+    for (std::string line = commands.read_command(); line != "end"; line = commands.read_command()) {
       std::istringstream words(line);
       std::string verb;
       std::size_t index = 0;
       int count = 1;
       words >> verb >> index >> count;
-      scenario_->select(index);
-      if (verb == "check") check(index);
-      if (verb == "visit") visit(index, count);
+      scenario_->select_case(index);
+      if (verb == "check") check_case(index);
+      if (verb == "visit") measure_visit(index, count);
     }
   }
 
  private:
-  void check(std::size_t index) {
-    scenario_->fill(1);
+  void check_case(std::size_t index) {
+    scenario_->fill_buffers(1);
     ctx_.start->wait();
-    scenario_->body(values_);
-    auto arrived = scenario_->arrived();
+    scenario_->run_timed(values_);
+    auto arrived = scenario_->received_data();
     if (ctx_.plan.corrupt && !arrived.empty()) arrived[arrived.size() / 2] ^= std::byte{0x40};
-    const std::string problem = scenario_->problem(1);
+    const std::string problem = scenario_->check_received_data(1);
     int failed = problem.empty() ? ctx_.size : ctx_.rank;
     MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MIN, ctx_.timed);
     const std::string reported = failed == ctx_.size   ? ""
                                  : failed == ctx_.rank ? problem
                                                        : "rank " + std::to_string(failed) + " got wrong data";
-    emit_.line(JsonObject().add("type", "checked").add("case", static_cast<int>(index)).add("problem", reported));
+    emit_.write_line(JsonObject().add("type", "checked").add("case", static_cast<int>(index)).add("problem", reported));
   }
 
-  void visit(std::size_t index, int count) {
-    once();  // discarded: another job has used the caches
+  void measure_visit(std::size_t index, int count) {
+    measure_once();  // discarded: the other job has used the caches
     std::vector<double> samples, latencies{core_latency_ns()};
-    for (int i = 0; i < count; ++i) samples.push_back(once() / ctx_.ticks_per_ns);
+    for (int i = 0; i < count; ++i) samples.push_back(measure_once() / ctx_.ticks_per_ns);
     latencies.push_back(core_latency_ns());
     JsonObject line;
     line.add("type", "visit").add("case", static_cast<int>(index));
     line.add("flag_ns", std::span<const double>(latencies));
-    emit_.line(line.add("samples", std::span<const double>(samples)));
+    emit_.write_line(line.add("samples", std::span<const double>(samples)));
   }
 
   double core_latency_ns() { return ctx_.start->measure_core_latency_ticks() / ctx_.ticks_per_ns; }
 
-  double once() {
-    scenario_->prepare();
+  double measure_once() {
+    scenario_->prepare_repetition();
     ctx_.start->wait();
-    scenario_->body(values_);
+    scenario_->run_timed(values_);
     return values_[0];
   }
 
@@ -110,6 +110,6 @@ class RemoteControl {
 
 }  // namespace
 
-void serve_commands(Context& ctx, const Spec& spec, Emitter& emit) { RemoteControl(ctx, spec, emit).serve(); }
+void serve_commands(Context& ctx, const Spec& spec, Emitter& emit) { CommandServer(ctx, spec, emit).serve_until_end(); }
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-// Holds the measurements of one case and formats them as output lines. Rank 0 gathers the samples of all ranks.
+// Holds the measurements of one case and writes them as lines of the output. Rank 0 collects the samples of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,60 +14,62 @@ namespace nearfield::probe {
 
 using Seconds = double;
 
-// One case's measurements on this rank.
+// Measurements of one case on this rank.
 struct CaseData {
   std::vector<std::vector<double>> samples;  // [metric], in ticks or counts
-  std::vector<double> starts;                // when this rank started, in ticks
-  std::vector<double> interference;          // interference readings around each repetition, in ticks
-  std::vector<std::size_t> visits;           // the visit of each repetition
-  std::vector<double> latencies;     // core-to-core latency beside each repetition, in ticks (places.hpp); on rank 0
-  std::vector<std::int64_t> events;  // summed over counted repetitions
+  std::vector<double> starts;                // clock reading of this rank at the start of each repetition, in ticks
+  std::vector<double> interference;          // CpuInterference reading of each repetition, in ticks
+  std::vector<std::size_t> visits;           // visit number of each repetition
+  std::vector<double> latencies;     // core-to-core latency at each repetition, in ticks (places.hpp); on rank 0
+  std::vector<std::int64_t> events;  // summed over `counted` repetitions
   int counted = 0;
-  Sampled sampled;       // lines of the buffers with a stated cache state
-  std::string state;     // the cache state that these lines should be in
+  LineSamples sampled;   // sampled lines of the buffers for which the scenario states a cache state
+  std::string state;     // stated cache state of these lines
   Seconds spent = 0;     // measuring time, on rank 0
-  Seconds sanity = 0;    // duration of the first check
-  bool checked = false;  // the check has passed
+  Seconds sanity = 0;    // duration of the last sanity check
+  bool checked = false;  // the sanity check has passed
   bool done = false;
 };
 
-/// Returns text like "size_bytes=8 state=invalid".
-std::string describe(const Parameters& parameters);
-/// Returns text like {"size_bytes": 8, "state": "invalid"}.
-JsonObject as_json(const Parameters& parameters);
+/// Returns the parameters of a case as text for people, such as "size_bytes=8 state=invalid".
+std::string parameters_text(const Parameters& parameters);
+/// Returns the parameters of a case as a JSON object, such as {"size_bytes": 8, "state": "invalid"}.
+JsonObject parameters_json(const Parameters& parameters);
 
-/// Collective over ctx.timed; only rank 0's emitter writes.
+/// Writes the results of a scenario as lines of the output. Its functions are collective over ctx.timed; only rank 0
+/// writes.
 class Reporter {
  public:
   Reporter(Context& ctx, const Spec& spec, Emitter& emit) : ctx_(ctx), spec_(spec), emit_(emit) {}
 
-  /// Reports every metric of the case, the start skew, verdicts on its buffers, and event counts.
-  void report_case(const Parameters& parameters, const CaseData& data, const std::vector<Counters::Event>& events);
+  /// Reports every metric of the case, the skew between the starts of the ranks, verdicts on the cache states of
+  /// buffers, and event counts.
+  void report_case(const Parameters& parameters, const CaseData& data, const std::vector<EventCounters::Event>& events);
   /// Reports a case that was not measured for lack of time.
-  void report_missed(const Parameters& parameters);
-  /// Reports what this machine does not support, with reasons.
-  void report_missing(const std::vector<Counters::Event>& events, const std::vector<MissingCase>& cases);
+  void report_unmeasured(const Parameters& parameters);
+  /// Reports the events and cases that this machine does not support, with reasons.
+  void report_unsupported(const std::vector<EventCounters::Event>& events, const std::vector<MissingCase>& cases);
 
  private:
-  JsonObject header(const char* type, const std::string& metric, const std::string& unit,
-                    const Parameters& parameters) const;
-  std::vector<double> in_unit(std::vector<double> samples, const std::string& unit) const;
-  std::vector<double> of_receiver(std::vector<double> mine) const;
+  JsonObject line_header(const char* type, const std::string& metric, const std::string& unit,
+                         const Parameters& parameters) const;
+  std::vector<double> to_unit(std::vector<double> samples, const std::string& unit) const;
+  std::vector<double> fetch_receiver_samples(std::vector<double> mine) const;
   void emit_samples(const MetricInfo& metric, std::string side, const std::vector<double>& samples);
-  void find_disturbed();
+  void gather_slowdowns();
   void report_metric(std::size_t m);
   void report_skew();
   void report_verdicts();
-  void report_events(const std::vector<Counters::Event>& events);
+  void report_events(const std::vector<EventCounters::Event>& events);
   void emit_missing(const std::string& metric, const std::string& unit, const Parameters& parameters,
                     const std::string& reason);
 
   Context& ctx_;
   const Spec& spec_;
   Emitter& emit_;
-  const Parameters* parameters_ = nullptr;  // of the case being reported
+  const Parameters* parameters_ = nullptr;  // parameters of the reported case
   const CaseData* data_ = nullptr;
-  std::vector<double> slowdown_;  // rank 0: the largest slowdown by interference over the ranks, by repetition
+  std::vector<double> slowdown_;  // by repetition: the largest slowdown by CPU interference of any rank; on rank 0
 };
 
 }  // namespace nearfield::probe

@@ -1,5 +1,5 @@
-// The contract of a scenario measured by MPI: one file in scenarios/ that exports one Spec. The build finds the files,
-// so nothing else has to be edited.
+// The interface of a scenario that is measured under MPI. Each scenario is one file in scenarios/ that exports one
+// Spec. The build finds the files, so that no list has to be edited.
 #pragma once
 
 #include <algorithm>
@@ -16,51 +16,52 @@ namespace nearfield::probe {
 
 struct Context;
 
-/// A buffer whose lines should be in a known state when the body starts.
+/// A buffer, and the cache state in which its lines must be when run_timed() starts.
 struct StatedBuffer {
   std::span<std::byte> memory;
   std::string state;  ///< "invalid", "exclusive" or "modified"
 };
 
-/// A case that this machine does not support; its record is null.
+/// A metric of a case that this machine does not support; its record has a null value and this reason.
 struct MissingCase {
   std::string metric;
   Parameters parameters;
   std::string reason;
 };
 
-/// The engine calls these functions on every rank of the launch in the same order:
-/// /   cases(), then for each visit of a case: select(i), and for each repetition prepare() -> synchronised start ->
-/// body(). A case is first visited by the sanity check: select(i), fill(), synchronised start, body(), problem(). Only
-/// body() is timed, by itself: it writes one value per metric of the Spec (NaN: none on this rank). prepare() and
-/// body() must not allocate. MPI errors are fatal. make or select() throw Unavailable, on all ranks alike, if this
-/// machine or MPI does not support the case.
+/// The engine calls these functions in the same order on every rank of the launch. Sanity check of a case, before its
+/// first visit: select_case(i), fill_buffers(), synchronised start, run_timed(), check_received_data(). Visit of a
+/// case: select_case(i), then for each repetition prepare_repetition(), synchronised start, run_timed(). Only
+/// run_timed() is timed; it reads the clock itself and writes one value per metric of the Spec (NaN: no value on this
+/// rank). prepare_repetition() and run_timed() must not allocate memory. MPI errors are fatal. If this machine or MPI
+/// does not support a case, Spec::make or select_case() throws Unavailable on all ranks.
 class Scenario {
  public:
   explicit Scenario(Context& ctx) : ctx_(ctx) {}
   virtual ~Scenario() = default;
   const std::vector<Parameters>& cases() const { return cases_; }
-  virtual void select(std::size_t index) = 0;
-  virtual void prepare() {}
-  virtual void body(std::span<double> values) = 0;
+  virtual void select_case(std::size_t index) = 0;
+  virtual void prepare_repetition() {}
+  virtual void run_timed(std::span<double> values) = 0;
   /// Fills send buffers with a pattern, and receive buffers with anything but the pattern that will arrive.
-  virtual void fill(unsigned seed) = 0;
-  /// Returns an error in the data received since fill(seed); empty if there is none.
-  virtual std::string problem(unsigned seed) = 0;
-  /// Returns the receive buffer, which the engine can damage to test problem().
-  virtual std::span<std::byte> arrived() = 0;
-  /// Returns the buffers whose state prepare() establishes; empty if there are none.
-  virtual std::vector<StatedBuffer> stated() { return {}; }
-  /// Returns the cases that are not in cases(), with reasons.
-  virtual std::vector<MissingCase> missing() { return {}; }
-  /// For ranks >= 2 of `pair_and_background`: generates load until the pair has finished `visit`.
-  virtual void background() {}
-  /// For the pair, around a visit: waits until the background runs, and ends it.
+  virtual void fill_buffers(unsigned seed) = 0;
+  /// Checks the data received since fill_buffers(seed). Returns the error, or an empty string.
+  virtual std::string check_received_data(unsigned seed) = 0;
+  /// Returns the receive buffer, which the engine can damage to test check_received_data().
+  virtual std::span<std::byte> received_data() = 0;
+  /// Returns the buffers whose cache state prepare_repetition() establishes.
+  virtual std::vector<StatedBuffer> stated_buffers() { return {}; }
+  /// Returns the unsupported cases, which are not in cases(), with reasons.
+  virtual std::vector<MissingCase> unsupported_cases() { return {}; }
+  /// Runs on ranks >= 2 of a `pair_and_background` scenario: generates load until the pair has finished its visit.
+  virtual void run_background_load() {}
+  /// Run on the pair before and after a visit: begin_visit() waits until the background load runs, end_visit() stops
+  /// it.
   virtual void begin_visit() {}
   virtual void end_visit() {}
 
  protected:
-  /// Returns the parameter size_bytes of a case, and the largest of all cases.
+  /// Return the parameter size_bytes of a case, and the largest size_bytes of all cases.
   std::size_t bytes_of(std::size_t index) const {
     return static_cast<std::size_t>(number_parameter(cases_[index], "size_bytes"));
   }
@@ -71,12 +72,12 @@ class Scenario {
   }
 
   Context& ctx_;
-  std::vector<Parameters> cases_;  ///< filled by constructors
+  std::vector<Parameters> cases_;  ///< filled by the constructors of derived classes
 };
 
 struct Spec {
   const ScenarioInfo& info;
-  double weight;  ///< relative share of the time budget; 0: only measured on request
+  double weight;  ///< relative share of the time budget; 0: measured only if the plan names the scenario
   std::unique_ptr<Scenario> (*make)(Context&);
 };
 

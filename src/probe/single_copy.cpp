@@ -1,6 +1,7 @@
-// Counts messages copied directly from one process to another. These symbols interpose on the C library's, so that the
-// MPI library calls them; they forward to the next definition, which is the C library's, or the shared heap's if that
-// is preloaded. `syscall` is included because Intel MPI makes these two calls through it.
+// Counts copies by process_vm_readv and process_vm_writev. The functions at the end of this file interpose on those of
+// the C library, so that the MPI library calls them; they forward to the next definition in link order: that of the C
+// library, or that of the shared heap if its library is preloaded. `syscall` is interposed too, because Intel MPI makes
+// these system calls through it.
 #include "probe/single_copy.hpp"
 
 #include <dlfcn.h>
@@ -22,19 +23,19 @@ const void* last_caller = nullptr;
 
 using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
 
-// The next definitions after ours.
-Call next(long number) {
+// Returns the next definition of process_vm_readv or process_vm_writev after the one in this file.
+Call next_definition_of(long number) {
   static const auto read = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "process_vm_readv"));
   static const auto write = reinterpret_cast<Call>(dlsym(RTLD_NEXT, "process_vm_writev"));
   return number == SYS_process_vm_readv ? read : write;
 }
 
-long next_syscall(long number, const long (&a)[6]) {
+long call_next_syscall(long number, const long (&a)[6]) {
   static const auto found = reinterpret_cast<decltype(&syscall)>(dlsym(RTLD_NEXT, "syscall"));
   return found(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-void count(const void* caller) noexcept {
+void count_call(const void* caller) noexcept {
   ++single_copy_calls;
   last_caller = caller;
 }
@@ -53,15 +54,15 @@ std::string single_copy_caller() {
 NEARFIELD_EXPORT ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long n_local, const iovec* remote,
                                           unsigned long n_remote, unsigned long flags) noexcept {
   using namespace nearfield::probe;
-  count(__builtin_return_address(0));
-  return next(SYS_process_vm_readv)(pid, local, n_local, remote, n_remote, flags);
+  count_call(__builtin_return_address(0));
+  return next_definition_of(SYS_process_vm_readv)(pid, local, n_local, remote, n_remote, flags);
 }
 
 NEARFIELD_EXPORT ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long n_local, const iovec* remote,
                                            unsigned long n_remote, unsigned long flags) noexcept {
   using namespace nearfield::probe;
-  count(__builtin_return_address(0));
-  return next(SYS_process_vm_writev)(pid, local, n_local, remote, n_remote, flags);
+  count_call(__builtin_return_address(0));
+  return next_definition_of(SYS_process_vm_writev)(pid, local, n_local, remote, n_remote, flags);
 }
 
 NEARFIELD_EXPORT long syscall(long number, ...) noexcept {
@@ -72,10 +73,10 @@ NEARFIELD_EXPORT long syscall(long number, ...) noexcept {
   for (long& argument : a) argument = va_arg(list, long);
   va_end(list);
   if (number == SYS_process_vm_readv || number == SYS_process_vm_writev) {
-    count(__builtin_return_address(0));
-    return next(number)(static_cast<pid_t>(a[0]), reinterpret_cast<const iovec*>(a[1]),
-                        static_cast<unsigned long>(a[2]), reinterpret_cast<const iovec*>(a[3]),
-                        static_cast<unsigned long>(a[4]), static_cast<unsigned long>(a[5]));
+    count_call(__builtin_return_address(0));
+    return next_definition_of(number)(static_cast<pid_t>(a[0]), reinterpret_cast<const iovec*>(a[1]),
+                                      static_cast<unsigned long>(a[2]), reinterpret_cast<const iovec*>(a[3]),
+                                      static_cast<unsigned long>(a[4]), static_cast<unsigned long>(a[5]));
   }
-  return next_syscall(number, a);
+  return call_next_syscall(number, a);
 }

@@ -1,4 +1,4 @@
-// Counts the messages that this process moved by single copy through the kernel (cross-memory attach).
+// Counts the copies that this process made through the kernel (cross-memory attach).
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace nearfield::probe {
 
-/// This process's calls of process_vm_readv and process_vm_writev so far, by any library. Calls of the C library's
-/// symbols are counted; copies by XPMEM and KNEM are not.
+/// Number of calls of process_vm_readv and process_vm_writev in this process so far, by any library, directly or
+/// through syscall(). Copies by XPMEM and KNEM are not counted.
 extern std::uint64_t single_copy_calls;
 
-/// Returns the file name of the library that made the last of these calls; empty if there was none.
+/// Returns the file name of the library that made the last counted call; empty if no call was made.
 std::string single_copy_caller();
 
 }  // namespace nearfield::probe

@@ -1,5 +1,6 @@
-// Ranks start a repetition at the same time: they agree, through a line of shared memory, on a clock reading in the
-// near future and wait for it. Across nodes there is no common clock, so an MPI barrier is used.
+// Starts a repetition on all ranks at the same time: rank 0 publishes a clock reading in the near future through a line
+// of shared memory, and each rank spins until its clock has that reading. Ranks on different nodes have no common clock
+// and use MPI_Barrier.
 #pragma once
 
 #include <mpi.h>
@@ -8,7 +9,7 @@
 
 namespace nearfield::probe {
 
-/// The constructor and wait() are collective over `comm`. A process creates one object.
+/// The constructor, the destructor and wait() are collective over `comm`. A process creates one object.
 class SynchronizedStart {
  public:
   SynchronizedStart(MPI_Comm comm, bool yield, double ticks_per_ns);
@@ -16,44 +17,45 @@ class SynchronizedStart {
   SynchronizedStart(const SynchronizedStart&) = delete;
   SynchronizedStart& operator=(const SynchronizedStart&) = delete;
 
-  /// Returns on all ranks at the same time, with the clock reading at which this rank returned.
+  /// Returns on all ranks at the same time. The result is the clock reading of this rank at that time.
   Ticks wait();
 
-  /// Returns the current core-to-core latency between ranks 0 and 1, half the shortest round trip of a flag in ticks,
-  /// on rank 0; 0 on the others and without shared memory. Collective. The hypervisor of a virtual machine may change
-  /// it by migrating CPUs.
+  /// Measures the current core-to-core latency between ranks 0 and 1: half the shortest round trip of a flag. Returns
+  /// it in ticks on rank 0; returns 0 on other ranks and without shared memory. Collective. In a virtual machine the
+  /// latency changes when the hypervisor migrates CPUs.
   double measure_core_latency_ticks();
 
-  bool shared_memory() const { return lines_ != nullptr; }
+  bool has_shared_memory() const { return lines_ != nullptr; }
   /// Returns this rank's clock minus rank 0's, in ticks; 0 without shared memory.
-  double clock_offset() const { return static_cast<double>(offset_); }
-  /// Returns half the shortest round trip of a flag between rank 0 and this rank at construction, in ticks, with the
-  /// clock's overhead, which bounds the error of the offset.
+  double clock_offset_ticks() const { return static_cast<double>(offset_); }
+  /// Returns half the shortest round trip of a flag between rank 0 and another rank at construction, in ticks,
+  /// including the overhead of reading the clock; for several ranks, the largest of these. It bounds the error of
+  /// clock_offset_ticks().
   double core_latency_ticks() const { return core_latency_ticks_; }
 
  private:
-  struct Line;
-  struct Exchange;
-  Exchange fastest_exchange(int peer, int tries);
+  struct FlagLine;
+  struct FlagRoundTrip;
+  FlagRoundTrip measure_fastest_round_trip(int peer, int tries);
   void measure_offsets();
-  void relax(unsigned& spins) const;
-  void relax_long(unsigned& spins);
-  bool is_crowded();
+  void pause_spinning(unsigned& spins) const;
+  void pause_or_sleep(unsigned& spins);
+  bool was_preempted_recently();
   template <class Relax, class Release>
-  void gather(Relax relax_once, Release release);
+  void wait_for_all_ranks(Relax relax_once, Release release);
 
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
   bool yield_;
   MPI_Win window_ = MPI_WIN_NULL;
-  Line* lines_ = nullptr;  // [0] the root's, [1 + r] rank r's
+  FlagLine* lines_ = nullptr;  // [0]: release flag of rank 0; [1 + r]: arrival flag of rank r
   std::uint64_t epoch_ = 0;
   std::int64_t offset_ = 0;
   double core_latency_ticks_ = 0.0;
   double clock_overhead_ticks_ = 0;
   Ticks margin_ = 0;
   long preempted_ = 0;                           // preemptions of this rank so far
-  Ticks crowded_until_ = 0, crowded_ticks_ = 0;  // a preemption is assumed to last this long
+  Ticks crowded_until_ = 0, crowded_ticks_ = 0;  // crowded_ticks_: time for which a preemption counts
 };
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-// nearfield._native.advise: reuse distances and messages of observed programs.
+// Binds nearfield._native.advise: reuse distances and messages of observed programs.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
@@ -25,26 +25,27 @@ using advise::AnalysisResult;
 
 namespace {
 
-// What one rank's stream says, and the places of its sites: object and offset.
-struct Rank {
+// The analysis of the stream of one rank, and the code locations of its sites as pairs of object and offset.
+struct RankAnalysis {
   AnalysisResult found;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> sites;
 };
 
 using Progress = std::function<void(std::uint64_t)>;
 
-struct Ended : std::exception {};
+struct AnalysisInterrupted : std::exception {};
 
-// Streams are dealt out to threads of their own; the thread that called hears signals and tells the progress.
-class Work {
+// Analyses streams in a pool of threads, one stream at a time per thread. The calling thread handles signals and
+// reports progress.
+class ParallelAnalysis {
  public:
-  Work(const std::vector<std::string>& streams, const advise::AnalysisOptions& options)
-      : streams_(streams), options_(options), ranks_(streams.size()), passed_(streams.size()) {}
+  ParallelAnalysis(const std::vector<std::string>& streams, const advise::AnalysisOptions& options)
+      : streams_(streams), options_(options), ranks_(streams.size()), accesses_read_(streams.size()) {}
 
-  std::vector<Rank> run(unsigned threads, const std::optional<Progress>& progress) {
+  std::vector<RankAnalysis> run(unsigned threads, const std::optional<Progress>& progress) {
     std::vector<std::jthread> pool;
     running_ = std::clamp<unsigned>(threads, 1, static_cast<unsigned>(streams_.size()));
-    for (unsigned i = running_; i > 0; --i) pool.emplace_back([this] { analyse_some(); });
+    for (unsigned i = running_; i > 0; --i) pool.emplace_back([this] { analyse_until_done(); });
     while (running_ > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       poll_interrupt(progress);
@@ -57,32 +58,32 @@ class Work {
 
  private:
   void poll_interrupt(const std::optional<Progress>& progress) {
-    if (end_) return;
+    if (must_end_) return;
     std::uint64_t all = 0;
-    for (const auto& one : passed_) all += one;
+    for (const auto& one : accesses_read_) all += one;
     const nb::gil_scoped_acquire python;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       if (progress) (*progress)(all);
     } catch (...) {
       interrupted_ = std::current_exception();
-      end_ = true;
+      must_end_ = true;
     }
   }
-  void analyse_some() {
+  void analyse_until_done() {
     try {
-      for (std::size_t next = next_++; next < streams_.size(); next = next_++) analyse(next);
-    } catch (const Ended&) {
+      for (std::size_t next = next_++; next < streams_.size(); next = next_++) analyse_stream(next);
+    } catch (const AnalysisInterrupted&) {
     } catch (...) {
-      if (!end_.exchange(true)) error_ = std::current_exception();
+      if (!must_end_.exchange(true)) error_ = std::current_exception();
     }
     --running_;
   }
-  void analyse(std::size_t number) {
+  void analyse_stream(std::size_t number) {
     stream::Reader second(streams_[number]);
     const auto progress = [&](std::uint64_t accesses) {
-      passed_[number] = accesses;
-      if (end_) throw Ended();
+      accesses_read_[number] = accesses;
+      if (must_end_) throw AnalysisInterrupted();
     };
     ranks_[number].found =
         advise::analyse(std::make_unique<stream::Reader>(streams_[number]), second, options_, progress);
@@ -91,57 +92,60 @@ class Work {
 
   const std::vector<std::string>& streams_;
   const advise::AnalysisOptions& options_;
-  std::vector<Rank> ranks_;
-  std::vector<std::atomic<std::uint64_t>> passed_;
+  std::vector<RankAnalysis> ranks_;
+  std::vector<std::atomic<std::uint64_t>> accesses_read_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<unsigned> running_ = 0;
-  std::atomic<bool> end_ = false;
+  std::atomic<bool> must_end_ = false;
   std::exception_ptr error_, interrupted_;
 };
 
-std::vector<Rank> analyse(const std::vector<std::string>& streams, const std::vector<std::uint64_t>& limits_bytes,
-                          std::uint64_t small_bytes, unsigned threads, const std::optional<Progress>& progress) {
+std::vector<RankAnalysis> analyse_streams(const std::vector<std::string>& streams,
+                                          const std::vector<std::uint64_t>& limits_bytes, std::uint64_t small_bytes,
+                                          unsigned threads, const std::optional<Progress>& progress) {
   advise::AnalysisOptions options;
   options.limits_bytes = limits_bytes;
   options.small_bytes = small_bytes;
   if (streams.empty() || !std::ranges::is_sorted(limits_bytes))
     throw std::invalid_argument("there must be a stream, and limits must ascend");
   const nb::gil_scoped_release others_may_go_on;
-  return Work(streams, options).run(threads, progress);
+  return ParallelAnalysis(streams, options).run(threads, progress);
 }
 
-void bind_parts(nb::module_& module) {
+void bind_result_parts(nb::module_& module) {
   using namespace advise;
-  readable(nb::class_<ReuseHistogram>(module, "Reach",
-                                      "Lines of messages by the smallest cache that would still have them."),
-           field("lines", &ReuseHistogram::lines), field("bytes", &ReuseHistogram::bytes));
-  readable(nb::class_<MpiCall>(module, "Call", "An MPI function, called from one place."),
-           field("name", &MpiCall::name), field("frames", &MpiCall::frames), field("calls", &MpiCall::calls),
-           field("time_ns", &MpiCall::time_ns), field("delayed_ns", &MpiCall::delayed_ns));
-  readable(nb::class_<MessageGroup>(module, "Messages", "Messages from one call with the same peer, size and layout."),
-           field("call", &MessageGroup::call), field("sends", &MessageGroup::sends),
-           field("context", &MessageGroup::context), field("rank", &MessageGroup::rank),
-           field("peer", &MessageGroup::peer), field("world_peer", &MessageGroup::world_peer),
-           field("bytes", &MessageGroup::bytes), field("piece_bytes", &MessageGroup::piece_bytes),
-           field("stride_bytes", &MessageGroup::stride_bytes), field("messages", &MessageGroup::messages),
-           field("address", &MessageGroup::address), field("allocated", &MessageGroup::allocated),
-           field("reach", &MessageGroup::reach), field("sites", &MessageGroup::sites),
-           field("lines", &MessageGroup::lines), field("untouched", &MessageGroup::untouched));
-  readable(nb::class_<advise::CompletionCount>(module, "Ended", "Messages that a call waited for."),
-           field("call", &advise::CompletionCount::call), field("messages", &advise::CompletionCount::messages),
-           field("times", &advise::CompletionCount::times));
-  readable(nb::class_<Burst>(module, "Burst", "Runs of small messages to one peer from one call."),
-           field("call", &Burst::call), field("world_peer", &Burst::world_peer), field("bursts", &Burst::bursts),
-           field("messages", &Burst::messages), field("bytes", &Burst::bytes));
-  readable(nb::class_<CollectiveCalls>(module, "CollectiveCalls", "Calls of one collective with the same size."),
-           field("call", &CollectiveCalls::call), field("kind", &CollectiveCalls::kind),
-           field("bytes", &CollectiveCalls::bytes), field("ranks", &CollectiveCalls::ranks),
-           field("calls", &CollectiveCalls::calls));
-  readable(nb::class_<SynchronisingCalls>(module, "Synchronisations",
-                                          "Collectives of a communicator that no rank leaves before all have come."),
-           field("context", &SynchronisingCalls::context), field("world", &SynchronisingCalls::world),
-           field("calls", &SynchronisingCalls::calls), field("times_ns", &SynchronisingCalls::times_ns));
-  readable(
+  bind_readable(nb::class_<ReuseHistogram>(module, "Reach",
+                                           "Lines of messages by the smallest cache that would still have them."),
+                field("lines", &ReuseHistogram::lines), field("bytes", &ReuseHistogram::bytes));
+  bind_readable(nb::class_<MpiCall>(module, "Call", "An MPI function, called from one place."),
+                field("name", &MpiCall::name), field("frames", &MpiCall::frames), field("calls", &MpiCall::calls),
+                field("time_ns", &MpiCall::time_ns), field("delayed_ns", &MpiCall::delayed_ns));
+  bind_readable(
+      nb::class_<MessageGroup>(module, "Messages", "Messages from one call with the same peer, size and layout."),
+      field("call", &MessageGroup::call), field("sends", &MessageGroup::sends),
+      field("context", &MessageGroup::context), field("rank", &MessageGroup::rank), field("peer", &MessageGroup::peer),
+      field("world_peer", &MessageGroup::world_peer), field("bytes", &MessageGroup::bytes),
+      field("piece_bytes", &MessageGroup::piece_bytes), field("stride_bytes", &MessageGroup::stride_bytes),
+      field("messages", &MessageGroup::messages), field("address", &MessageGroup::address),
+      field("allocated", &MessageGroup::allocated), field("reach", &MessageGroup::reach),
+      field("sites", &MessageGroup::sites), field("lines", &MessageGroup::lines),
+      field("untouched", &MessageGroup::untouched));
+  bind_readable(nb::class_<advise::CompletionCount>(module, "Ended", "Messages that a call waited for."),
+                field("call", &advise::CompletionCount::call), field("messages", &advise::CompletionCount::messages),
+                field("times", &advise::CompletionCount::times));
+  bind_readable(nb::class_<Burst>(module, "Burst", "Runs of small messages to one peer from one call."),
+                field("call", &Burst::call), field("world_peer", &Burst::world_peer), field("bursts", &Burst::bursts),
+                field("messages", &Burst::messages), field("bytes", &Burst::bytes));
+  bind_readable(nb::class_<CollectiveCalls>(module, "CollectiveCalls", "Calls of one collective with the same size."),
+                field("call", &CollectiveCalls::call), field("kind", &CollectiveCalls::kind),
+                field("bytes", &CollectiveCalls::bytes), field("ranks", &CollectiveCalls::ranks),
+                field("calls", &CollectiveCalls::calls));
+  bind_readable(
+      nb::class_<SynchronisingCalls>(module, "Synchronisations",
+                                     "Collectives of a communicator that no rank leaves before all have come."),
+      field("context", &SynchronisingCalls::context), field("world", &SynchronisingCalls::world),
+      field("calls", &SynchronisingCalls::calls), field("times_ns", &SynchronisingCalls::times_ns));
+  bind_readable(
       nb::class_<ProcessTopology>(module, "Topology", "A rank's neighbours in a communicator that has a topology."),
       field("context", &ProcessTopology::context), field("world", &ProcessTopology::world),
       field("rank", &ProcessTopology::rank), field("sources", &ProcessTopology::sources),
@@ -152,20 +156,22 @@ void bind_parts(nb::module_& module) {
 
 void bind_advise(nb::module_& parent) {
   auto module = parent.def_submodule("advise", "Reuse distances and messages of observed programs.");
-  bind_parts(module);
-  readable(nb::class_<AnalysisResult>(module, "AnalysisResult", "Sums over one rank's stream."),
-           field("rank", &AnalysisResult::rank), field("ranks", &AnalysisResult::ranks),
-           field("host", &AnalysisResult::host), field("accesses", &AnalysisResult::accesses),
-           field("delays", &AnalysisResult::delays), field("between_calls_ns", &AnalysisResult::between_calls_ns),
-           field("delayed_between_ns", &AnalysisResult::delayed_between_ns), field("sampled", &AnalysisResult::sampled),
-           field("ended", &AnalysisResult::ended), field("calls", &AnalysisResult::calls),
-           field("messages", &AnalysisResult::messages), field("ended_in", &AnalysisResult::ended_in),
-           field("bursts", &AnalysisResult::bursts), field("collectives", &AnalysisResult::collectives),
-           field("synchronisations", &AnalysisResult::synchronisations),
-           field("topologies", &AnalysisResult::topologies), field("objects", &AnalysisResult::objects));
-  readable(nb::class_<Rank>(module, "Rank", "What a stream says, and the places of its sites: object, offset."),
-           field("found", &Rank::found), field("sites", &Rank::sites));
-  module.def("analyse", &analyse, nb::arg("streams"), nb::arg("limits_bytes"), nb::arg("small_bytes"),
+  bind_result_parts(module);
+  bind_readable(nb::class_<AnalysisResult>(module, "AnalysisResult", "Sums over one rank's stream."),
+                field("rank", &AnalysisResult::rank), field("ranks", &AnalysisResult::ranks),
+                field("host", &AnalysisResult::host), field("accesses", &AnalysisResult::accesses),
+                field("delays", &AnalysisResult::delays), field("between_calls_ns", &AnalysisResult::between_calls_ns),
+                field("delayed_between_ns", &AnalysisResult::delayed_between_ns),
+                field("sampled", &AnalysisResult::sampled), field("ended", &AnalysisResult::ended),
+                field("calls", &AnalysisResult::calls), field("messages", &AnalysisResult::messages),
+                field("ended_in", &AnalysisResult::ended_in), field("bursts", &AnalysisResult::bursts),
+                field("collectives", &AnalysisResult::collectives),
+                field("synchronisations", &AnalysisResult::synchronisations),
+                field("topologies", &AnalysisResult::topologies), field("objects", &AnalysisResult::objects));
+  bind_readable(
+      nb::class_<RankAnalysis>(module, "Rank", "What a stream says, and the places of its sites: object, offset."),
+      field("found", &RankAnalysis::found), field("sites", &RankAnalysis::sites));
+  module.def("analyse", &analyse_streams, nb::arg("streams"), nb::arg("limits_bytes"), nb::arg("small_bytes"),
              nb::arg("threads"), nb::arg("progress").none(),
              "Analyses streams, each in two passes. `limits_bytes`: capacities of caches, ascending. `progress` is "
              "called now and then with the accesses that have been read, those of both passes together. Raises "

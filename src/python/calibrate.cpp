@@ -1,4 +1,4 @@
-// nearfield._native.calibration: micro-benchmarks of the machine at hand.
+// Binds nearfield._native.calibration: micro-benchmarks of this machine.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 

@@ -1,4 +1,4 @@
-// Plain data as a Python class: its members, field("name", &Data::name), become attributes.
+// Binds structs as Python classes whose attributes are the members listed as field("name", &Data::name).
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,17 +15,17 @@ std::pair<const char*, Member Data::*> field(const char* name, Member Data::* me
   return {name, member};
 }
 
-/// Attributes that Python may read.
+/// Binds members as read-only attributes.
 template <class Data, class... Members>
-void readable(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
+void bind_readable(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
   (bound.def_ro(fields.first, fields.second), ...);
 }
 
-/// Attributes that Python may read, a `to_dict` of all of them, and a repr of those that are not zero or empty, so that
-/// a printed result is short.
+/// Binds members as read-only attributes, with a method `to_dict` for all of them and a repr of those that are not zero
+/// or empty, so that a printed result is short.
 template <class Data, class... Members>
-void counted(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
-  readable(bound, fields...);
+void bind_counted(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
+  bind_readable(bound, fields...);
   const auto to_dict = [fields...](const Data& self) {
     nanobind::dict all;
     const auto add = [&]<class Member>(const char* name, const Member& member) {
@@ -57,9 +57,9 @@ void counted(nanobind::class_<Data> bound, std::pair<const char*, Members Data::
   });
 }
 
-/// Attributes that Python may set, too; to None if they are optional.
+/// Binds members as attributes that Python can set; optional members can be set to None.
 template <class Data, class... Members>
-void settable(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
+void bind_settable(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
   const auto bind = [&]<class Member>(const char* name, Member Data::* member) {
     if constexpr (std::is_assignable_v<Member&, std::nullopt_t>)
       bound.def_rw(name, member, nanobind::arg().none());

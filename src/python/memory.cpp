@@ -1,4 +1,5 @@
-// nearfield._native.memory: the simulated memory of a node, for traces from Python and for checking machines.
+// Binds nearfield._native.memory: the simulated memory of a node, for traces from Python and for checks of machine
+// descriptions.
 #include "sim/memory/memory.hpp"
 
 #include <nanobind/nanobind.h>
@@ -20,7 +21,7 @@ namespace {
 
 using Addresses = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-void replay(NodeMemory& memory, const Addresses& addresses, int core, Access kind, unsigned bytes) {
+void replay_addresses(NodeMemory& memory, const Addresses& addresses, int core, Access kind, unsigned bytes) {
   nb::gil_scoped_release unlocked;
   memory.replay(core, {addresses.data(), addresses.size()}, kind, bytes);
 }
@@ -39,24 +40,24 @@ void write_by_device(NodeMemory& memory, Address address, std::uint64_t bytes, c
 }
 
 void bind_counts(nb::module_& module) {
-  counted(nb::class_<LevelCounts>(module, "LevelCounts"), field("hits", &LevelCounts::hits),
-          field("misses", &LevelCounts::misses), field("evictions", &LevelCounts::evictions),
-          field("write_backs", &LevelCounts::write_backs),
-          field("back_invalidations", &LevelCounts::back_invalidations), field("snoops", &LevelCounts::snoops),
-          field("invalidations", &LevelCounts::invalidations), field("prefetches", &LevelCounts::prefetches),
-          field("injections", &LevelCounts::injections), field("injected_unused", &LevelCounts::injected_unused),
-          field("injected_victims", &LevelCounts::injected_victims),
-          field("victims_missed", &LevelCounts::victims_missed), field("device_hits", &LevelCounts::device_hits));
-  counted(nb::class_<DramCounts>(module, "DramCounts"), field("reads", &DramCounts::reads),
-          field("writes", &DramCounts::writes), field("prefetches", &DramCounts::prefetches),
-          field("bypass_reads", &DramCounts::bypass_reads), field("bypass_writes", &DramCounts::bypass_writes),
-          field("dma_reads", &DramCounts::dma_reads), field("dma_writes", &DramCounts::dma_writes),
-          field("bytes", &DramCounts::bytes));
-  counted(nb::class_<TlbCounts>(module, "TlbCounts"), field("hits", &TlbCounts::hits),
-          field("misses", &TlbCounts::misses));
-  counted(nb::class_<Counts>(module, "Counts"), field("levels", &Counts::levels), field("dram", &Counts::dram),
-          field("tlbs", &Counts::tlbs), field("page_faults", &Counts::page_faults),
-          field("transfers", &Counts::transfers));
+  bind_counted(nb::class_<LevelCounts>(module, "LevelCounts"), field("hits", &LevelCounts::hits),
+               field("misses", &LevelCounts::misses), field("evictions", &LevelCounts::evictions),
+               field("write_backs", &LevelCounts::write_backs),
+               field("back_invalidations", &LevelCounts::back_invalidations), field("snoops", &LevelCounts::snoops),
+               field("invalidations", &LevelCounts::invalidations), field("prefetches", &LevelCounts::prefetches),
+               field("injections", &LevelCounts::injections), field("injected_unused", &LevelCounts::injected_unused),
+               field("injected_victims", &LevelCounts::injected_victims),
+               field("victims_missed", &LevelCounts::victims_missed), field("device_hits", &LevelCounts::device_hits));
+  bind_counted(nb::class_<DramCounts>(module, "DramCounts"), field("reads", &DramCounts::reads),
+               field("writes", &DramCounts::writes), field("prefetches", &DramCounts::prefetches),
+               field("bypass_reads", &DramCounts::bypass_reads), field("bypass_writes", &DramCounts::bypass_writes),
+               field("dma_reads", &DramCounts::dma_reads), field("dma_writes", &DramCounts::dma_writes),
+               field("bytes", &DramCounts::bytes));
+  bind_counted(nb::class_<TlbCounts>(module, "TlbCounts"), field("hits", &TlbCounts::hits),
+               field("misses", &TlbCounts::misses));
+  bind_counted(nb::class_<Counts>(module, "Counts"), field("levels", &Counts::levels), field("dram", &Counts::dram),
+               field("tlbs", &Counts::tlbs), field("page_faults", &Counts::page_faults),
+               field("transfers", &Counts::transfers));
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ void bind_simulated_memory(nb::module_& parent) {
   nb::class_<NodeMemory>(module, "Memory", "One node's memory; ValueError for a geometry that cannot be.")
       .def(nb::init<const Machine&, const std::array<double, num_memory_speeds>&, int>(), nb::arg("machine"),
            nb::arg("memory_slowdown") = std::array<double, num_memory_speeds>{1, 1, 1, 1}, nb::arg("variants") = 1)
-      .def("replay", &replay, nb::arg("addresses"), nb::arg("core") = 0, nb::arg("kind") = Access::load,
+      .def("replay", &replay_addresses, nb::arg("addresses"), nb::arg("core") = 0, nb::arg("kind") = Access::load,
            nb::arg("bytes") = 8, "Accesses of so many bytes at these addresses (uint64, contiguous), in order.")
       .def("sweep", &NodeMemory::sweep, nb::arg("core"), nb::arg("kind"), nb::arg("address"), nb::arg("count"),
            nb::arg("stride_bytes"), nb::arg("bytes"), nb::arg("work_ps") = 0, nb::call_guard<nb::gil_scoped_release>())

@@ -1,4 +1,5 @@
-// nearfield._native: what Python needs from C++ without MPI. Glue and nothing else; one bind_* function per box.
+// The extension module nearfield._native: bindings of the C++ code that needs no MPI, one bind_* function per
+// component.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
@@ -16,7 +17,7 @@ void bind_advise(nb::module_& module);
 void bind_calibration(nb::module_& module);
 
 NB_MODULE(_native, module) {
-  nb::set_leak_warnings(false);  // lists of variants live until the process ends, in caches of Python functions
+  nb::set_leak_warnings(false);  // Python functions cache lists of variants until the process ends
   bind_topology(module);
   bind_statistics(module);
   bind_plans(module);

@@ -1,6 +1,6 @@
-// Answers for libpciaccess, which hwloc's copy in this package lacks: "there are no PCI devices". hwloc calls them only
-// to look for I/O, which nearfield never does; but LD_BIND_NOW wants every symbol at load time.
-// The module is loaded RTLD_LOCAL, so nobody else sees these.
+// Stubs of libpciaccess, which is not linked to the copy of hwloc in this package; they report that no PCI devices
+// exist. hwloc calls these functions only to detect I/O devices, which nearfield never requests; but LD_BIND_NOW
+// resolves all symbols at load time. The module is loaded with RTLD_LOCAL, so no other library sees the stubs.
 #include <initializer_list>
 
 #define NO_PCI extern "C" __attribute__((visibility("default")))

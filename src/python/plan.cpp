@@ -1,4 +1,4 @@
-// nearfield._native.plans and what it takes and gives: the plain data of plan/plan.hpp under the same names.
+// Binds nearfield._native.plans with its arguments and results: the structs of plan/plan.hpp under the same names.
 #include "plan/plan.hpp"
 
 #include <nanobind/nanobind.h>
@@ -18,18 +18,18 @@ using namespace nearfield::planning;
 namespace {
 
 void bind_costs(nb::module_& module) {
-  settable(nb::class_<LinkCosts>(module, "Link", "The costs of messages of one kind.")
-               .def(nb::init<>())
-               .def(nb::init<const LinkCosts&>()),
-           field("latency_ns", &LinkCosts::latency_ns), field("ns_per_byte", &LinkCosts::ns_per_byte),
-           field("strided", &LinkCosts::strided), field("banked", &LinkCosts::banked),
-           field("load_factor", &LinkCosts::load_factor), field("load_from_bytes", &LinkCosts::load_from_bytes));
-  settable(nb::class_<Costs>(module, "Costs", "The costs of messages and sweeps.")
-               .def(nb::init<>())
-               .def(nb::init<const Costs&>()),
-           field("in_place", &Costs::in_place), field("same_node", &Costs::same_node),
-           field("network", &Costs::network), field("copy_ns_per_byte", &Costs::copy_ns_per_byte),
-           field("sweep_ns_per_cell", &Costs::sweep_ns_per_cell));
+  bind_settable(nb::class_<LinkCosts>(module, "Link", "The costs of messages of one kind.")
+                    .def(nb::init<>())
+                    .def(nb::init<const LinkCosts&>()),
+                field("latency_ns", &LinkCosts::latency_ns), field("ns_per_byte", &LinkCosts::ns_per_byte),
+                field("strided", &LinkCosts::strided), field("banked", &LinkCosts::banked),
+                field("load_factor", &LinkCosts::load_factor), field("load_from_bytes", &LinkCosts::load_from_bytes));
+  bind_settable(nb::class_<Costs>(module, "Costs", "The costs of messages and sweeps.")
+                    .def(nb::init<>())
+                    .def(nb::init<const Costs&>()),
+                field("in_place", &Costs::in_place), field("same_node", &Costs::same_node),
+                field("network", &Costs::network), field("copy_ns_per_byte", &Costs::copy_ns_per_byte),
+                field("sweep_ns_per_cell", &Costs::sweep_ns_per_cell));
   module.def("default_costs", &default_costs);
   module.def(
       "costs_text", [](const Costs& costs, const std::string& origin) { return costs_text({costs, origin}); },
@@ -44,7 +44,7 @@ void bind_costs(nb::module_& module) {
 }
 
 void bind_request(nb::module_& module) {
-  settable(
+  bind_settable(
       nb::class_<PlanRequest>(module, "PlanRequest", "The grid to split, and over how many ranks.").def(nb::init<>()),
       field("dimensions", &PlanRequest::dimensions), field("extents", &PlanRequest::extents),
       field("halo", &PlanRequest::halo), field("periodic", &PlanRequest::periodic),
@@ -54,18 +54,19 @@ void bind_request(nb::module_& module) {
 }
 
 void bind_plan(nb::module_& module) {
-  readable(nb::class_<MessageLayout>(module, "Message", "A box of cells as runs of contiguous bytes."),
-           field("bytes", &MessageLayout::bytes), field("runs", &MessageLayout::runs),
-           field("run_bytes", &MessageLayout::run_bytes), field("stride_bytes", &MessageLayout::stride_bytes));
-  readable(nb::class_<FaceMessages>(module, "Face", "The part that a rank receives from one side of a dimension."),
-           field("message", &FaceMessages::message), field("messages", &FaceMessages::messages));
-  readable(nb::class_<MessageTime>(module, "Time", "The parts of a time, in ns."),
-           field("latency_ns", &MessageTime::latency_ns), field("bytes_ns", &MessageTime::bytes_ns),
-           field("strided_ns", &MessageTime::strided_ns));
-  readable(nb::class_<Plan>(module, "Plan", "A split, a placement, and what an exchange then costs the slowest rank."),
-           field("dims", &Plan::dims), field("node_dims", &Plan::node_dims), field("time_ns", &Plan::time_ns),
-           field("parts", &Plan::parts), field("sweep_ns", &Plan::sweep_ns), field("messages", &Plan::messages),
-           field("network_messages", &Plan::network_messages), field("box", &Plan::box), field("faces", &Plan::faces));
+  bind_readable(nb::class_<MessageLayout>(module, "Message", "A box of cells as runs of contiguous bytes."),
+                field("bytes", &MessageLayout::bytes), field("runs", &MessageLayout::runs),
+                field("run_bytes", &MessageLayout::run_bytes), field("stride_bytes", &MessageLayout::stride_bytes));
+  bind_readable(nb::class_<FaceMessages>(module, "Face", "The part that a rank receives from one side of a dimension."),
+                field("message", &FaceMessages::message), field("messages", &FaceMessages::messages));
+  bind_readable(nb::class_<MessageTime>(module, "Time", "The parts of a time, in ns."),
+                field("latency_ns", &MessageTime::latency_ns), field("bytes_ns", &MessageTime::bytes_ns),
+                field("strided_ns", &MessageTime::strided_ns));
+  bind_readable(
+      nb::class_<Plan>(module, "Plan", "A split, a placement, and what an exchange then costs the slowest rank."),
+      field("dims", &Plan::dims), field("node_dims", &Plan::node_dims), field("time_ns", &Plan::time_ns),
+      field("parts", &Plan::parts), field("sweep_ns", &Plan::sweep_ns), field("messages", &Plan::messages),
+      field("network_messages", &Plan::network_messages), field("box", &Plan::box), field("faces", &Plan::faces));
 }
 
 }  // namespace

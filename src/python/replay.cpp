@@ -1,4 +1,4 @@
-// nearfield._native.replay: observed programs on simulated clusters.
+// Binds nearfield._native.replay: replays observed programs on simulated clusters.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
@@ -26,15 +26,16 @@ using namespace nearfield::sim;
 
 namespace {
 
-// By policy, then memory slowdown.
+// Times in ns, indexed by policy, then by memory slowdown.
 using Nanoseconds = std::vector<std::vector<double>>;
-// Returns the floating-point operations that an access comes with, by the offset of its place in an object's file.
+// A function of Python that returns the number of floating-point operations per access, by the offset of the access in
+// the object file `path`.
 using FlopsOf = std::function<std::map<std::uint64_t, float>(const std::string& path)>;
-// Files, or a program that still runs.
-using Streams = std::variant<std::vector<std::string>, stream::Live*>;
+// Paths of stream files, or the streams of a running program.
+using Streams = std::variant<std::vector<std::string>, stream::LiveStreams*>;
 using Progress = std::function<void(std::uint64_t accesses)>;
 
-Nanoseconds nanoseconds(const ConfigClock& clock) {
+Nanoseconds to_nanoseconds(const ConfigClock& clock) {
   Nanoseconds all;
   for (const sim::TimeVector& times : clock) {
     auto& of_policy = all.emplace_back();
@@ -43,7 +44,7 @@ Nanoseconds nanoseconds(const ConfigClock& clock) {
   return all;
 }
 
-std::vector<Count> by_level(const std::array<Count, max_cache_levels>& counts) {
+std::vector<Count> counts_by_level(const std::array<Count, max_cache_levels>& counts) {
   return {counts.begin(), counts.end()};
 }
 
@@ -51,27 +52,28 @@ void bind_results(nb::module_& module) {
   nb::class_<replay::TimeSpent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
       .def_ro("times", &replay::TimeSpent::times)
       .def_prop_ro(
-          "time_ns", [](const replay::TimeSpent& spent) { return nanoseconds(spent.time); },
+          "time_ns", [](const replay::TimeSpent& spent) { return to_nanoseconds(spent.time); },
           "Times by policy, then by memory slowdown; those beyond the last one that was asked for repeat it.")
       .def_prop_ro(
-          "hits", [](const replay::TimeSpent& spent) { return by_level(spent.counters.hits); }, "By level of cache.")
+          "hits", [](const replay::TimeSpent& spent) { return counts_by_level(spent.counters.hits); },
+          "By level of cache.")
       .def_prop_ro(
-          "misses", [](const replay::TimeSpent& spent) { return by_level(spent.counters.misses); },
+          "misses", [](const replay::TimeSpent& spent) { return counts_by_level(spent.counters.misses); },
           "By level of cache.")
       .def_prop_ro("tlb_misses", [](const replay::TimeSpent& spent) { return spent.counters.tlb_misses; });
-  readable(nb::class_<replay::CallPlace>(module, "CallPlace", "A place in the program from which MPI is called."),
-           field("object", &replay::CallPlace::object), field("offset", &replay::CallPlace::offset),
-           field("callers", &replay::CallPlace::callers));
-  readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
-           field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
-           field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
+  bind_readable(nb::class_<replay::CallPlace>(module, "CallPlace", "A place in the program from which MPI is called."),
+                field("object", &replay::CallPlace::object), field("offset", &replay::CallPlace::offset),
+                field("callers", &replay::CallPlace::callers));
+  bind_readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
+                field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
+                field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
   nb::class_<replay::TimingSensitivity> timing_sensitivity(module, "TimingSensitivity",
                                                            "How often time could have decided otherwise.");
-  readable(timing_sensitivity, field("from_any", &replay::TimingSensitivity::from_any),
-           field("contested", &replay::TimingSensitivity::ambiguous_matches),
-           field("looks", &replay::TimingSensitivity::polls),
-           field("failed_looks", &replay::TimingSensitivity::failed_polls),
-           field("waits_for_any", &replay::TimingSensitivity::waits_for_any));
+  bind_readable(timing_sensitivity, field("from_any", &replay::TimingSensitivity::from_any),
+                field("contested", &replay::TimingSensitivity::ambiguous_matches),
+                field("looks", &replay::TimingSensitivity::polls),
+                field("failed_looks", &replay::TimingSensitivity::failed_polls),
+                field("waits_for_any", &replay::TimingSensitivity::waits_for_any));
   timing_sensitivity
       .def_prop_ro(
           "outcomes", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.outcomes; },
@@ -80,13 +82,13 @@ void bind_results(nb::module_& module) {
           "otherwise", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.divergent; },
           "How many of these would have been others, by policy and memory slowdown; policies there are none of have "
           "0.");
-  readable(nb::class_<replay::RankReplayResult>(module, "RankOutcome"),
-           field("calls", &replay::RankReplayResult::calls), field("computing", &replay::RankReplayResult::computing),
-           field("accesses", &replay::RankReplayResult::accesses),
-           field("skipped_accesses", &replay::RankReplayResult::skipped_accesses),
-           field("flops", &replay::RankReplayResult::flops),
-           field("dependence", &replay::RankReplayResult::timing_sensitivity),
-           field("regions", &replay::RankReplayResult::regions));
+  bind_readable(
+      nb::class_<replay::RankReplayResult>(module, "RankOutcome"), field("calls", &replay::RankReplayResult::calls),
+      field("computing", &replay::RankReplayResult::computing), field("accesses", &replay::RankReplayResult::accesses),
+      field("skipped_accesses", &replay::RankReplayResult::skipped_accesses),
+      field("flops", &replay::RankReplayResult::flops),
+      field("dependence", &replay::RankReplayResult::timing_sensitivity),
+      field("regions", &replay::RankReplayResult::regions));
   nb::class_<replay::ReplayResult>(module, "Replayed", "An observed program on a simulated cluster.")
       .def_ro("ranks", &replay::ReplayResult::ranks)
       .def_prop_ro(
@@ -96,7 +98,7 @@ void bind_results(nb::module_& module) {
           "finished_ns",
           [](const replay::ReplayResult& replayed) {
             std::vector<Nanoseconds> all;
-            for (const auto& rank : replayed.cluster.ranks) all.push_back(nanoseconds(rank.finished));
+            for (const auto& rank : replayed.cluster.ranks) all.push_back(to_nanoseconds(rank.finished));
             return all;
           },
           "By rank, policy and memory slowdown.")
@@ -131,49 +133,52 @@ void bind_results(nb::module_& module) {
       .def_prop_ro("network_bytes", [](const replay::ReplayResult& replayed) { return replayed.cluster.bytes; });
 }
 
-using Readers = std::vector<std::unique_ptr<stream::Reader>>;  // none for ranks of other shards
+using Readers = std::vector<std::unique_ptr<stream::Reader>>;  // null for ranks of other shards
 
-// Returns how many accesses have been read.
-std::uint64_t passed_by(const Readers& readers) {
+// Returns the number of accesses that all readers have read.
+std::uint64_t accesses_read_by(const Readers& readers) {
   std::uint64_t accesses = 0;
-  for (const auto& reader : readers) accesses += reader ? reader->passed() : 0;
+  for (const auto& reader : readers) accesses += reader ? reader->accesses_read() : 0;
   return accesses;
 }
 
-// A user's Ctrl-C ends the run, and `progress` learns how many accesses have been read, beside those of other runs.
-std::function<void()> heeding(const Readers& readers, const std::optional<Progress>& progress, std::uint64_t others) {
+// Returns a callback for the simulation: throws if the user has pressed Ctrl-C, and reports to `progress` the accesses
+// read by these readers plus `others`, those of earlier runs.
+std::function<void()> make_progress_callback(const Readers& readers, const std::optional<Progress>& progress,
+                                             std::uint64_t others) {
   return [&readers, &progress, others] {
     const nb::gil_scoped_acquire python;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (!progress) return;
-    (*progress)(others + passed_by(readers));
+    (*progress)(others + accesses_read_by(readers));
   };
 }
 
-// Asks for the operations of an object once, however many ranks have accesses from it.
-class Flops {
+// Calls flops_of once per object and caches the result for all ranks.
+class FlopsCache {
  public:
-  explicit Flops(const std::optional<FlopsOf>& flops_of) : flops_of_(flops_of) {}
-  // Returns how many there are at each site of a stream; it must not outlive the two.
-  std::function<float(std::uint32_t site)> at_sites(const stream::Reader& reader) {
+  explicit FlopsCache(const std::optional<FlopsOf>& flops_of) : flops_of_(flops_of) {}
+  // Returns a function from site number to floating-point operations per access. It must not outlive this object and
+  // the reader.
+  std::function<float(std::uint32_t site)> make_site_flops(const stream::Reader& reader) {
     if (!flops_of_) return {};
     return [this, &reader](std::uint32_t number) {
       const stream::Site& site = reader.sites()[number];
-      const auto& of_object = of(reader.objects().at(site.object));
+      const auto& of_object = flops_of_object(reader.objects().at(site.object));
       const auto found = of_object.find(site.offset);
       return found == of_object.end() ? 0.f : found->second;
     };
   }
 
  private:
-  const std::map<std::uint64_t, float>& of(const std::string& path) {
+  const std::map<std::uint64_t, float>& flops_of_object(const std::string& path) {
     {
       const std::lock_guard lock(mutex_);
       if (const auto found = known_.find(path); found != known_.end()) return found->second;
     }
     std::map<std::uint64_t, float> flops;
     {
-      const nb::gil_scoped_acquire python;  // not while others wait for the mutex
+      const nb::gil_scoped_acquire python;  // not under the mutex, for which other threads may wait
       flops = (*flops_of_)(path);
     }
     const std::lock_guard lock(mutex_);
@@ -185,8 +190,8 @@ class Flops {
   std::map<std::string, std::map<std::uint64_t, float>> known_;
 };
 
-// Opens the streams of the ranks for which `is_here` says so; there is no reader for the others.
-Readers opened(const Streams& streams, const std::function<bool(int rank)>& is_here) {
+// Opens the streams of the ranks for which is_here(rank) is true; the readers of other ranks are null.
+Readers open_streams(const Streams& streams, const std::function<bool(int rank)>& is_here) {
   Readers readers;
   if (const auto* const files = std::get_if<std::vector<std::string>>(&streams)) {
     for (const std::string& path : *files) {
@@ -195,20 +200,21 @@ Readers opened(const Streams& streams, const std::function<bool(int rank)>& is_h
     }
     return readers;
   }
-  stream::Live& live = *std::get<stream::Live*>(streams);
+  stream::LiveStreams& live = *std::get<stream::LiveStreams*>(streams);
   for (int rank = 0; rank < live.ranks(); ++rank)
-    readers.push_back(std::make_unique<stream::Reader>("rank " + std::to_string(rank), live.input(rank)));
+    readers.push_back(std::make_unique<stream::Reader>("rank " + std::to_string(rank), live.open_input(rank)));
   return readers;
 }
 
-// Returns what answers the questions of a rank that runs meanwhile.
-std::function<void(std::span<const std::int64_t>)> live_replies(const Streams& streams, int rank) {
-  stream::Live* const* const live = std::get_if<stream::Live*>(&streams);
+// Returns a function that sends replies to a rank of the running program; empty if the streams are files.
+std::function<void(std::span<const std::int64_t>)> make_reply_function(const Streams& streams, int rank) {
+  stream::LiveStreams* const* const live = std::get_if<stream::LiveStreams*>(&streams);
   if (!live) return {};
   return [to = *live, rank](std::span<const std::int64_t> words) { to->reply(rank, words.data(), words.size_bytes()); };
 }
 
-// Python's function gets what this shard gives as bytes, and returns a list of what all give.
+// Returns the shards of a simulation. `exchange` is a function of Python that takes the bytes of this shard and returns
+// the list of the bytes of all shards.
 Shards make_shards(int number, int count, const nb::callable& exchange) {
   return {number, count, [exchange](const std::string& mine) {
             const nb::gil_scoped_acquire python;
@@ -221,11 +227,12 @@ Shards make_shards(int number, int count, const nb::callable& exchange) {
           }};
 }
 
-replay::ReplayResult run(const Machine& machine, int nodes, int ranks_per_node,
-                         const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
-                         const Streams& streams, const std::optional<FlopsOf>& flops_of,
-                         const std::vector<std::string>& regions, bool count_sides, int threads,
-                         const std::optional<Progress>& progress, bool independent_runs, Shards& shards) {
+replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ranks_per_node,
+                                      const std::vector<std::string>& policies,
+                                      const std::vector<double>& memory_slowdown, const Streams& streams,
+                                      const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions,
+                                      bool count_sides, int threads, const std::optional<Progress>& progress,
+                                      bool independent_runs, Shards& shards) {
   if (memory_slowdown.empty() || memory_slowdown.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " factors");
   ClusterOptions options;
@@ -235,10 +242,11 @@ replay::ReplayResult run(const Machine& machine, int nodes, int ranks_per_node,
   options.threads = threads;
   options.shards = &shards;
   const NodeRange here = shards.part_of(nodes);
-  std::uint64_t passed = 0;
-  const auto with = [&](const std::vector<std::string>& run_policies, const std::vector<double>& run_slowdown) {
-    Flops flops(flops_of);
-    const Readers readers = opened(streams, [&](int rank) { return here.contains(rank / std::max(1, ranks_per_node)); });
+  std::uint64_t accesses_before = 0;
+  const auto run_variants = [&](const std::vector<std::string>& run_policies, const std::vector<double>& run_slowdown) {
+    FlopsCache flops(flops_of);
+    const Readers readers =
+        open_streams(streams, [&](int rank) { return here.contains(rank / std::max(1, ranks_per_node)); });
     std::vector<replay::RankStream> sources;
     for (const auto& reader : readers) {
       const int rank = static_cast<int>(sources.size());
@@ -246,34 +254,35 @@ replay::ReplayResult run(const Machine& machine, int nodes, int ranks_per_node,
         sources.emplace_back();
         continue;
       }
-      sources.push_back({reader.get(), [&reader] { return reader->another(); }, flops.at_sites(*reader),
-                         live_replies(streams, rank)});
+      sources.push_back({reader.get(), [&reader] { return reader->open_at_chunk(); }, flops.make_site_flops(*reader),
+                         make_reply_function(streams, rank)});
     }
     options.policies = run_policies;
     options.memory_slowdown.fill(run_slowdown.back());
     std::ranges::copy(run_slowdown, options.memory_slowdown.begin());
-    options.progress_callback = heeding(readers, progress, passed);
+    options.progress_callback = make_progress_callback(readers, progress, accesses_before);
     replay::ReplayResult found = replay::run_replay(machine, options, sources, {regions});
-    passed += passed_by(readers);
+    accesses_before += accesses_read_by(readers);
     return found;
   };
-  if (!independent_runs) return with(policies, memory_slowdown);
-  return replay::run_independently(policies, memory_slowdown, [&with](const std::string& policy, double slowdown) {
-    return with({policy}, {slowdown});
-  });
+  if (!independent_runs) return run_variants(policies, memory_slowdown);
+  return replay::run_independently(
+      policies, memory_slowdown,
+      [&run_variants](const std::string& policy, double slowdown) { return run_variants({policy}, {slowdown}); });
 }
 
-// Runs it on this shard, or on this process alone; what fails here ends all shards.
-replay::ReplayResult run_on(const Machine& machine, int nodes, int ranks_per_node,
-                            const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
-                            const Streams& streams, const std::optional<FlopsOf>& flops_of,
-                            const std::vector<std::string>& regions, bool count_sides, int threads,
-                            const std::optional<Progress>& progress, bool independent_runs, Shards* shards) {
+// Replays the streams on this shard, or in this process alone if `shards` is null. If this shard fails, it leaves the
+// other shards, which then end, too.
+replay::ReplayResult run_on_shard(const Machine& machine, int nodes, int ranks_per_node,
+                                  const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
+                                  const Streams& streams, const std::optional<FlopsOf>& flops_of,
+                                  const std::vector<std::string>& regions, bool count_sides, int threads,
+                                  const std::optional<Progress>& progress, bool independent_runs, Shards* shards) {
   const nb::gil_scoped_release others_may_go_on;
   Shards alone;
   try {
-    return run(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops_of, regions, count_sides,
-               threads, progress, independent_runs, shards ? *shards : alone);
+    return run_all_variants(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops_of, regions,
+                            count_sides, threads, progress, independent_runs, shards ? *shards : alone);
   } catch (...) {
     if (shards) shards->leave();
     throw;
@@ -295,7 +304,7 @@ void bind_replay(nb::module_& parent) {
           nb::arg("number"), nb::arg("count"), nb::arg("exchange"),
           "`exchange` gives bytes to all shards and returns the list of what each of them gave, in their order.");
   module.def(
-      "run", &run_on, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
+      "run", &run_on_shard, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops_of").none(), nb::arg("regions"),
       nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("independent_runs"),
       nb::arg("shards").none() = nb::none(),

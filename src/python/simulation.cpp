@@ -1,5 +1,5 @@
-// nearfield._native.simulation: the simulated machine's scenarios, and the names that machine files and users choose
-// from.
+// Binds nearfield._native.simulation: scenarios on simulated machines, and the names of variants that machine files and
+// users choose from.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -61,20 +61,20 @@ void bind_variants(nb::module_& module) {
 
 using Rows = std::vector<std::pair<std::size_t, bool>>;
 
-// The rows that an iteration of S0's stencil updates before the exchange, and after it, in order: each with whether its
-// columns go backward.
+// Returns the rows that an iteration of the stencil of S0 updates before the exchange and after it, in order; each row
+// with whether its columns are updated backward.
 std::pair<Rows, Rows> stencil_rows(const std::string& variant, std::size_t rows) {
-  const auto listed = [](const StencilRows& some) {
+  const auto to_rows = [](const StencilRows& some) {
     Rows list;
     for (std::size_t i = 0; i < some.count; ++i) list.emplace_back(some.at(i), some.backward);
     return list;
   };
   const StencilOrder order = stencil_order(variant, rows);
-  return {listed(order.before), listed(order.after)};
+  return {to_rows(order.before), to_rows(order.after)};
 }
 
-// The words of a machine's file: for each, what the simulator knows.
-std::vector<std::string> words(const std::string& key) {
+// Returns the names of the variants that the simulator has for a key of machine files.
+std::vector<std::string> variant_names(const std::string& key) {
   std::vector<std::string> names;
   if (key == "policy") {
     for (const auto* spec : sim::all_policies()) names.emplace_back(spec->name);
@@ -91,10 +91,10 @@ std::vector<std::string> words(const std::string& key) {
 }
 
 void bind_scenarios(nb::module_& module) {
-  readable(nb::class_<ParameterInfo>(module, "Parameter"), field("name", &ParameterInfo::name),
-           field("summary", &ParameterInfo::summary));
-  readable(nb::class_<MetricInfo>(module, "Metric"), field("name", &MetricInfo::name), field("unit", &MetricInfo::unit),
-           field("summary", &MetricInfo::summary));
+  bind_readable(nb::class_<ParameterInfo>(module, "Parameter"), field("name", &ParameterInfo::name),
+                field("summary", &ParameterInfo::summary));
+  bind_readable(nb::class_<MetricInfo>(module, "Metric"), field("name", &MetricInfo::name),
+                field("unit", &MetricInfo::unit), field("summary", &MetricInfo::summary));
   nb::class_<sim::ScenarioSpec>(module, "Scenario", "A scenario that can be simulated; src/scenario/ declares it.")
       .def_prop_ro("name", [](const sim::ScenarioSpec& spec) { return spec.info.name; })
       .def_prop_ro("summary", [](const sim::ScenarioSpec& spec) { return spec.info.summary; })
@@ -114,34 +114,36 @@ void bind_scenarios(nb::module_& module) {
             new (place) sim::PairPlacement{between_nodes, own, peer};
           },
           nb::arg("between_nodes"), nb::arg("own"), nb::arg("peer"));
-  readable(nb::class_<sim::Result>(module, "Result", "One number: see sim/results.hpp."),
-           field("metric", &sim::Result::metric), field("unit", &sim::Result::unit), field("side", &sim::Result::side),
-           field("variant", &sim::Result::variant), field("speed", &sim::Result::speed),
-           field("value", &sim::Result::value), field("low", &sim::Result::low), field("high", &sim::Result::high),
-           field("n", &sim::Result::n), field("reason", &sim::Result::reason));
+  bind_readable(nb::class_<sim::Result>(module, "Result", "One number: see sim/results.hpp."),
+                field("metric", &sim::Result::metric), field("unit", &sim::Result::unit),
+                field("side", &sim::Result::side), field("variant", &sim::Result::variant),
+                field("speed", &sim::Result::speed), field("value", &sim::Result::value),
+                field("low", &sim::Result::low), field("high", &sim::Result::high), field("n", &sim::Result::n),
+                field("reason", &sim::Result::reason));
 }
 
-// Returns how many links lie between node 0 and each of the nodes 0 to `nodes` - 1.
-std::vector<int> hops(const Machine& machine, int nodes) {
+// Returns the numbers of links between node 0 and each of the nodes 0 to `nodes` - 1.
+std::vector<int> hops_from_first_node(const Machine& machine, int nodes) {
   const auto topology = sim::make_topology(machine.network.value(), nodes);
   std::vector<int> all;
   for (int node = 0; node < nodes; ++node) all.push_back(topology->hops(0, node));
   return all;
 }
 
-// Ctrl-C ends a run soon.
-void heed_signals() {
+// Throws if the user has pressed Ctrl-C; the simulation calls it periodically.
+void throw_if_interrupted() {
   const nb::gil_scoped_acquire python;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-std::vector<sim::Result> run(const std::string& scenario, const Machine& machine, const sim::PairPlacement& place,
-                             const Parameters& parameters, const std::vector<std::string>& policies,
-                             const std::vector<double>& memory_slowdown, std::optional<int> repetitions,
-                             bool memory_effects) {
+std::vector<sim::Result> run_scenario(const std::string& scenario, const Machine& machine,
+                                      const sim::PairPlacement& place, const Parameters& parameters,
+                                      const std::vector<std::string>& policies,
+                                      const std::vector<double>& memory_slowdown, std::optional<int> repetitions,
+                                      bool memory_effects) {
   const nb::gil_scoped_release others_may_go_on;
   const sim::SimulationAxes axes{policies, memory_slowdown, repetitions, memory_effects};
-  return sim::find_scenario(scenario).run({machine, place, parameters, axes, heed_signals});
+  return sim::find_scenario(scenario).run({machine, place, parameters, axes, throw_if_interrupted});
 }
 
 }  // namespace
@@ -153,13 +155,13 @@ void bind_simulation(nb::module_& parent) {
   module.attr("max_policies") = sim::max_variants;
   module.attr("max_slowdowns") = sim::num_memory_speeds;
   module.def(
-      "words", &words, nb::arg("key"),
+      "words", &variant_names, nb::arg("key"),
       "Returns the words for 'policy', 'topology', 'replacement', 'network' (protocols between nodes) or 'node'.");
   module.def("scenarios", &sim::all_scenarios, nb::rv_policy::reference);
   module.def("stencil_rows", &stencil_rows, nb::arg("variant"), nb::arg("rows"),
              "Returns the rows that S0's stencil updates before and after its exchange, in order, each with whether it "
              "goes backward.");
-  module.def("hops", &hops, nb::arg("machine"), nb::arg("nodes"),
+  module.def("hops", &hops_from_first_node, nb::arg("machine"), nb::arg("nodes"),
              "Returns the links from node 0 to each of the nodes.");
   module.def(
       "unable",
@@ -175,7 +177,7 @@ void bind_simulation(nb::module_& parent) {
       },
       nb::arg("scenario"), nb::arg("machine"), nb::arg("place"), nb::arg("tier"), nb::arg("sizes"), nb::arg("nodes"),
       "Returns the parameters of every case of a tier.");
-  module.def("run", &run, nb::arg("scenario"), nb::arg("machine"), nb::arg("place"), nb::arg("parameters"),
+  module.def("run", &run_scenario, nb::arg("scenario"), nb::arg("machine"), nb::arg("place"), nb::arg("parameters"),
              nb::arg("policies") = std::vector<std::string>{}, nb::arg("memory_slowdown") = std::vector<double>{1},
              nb::arg("repetitions") = nb::none(), nb::arg("memory_effects") = true,
              "Simulates one case and returns its numbers. Without policies the NIC has the machine's own. Zero "

@@ -1,4 +1,4 @@
-// nearfield._native.stream: reading the streams of observed programs.
+// Binds nearfield._native.stream: readers of the streams of observed programs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
@@ -37,7 +37,7 @@ nb::object as_python(const Value& value) {
   }
 }
 
-nb::object described(const Event& event) {
+nb::object event_as_python(const Event& event) {
   return std::visit(
       []<class Kind>(const Kind& one) -> nb::object { return nb::make_tuple(Kind::called, as_python(one)); }, event);
 }
@@ -49,8 +49,9 @@ nb::ndarray<nb::numpy, Number, nb::ndim<1>> as_array(std::vector<Number>&& numbe
   return {owned->data(), {owned->size()}, owner};
 }
 
-// Reads accesses up to the next event. Returns addresses, bytes, whether they store, and sites.
-nb::object accesses(Reader& reader, std::size_t max_count) {
+// Reads at most `max_count` accesses, up to the next event. Returns a tuple of arrays: addresses, bytes, whether the
+// access is a store, and sites.
+nb::object read_accesses(Reader& reader, std::size_t max_count) {
   std::vector<Reference> all(max_count);
   {
     nb::gil_scoped_release unlocked;
@@ -71,32 +72,32 @@ nb::object accesses(Reader& reader, std::size_t max_count) {
                         as_array(std::move(sites)));
 }
 
-struct Passed {
+struct AccessCounts {
   std::uint64_t loads = 0, stores = 0, bytes = 0;
 };
 
-// How often each site accessed memory.
+// Number of accesses by each site.
 struct SiteCounts {
   std::vector<std::uint64_t> accesses;
 };
 
-// Counts accesses up to the next event.
-Passed pass(Reader& reader, SiteCounts* counts) {
+// Reads and counts the accesses up to the next event; adds the accesses of each site to `counts`, if not null.
+AccessCounts count_accesses(Reader& reader, SiteCounts* counts) {
   nb::gil_scoped_release unlocked;
-  Passed passed;
+  AccessCounts totals;
   std::array<Reference, 4096> batch;
   while (const std::size_t count = reader.accesses(batch))
     for (const Reference& one : std::span(batch).first(count)) {
-      ++(one.store ? passed.stores : passed.loads);
-      passed.bytes += one.bytes;
+      ++(one.store ? totals.stores : totals.loads);
+      totals.bytes += one.bytes;
       if (!counts) continue;
       if (one.site >= counts->accesses.size()) counts->accesses.resize(one.site + 1);
       ++counts->accesses[one.site];
     }
-  return passed;
+  return totals;
 }
 
-// The message may have the name of a file, which need not be UTF-8.
+// Translates BrokenStream for Python. The message may contain a file name that is not valid UTF-8.
 void raise_broken_stream(const std::exception_ptr& thrown, void* type) {
   try {
     std::rethrow_exception(thrown);
@@ -107,7 +108,7 @@ void raise_broken_stream(const std::exception_ptr& thrown, void* type) {
 
 nb::object next_event(Reader& reader) {
   const Event* const event = reader.event();
-  return event ? described(*event) : nb::none();
+  return event ? event_as_python(*event) : nb::none();
 }
 
 }  // namespace
@@ -116,34 +117,35 @@ void bind_streams(nb::module_& module) {
   auto inner = module.def_submodule("stream", "Reading the streams of observed programs.");
   const nb::exception<BrokenStream> broken(inner, "BrokenStream", PyExc_RuntimeError);
   nb::register_exception_translator(raise_broken_stream, broken.ptr());
-  readable(nb::class_<ChunkHeader>(inner, "Chunk"), field("flags", &ChunkHeader::flags),
-           field("raw_bytes", &ChunkHeader::raw_bytes), field("stored_bytes", &ChunkHeader::stored_bytes),
-           field("accesses", &ChunkHeader::accesses));
-  readable(nb::class_<Site>(inner, "Site"), field("object", &Site::object), field("offset", &Site::offset),
-           field("kind", &Site::kind));
-  readable(nb::class_<Passed>(inner, "Passed"), field("loads", &Passed::loads), field("stores", &Passed::stores),
-           field("bytes", &Passed::bytes));
+  bind_readable(nb::class_<ChunkHeader>(inner, "Chunk"), field("flags", &ChunkHeader::flags),
+                field("raw_bytes", &ChunkHeader::raw_bytes), field("stored_bytes", &ChunkHeader::stored_bytes),
+                field("accesses", &ChunkHeader::accesses));
+  bind_readable(nb::class_<Site>(inner, "Site"), field("object", &Site::object), field("offset", &Site::offset),
+                field("kind", &Site::kind));
+  bind_readable(nb::class_<AccessCounts>(inner, "Passed"), field("loads", &AccessCounts::loads),
+                field("stores", &AccessCounts::stores), field("bytes", &AccessCounts::bytes));
   nb::class_<SiteCounts>(inner, "SiteCounts", "How often each site accessed memory.")
       .def(nb::init<>())
       .def_ro("accesses", &SiteCounts::accesses);
-  nb::class_<Live>(inner, "Live", "The streams of a program that still runs, on this host.")
+  nb::class_<LiveStreams>(inner, "Live", "The streams of a program that still runs, on this host.")
       .def(nb::init<>())
-      .def_prop_ro("address", &Live::address, "What NEARFIELD_OBSERVE has to be for the program.")
-      .def("save_to", &Live::save_to, nb::arg("folder"), "Also writes all streams into a folder from now on.")
-      .def_prop_ro("save_error", &Live::save_error, "Why the streams could not be saved; empty if they were.")
-      .def_prop_ro("ranks", &Live::ranks, "The number of ranks; 0 until all of them are in MPI_Init.")
-      .def_prop_ro("idle", &Live::idle, "Whether no process is connected.")
-      .def("read_until_eof", &Live::read_until_eof, "The command has ended: reads all that its ranks have sent.")
-      .def("discard_unread", &Live::discard_unread, "Nobody reads the streams any more: they are saved or dropped.")
-      .def("close", &Live::close, "Ends all connections and all pending reads.");
+      .def_prop_ro("address", &LiveStreams::address, "What NEARFIELD_OBSERVE has to be for the program.")
+      .def("save_to", &LiveStreams::save_to, nb::arg("folder"), "Also writes all streams into a folder from now on.")
+      .def_prop_ro("save_error", &LiveStreams::save_error, "Why the streams could not be saved; empty if they were.")
+      .def_prop_ro("ranks", &LiveStreams::ranks, "The number of ranks; 0 until all of them are in MPI_Init.")
+      .def_prop_ro("idle", &LiveStreams::has_no_sender, "Whether no process is connected.")
+      .def("read_until_eof", &LiveStreams::read_until_eof, "The command has ended: reads all that its ranks have sent.")
+      .def("discard_unread", &LiveStreams::discard_unread,
+           "Nobody reads the streams any more: they are saved or dropped.")
+      .def("close", &LiveStreams::close, "Ends all connections and all pending reads.");
   nb::class_<Reader>(inner, "Reader",
                      "Reads one rank's stream from its beginning, once. Raises BrokenStream at a byte.")
       .def(nb::init<const std::string&>(), nb::arg("path"))
-      .def("accesses", &accesses, nb::arg("max_count"),
+      .def("accesses", &read_accesses, nb::arg("max_count"),
            "Reads at most `max_count` accesses, up to the next event. Returns arrays of addresses, bytes, whether they "
            "store, "
            "and sites; empty ones when an event or the end comes next.")
-      .def("pass_accesses", &pass, nb::arg("counts").none() = nb::none(),
+      .def("pass_accesses", &count_accesses, nb::arg("counts").none() = nb::none(),
            "Counts the accesses up to the next event, and adds them to `counts`.")
       .def("event", &next_event, nb::sig("def event(self) -> tuple[str, dict[str, typing.Any]] | None"),
            "Returns the next event, its name and fields; None at the end of the stream.")

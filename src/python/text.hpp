@@ -1,5 +1,5 @@
-// Text as Python has it, for all files of the extension module instead of nanobind/stl/string.h: bytes that are no UTF-8,
-// as in names of files, become what os.fsdecode makes of them, and become these bytes again on the way back.
+// Converts std::string to and from Python str in all files of the extension module, instead of nanobind/stl/string.h.
+// Bytes that are not valid UTF-8, as in file names, are converted as by os.fsdecode and os.fsencode.
 #pragma once
 
 #include <nanobind/nanobind.h>

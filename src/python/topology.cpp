@@ -1,4 +1,5 @@
-// nearfield._native.Topology: the plain data of topology.hpp with its distances, distances as their names.
+// Binds nearfield._native.Topology: the data of topology/topology.hpp with the distances between PUs, which Python sees
+// as names.
 #include "topology/topology.hpp"
 
 #include <nanobind/nanobind.h>
@@ -21,27 +22,27 @@ namespace topo = nearfield::topology;
 
 namespace {
 
-struct Bound {
+struct BoundTopology {
   topo::Topology topology;
   topo::DistanceTable table{topology};
 };
 
-std::string name_of(topo::Distance distance) {
+std::string distance_name(topo::Distance distance) {
   return std::string(topo::distance_names[static_cast<std::size_t>(distance)]);
 }
 
-topo::Distance distance_named(const std::string& name) {
+topo::Distance distance_by_name(const std::string& name) {
   const auto found = std::find(topo::distance_names.begin(), topo::distance_names.end(), name);
-  if (found == topo::distance_names.end()) throw topo::Error("there is no distance '" + name + "'");
+  if (found == topo::distance_names.end()) throw topo::TopologyError("there is no distance '" + name + "'");
   return static_cast<topo::Distance>(found - topo::distance_names.begin());
 }
 
-nb::dict tree_as_dict(const topo::Node& node) {
+nb::dict tree_as_dict(const topo::HardwareObject& node) {
   nb::dict attributes;
   for (const auto& [key, value] : node.attributes)
     attributes[key.c_str()] = std::visit([](const auto& v) { return nb::cast(v); }, value);
   nb::list children;
-  for (const topo::Node& child : node.children) children.append(tree_as_dict(child));
+  for (const topo::HardwareObject& child : node.children) children.append(tree_as_dict(child));
   nb::dict dict;
   dict["type"] = node.type;
   dict["name"] = node.name;
@@ -51,15 +52,16 @@ nb::dict tree_as_dict(const topo::Node& node) {
   return dict;
 }
 
-nb::dict representatives(const Bound& self) {
+nb::dict representatives_as_dict(const BoundTopology& self) {
   nb::dict dict;
-  for (const auto& [distance, pair] : self.table.representatives()) dict[name_of(distance).c_str()] = nb::cast(pair);
+  for (const auto& [distance, pair] : self.table.representative_pairs())
+    dict[distance_name(distance).c_str()] = nb::cast(pair);
   return dict;
 }
 
-std::vector<std::string> existing(const Bound& self) {
+std::vector<std::string> existing_distance_names(const BoundTopology& self) {
   std::vector<std::string> names;
-  for (topo::Distance distance : self.table.existing()) names.push_back(name_of(distance));
+  for (topo::Distance distance : self.table.existing_distances()) names.push_back(distance_name(distance));
   return names;
 }
 
@@ -97,7 +99,7 @@ void bind_node_type(nb::module_& module) {
 }  // namespace
 
 void bind_topology(nb::module_& module) {
-  nb::exception<topo::Error>(module, "TopologyError");
+  nb::exception<topo::TopologyError>(module, "TopologyError");
   bind_cache(module);
   bind_node_type(module);
 
@@ -105,22 +107,26 @@ void bind_topology(nb::module_& module) {
   module.attr("DISTANCES") = nb::tuple(nb::cast(names));
   module.def("flag_ns", &topo::c2c_latency_ns, nb::call_guard<nb::gil_scoped_release>());
 
-  nb::class_<Bound>(module, "Topology")
-      .def_static("live", [] { return Bound{topo::load_live()}; })
-      .def_static("from_xml", [](const nb::bytes& xml) { return Bound{topo::load_xml({xml.c_str(), xml.size()})}; })
-      .def_static("from_synthetic", [](const std::string& text) { return Bound{topo::load_synthetic(text)}; })
-      .def_prop_ro("pus", [](const Bound& self) { return self.topology.pus; })
-      .def_prop_ro("cores", [](const Bound& self) { return self.topology.cores; })
-      .def_prop_ro("caches", [](const Bound& self) { return self.topology.caches; })
-      .def_prop_ro("numa_nodes", [](const Bound& self) { return self.topology.numa_nodes; })
-      .def_prop_ro("packages", [](const Bound& self) { return self.topology.packages; })
-      .def_prop_ro("cpu_model", [](const Bound& self) { return self.topology.cpu_model; })
-      .def_prop_ro("xml", [](const Bound& self) { return self.topology.xml; })
+  nb::class_<BoundTopology>(module, "Topology")
+      .def_static("live", [] { return BoundTopology{topo::load_live()}; })
+      .def_static("from_xml",
+                  [](const nb::bytes& xml) { return BoundTopology{topo::load_xml({xml.c_str(), xml.size()})}; })
+      .def_static("from_synthetic", [](const std::string& text) { return BoundTopology{topo::load_synthetic(text)}; })
+      .def_prop_ro("pus", [](const BoundTopology& self) { return self.topology.pus; })
+      .def_prop_ro("cores", [](const BoundTopology& self) { return self.topology.cores; })
+      .def_prop_ro("caches", [](const BoundTopology& self) { return self.topology.caches; })
+      .def_prop_ro("numa_nodes", [](const BoundTopology& self) { return self.topology.numa_nodes; })
+      .def_prop_ro("packages", [](const BoundTopology& self) { return self.topology.packages; })
+      .def_prop_ro("cpu_model", [](const BoundTopology& self) { return self.topology.cpu_model; })
+      .def_prop_ro("xml", [](const BoundTopology& self) { return self.topology.xml; })
       .def(
-          "tree", [](const Bound& self) { return tree_as_dict(self.topology.tree); },
+          "tree", [](const BoundTopology& self) { return tree_as_dict(self.topology.tree); },
           nb::sig("def tree(self) -> dict[str, typing.Any]"))
-      .def("distance", [](const Bound& self, int a, int b) { return name_of(self.table.between(a, b)); })
-      .def("distances", &existing)
-      .def("pairs", [](const Bound& self, const std::string& name) { return self.table.pairs(distance_named(name)); })
-      .def("representatives", &representatives, nb::sig("def representatives(self) -> dict[str, tuple[int, int]]"));
+      .def("distance",
+           [](const BoundTopology& self, int a, int b) { return distance_name(self.table.distance_between(a, b)); })
+      .def("distances", &existing_distance_names)
+      .def("pairs", [](const BoundTopology& self,
+                       const std::string& name) { return self.table.pairs_at(distance_by_name(name)); })
+      .def("representatives", &representatives_as_dict,
+           nb::sig("def representatives(self) -> dict[str, tuple[int, int]]"));
 }

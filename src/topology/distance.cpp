@@ -13,7 +13,7 @@ std::vector<PuSet> caches_of_level(const Topology& topology, int level) {
   return sets;
 }
 
-// The parts of a NUMA node in different packages are different neighbourhoods.
+// Splits NUMA nodes that span packages: PUs in different packages do not count as same-numa.
 std::vector<PuSet> split_by_package(const std::vector<PuSet>& nodes, const std::vector<PuSet>& packages) {
   if (packages.empty()) return nodes;
   std::vector<PuSet> parts;
@@ -30,59 +30,61 @@ std::vector<PuSet> split_by_package(const std::vector<PuSet>& nodes, const std::
 }  // namespace
 
 DistanceTable::DistanceTable(const Topology& topology) : cores_(topology.cores) {
-  Domains nothing;
-  nothing.fill(no_domain);
-  for (int pu : topology.pus) domains_.emplace(pu, nothing);
-  assign(Distance::same_core, topology.cores);
-  assign(Distance::shared_l2, caches_of_level(topology, 2));
-  assign(Distance::shared_l3, caches_of_level(topology, 3));
-  assign(Distance::same_numa, split_by_package(topology.numa_nodes, topology.packages));
-  assign(Distance::same_package, topology.packages);
+  CoveringObjects nothing;
+  nothing.fill(no_object);
+  for (int pu : topology.pus) covering_objects_.emplace(pu, nothing);
+  assign_domains(Distance::same_core, topology.cores);
+  assign_domains(Distance::shared_l2, caches_of_level(topology, 2));
+  assign_domains(Distance::shared_l3, caches_of_level(topology, 3));
+  assign_domains(Distance::same_numa, split_by_package(topology.numa_nodes, topology.packages));
+  assign_domains(Distance::same_package, topology.packages);
   std::sort(cores_.begin(), cores_.end());
   for (const PuSet& core : cores_) first_pus_.push_back(core.front());
 }
 
-// Smallest last, so that it takes precedence; equal ones (HBM beside DDR) cover the same PUs, so either will do.
-void DistanceTable::assign(Distance level, const std::vector<PuSet>& objects) {
+// Assigns each PU the smallest object of this level that covers it (the smallest is assigned last). Objects of equal
+// size (HBM and DDR nodes) cover the same PUs, so either will do.
+void DistanceTable::assign_domains(Distance level, const std::vector<PuSet>& objects) {
   std::vector<PuSet> by_size = objects;
   std::stable_sort(by_size.begin(), by_size.end(), [](const PuSet& a, const PuSet& b) { return a.size() > b.size(); });
   for (std::size_t i = 0; i < by_size.size(); ++i)
-    for (int pu : by_size[i]) domains_.at(pu)[static_cast<std::size_t>(level)] = static_cast<int>(i);
+    for (int pu : by_size[i]) covering_objects_.at(pu)[static_cast<std::size_t>(level)] = static_cast<int>(i);
 }
 
-Distance DistanceTable::between(int pu_a, int pu_b) const {
-  const auto a = domains_.find(pu_a);
-  const auto b = domains_.find(pu_b);
-  if (a == domains_.end() || b == domains_.end())
-    throw Error("PU " + std::to_string(a == domains_.end() ? pu_a : pu_b) + " is not one that may be used here");
-  if (pu_a == pu_b) throw Error("PU " + std::to_string(pu_a) + " has no distance to itself");
+Distance DistanceTable::distance_between(int pu_a, int pu_b) const {
+  const auto a = covering_objects_.find(pu_a);
+  const auto b = covering_objects_.find(pu_b);
+  if (a == covering_objects_.end() || b == covering_objects_.end())
+    throw TopologyError("PU " + std::to_string(a == covering_objects_.end() ? pu_a : pu_b) +
+                        " is not one that may be used here");
+  if (pu_a == pu_b) throw TopologyError("PU " + std::to_string(pu_a) + " has no distance to itself");
   for (std::size_t level = 0; level < a->second.size(); ++level)
-    if (a->second[level] != no_domain && a->second[level] == b->second[level]) return static_cast<Distance>(level);
+    if (a->second[level] != no_object && a->second[level] == b->second[level]) return static_cast<Distance>(level);
   return Distance::same_node;
 }
 
-std::map<Distance, Pair> DistanceTable::representatives() const {
+std::map<Distance, Pair> DistanceTable::representative_pairs() const {
   std::map<Distance, Pair> first;
   for (std::size_t i = 0; i < first_pus_.size(); ++i)
     for (std::size_t j = i + 1; j < first_pus_.size(); ++j)
-      first.try_emplace(between(first_pus_[i], first_pus_[j]), first_pus_[i], first_pus_[j]);
+      first.try_emplace(distance_between(first_pus_[i], first_pus_[j]), first_pus_[i], first_pus_[j]);
   if (const auto siblings = pairs_within_cores(); !siblings.empty())
     first.emplace(Distance::same_core, siblings.front());
   return first;
 }
 
-std::vector<Distance> DistanceTable::existing() const {
+std::vector<Distance> DistanceTable::existing_distances() const {
   std::vector<Distance> classes;
-  for (const auto& [distance, pair] : representatives()) classes.push_back(distance);
+  for (const auto& [distance, pair] : representative_pairs()) classes.push_back(distance);
   return classes;
 }
 
-std::vector<Pair> DistanceTable::pairs(Distance distance) const {
+std::vector<Pair> DistanceTable::pairs_at(Distance distance) const {
   if (distance == Distance::same_core) return pairs_within_cores();
   std::vector<Pair> found;
   for (std::size_t i = 0; i < first_pus_.size(); ++i)
     for (std::size_t j = i + 1; j < first_pus_.size(); ++j)
-      if (between(first_pus_[i], first_pus_[j]) == distance) found.emplace_back(first_pus_[i], first_pus_[j]);
+      if (distance_between(first_pus_[i], first_pus_[j]) == distance) found.emplace_back(first_pus_[i], first_pus_[j]);
   return found;
 }
 

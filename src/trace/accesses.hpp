@@ -1,5 +1,6 @@
-// Receives the accesses of a trace: filters them as the user wants, assigns a core to every thread, and performs the
-// accesses in the simulated memory. Parsers call load(), store(), instruction(), other() or thread() for each record.
+// Receives the accesses of a trace from a parser, skips and limits them as the user requests, assigns a core to every
+// thread, and performs them in the simulated memory. Parsers call add_load(), add_store(), add_instruction(),
+// count_other() or set_thread() for each record.
 #pragma once
 
 #include <limits>
@@ -11,43 +12,45 @@ namespace nearfield::trace {
 
 using sim::Count;
 
-class Accesses {
+class AccessSink {
  public:
   static constexpr Count no_limit = std::numeric_limits<Count>::max();
   struct Options {
-    Count skip = 0;             // at the beginning
-    Count limit = no_limit;     // of accesses after these
-    bool instructions = false;  // include them, as loads
-    bool chase = false;         // every load needs the data of the load before it
+    Count skip = 0;             // number of accesses to skip at the beginning
+    Count limit = no_limit;     // maximum number of accesses after the skipped ones
+    bool instructions = false;  // simulate instruction fetches as loads
+    bool chase = false;         // every load depends on the data of the previous load
   };
 
-  // Without a memory it performs nothing, which serves to test formats.
-  Accesses() = default;
-  Accesses(VirtualMemory& memory, const Options& options)
+  // Without a memory no access is performed; used to test whether records are readable.
+  AccessSink() = default;
+  AccessSink(VirtualMemory& memory, const Options& options)
       : memory_(&memory),
         skip_(options.skip),
         left_(options.limit),
         takes_instructions_(options.instructions),
         load_(options.chase ? sim::Access::chase : sim::Access::load) {}
 
-  // ---- for parsers, which call these in trace order. An access has from 1 to max_bytes.
-  static constexpr std::uint64_t max_bytes = 1 << 20;  // in which a mistaken size shows
-  static bool is_size(std::uint64_t bytes) { return bytes - 1 < max_bytes; }
+  // ---- called by parsers, in trace order. An access has 1 to max_bytes bytes.
+  static constexpr std::uint64_t max_bytes = 1 << 20;  // a larger size is an error in the trace
+  static bool is_valid_size(std::uint64_t bytes) { return bytes - 1 < max_bytes; }
 
-  void load(std::uint64_t address, std::uint64_t bytes) { add(load_, address, bytes, loads); }
-  void store(std::uint64_t address, std::uint64_t bytes) { add(sim::Access::store, address, bytes, stores); }
-  void instruction(std::uint64_t address, std::uint64_t bytes) {
+  void add_load(std::uint64_t address, std::uint64_t bytes) { perform_or_skip(load_, address, bytes, loads); }
+  void add_store(std::uint64_t address, std::uint64_t bytes) {
+    perform_or_skip(sim::Access::store, address, bytes, stores);
+  }
+  void add_instruction(std::uint64_t address, std::uint64_t bytes) {
     if (takes_instructions_)
-      add(sim::Access::load, address, bytes, instructions);
+      perform_or_skip(sim::Access::load, address, bytes, instructions);
     else if (skip_ == 0 && left_ > 0)
       ++instructions;
   }
-  // Counts a prefetch, a flush or the like, which is not simulated.
-  void other() {
+  // Counts a record that is not simulated, such as a prefetch or a flush.
+  void count_other() {
     if (skip_ == 0 && left_ > 0) ++others;
   }
-  // Begins the accesses of this thread. A new thread gets the next core, and the first one after the last.
-  void thread(std::uint64_t id) {
+  // Assigns the following accesses to this thread. Each new thread gets the next core, in turn.
+  void set_thread(std::uint64_t id) {
     if (id != thread_ && memory_) [[unlikely]] {
       const auto cores = static_cast<std::size_t>(memory_->cores());
       core_ = cores_.try_emplace(id, static_cast<int>(cores_.size() % cores)).first->second;
@@ -55,16 +58,16 @@ class Accesses {
     }
   }
 
-  // ---- for the reader of a trace
-  bool full() const { return left_ == 0; }  // the limit is reached
-  Count threads() const { return cores_.size(); }
+  // ---- called by the reader of a trace
+  bool is_limit_reached() const { return left_ == 0; }  // the limit of accesses is reached
+  Count thread_count() const { return cores_.size(); }
   Count loads = 0, stores = 0;
-  Count instructions = 0;  // simulated as loads, or left out
-  Count others = 0;        // left out
+  Count instructions = 0;  // instruction fetches, simulated as loads or not simulated
+  Count others = 0;        // records that are not simulated
   Count skipped = 0;
 
  private:
-  void add(sim::Access kind, std::uint64_t address, std::uint64_t bytes, Count& counted) {
+  void perform_or_skip(sim::Access kind, std::uint64_t address, std::uint64_t bytes, Count& counted) {
     if (skip_ > 0) {
       --skip_;
       ++skipped;
@@ -78,8 +81,8 @@ class Accesses {
   VirtualMemory* memory_ = nullptr;
   Count skip_ = 0, left_ = 0;
   bool takes_instructions_ = false;
-  sim::Access load_ = sim::Access::load;          // the kind of loads
-  std::unordered_map<std::uint64_t, int> cores_;  // of threads
+  sim::Access load_ = sim::Access::load;          // kind of access that add_load() performs
+  std::unordered_map<std::uint64_t, int> cores_;  // core of each thread id
   std::uint64_t thread_ = ~std::uint64_t{0};
   int core_ = 0;
 };

@@ -9,26 +9,26 @@ namespace {
 
 bool is_text(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](unsigned char c) {
-    return (c >= ' ' && c != 0x7F) || c == '\n' || c == '\t' || c == '\r';  // names may be UTF-8
+    return (c >= ' ' && c != 0x7F) || c == '\n' || c == '\t' || c == '\r';  // UTF-8 is allowed, for names
   });
 }
 
-Count lines_read(const FormatSpec& format, std::string_view text) {
-  Accesses accesses;
+Count count_readable_lines(const FormatSpec& format, std::string_view text) {
+  AccessSink accesses;
   Count read = 0;
-  while (const auto line = take_line(text)) read += !line->empty() && format.read(*line, accesses) == Record::read;
+  while (const auto line = take_line(text)) read += !line->empty() && format.read(*line, accesses) == ParseResult::read;
   return read;
 }
 
 }  // namespace
 
-const FormatSpec* recognised(std::string_view beginning) {
+const FormatSpec* recognise_format(std::string_view beginning) {
   const bool text = is_text(beginning);
   const FormatSpec* best = nullptr;
   Count max_read = 0;
   for (const auto* format : all_formats()) {
     if (text != (format->record_bytes == 0)) continue;
-    const Count read = text ? lines_read(*format, beginning) : 1;
+    const Count read = text ? count_readable_lines(*format, beginning) : 1;
     if (read > max_read) {
       max_read = read;
       best = format;

@@ -1,4 +1,5 @@
-// A trace format is one file in formats/, which exports one FormatSpec named after it.
+// The interface of a trace format. Each format is one file in formats/, which exports one FormatSpec named after the
+// format.
 #pragma once
 
 #include <string>
@@ -10,25 +11,25 @@
 namespace nearfield::trace {
 
 // The result of reading one record.
-enum class Record {
-  read,        // accesses, instructions and the like
-  nothing,     // a heading or comment
-  unreadable,  // not of this format; no access was performed
+enum class ParseResult {
+  read,        // the record holds an access, an instruction fetch or a prefetch
+  nothing,     // the record is a heading or a comment
+  unreadable,  // the record is not of this format; no access was performed
 };
 
 struct FormatSpec {
   std::string name;
   std::string summary;
-  std::string expected;      // for error messages: what a record looks like, and how to create such a trace
-  std::size_t record_bytes;  // 0: its records are lines
-  // Parses one record, without its line end, and reports its contents to `accesses`. Lines are not empty.
-  Record (*read)(std::string_view record, Accesses& accesses);
+  std::string expected;      // for error messages: an example of a record, and how to create such a trace
+  std::size_t record_bytes;  // bytes of a record; 0: a record is a line of text
+  // Parses one record and passes its access to `accesses`. A line comes without its line end and is not empty.
+  ParseResult (*read)(std::string_view record, AccessSink& accesses);
 };
 
 const std::vector<const FormatSpec*>& all_formats();
 
-// Returns the format in which most of these whole lines are readable, or the binary one if they are not text; null if
-// no line is readable in any format.
-const FormatSpec* recognised(std::string_view beginning);
+// Detects the format from the beginning of a trace, which holds whole lines. Returns the text format that can read most
+// of the lines, or the binary format if the bytes are not text. Returns nullptr if no format can read any line.
+const FormatSpec* recognise_format(std::string_view beginning);
 
 }  // namespace nearfield::trace

@@ -9,8 +9,8 @@
 
 namespace nearfield::trace {
 
-// Removes the first whole line from the text and returns it without its end and trailing blanks; nothing if there is
-// none.
+// Removes the first complete line from the text. Returns the line without its end and trailing blanks; std::nullopt if
+// the text holds no complete line.
 inline std::optional<std::string_view> take_line(std::string_view& text) {
   const auto end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
@@ -20,36 +20,36 @@ inline std::optional<std::string_view> take_line(std::string_view& text) {
   return line;
 }
 
-// A position in a line. Functions that fail do not advance it.
-class Cursor {
+// A parsing position in a line. Functions that fail do not advance the position.
+class LineCursor {
  public:
-  explicit Cursor(std::string_view line) : at_(line.data()), end_(at_ + line.size()) {}
+  explicit LineCursor(std::string_view line) : at_(line.data()), end_(at_ + line.size()) {}
 
-  bool done() const { return at_ == end_; }
-  bool at_blank() const { return !done() && is_blank(*at_); }
-  char peek() const { return done() ? '\0' : *at_; }
-  char next() { return done() ? '\0' : *at_++; }
-  void blanks() {
-    while (at_blank()) ++at_;
+  bool is_at_end() const { return at_ == end_; }
+  bool is_at_blank() const { return !is_at_end() && is_blank(*at_); }
+  char peek() const { return is_at_end() ? '\0' : *at_; }
+  char take_char() { return is_at_end() ? '\0' : *at_++; }
+  void skip_blanks() {
+    while (is_at_blank()) ++at_;
   }
-  bool take(std::string_view word) {
+  bool take_prefix(std::string_view word) {
     if (!std::string_view(at_, static_cast<std::size_t>(end_ - at_)).starts_with(word)) return false;
     at_ += word.size();
     return true;
   }
-  // Returns everything up to the next blank.
-  std::string_view word() {
+  // Consumes and returns the characters up to the next blank.
+  std::string_view take_word() {
     const char* const begin = at_;
-    while (!done() && !is_blank(*at_)) ++at_;
+    while (!is_at_end() && !is_blank(*at_)) ++at_;
     return {begin, static_cast<std::size_t>(at_ - begin)};
   }
-  // Parses a hexadecimal number of up to 64 bits, with or without 0x.
-  std::optional<std::uint64_t> hex() {
+  // Parses a hexadecimal number of up to 64 bits, with or without 0x; std::nullopt if it has no digit or more bits.
+  std::optional<std::uint64_t> parse_hex() {
     const char* at = at_;
     if (end_ - at > 2 && at[0] == '0' && (at[1] | 0x20) == 'x') at += 2;
     const char* const begin = at;
     std::uint64_t value = 0;
-    for (int digit; at != end_ && (digit = hex_digit(*at)) >= 0; ++at) {
+    for (int digit; at != end_ && (digit = hex_digit_value(*at)) >= 0; ++at) {
       if (value >> 60 != 0) return std::nullopt;
       value = value << 4 | static_cast<std::uint64_t>(digit);
     }
@@ -57,7 +57,7 @@ class Cursor {
     at_ = at;
     return value;
   }
-  std::optional<std::uint64_t> decimal() {
+  std::optional<std::uint64_t> parse_decimal() {
     std::uint64_t value = 0;
     const auto [at, error] = std::from_chars(at_, end_, value);
     if (error != std::errc{}) return std::nullopt;
@@ -65,7 +65,7 @@ class Cursor {
     return value;
   }
 
-  static int hex_digit(char c) { return digits_[static_cast<unsigned char>(c)]; }
+  static int hex_digit_value(char c) { return digits_[static_cast<unsigned char>(c)]; }
 
  private:
   static bool is_blank(char c) { return c == ' ' || c == '\t'; }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t longest_line = 1 << 16, longest_shown = 80;
 
-// Returns the record in a form for error messages.
+// Returns a quoted, truncated copy of the record for error messages, with ? for unprintable bytes.
 std::string quote_record(std::string_view record) {
   std::string text(record.substr(0, longest_shown));
   std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
@@ -20,27 +20,27 @@ std::string quote_record(std::string_view record) {
 }  // namespace
 
 void Reader::feed(std::string_view bytes) {
-  if (!rest_.empty()) {  // one record is assembled here, the others are parsed in place
+  if (!rest_.empty()) {  // only a record that two calls split is assembled in rest_; all others are parsed in place
     const auto end = format_.record_bytes ? format_.record_bytes - rest_.size() : bytes.find('\n') + 1;
     const auto more = end == 0 ? bytes.size() : std::min(end, bytes.size());
     rest_.append(bytes.substr(0, more));
     bytes.remove_prefix(more);
-    if (whole(rest_) == rest_.size()) {
-      read(rest_);
+    if (complete_record_bytes(rest_) == rest_.size()) {
+      parse_records(rest_);
       rest_.clear();
     }
   }
-  const auto complete = whole(bytes);
-  read(bytes.substr(0, complete));
+  const auto complete = complete_record_bytes(bytes);
+  parse_records(bytes.substr(0, complete));
   rest_.append(bytes.substr(complete));
-  if (!accesses_.full() && rest_.size() > longest_line) {
+  if (!accesses_.is_limit_reached() && rest_.size() > longest_line) {
     ++number_;
-    refuse(rest_);
+    throw_unreadable(rest_);
   }
 }
 
 void Reader::finish() {
-  if (rest_.empty() || accesses_.full()) return;
+  if (rest_.empty() || accesses_.is_limit_reached()) return;
   if (format_.record_bytes > 0)
     throw std::invalid_argument("it ends after " + std::to_string(rest_.size()) + " of the " +
                                 std::to_string(format_.record_bytes) + " bytes of record " +
@@ -48,31 +48,31 @@ void Reader::finish() {
   feed("\n");
 }
 
-// Returns the length of all complete records.
-std::size_t Reader::whole(std::string_view bytes) const {
+// Returns the number of bytes at the beginning of `bytes` that make up complete records.
+std::size_t Reader::complete_record_bytes(std::string_view bytes) const {
   if (format_.record_bytes > 0) return bytes.size() - bytes.size() % format_.record_bytes;
   return bytes.rfind('\n') + 1;
 }
 
-void Reader::read(std::string_view records) {
+void Reader::parse_records(std::string_view records) {
   if (format_.record_bytes > 0) {
-    for (; !records.empty() && !accesses_.full(); records.remove_prefix(format_.record_bytes))
-      read_one(records.substr(0, format_.record_bytes));
+    for (; !records.empty() && !accesses_.is_limit_reached(); records.remove_prefix(format_.record_bytes))
+      parse_record(records.substr(0, format_.record_bytes));
   } else {
-    while (!accesses_.full()) {
+    while (!accesses_.is_limit_reached()) {
       const auto line = take_line(records);
       if (!line) break;
-      read_one(*line);
+      parse_record(*line);
     }
   }
 }
 
-void Reader::read_one(std::string_view record) {
+void Reader::parse_record(std::string_view record) {
   ++number_;
-  if (!record.empty() && format_.read(record, accesses_) == Record::unreadable) refuse(record);
+  if (!record.empty() && format_.read(record, accesses_) == ParseResult::unreadable) throw_unreadable(record);
 }
 
-void Reader::refuse(std::string_view record) const {
+void Reader::throw_unreadable(std::string_view record) const {
   throw std::invalid_argument("line " + std::to_string(number_) + " is not " + format_.name + ": " +
                               quote_record(record));
 }

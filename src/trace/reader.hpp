@@ -1,4 +1,4 @@
-// Reads a trace in pieces of any size.
+// Parses a trace that arrives in pieces of any size.
 #pragma once
 
 #include "trace/format.hpp"
@@ -7,26 +7,28 @@ namespace nearfield::trace {
 
 class Reader {
  public:
-  // Both must outlive the reader. Several readers may fill the same accesses, one trace after the other.
-  Reader(const FormatSpec& format, Accesses& accesses) : format_(format), accesses_(accesses) {}
+  // `format` and `accesses` must outlive the reader. Several readers may pass the accesses of several traces to the
+  // same `accesses`, one trace after the other.
+  Reader(const FormatSpec& format, AccessSink& accesses) : format_(format), accesses_(accesses) {}
 
-  // Consumes the next bytes of the trace, performs the accesses of all complete records, and keeps the rest. Once the
-  // limit of accesses is reached, nothing is read. Throws std::invalid_argument with the number and text of a record
-  // that cannot be parsed.
+  // Consumes the next bytes of the trace, performs the accesses of all complete records, and stores an incomplete last
+  // record for the next call. Once the limit of accesses is reached, bytes are ignored. If a record cannot be parsed,
+  // throws std::invalid_argument with its number and text.
   void feed(std::string_view bytes);
-  // Signals the end of the trace, where the last line may lack its end.
+  // Signals the end of the trace, and parses a last line that lacks a line end. Throws std::invalid_argument if a
+  // binary record is incomplete.
   void finish();
 
  private:
-  std::size_t whole(std::string_view bytes) const;
-  void read(std::string_view records);
-  void read_one(std::string_view record);
-  [[noreturn]] void refuse(std::string_view record) const;
+  std::size_t complete_record_bytes(std::string_view bytes) const;
+  void parse_records(std::string_view records);
+  void parse_record(std::string_view record);
+  [[noreturn]] void throw_unreadable(std::string_view record) const;
 
   const FormatSpec& format_;
-  Accesses& accesses_;
+  AccessSink& accesses_;
   std::string rest_;
-  Count number_ = 0;  // of the last record read
+  Count number_ = 0;  // number of the last record read, from 1
 };
 
 }  // namespace nearfield::trace

@@ -1,6 +1,6 @@
-// The simulated memory of a node for a program's own addresses: maps them into its 128 GiB (address_space.hpp), by
-// regions of 1 GiB that are numbered in the order of their first touch, and batches accesses for the memory. Not
-// thread-safe.
+// The simulated memory of a node, addressed by the virtual addresses of a program. Maps regions of 1 GiB, in the order
+// of their first touch, into the 128 GiB of a simulated node (address_space.hpp), and passes accesses to the memory in
+// batches. Not thread-safe.
 #pragma once
 
 #include <stdexcept>
@@ -14,21 +14,22 @@ namespace nearfield::trace {
 
 class VirtualMemory {
  public:
-  // Throws std::invalid_argument as sim::NodeMemory does.
+  // Throws std::invalid_argument for the same reasons as sim::NodeMemory.
   VirtualMemory(const Machine& machine, const std::array<double, sim::num_memory_speeds>& memory_slowdown)
       : memory_(machine, memory_slowdown), space_(region_bytes, NewRegion{}), cores_(machine.cores) {}
 
   int cores() const { return cores_; }
 
-  // `core` is one of cores(), `bytes` from 1 to a region's size. Throws std::overflow_error if there are too many
-  // regions; the accesses before that one have been performed.
+  // Performs an access, or adds it to the batch. `core` is from 0 to cores() - 1; `bytes` is from 1 to the size of a
+  // region. Throws std::overflow_error if the addresses touch more than 128 regions; all earlier accesses have been
+  // performed or batched.
   void access(int core, sim::Access kind, std::uint64_t address, std::uint32_t bytes) {
     if (core != core_) [[unlikely]] {
       flush();
       core_ = core;
     }
     const auto in_region = space_.bytes_to_region_end(address);
-    if (bytes > in_region) [[unlikely]] {  // the next region's number may be any
+    if (bytes > in_region) [[unlikely]] {  // split, because the next region may be mapped anywhere
       access(core, kind, address, static_cast<std::uint32_t>(in_region));
       return access(core, kind, address + in_region, static_cast<std::uint32_t>(bytes - in_region));
     }
@@ -42,7 +43,7 @@ class VirtualMemory {
     count_ = 0;
   }
 
-  // Returns the counts of all accesses so far.
+  // Returns the event counts of all accesses so far, including batched ones.
   sim::Counts counts() {
     flush();
     return memory_.counts();
@@ -51,8 +52,8 @@ class VirtualMemory {
     flush();
     memory_.reset_counts();
   }
-  // Waits until nothing is in flight on any core. Returns the time of the last core, at each memory speed.
-  sim::TimeVector finished() {
+  // Waits until no access is in flight on any core. Returns the time of the core that is last, at each memory speed.
+  sim::TimeVector drain_all_cores() {
     flush();
     sim::TimeVector last;
     for (int core = 0; core < cores_; ++core) {

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from nearfield.base import errors
-from nearfield.base.cpu_load import Busyness, advice
+from nearfield.base.cpu_load import Busyness, busyness_advice
 from nearfield.cli import demo_steps
 from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
 from nearfield.cli.verbs import demo
@@ -85,7 +85,7 @@ def test_the_summary_names_what_is_not_known(tmp_path: Path) -> None:
 
 def test_a_busy_machine_is_reported_with_the_effects() -> None:
     """Do the first words say how long it will take, and a quiet machine's not?"""
-    text = advice(Busyness(cores=2, used=1.6, waiting=4.0, steal=0.0))
+    text = busyness_advice(Busyness(cores=2, used=1.6, waiting=4.0, steal=0.0))
     assert "1.6 of 2 cores" in text and "about 3 times as long" in text and "unstable" in text
-    assert "quiet" in advice(Busyness(cores=2, used=0.0, waiting=0.0, steal=0.0))
-    assert "its host takes 10%" in advice(Busyness(cores=2, used=0.0, waiting=0.0, steal=0.1))
+    assert "quiet" in busyness_advice(Busyness(cores=2, used=0.0, waiting=0.0, steal=0.0))
+    assert "its host takes 10%" in busyness_advice(Busyness(cores=2, used=0.0, waiting=0.0, steal=0.1))

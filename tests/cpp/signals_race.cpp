@@ -8,8 +8,8 @@
 
 #include "halo/signals.hpp"
 
-using nearfield::halo::Board;
 using nearfield::halo::Signal;
+using nearfield::halo::SignalBoard;
 
 namespace {
 
@@ -21,18 +21,19 @@ std::uint64_t next_value(const std::uint64_t* old, int i) {
   return old[(i + all - 1) % all] * 3 + old[(i + 1) % all] * 5 + old[i];
 }
 
-void rank_of_ring(const Board& board, int rank) {
+void rank_of_ring(const SignalBoard& board, int rank) {
   const int before = (rank + ranks - 1) % ranks, after = (rank + 1) % ranks;
   for (std::uint64_t step = 1; step <= steps; ++step) {
     const auto* old = arrays[(step + 1) % 2];
     auto* fresh = arrays[step % 2];
     for (int i = rank * cells; i < (rank + 1) * cells; ++i) fresh[i] = next_value(old, i);
-    for (const int other : {before, after}) board.of(rank, other).ready.store(step, std::memory_order_release);
+    for (const int other : {before, after}) board.signal_of(rank, other).ready.store(step, std::memory_order_release);
     for (const int other : {before, after}) {
 #ifdef BROKEN
       (void)other;
 #else
-      nearfield::halo::await(board.of(other, rank).ready, step, 10, [] { std::this_thread::yield(); });
+      nearfield::halo::wait_for_counter(board.signal_of(other, rank).ready, step, 10,
+                                        [] { std::this_thread::yield(); });
 #endif
     }
   }
@@ -43,8 +44,8 @@ void rank_of_ring(const Board& board, int rank) {
 int main() {
   std::vector<std::uint64_t> serial(ranks * cells), other(ranks * cells);
   for (std::size_t i = 0; i < serial.size(); ++i) arrays[0][i] = serial[i] = i * i + 1;
-  std::vector<Signal> memory(Board::bytes(ranks) / sizeof(Signal));
-  const Board board(reinterpret_cast<std::byte*>(memory.data()), ranks);
+  std::vector<Signal> memory(SignalBoard::bytes(ranks) / sizeof(Signal));
+  const SignalBoard board(reinterpret_cast<std::byte*>(memory.data()), ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(rank_of_ring, board, rank);
   for (auto& thread : threads) thread.join();

@@ -14,8 +14,8 @@ from simulator_programs import ROOT, build
 from traces import machine_of
 
 from nearfield.simulate import Memory
-from nearfield.simulate.source import Source
-from nearfield.simulate.trace import Choice, TraceRun
+from nearfield.simulate.source import TraceSource
+from nearfield.simulate.trace import TraceRun, TraceSelection
 
 VALGRIND = shutil.which("valgrind")
 # Nothing but the program itself, at fixed addresses; -O0 so that it does what it says.
@@ -81,8 +81,8 @@ def test_a_trace_by_the_command_has_cachegrinds_misses(folder):
     """Are they as many when `nearfield simulate trace` reads the trace by itself?"""
     nearest = (4096, 2, 64)
     expected = cachegrind(folder, "4096,2,64", "1048576,16,64")
-    run = TraceRun(Memory(machine_of(folder, nearest)), Choice())
-    with Source(str(folder / "trace")) as source:
+    run = TraceRun(Memory(machine_of(folder, nearest)), TraceSelection())
+    with TraceSource(str(folder / "trace")) as source:
         run.run(source)
     assert run.memory.counts.levels[0].misses == expected["D1mr"] + expected["D1mw"]
     assert (run.found.loads, run.found.instructions) == (expected["Dr"], expected["Ir"])

@@ -46,14 +46,14 @@ class Recording {
   }
   void access(std::uint64_t code, SiteKind kind, std::uint64_t address) {
     encoder_.access({code, kind}, address);
-    all.push_back({address, size_of(kind), kind, code, ""});
+    all.push_back({address, access_bytes_of(kind), kind, code, ""});
   }
   void range(std::uint64_t code, SiteKind kind, std::uint64_t address, std::uint64_t bytes) {
     encoder_.range({code, kind}, address, bytes);
     all.push_back({address, bytes, kind, code, ""});
   }
   void text(const std::string& is) {
-    const auto& bytes = writer_.bytes(Text{all.size(), is});
+    const auto& bytes = writer_.serialize(Text{all.size(), is});
     encoder_.event(bytes.data(), bytes.size());
     all.push_back({all.size(), 0, load1, 0, is});
   }

@@ -253,7 +253,7 @@ def test_one_rank_of_a_node_sends_for_all(installation: Installation, programs: 
     program = mpi_program.built(installation, "collectives_life.cpp", programs)
     env = environment(installation)
     env[collectives.VARIABLE] += ",node_ranks=2,all_nodes=1"
-    env |= all_nodes.forwarding(["mpirun"], env)
+    env |= all_nodes.open_mpi_forwarding_variable(["mpirun"], env)
     said, packets = run_on_two_nodes(installation, nodes, program, env)
     assert "rank 0 did 998 of 1000 collectives" in said
     assert 2000 < packets < 3500, packets  # some acknowledge others; if each rank sent, 4000 would have data

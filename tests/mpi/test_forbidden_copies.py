@@ -37,7 +37,7 @@ def settings_of(folder: Path, *, with_key: bool = True) -> dict[str, str]:
     env = environment(folder, at_start=0)
     loaded = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
     loaded["MPIR_CVAR_FINALIZE_WAIT"] = "1"  # else MPICH aborts in MPI_Finalize where a freed request is not complete
-    return loaded | (job_key.variables(loaded) if with_key else {})
+    return loaded | (job_key.make_key_variable(loaded) if with_key else {})
 
 
 @pytest.mark.parametrize("how", ["messages", "windows", "threads", "fork", "freed"])

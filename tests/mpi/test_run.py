@@ -265,7 +265,7 @@ def heap_rules(rules: Path) -> Path:
 @pytest.mark.parametrize("before", ["", "/usr/a.so", "/usr/a.so:/usr/b.so"])
 def test_what_users_preload_stays(heap_rules: Path, before: str) -> None:
     """Under exported files, is ours put before what a user preloads, once however often the file is read?"""
-    ours = str(shared_heap.library())
+    ours = str(shared_heap.library_path())
     env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     setting = f"LD_PRELOAD={before}" if before else ":"
     wanted = f"{ours}:{before}" if before else ours
@@ -288,7 +288,7 @@ def test_what_cannot_be_preloaded_sets_nothing(heap_rules: Path, tmp_path: Path)
     made = load_rules(heap_rules)
     for there in (False, True):
         if there:
-            shutil.copy(shared_heap.library(), central)
+            shutil.copy(shared_heap.library_path(), central)
         text, slurm, module = (export_text(made, "", form, heap_rules, central) for form in ("env", "slurm", "module"))
         shown = subprocess.run(
             ["sh", "-euc", f"{text}\necho ${{NEARFIELD_HEAP:-none}}"], capture_output=True, text=True
@@ -299,7 +299,7 @@ def test_what_cannot_be_preloaded_sets_nothing(heap_rules: Path, tmp_path: Path)
         assert f'if {{ [file readable "{central}"] }} {{' in module.splitlines() and "module unload" in module
     assert "every process" in text
     message = nearfield("export", "--rules", heap_rules, "--library", tmp_path / "none.so").err
-    assert "not there yet" in message and f"cp {shared_heap.library()} {tmp_path / 'none.so'}" in " ".join(
+    assert "not there yet" in message and f"cp {shared_heap.library_path()} {tmp_path / 'none.so'}" in " ".join(
         message.split()
     )
     assert "cannot be preloaded" in nearfield("export", "--rules", heap_rules, "--library", "none.so").err
@@ -341,7 +341,7 @@ def test_ranks_get_the_heap_from_the_exported_file(
     argv[1:1] = ["-x", "MINE=1"]
     env["OMPI_MCA_mca_base_param_files"] = str(file)
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
-    assert done.stdout == f"on=1 {shared_heap.library()} 1\n", done.stderr
+    assert done.stdout == f"on=1 {shared_heap.library_path()} 1\n", done.stderr
     heap_rules.write_text(heap_rules.read_text().replace('"5.0.11"', '"4.1.4"').replace("ob1 / sm", "ob1 / vader"))
     with pytest.raises(UsageError, match="mpirun -x fails.*--format env"):
         export_text(load_rules(heap_rules), "", "conf", heap_rules)

@@ -53,11 +53,11 @@ def a_library_that_cannot_be_had_is_an_error_on_all_ranks() -> None:
     def refused(_: Path) -> Path:
         raise PermissionError(13, "Permission denied", "cache")
 
-    original = library._library_for
+    original = library._find_or_build_library
     for answer in (refused, lambda _: Path(__file__)):
-        library._library_for = answer
-        expect(library.load, MpiError, "the halo library cannot be built or loaded")
-    library._library_for = original
+        library._find_or_build_library = answer
+        expect(library.load_library, MpiError, "the halo library cannot be built or loaded")
+    library._find_or_build_library = original
 
 
 def fields_of_every_type() -> None:

@@ -58,7 +58,7 @@ def environment(reports: Path | None = None, **settings: object) -> dict[str, st
     most of these programs are none of MPI's."""
     values = {"at_start": 1, **settings, **({"report": reports} if reports else {})}
     text = ",".join(f"{key}={value}" for key, value in values.items())
-    return {**os.environ, **shared_heap.loading(os.environ), shared_heap.VARIABLE: text}
+    return {**os.environ, **shared_heap.preload_variables(os.environ), shared_heap.VARIABLE: text}
 
 
 @dataclass(frozen=True)

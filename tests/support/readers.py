@@ -365,7 +365,7 @@ def _use_variables(folder: Path) -> None:
     given = {name: value for name, equals, value in (line.partition(b"=") for line in lines) if equals and name}
     given = {name: value[:100_000] for name, value in given.items() if re.fullmatch(rb"\w+", name)}
     environment = {**os.environb, **given, b"NEARFIELD_CACHE": given.get(b"NEARFIELD_CACHE", bytes(folder / "cache"))}
-    heap = {b"LD_PRELOAD": bytes(shared_heap.library())}
+    heap = {b"LD_PRELOAD": bytes(shared_heap.library_path())}
     verb = [sys.executable, "-m", "nearfield", "run", "-v", "--force", "--mpi", "openmpi-5", "--", "true"]
     for command, more in ((["true"], heap), (verb, {})):
         done = subprocess.run(command, env={**environment, **more}, capture_output=True, text=True, errors="replace",

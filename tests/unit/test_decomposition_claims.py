@@ -15,7 +15,7 @@ import pytest
 
 from nearfield._native import Plan
 from nearfield.machine import load_machine
-from nearfield.plan import costs_on, splits
+from nearfield.plan import costs_of_machine, splits
 
 GRID, RANKS = (256, 256, 256), 32
 MODES = [
@@ -32,7 +32,7 @@ OVER_2D = {("t3e-900", "buffered"): (1.15, 1.05), ("origin-2000", "two-threads")
 def all_splits(machine: str, mode: str, ranks: int = RANKS) -> list[Plan]:
     described = load_machine(machine)
     per_node = int(described.communication.ranks_per_node.value)
-    return splits(GRID, ranks, costs_on(described, mode), ranks_per_node=per_node)
+    return splits(GRID, ranks, costs_of_machine(described, mode), ranks_per_node=per_node)
 
 
 def time_of(listed: list[Plan], *dims: int) -> float:
@@ -76,7 +76,7 @@ def test_the_weakest_number_does_not_decide(factor: float) -> None:
     """The Origin's contiguous bandwidth is inferred (machines/origin-2000.toml). Is the winner the same for all ratios
     to that of strides that a line of 16 doubles allows, 5 to 16?"""
     machine = load_machine("origin-2000")
-    costs = costs_on(machine)
+    costs = costs_of_machine(machine)
     link = costs.network
     strided = link.strided[128]
     link.ns_per_byte = strided / factor

@@ -9,7 +9,7 @@ import tomlkit
 
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.machine import load_machine, machine_files
-from nearfield.plan import costs_on, link_of, mode_of
+from nearfield.plan import costs_of_machine, find_mode, link_costs_of
 
 T3E = machine_files()["t3e-900"]
 
@@ -20,7 +20,7 @@ def test_every_file_is_right(name: str) -> None:
     machine = load_machine(name)
     assert machine.name == name
     for mode in machine.communication.mode if machine.communication else ():
-        link = costs_on(machine, mode.name).network
+        link = costs_of_machine(machine, mode.name).network
         assert link.ns_per_byte > 0 and (link.latency_ns > 0 or mode.latency_reason)
 
 
@@ -43,19 +43,19 @@ def test_every_number_has_a_source(name: str) -> None:
 def test_bandwidths_are_those_of_the_study() -> None:
     """S3.1, S3.2: contiguous 300 and 160 MB/s; buffered, stride 1 is 5 times stride 32, flat from 8; direct, 122 MB/s
     at odd strides and 72, 71, 68 at multiples of 2, 4, 8; the Origin flat from 16 within what it measured."""
-    buffered, direct = (costs_on(load_machine("t3e-900"), mode).network for mode in ("buffered", "synchronous"))
+    buffered, direct = (costs_of_machine(load_machine("t3e-900"), mode).network for mode in ("buffered", "synchronous"))
     assert (1e3 / buffered.ns_per_byte, 1e3 / direct.ns_per_byte) == pytest.approx((160, 300))
     assert buffered.strided[64] == pytest.approx(5 * buffered.ns_per_byte) and max(buffered.strided) == 64
     assert {m // 8: round(1e3 / ns) for m, ns in direct.banked.items()} == {1: 122, 2: 72, 4: 71, 8: 68}
     for mode, low, high in (("one-thread", 9, 10.2), ("two-threads", 6.7, 8)):
-        assert low <= 1e3 / costs_on(load_machine("origin-2000"), mode).network.strided[128] <= high
+        assert low <= 1e3 / costs_of_machine(load_machine("origin-2000"), mode).network.strided[128] <= high
 
 
 def test_strides_cost_more_than_load() -> None:
     """S3.4, on both machines and in every mode."""
     for name in ("t3e-900", "origin-2000"):
         for mode in load_machine(name).communication.mode:
-            link = link_of(mode)
+            link = link_costs_of(mode)
             worst = max([*link.strided.values(), *link.banked.values()])
             assert worst / link.ns_per_byte > link.load_factor
 
@@ -91,5 +91,5 @@ def test_an_unknown_machine_or_mode() -> None:
         load_machine("t3e")
     assert "'t3e-900'" in caught.value.remedy
     with pytest.raises(UsageError) as caught:
-        mode_of(load_machine("t3e-900"), "bufered")
+        find_mode(load_machine("t3e-900"), "bufered")
     assert "'buffered'" in caught.value.remedy

@@ -71,8 +71,8 @@ def test_a_launch_or_two_are_not_enough_to_be_what_varies() -> None:
 
 def test_a_loss_in_one_launch_of_three_is_none() -> None:
     """Is slower what every launch is slower in, since launches of the same settings differ by up to a tenth?"""
-    assert not median_gain(launched([0.85] * 2, [1.0] * 2, [1.01] * 2)).below(0.97)
-    assert median_gain(launched([0.85] * 2, [0.96] * 2, [0.9] * 2)).below(0.97)
+    assert not median_gain(launched([0.85] * 2, [1.0] * 2, [1.01] * 2)).is_below(0.97)
+    assert median_gain(launched([0.85] * 2, [0.96] * 2, [0.9] * 2)).is_below(0.97)
 
 
 def test_places_have_fixed_borders() -> None:
@@ -113,24 +113,24 @@ def test_flags_of_one_place_are_alike(near: float, far: float, expected: bool) -
 
 
 def test_below_needs_both_amount_and_certainty() -> None:
-    assert Gain(0.9, 0.8, 0.95, 10).below(0.97)
-    assert not Gain(0.9, 0.8, 1.02, 10).below(0.97), "may be chance"
-    assert not Gain(0.98, 0.975, 0.99, 10).below(0.97), "too little to count"
-    assert Gain(0.75, 0.7, 0.8, 10).below(0.8) and not Gain(0.85, 0.8, 0.9, 10).below(0.8)
+    assert Gain(0.9, 0.8, 0.95, 10).is_below(0.97)
+    assert not Gain(0.9, 0.8, 1.02, 10).is_below(0.97), "may be chance"
+    assert not Gain(0.98, 0.975, 0.99, 10).is_below(0.97), "too little to count"
+    assert Gain(0.75, 0.7, 0.8, 10).is_below(0.8) and not Gain(0.85, 0.8, 0.9, 10).is_below(0.8)
 
 
 def test_faster_needs_more_than_luck() -> None:
     """Is faster what lies above 1 by twice the interval, since it is the best of many?"""
-    assert Gain(1.03, 1.02, 1.04, 10).faster
-    assert not Gain(1.03, 1.01, 1.05, 10).faster
-    assert not Gain(1.0, 0.999, 1.001, 10).faster
-    assert not Gain(0.9, 0.89, 0.91, 10).faster
+    assert Gain(1.03, 1.02, 1.04, 10).is_faster
+    assert not Gain(1.03, 1.01, 1.05, 10).is_faster
+    assert not Gain(1.0, 0.999, 1.001, 10).is_faster
+    assert not Gain(0.9, 0.89, 0.91, 10).is_faster
 
 
 def test_the_mean_of_single_pairs_has_an_interval() -> None:
     """Does it come from how they differ, as one pair has none?"""
     mean = geometric_mean(Gain(value, value, value, 1) for value in (0.9, 1.0, 1.1, 1.2))
-    assert mean.low < 1 < mean.value < mean.high and not mean.faster
+    assert mean.low < 1 < mean.value < mean.high and not mean.is_faster
 
 
 def test_the_mean_is_geometric() -> None:
@@ -182,7 +182,10 @@ def test_what_gains_is_reported_by_size() -> None:
 def test_the_best_of_many_must_be_surer() -> None:
     """Is a gain that is sure by itself not sure as the best of twenty, and is one that stays sure far from 1?"""
     one = Gain(1.1, 1.06, 1.14, 6)
-    assert one.faster and one.among(1) == pytest.approx(one)
-    assert not one.among(20).faster and one.among(20).value == one.value
-    assert one.among(20).low < one.among(2).low < one.low and one.among(20).high > one.high
-    assert Gain(2.0, 1.9, 2.1, 6).among(100).faster
+    assert one.is_faster and one.widen_for_selection(1) == pytest.approx(one)
+    assert not one.widen_for_selection(20).is_faster and one.widen_for_selection(20).value == one.value
+    assert (
+        one.widen_for_selection(20).low < one.widen_for_selection(2).low < one.low
+        and one.widen_for_selection(20).high > one.high
+    )
+    assert Gain(2.0, 1.9, 2.1, 6).widen_for_selection(100).is_faster

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from nearfield.base.errors import MpiError
-from nearfield.base.shared_heap import library
+from nearfield.base.shared_heap import library_path
 from nearfield.rules.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, is_size_list, knob_files, numbers
 from nearfield.tune.model import candidates, heap_alone
 from nearfield.tune.satisfy_constraints import satisfy, settings_grid, without_parameter
@@ -174,7 +174,7 @@ def test_the_heap_is_set_by_one_variable(settings: Settings, variable: str | Non
 
 def test_what_the_user_preloads_stays() -> None:
     """Is the heap loaded before it, and only once?"""
-    ours = str(library())
+    ours = str(library_path())
     assert OPENMPI.for_launch(HEAP, {})["LD_PRELOAD"] == ours
     for already in ("a.so b.so", "a.so:b.so", f"{ours} a.so b.so"):
         assert OPENMPI.for_launch(HEAP, {"LD_PRELOAD": already})["LD_PRELOAD"] == f"{ours} a.so b.so"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.base.cpu_load import Crowd
+from nearfield.base.cpu_load import ThreadOversubscription
 from nearfield.measure.live.watcher import MAX_SILENCE_S, LaunchProgress, Watcher
 
 
@@ -23,7 +23,7 @@ class Clock:
 
 def signs(clock: Clock, threads: int = 2) -> LaunchProgress:
     """Returns the signs of a launch on two cores for which `threads` threads run or wait."""
-    return LaunchProgress({"pingpong": 10.0, "stride": 10.0}, Crowd(lambda: threads, cores=2), clock)
+    return LaunchProgress({"pingpong": 10.0, "stride": 10.0}, ThreadOversubscription(lambda: threads, cores=2), clock)
 
 
 def ends_after(watched: LaunchProgress, clock: Clock) -> float:

@@ -18,7 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
-from nearfield.base.topology import DISTANCES, Topology, ranges
+from nearfield.base.topology import DISTANCES, Topology, format_pu_ranges
 from nearfield.cli.verbs.topology import command, load
 from nearfield.ui.topology_view import matrix_rows, render
 
@@ -303,7 +303,7 @@ def test_an_unknown_distance_is_explained():
 )
 def test_ranges(pus, text):
     """Are PUs written as taskset reads them?"""
-    assert ranges(pus) == text
+    assert format_pu_ranges(pus) == text
 
 
 def run_cli(*arguments: str):

@@ -27,8 +27,8 @@ from nearfield.base.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.sweep import with_settings
 from nearfield.simulate import Memory
-from nearfield.simulate.source import Source
-from nearfield.simulate.trace import Choice, TraceRun
+from nearfield.simulate.source import TraceSource
+from nearfield.simulate.trace import TraceRun, TraceSelection
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 TRUE, THREADS = TRACES / "true.lackey.gz", TRACES / "threads.view"
@@ -40,8 +40,8 @@ def simulated(content: bytes | Path, folder: Path, machine: Any = MACHINE, **cho
     path = content if isinstance(content, Path) else folder / "trace"
     if isinstance(content, bytes):
         path.write_bytes(content)
-    run = TraceRun(Memory(machine, (1, 7.5)), Choice(**choice))
-    with Source(str(path)) as source:
+    run = TraceRun(Memory(machine, (1, 7.5)), TraceSelection(**choice))
+    with TraceSource(str(path)) as source:
         run.run(source)
     return run
 
@@ -282,15 +282,15 @@ def test_ctrl_c_shows_what_was_counted(tmp_path: Path, monkeypatch: pytest.Monke
     exit code that of a command that a signal ended?"""
     (tmp_path / "trace").write_bytes(extended_din(make_accesses(50000)))
     monkeypatch.setattr("nearfield.simulate.source.BLOCK_BYTES", 1 << 18)
-    read, blocks = Source.read, [0]
+    read, blocks = TraceSource.read, [0]
 
-    def interrupted(source: Source) -> bytes:
+    def interrupted(source: TraceSource) -> bytes:
         blocks[0] += 1
         if blocks[0] == 3:
             signal.raise_signal(signal.SIGINT)
         return read(source)
 
-    monkeypatch.setattr(Source, "read", interrupted)
+    monkeypatch.setattr(TraceSource, "read", interrupted)
     done = in_process("simulate", "trace", tmp_path / "trace")
     assert done.code == 130
     count = re.search(r"stopped: these are the counts of the first ([\d,]+) accesses", done.err)
@@ -301,14 +301,14 @@ def test_ctrl_c_shows_what_was_counted(tmp_path: Path, monkeypatch: pytest.Monke
 def test_ctrl_c_ends_waiting_for_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """When nothing has come yet and may never come, as for somebody who typed no file."""
     reading, writing = os.pipe()
-    begin = Source.__init__
+    begin = TraceSource.__init__
 
-    def interrupted(source: Source, name: str) -> None:
+    def interrupted(source: TraceSource, name: str) -> None:
         main = threading.main_thread().ident
         threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
         begin(source, name)
 
-    monkeypatch.setattr(Source, "__init__", interrupted)
+    monkeypatch.setattr(TraceSource, "__init__", interrupted)
     with os.fdopen(reading) as waiting, os.fdopen(writing, "w") as late:
         monkeypatch.setattr("sys.stdin", waiting)
         rescue = threading.Timer(20, late.close)  # so that a failure is not a hang
@@ -349,7 +349,7 @@ def test_a_wrong_trace_or_option_is_refused(
 @pytest.mark.parametrize(("name", "says"), [("missing", "No such file"), ("", "Is a directory"), ("a\0b", "null")])
 def test_a_file_that_cannot_be_read(name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"cannot be read: .*{says}"):
-        Source(f"{tmp_path}/{name}")
+        TraceSource(f"{tmp_path}/{name}")
 
 
 def test_standard_input_that_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +357,7 @@ def test_standard_input_that_is_closed(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdin", None)
     assert simulated(din(make_accesses(10)), tmp_path).accesses == 10
     with pytest.raises(UsageError, match="standard input is closed"):
-        Source("-")
+        TraceSource("-")
 
 
 def test_an_operation_is_still_one() -> None:

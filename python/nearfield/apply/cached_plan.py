@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from nearfield.base import disk_cache
-from nearfield.base.executables import executables, which
+from nearfield.base.executables import find_executables, which
 from nearfield.rules.paths import default_rules, rules_files
 
 TYPE_CHECKING = False
@@ -145,7 +145,7 @@ def _cache_key(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: s
         return None
     words = [
         [word, str(Path(path).absolute()), disk_cache.file_signature(path), may_be]
-        for word, path, may_be in executables(argv)
+        for word, path, may_be in find_executables(argv)
     ]
     variables = [os.environ.get(name) for name in (*_READ, *ADDED_TO)]
     return [str(path.absolute()), written, words, force, mpi_name, variables, _machine(), _code()]

@@ -88,7 +88,7 @@ def run(
         settings = ",".join(filter(None, [environment.get(shared_heap.VARIABLE), f"report={folder}"]))
         environment = {**environment, shared_heap.VARIABLE: settings}
         if all_nodes.FORWARD in environment:
-            environment |= all_nodes.forwarding(argv, environment)
+            environment |= all_nodes.open_mpi_forwarding_variable(argv, environment)
         code = run_as_child(argv, environment, [*folders, Path(folder)])
         reports = read_reports(Path(folder))
     at_end()

@@ -43,7 +43,7 @@ class Learning:
         its ranks called."""
         with _folder_for_ranks() as folder:
             environment = {**self.environment, FOLDER: str(folder)}
-            environment |= all_nodes.variables(self.argv, environment)
+            environment |= all_nodes.variables_for_all_nodes(self.argv, environment)
             code = run_as_child(self.argv, environment, [folder])
             if code:
                 return code, None

@@ -1,2 +1,2 @@
-"""What every part of nearfield is built on: units, errors, the topology, files that people may edit and the mistakes in
-them, the disk cache, journals of finished work, and the progress of long work."""
+"""Modules that all parts of nearfield use: units, errors, the topology, TOML files and error messages about them, the
+disk cache, journals of finished work, and progress reports of long work."""

@@ -1,8 +1,8 @@
-"""Lets what `run` preloads reach the ranks on other nodes, and says whether it surely does.
+"""Makes the libraries that `nearfield run` preloads reach ranks on other nodes, and decides whether they surely do.
 
-Hydra (MPICH, Intel MPI) and srun pass the environment on to all nodes; Open MPI's mpirun passes only its own
-parameters, and the variables that one of them lists. The dynamic linker starts a program without a library that it does
-not find.
+Hydra (MPICH, Intel MPI) and srun pass the environment on to all nodes. mpirun of Open MPI passes only its own
+parameters, and the variables that the parameter FORWARD lists. If the dynamic linker does not find a preloaded library
+on a node, it starts the program without the library.
 """
 
 from __future__ import annotations
@@ -15,53 +15,55 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ALL_NODES = "NEARFIELD_ALL_NODES"  # 1: the user vouches that all nodes have the libraries at the same path
-FORWARD = "OMPI_MCA_mca_base_env_list"  # variables that Open MPI's mpirun passes on to other nodes
+ALL_NODES = "NEARFIELD_ALL_NODES"  # 1: the user asserts that all nodes have the libraries at the same path
+FORWARD = "OMPI_MCA_mca_base_env_list"  # lists the variables that mpirun of Open MPI passes on to other nodes
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prun", "mpiexec.hydra", "srun")
 _OWN = ("LD_PRELOAD", "NEARFIELD_")
 _COLLECTIVES, _COLLECTIVES_LIBRARY = "NEARFIELD_COLLECTIVES", "libnearfield_collectives"
-# File systems that nodes share, as /proc/self/mountinfo names them.
+# Types of file systems that nodes share, as in /proc/self/mountinfo.
 _SHARED = {
     "nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "afs", "panfs", "cifs", "smb3", "gfs2", "ocfs2", "pvfs2",
     "wekafs", "fuse.glusterfs", "fuse.cvmfs2", "fuse.beegfs-fuse", "fuse.ceph-fuse", "fuse.daos", "fuse.dfuse",
 }  # fmt: skip
 
 
-def variables(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables to add to an environment that preloads libraries, so that they work on all nodes, and so
-    that ranks recognise one another."""
-    added = job_key.variables(environment)
+def variables_for_all_nodes(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables to add to an environment that preloads libraries: those that make the libraries work on all
+    nodes, and the key by which ranks recognise one another."""
+    added = job_key.make_key_variable(environment)
     if _COLLECTIVES_LIBRARY in environment.get("LD_PRELOAD", "") and reaches_all_nodes(argv, environment):
         settings = [environment.get(_COLLECTIVES, ""), "all_nodes=1"]
         added[_COLLECTIVES] = ",".join(filter(None, settings))
-    if _starts_ranks(argv) and "LD_PRELOAD" in environment:
-        added |= forwarding(argv, {**environment, **added})
+    if _is_launcher_command(argv) and "LD_PRELOAD" in environment:
+        added |= open_mpi_forwarding_variable(argv, {**environment, **added})
     return added
 
 
-def forwarding(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variable with which Open MPI's mpirun passes what is preloaded, and all variables of nearfield, on to
-    other nodes; none if the command forwards variables itself, since Open MPI accepts only one of the two ways. Other
-    launchers ignore it. The list has values, so call this again after a variable was changed."""
-    if _forwards_by_itself(argv):
+def open_mpi_forwarding_variable(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns {FORWARD: list}, by which mpirun of Open MPI passes LD_PRELOAD and all variables of nearfield on to other
+    nodes. Returns {} if the command forwards variables itself (-x), since Open MPI accepts only one of the two. Other
+    launchers ignore the variable. The list contains values, so call this function again after changing a variable."""
+    if _command_forwards_variables(argv):
         return {}
     listed = [item for item in environment.get(FORWARD, "").split(";") if item and not item.startswith(_OWN)]
     own = sorted(name for name in environment if name.startswith(_OWN))
-    # A variable that is only named is not forwarded if its value has a "=" (Open MPI 4.1.4 and 5.0.11).
+    # If a list has only the name of a variable, Open MPI 4.1.4 and 5.0.11 do not forward a value that contains "=".
     items = (f"{name}={environment[name]}" if "=" in environment[name] else name for name in own)
     return {FORWARD: ";".join([*listed, *items])}
 
 
 def reaches_all_nodes(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Returns whether all ranks of the command surely load what the environment preloads: the launcher passes the
-    variables on, and all nodes have the files, because they are on a file system that nodes share, or because the user
-    says so by ALL_NODES."""
-    if _forwards_by_itself(argv) and not all(_names(argv, name) for name in ("LD_PRELOAD", _COLLECTIVES)):
+    """Returns whether all ranks of the command surely load the preloaded libraries: the launcher passes the variables
+    on, and all nodes have the files, either on a file system that nodes share, or because the user sets ALL_NODES to 1.
+    """
+    if _command_forwards_variables(argv) and not all(
+        _command_names_variable(argv, name) for name in ("LD_PRELOAD", _COLLECTIVES)
+    ):
         return False
     said = environment.get(ALL_NODES, "")
     if said:
         return said == "1"
-    if not _starts_ranks(argv):
+    if not _is_launcher_command(argv):
         return False
     files = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     return bool(files) and all(is_shared(Path(file)) for file in files if file.startswith("/"))
@@ -81,21 +83,21 @@ def file_system_of(file: str) -> str:
                 mount, _, rest = line.partition(" - ")
                 folder = mount.split(" ")[4].replace("\\040", " ")
                 is_above = folder == "/" or path == folder or path.startswith(folder + "/")
-                if is_above and len(folder) >= len(best):  # of two at one place the later one hides the other
+                if is_above and len(folder) >= len(best):  # of two mounts on the same folder, the later one is visible
                     best, found = folder, rest.split(" ")[0]
     except (OSError, IndexError):
         return ""
     return found
 
 
-def _forwards_by_itself(argv: Sequence[str]) -> bool:
+def _command_forwards_variables(argv: Sequence[str]) -> bool:
     return any(word in ("-x", "--x", "mca_base_env_list") for word in argv)
 
 
-def _names(argv: Sequence[str], variable: str) -> bool:
+def _command_names_variable(argv: Sequence[str], variable: str) -> bool:
     return any(variable in word.split("=")[0].split(";") for word in argv)
 
 
-def _starts_ranks(argv: Sequence[str]) -> bool:
+def _is_launcher_command(argv: Sequence[str]) -> bool:
     name = Path(argv[0]).name
     return name in _LAUNCHERS or name.startswith(("mpirun.", "mpiexec."))

@@ -1,8 +1,7 @@
-"""Measures how busy the cores are at this moment. The load average would not tell, since it remembers what this program
-did itself.
+"""Measures how busy the cores are now. The load average does not serve, since it includes past work of this program.
 
-Run as a program, it says in one line how busy this machine is. It needs nothing but Python for that, so that the
-Makefile can say it before anything is installed.
+Run as a program, prints one line on how busy this machine is. It imports only the standard library, so that the
+Makefile can run it before anything is installed.
 """
 
 from __future__ import annotations
@@ -14,28 +13,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-BUSY_SHARE = 0.2  # share of its time: a busier PU disturbs measurements on it
+BUSY_SHARE = 0.2  # a PU that is busy for a larger share of the time disturbs measurements on it
 SAMPLE_SECONDS = 0.3
-STEAL_SHARE = 0.02  # a virtual machine from which its host takes more is restless
+STEAL_SHARE = 0.02  # a virtual machine whose host takes a larger share of CPU time (steal) is restless
 
 
 @dataclass(frozen=True)
 class Busyness:
-    """What other programs, and the host of a virtual machine, took of the cores during a sample."""
+    """CPU time that other programs, and the host of a virtual machine, took during a sample."""
 
     cores: int
     used: float  # cores that other programs used, from 0 to `cores`
-    waiting: float  # other programs that ran or waited for a core, on average
-    steal: float  # share of the time that the host took, from 0 to 1
+    waiting: float  # mean number of threads of other programs that ran or waited for a core
+    steal: float  # share of CPU time that the host took, from 0 to 1
 
     @property
     def slowdown(self) -> float:
-        """Returns how many times as long something takes that wants every core for itself; at least 1."""
+        """Returns the slowdown of a program that uses all cores; at least 1."""
         return max(1.0, 1 + self.waiting / self.cores) / max(0.05, 1 - self.steal)
 
     @property
-    def disturbs(self) -> bool:
-        """Returns whether measurements will be disturbed."""
+    def disturbs_measurements(self) -> bool:
+        """Returns whether the load is high enough to disturb measurements."""
         return self.used > BUSY_SHARE or self.steal > STEAL_SHARE
 
     def __str__(self) -> str:
@@ -45,14 +44,15 @@ class Busyness:
         return f"other programs use {self.used:.1f} of {self.cores} cores{host}"
 
 
-def busyness(seconds: float = 2.0) -> Busyness:
-    """Returns how busy the cores that this process may use are during the next seconds, without this process itself."""
+def measure_busyness(seconds: float = 2.0) -> Busyness:
+    """Returns how busy the allowed cores of this process are during the next `seconds`, without the load of this
+    process itself."""
     allowed, waiting, ends = os.sched_getaffinity(0), [], time.monotonic() + seconds
-    before, mine = _ticks(), os.times()
+    before, mine = _cpu_ticks(), os.times()
     while time.monotonic() < ends:
-        waiting.append(max(0, runnable() - 1))  # this process runs, too
+        waiting.append(max(0, count_runnable_threads() - 1))  # without this thread
         time.sleep(0.05)
-    after, then = _ticks(), os.times()
+    after, then = _cpu_ticks(), os.times()
     ours = then.user + then.system - mine.user - mine.system
     spent = [[b - a for a, b in zip(before[cpu], after[cpu], strict=True)] for cpu in allowed & before.keys()]
     whole = max(1, sum(map(sum, spent)))
@@ -62,49 +62,51 @@ def busyness(seconds: float = 2.0) -> Busyness:
     return Busyness(cores, min(float(cores), max(0.0, used)), sum(waiting) / max(1, len(waiting)), steal)
 
 
-def runnable() -> int:
-    """Returns how many threads of this machine run or wait for a core now; 1, this one, if the kernel does not say."""
+def count_runnable_threads() -> int:
+    """Returns the number of threads on this machine that run or wait for a core now, from /proc/loadavg; 1 (this
+    thread) if the kernel does not report it."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0])
     return 1
 
 
-class Crowd:
-    """Tells by how much the threads of this machine slow each other down, from looks that somebody takes now and then
-    while programs run."""
+class ThreadOversubscription:
+    """Estimates by how much the threads on this machine slow each other down, from samples that the caller takes while
+    programs run."""
 
-    def __init__(self, look: Callable[[], int] = runnable, cores: int | None = None) -> None:
-        self._look, self._cores = look, cores or os.cpu_count() or 1
+    def __init__(self, count_threads: Callable[[], int] = count_runnable_threads, cores: int | None = None) -> None:
+        self._count_threads, self._cores = count_threads, cores or os.cpu_count() or 1
         self._sum = self._count = 0.0
 
-    def look(self) -> None:
-        """Counts the threads that run or wait at this moment."""
-        self._sum, self._count = self._sum + self._look(), self._count + 1
+    def sample(self) -> None:
+        """Takes a sample: counts the threads that run or wait for a core now."""
+        self._sum, self._count = self._sum + self._count_threads(), self._count + 1
 
-    def forget(self) -> None:
-        """Starts anew, since what was seen is of the past."""
+    def discard_samples(self) -> None:
+        """Discards all samples."""
         self._sum = self._count = 0.0
 
     def slowdown(self) -> float:
-        """Returns how many times as long a thread needs as with a core for itself; at least 1."""
+        """Returns the mean slowdown of a thread compared with a core of its own; at least 1."""
         return max(1.0, self._sum / self._count / self._cores) if self._count else 1.0
 
 
 def cpu_utilization(seconds: float = SAMPLE_SECONDS) -> dict[int, tuple[float, float]]:
-    """Returns for every PU which part of the next seconds it is busy, and which part of them the host of a virtual
-    machine takes."""
-    before = _ticks()
+    """Returns PU -> (busy share, steal share) of the next `seconds`. Steal is time that the host of a virtual machine
+    takes."""
+    before = _cpu_ticks()
     time.sleep(seconds)
     shares = {}
-    for cpu, after in _ticks().items():
+    for cpu, after in _cpu_ticks().items():
         busy, idle, steal = (b - a for a, b in zip(before.get(cpu, after), after, strict=True))
         total = max(1, busy + idle + steal)
         shares[cpu] = (busy / total, steal / total)
     return shares
 
 
-def _ticks() -> dict[int, tuple[int, int, int]]:
-    """Returns for every PU its clock ticks since boot: busy, idle, and taken by the host of this virtual machine."""
+def _cpu_ticks() -> dict[int, tuple[int, int, int]]:
+    """Returns PU -> (busy, idle, steal) in clock ticks since boot, from /proc/stat. Steal is time that the host of a
+    virtual machine took."""
     ticks = {}
     for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
         if line.startswith("cpu") and line[3].isdigit():
@@ -114,9 +116,9 @@ def _ticks() -> dict[int, tuple[int, int, int]]:
     return ticks
 
 
-def advice(seen: Busyness) -> str:
-    """Returns in one or two sentences how busy this machine is, and what that means for what is to be measured."""
-    if not seen.disturbs:
+def busyness_advice(seen: Busyness) -> str:
+    """Returns a text on how busy this machine is, and how that affects measurements."""
+    if not seen.disturbs_measurements:
         return f"this machine is quiet: {seen}"
     slower = f"everything will take about {seen.slowdown:.0f} times as long" if seen.slowdown >= 1.5 else ""
     share = "most" if seen.slowdown >= 1.5 else "some"
@@ -125,4 +127,4 @@ def advice(seen: Busyness) -> str:
 
 
 if __name__ == "__main__":
-    print(advice(busyness()), flush=True)
+    print(busyness_advice(measure_busyness()), flush=True)

@@ -1,7 +1,8 @@
-"""A cache on disk: JSON values by namespace and key, each dropped when a file that it depends on changes.
+"""A cache on disk: JSON values by namespace and key. A value is dropped when a file on which it depends changes.
 
-This module imports nothing that is slow, because `nearfield run` reads the cache before every mpirun. If the folder
-cannot be written, nothing is stored."""
+This module imports no slow modules, because `nearfield run` reads the cache before every mpirun. If the folder is not
+writable, nothing is stored.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-MAX_ENTRIES = 256  # in the folder; the oldest ones are removed when there are twice as many
+MAX_ENTRIES = 256  # maximum number of values; when there are twice as many, the oldest are removed
 
 
 def cache_root() -> Path:
-    """Returns NEARFIELD_CACHE if it is set, otherwise nearfield's folder in the user's cache, which all Python
-    environments of a user share. Raises UsageError if the user has no home folder, since nearfield must not create
-    one."""
+    """Returns the folder for caches: NEARFIELD_CACHE if it is set, otherwise `nearfield` in the cache folder of the
+    user, which all Python environments of the user share. Raises UsageError if the user has no home folder, since
+    nearfield must not create one."""
     try:
         if chosen := os.environ.get("NEARFIELD_CACHE"):
             return Path(chosen).expanduser().absolute()
-        if (given := Path(os.environ.get("XDG_CACHE_HOME") or "")).is_absolute():  # others are void, as XDG says
+        if (given := Path(os.environ.get("XDG_CACHE_HOME") or "")).is_absolute():  # XDG: relative paths are invalid
             return given / "nearfield"
         home = Path.home()
     except RuntimeError:
@@ -41,8 +42,8 @@ def cache_root() -> Path:
 
 
 def get(namespace: str, key: Any) -> Any:
-    """Returns the value that was stored under a key, which is anything that JSON can hold. Returns None if there is no
-    value, or if one of the files that it depends on has changed since."""
+    """Returns the value stored under a key (any JSON value). Returns None if no value is stored, or if a file on which
+    the value depends has changed since."""
     text = json.dumps(key)
     try:
         entry = json.loads(read_file(_entry_file(namespace, text)))
@@ -54,7 +55,7 @@ def get(namespace: str, key: Any) -> Any:
 
 
 def put(namespace: str, key: Any, value: Any, files: Iterable[str | Path] = ()) -> None:
-    """Stores a value until one of the files changes. If the folder cannot be written, does nothing."""
+    """Stores a value that is valid until one of the files changes. If the folder is not writable, does nothing."""
     text = json.dumps(key)
     entry = {"key": text, "files": {str(path): file_signature(path) for path in files}, "value": value}
     with suppress(OSError, NearfieldError):
@@ -65,8 +66,8 @@ def put(namespace: str, key: Any, value: Any, files: Iterable[str | Path] = ()) 
 
 
 def get_or_compute(namespace: str, key: Any, compute: Callable[[], Any], files: Iterable[str | Path]) -> Any:
-    """Returns the stored value if there is one. Otherwise returns what `compute` returns, and stores it unless it is
-    None."""
+    """Returns the stored value if it exists. Otherwise calls compute(), stores its result unless it is None, and
+    returns it."""
     value = get(namespace, key)
     if value is None and (value := compute()) is not None:
         put(namespace, key, value, files)
@@ -74,7 +75,8 @@ def get_or_compute(namespace: str, key: Any, compute: Callable[[], Any], files: 
 
 
 def file_signature(path: str | Path) -> list[int] | None:
-    """Returns a value that changes when the file does, or None if there is no file."""
+    """Returns a value that changes when the file changes: modification time, size and inode. Returns None if the file
+    does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):
@@ -87,7 +89,7 @@ def _entry_file(namespace: str, key: str) -> Path:
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Removes the oldest entries when there are twice as many as there may be."""
+    """If the folder has more than 2 * MAX_ENTRIES entries, removes all but the newest MAX_ENTRIES."""
     files = list(folder.iterdir())
     if len(files) > 2 * MAX_ENTRIES:
         for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)[:-MAX_ENTRIES]:

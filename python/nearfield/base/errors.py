@@ -1,10 +1,11 @@
-"""Defines all errors and exit codes. A command ends in one place: `cli.main` prints `message` and `remedy`."""
+"""Defines the errors that users see, and exit codes. `cli.main` is the only place that prints `message` and `remedy`
+and exits."""
 
-NOT_DECIDED = 6  # exit code: the data do not carry the requested conclusion; no gate may take it for success
+NOT_DECIDED = 6  # exit code: the data do not decide the requested question; a gate must not treat it as success
 
 
 class NearfieldError(Exception):
-    """An error on which the user can act: `message` names the cause, `remedy` what to do about it."""
+    """An error on which the user can act: `message` states the cause, `remedy` what to do about it."""
 
     exit_code = 1
 
@@ -14,7 +15,7 @@ class NearfieldError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        """Returns the text for tracebacks."""
+        """Returns message and remedy as text for tracebacks."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 
@@ -25,7 +26,7 @@ class UsageError(NearfieldError):
 
 
 class MpiError(NearfieldError):
-    """No usable MPI, or it could not be built for or started."""
+    """No MPI is usable, or a build for it or a launch by it has failed."""
 
     exit_code = 3
 
@@ -38,6 +39,6 @@ class ProfileError(NearfieldError):
 
 
 class MeasurementError(NearfieldError):
-    """A measurement failed: a rank died, a sanity check failed, a rank is on the wrong core."""
+    """A measurement failed: a rank died, a sanity check failed, or a rank is on the wrong core."""
 
     exit_code = 5

@@ -1,4 +1,4 @@
-"""Values with 95 % intervals, and arithmetic with them."""
+"""Estimates (values with 95 % confidence intervals) and arithmetic with them."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval; low <= value <= high."""
+    """A value with its 95 % confidence interval; low <= value <= high."""
 
     value: float
     low: float
     high: float
 
     def __mul__(self, factor: float) -> Estimate:
-        """Returns the estimate times a nonnegative factor."""
+        """Returns the estimate multiplied by a nonnegative factor."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor)
 
     def __sub__(self, other: Estimate) -> Estimate:
-        """Returns the difference. The half-widths of both are added in quadrature, each end with the ends that move the
-        difference in that direction."""
+        """Returns the difference. Its interval adds half-widths in quadrature: the lower end combines the lower
+        half-width of self with the upper half-width of `other`, the upper end the reverse."""
         value = self.value - other.value
         low = value - math.hypot(self.value - self.low, other.high - other.value)
         return Estimate(value, low, value + math.hypot(self.high - self.value, other.value - other.low))
 
 
 def sum_of(parts: Iterable[Estimate]) -> Estimate:
-    """Returns the sum; its interval also holds for correlated errors."""
+    """Returns the sum of the estimates. Its interval adds the ends, so that it also holds for correlated errors."""
     parts = list(parts)
     return Estimate(sum(p.value for p in parts), sum(p.low for p in parts), sum(p.high for p in parts))
 
 
 def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
-    """Returns B/A with its interval, for values that were not measured in pairs. On the log scale, the half-widths of
-    both are added in quadrature, each end with the ends that move the ratio in that direction (the MOVER method of Zou
-    and Donner, 2008, for a difference of logarithms). If both are independent 95 % intervals, this one is nearly a 95 %
-    interval, too.
+    """Returns b / a with its interval, for values that were not measured in pairs. On a log scale, the interval adds
+    half-widths in quadrature: the lower end combines the lower half-width of b with the upper half-width of a, the
+    upper end the reverse (the MOVER method of Zou and Donner, 2008, for a difference of logarithms). If both are
+    independent 95 % intervals, the result is nearly a 95 % interval.
 
-    Returns None if exactly one value is 0, and the ratio 1 for two zeros. Values must not be negative."""
+    Returns None if exactly one value is 0, and the ratio 1 if both are 0. Values must not be negative.
+    """
     if a.value == b.value == 0:
         return Estimate(1.0, 1.0, 1.0)
     if a.value <= 0 or b.value <= 0:
@@ -52,13 +53,13 @@ def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
 
 
 def _log_ratio(larger: float, smaller: float) -> float:
-    """Returns log(larger / smaller) >= 0; infinity if the smaller is not positive."""
+    """Returns log(larger / smaller), which is >= 0; infinity if `smaller` is not positive."""
     return math.log(larger / smaller) if smaller > 0 else math.inf
 
 
 def interpolate(points: Mapping[int, float], size_bytes: float) -> float:
-    """Returns the value at a size: interpolated on a log-log scale between two sizes, that of the smallest size below
-    it, and proportional to the bytes beyond the largest one."""
+    """Returns the value at a size: interpolated on a log-log scale between two sizes; below the smallest size, its
+    value; beyond the largest size, proportional to the size."""
     sizes = sorted(points)
     if size_bytes <= sizes[0]:
         return points[sizes[0]]

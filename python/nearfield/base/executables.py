@@ -1,5 +1,5 @@
-"""Finds the executable files among the words of a command line. Imports next to nothing, since `nearfield run` does so
-before every mpirun."""
+"""Finds the executable files among the words of a command line. Imports only `os`, since `nearfield run` uses it before
+every mpirun."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Options of launchers whose value is a file; it may be executable, but is no program.
+# Options of launchers whose value is a file name. The file may be executable, but is not a program to launch.
 TAKES_A_FILE = (
     "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile", "--app", "-rankfile",
 )  # fmt: skip
 
 
 def which(word: str) -> str | None:
-    """Returns the file that a shell would start; None if there is none."""
+    """Returns the path of the executable that a shell would start for this word; None if none is found."""
     folders = [""] if "/" in word else os.get_exec_path()
     for folder in folders:
         path = os.path.join(folder, word)  # noqa: PTH118
@@ -25,9 +25,9 @@ def which(word: str) -> str | None:
     return None
 
 
-def executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
-    """Yields for each word that is an executable file: the word, the file, and whether it may be a program, as it may
-    unless it is the value of an option."""
+def find_executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """Yields (word, path, may be a program) for each word that is an executable file. The value of an option in
+    TAKES_A_FILE is not a program."""
     for before, word in zip(["", *argv], argv, strict=False):
         if path := which(word):
             yield word, path, before not in TAKES_A_FILE

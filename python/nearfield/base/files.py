@@ -1,4 +1,5 @@
-"""Files: written whole or not at all, with errors that say which and what to do; and the kernel's small ones, read."""
+"""Writes files atomically, with error messages that name the file and a remedy; reads files that users name, and small
+files of the kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from nearfield.base.errors import ProfileError
 
 @contextmanager
 def os_errors_as_profile_errors(path: Path, remedy: str) -> Iterator[None]:
-    """Provides a block in which an OSError becomes a ProfileError: `path` cannot be written."""
+    """Context manager that turns an OSError into a ProfileError: `path` cannot be written."""
     try:
         yield
     except OSError as error:
@@ -22,23 +23,24 @@ def os_errors_as_profile_errors(path: Path, remedy: str) -> Iterator[None]:
 
 
 def atomic_write(path: Path, content: bytes | str, remedy: str, *, keep: bool = True) -> None:
-    """Writes a file whole or not at all, with the mode of the file that was there; a device or a pipe is written as it
-    is, but nobody is waited for who would read from the pipe. Text is written as UTF-8; ? stands for bytes of file
-    names that are not. Without `keep` it only tries whether that could be done. Raises ProfileError if it cannot."""
+    """Writes a file atomically, by a rename, and preserves the mode of an existing file. A device or a pipe is written
+    directly, without waiting for a reader of the pipe. Text is written as UTF-8, with ? for surrogates (bytes of file
+    names that are not UTF-8). If not `keep`, only tests whether the file could be written. Raises ProfileError if it
+    cannot."""
     content = content.encode("utf-8", "replace") if isinstance(content, str) else content
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with os_errors_as_profile_errors(path, remedy):
-            if _is_special(path):
+            if _is_special_file(path):
                 if keep:
-                    with open(path, "wb", opener=_not_waiting) as file:  # noqa: PTH123  # Path.open takes no opener
+                    with open(path, "wb", opener=_open_nonblocking) as file:  # noqa: PTH123  # Path.open takes no opener
                         file.write(content)
                 return
             fresh.unlink(missing_ok=True)
-            with fresh.open("xb") as file:  # through no link, where others may write
+            with fresh.open("xb") as file:  # exclusive creation follows no link of another user
                 file.write(content)
             if keep:
-                with suppress(OSError):  # there was no file
+                with suppress(OSError):  # the file did not exist
                     fresh.chmod(stat.S_IMODE(path.stat().st_mode))
                 fresh.replace(path)
     finally:
@@ -46,8 +48,9 @@ def atomic_write(path: Path, content: bytes | str, remedy: str, *, keep: bool = 
             fresh.unlink()
 
 
-def _is_special(path: Path) -> bool:
-    """Returns whether the path is a device, a pipe or an open file such as /dev/stdout, which no file may replace."""
+def _is_special_file(path: Path) -> bool:
+    """Returns whether the path is a device, a pipe or an open file such as /dev/stdout: it must be written directly,
+    never replaced by a rename."""
     name = str(path.absolute())
     if name.startswith(("/dev/", "/proc/")) and not name.startswith("/dev/shm/"):
         return True
@@ -55,24 +58,24 @@ def _is_special(path: Path) -> bool:
 
 
 def read_file(path: str | Path) -> bytes:
-    """Returns the whole content of a file that a user names. A named pipe is read to its end, and is empty if nobody
-    has it open for writing: waiting for a writer could take for ever. Raises OSError, also if no file can have such a
-    name."""
+    """Returns the whole content of a file that a user names. A named pipe is read to its end; if no process has it open
+    for writing, the result is empty, since waiting for a writer might never end. Raises OSError, also for a name that
+    no file can have."""
     try:
-        with open(path, "rb", opener=_not_waiting) as file:  # noqa: PTH123  # Path.open takes no opener
+        with open(path, "rb", opener=_open_nonblocking) as file:  # noqa: PTH123  # Path.open takes no opener
             return file.read()
     except ValueError as error:  # a null character
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
 
 
-def _not_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     file = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(file, True)
     return file
 
 
 def read_small_file(path: str | Path) -> str | None:
-    """Returns the stripped text of a small file; None if it does not exist or cannot be read."""
+    """Returns the text of a small file without surrounding blanks; None if it does not exist or cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -80,6 +83,6 @@ def read_small_file(path: str | Path) -> str | None:
 
 
 def bracketed_choice(path: str | Path) -> str | None:
-    """Returns the word in brackets of a file like "always [madvise] never"; None if there is none."""
+    """Returns the word in brackets in a file like "always [madvise] never"; None if it has none."""
     text = read_small_file(path) or ""
     return text.partition("[")[2].partition("]")[0] or None

@@ -1,5 +1,5 @@
-"""Data frames: `from nearfield.base.frames import pl` is polars, which is imported when it is first used, since that
-takes longer than most commands do."""
+"""Provides polars as `pl`, imported at first use, since importing polars takes longer than most commands: use `from
+nearfield.base.frames import pl`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     import polars as pl
 else:
 
-    class _ImportedOnUse(ModuleType):
+    class _LazyModule(ModuleType):
         def __getattr__(self, name: str) -> Any:
             is_new = self.__name__ not in sys.modules
             module = importlib.import_module(self.__name__)
             if is_new:
-                # polars installs a signal handler before Python's, after which Linux restarts system calls: Python
-                # would notice Ctrl-C only when its system call returns. This lets Ctrl-C interrupt them again.
+                # polars installs a signal handler before Python's, after which Linux restarts interrupted system calls:
+                # Python would notice Ctrl-C only when the system call returns. siginterrupt lets Ctrl-C interrupt
+                # system calls again.
                 signal.siginterrupt(signal.SIGINT, True)
             return getattr(module, name)
 
-    pl = _ImportedOnUse("polars")
+    pl = _LazyModule("polars")
 
 __all__ = ["pl"]

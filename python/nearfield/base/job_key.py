@@ -1,8 +1,8 @@
-"""Draws the key by which the ranks of a job recognise one another.
+"""Generates the key by which the ranks of a job recognise one another.
 
-Where the kernel forbids a rank to copy from another one's memory, the shared heap of the other one makes the copy, if
-the request carries this key (src/preload/heap/copy_service.hpp). This module imports next to nothing, since `nearfield
-run` comes before every mpirun.
+Where the kernel denies a rank access to the memory of another rank, the shared heap of the other rank makes the copy,
+if the request carries this key (src/preload/heap/copy_service.hpp). This module imports only `os`, since `nearfield
+run` uses it before every mpirun.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE = "NEARFIELD_HEAP_KEY"
-_KEY_BYTES = 16  # 32 hexadecimal digits
+_KEY_BYTES = 16  # 16 bytes, as 32 hexadecimal digits
 _HEAP = "libnearfield_heap"
 
 
-def variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variable with a new key, for an environment that preloads the shared heap; none for another one, or
-    if there is a key already."""
+def make_key_variable(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns {VARIABLE: a new random key} for an environment that preloads the shared heap; {} for other environments,
+    or if the environment has a key already."""
     if _HEAP not in environment.get("LD_PRELOAD", "") or VARIABLE in environment:
         return {}
     return {VARIABLE: os.urandom(_KEY_BYTES).hex()}

@@ -1,4 +1,4 @@
-"""A file of lines in which work records what is finished, so that it can go on after an interruption."""
+"""A file of lines in which long work records its finished steps, so that it can resume after an interruption."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """The file is open and locked inside of `locked`, and only there it can be used. Errors of the file become
-    ProfileError with the `remedy`."""
+    """A journal file. It can be used only inside of the context `locked`, in which it is open and locked. OSErrors
+    become ProfileError with the `remedy`."""
 
     def __init__(self, path: Path, remedy: str) -> None:
         self.path, self._remedy = path, remedy
@@ -29,8 +29,8 @@ class Journal:
 
     @contextmanager
     def locked(self, busy: UsageError, *, private: bool = False) -> Iterator[Self]:
-        """Opens the file, or creates it, and locks it. Raises `busy` if another process has locked it. With `private`,
-        raises ProfileError if another user may write to the file."""
+        """Context manager: opens or creates the file and locks it by flock. Raises `busy` if another process has locked
+        it. With `private`, raises ProfileError if another user may write to the file."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with os_errors_as_profile_errors(self.path, self._remedy):
             self._file = FileIO(os.open(self.path, flags, 0o600 if private else 0o666), "r+")
@@ -49,8 +49,8 @@ class Journal:
             yield self
 
     def lines(self) -> list[bytes]:
-        """Returns the lines. The last one may be incomplete, if its writer was killed; later ones do not continue
-        it."""
+        """Returns the lines of the file. The last line may be incomplete, if its writer was killed; it is then
+        terminated, so that the next line does not continue it."""
         assert self._file
         self._file.seek(0)
         with os_errors_as_profile_errors(self.path, self._remedy):
@@ -60,8 +60,8 @@ class Journal:
         return [*lines, torn] if torn else lines
 
     def append(self, line: bytes, *, sync: bool = False) -> None:
-        """Appends a line; with `sync`, returns when it is on disk. Without it, a crash of the machine may lose it, but
-        none of this process."""
+        """Appends a line. With `sync`, returns after fsync. Without it, a crash of the machine may lose the line, but a
+        crash of this process does not."""
         assert self._file
         with os_errors_as_profile_errors(self.path, self._remedy):
             if self._file.write(line + b"\n") <= len(line):

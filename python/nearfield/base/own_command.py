@@ -1,4 +1,4 @@
-"""The command lines that start this nearfield: every line that a message tells the user to type comes from here."""
+"""Command lines that start this nearfield, for messages that tell the user to run a command."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from pathlib import Path
 
 
 def line(*words: object, anywhere: bool = False) -> str:
-    """Returns a verb and its arguments as a line for the shell, in this folder or, with `anywhere`, in every folder."""
+    """Returns the shell command that runs nearfield with these words (a verb and its arguments). The command works in
+    this folder or, with `anywhere`, in every folder."""
     return f"{executable(anywhere)} {' '.join(quote(str(word)) for word in words)}"
 
 
 def original_line() -> str:
-    """Returns the command line of this process, as people type it."""
+    """Returns the command line of this process as a user would type it."""
     return " ".join(["nearfield", *map(quote, sys.argv[1:])])
 
 
 def quote(word: str) -> str:
-    """Returns a word quoted for the shell. Bytes that are not UTF-8, as file names may have them, become $'\\xe9', so
-    that every file can hold the result."""
+    """Returns a word quoted for the shell. A word with bytes that are not UTF-8 (from file names) becomes $'\\xe9'
+    syntax, so that the result is valid text for any file."""
     try:
         word.encode()
         return shlex.quote(word)
@@ -31,7 +32,7 @@ def quote(word: str) -> str:
 
 
 def executable(anywhere: bool = False) -> str:
-    """Returns how the shell starts this nearfield: by name if it is the one on PATH, otherwise by the path by which it
+    """Returns the command that starts this nearfield: its name if it is the one on PATH, otherwise the path by which it
     was called. In another program that has imported nearfield, returns `python -m nearfield`."""
     installed = Path(sys.executable).with_name("nearfield")
     found = shutil.which("nearfield")

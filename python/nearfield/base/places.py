@@ -1,18 +1,20 @@
-"""Finds where two cores are. The hypervisor of a virtual machine moves its CPUs between cores of the host: the
-core-to-core latency of a pair then jumps between values far apart, and times belong to the latency beside them."""
+"""Groups core-to-core latencies into places. The hypervisor of a virtual machine migrates its CPUs between cores of the
+host: the core-to-core latency between two CPUs then jumps between distinct values, and message times depend on the
+current value."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
 
-MAX_RATIO = 1.25  # of two latencies of one place; src/probe/places.hpp has the same one
-MIN_SHARE = 0.05  # of all latencies
+MAX_RATIO = 1.25  # largest ratio of two latencies of one place; the same as in src/probe/places.hpp
+MIN_SHARE = 0.05  # a place has at least this share of all latencies
 
 
 def find_places(latencies: Sequence[float]) -> list[tuple[float, float]]:
-    """Returns the lowest and the highest latency of each place, the most frequent place first. A place is the range,
-    at most MAX_RATIO wide, that holds most of the latencies that are of no other place; rare ones are of none."""
+    """Returns (lowest, highest) latency of each place, the most frequent place first. A place is the range, at most
+    MAX_RATIO wide, that holds the largest number of the latencies that belong to no other place yet; rare latencies
+    belong to no place."""
     rest = sorted(latencies)
     places: list[tuple[float, float]] = []
     while rest:

@@ -1,4 +1,4 @@
-"""Loads the shared heap (src/preload/heap) into programs of any MPI."""
+"""Preloads the shared heap (src/preload/heap) into programs of any MPI."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 NAME = "libnearfield_heap.so"
-VARIABLE = "NEARFIELD_HEAP"  # its settings, "key=value,key=value" (src/preload/heap/settings.hpp)
+VARIABLE = "NEARFIELD_HEAP"  # settings of the heap, "key=value,key=value" (src/preload/heap/settings.hpp)
 
 
-def library() -> Path:
-    """Returns the library to preload, which is built with the package and linked to no MPI."""
-    from nearfield import _native  # imported late, since the process that cleans up after a kill cannot import it
+def library_path() -> Path:
+    """Returns the path of the library to preload, which is built with the package and linked to no MPI."""
+    from nearfield import _native  # imported late: the process that cleans up after a kill cannot import it
 
     return Path(_native.__file__).with_name(NAME)
 
@@ -33,9 +33,12 @@ def is_off(environment: Mapping[str, str]) -> bool:
     return environment.get("NEARFIELD_OFF", "") not in ("", "0")
 
 
-def loading(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that preload the heap before an environment's other libraries. They turn off the check of
-    that order by AddressSanitizer's runtime; the order does no harm, since the heap then steps aside."""
-    preloaded = [name for name in inherited.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library())]
+def preload_variables(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that preload the heap before the other preloaded libraries of an environment. They disable
+    the check of AddressSanitizer that its own runtime comes first; the order does no harm, since the heap then leaves
+    malloc to AddressSanitizer."""
+    preloaded = [
+        name for name in inherited.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library_path())
+    ]
     asan = [*filter(None, [inherited.get("ASAN_OPTIONS")]), "verify_asan_link_order=0"]
-    return {"LD_PRELOAD": " ".join([str(library()), *preloaded]), "ASAN_OPTIONS": ":".join(asan)}
+    return {"LD_PRELOAD": " ".join([str(library_path()), *preloaded]), "ASAN_OPTIONS": ":".join(asan)}

@@ -1,4 +1,5 @@
-"""Reads and writes TOML files with a pydantic model; errors name the file and every wrong key (mistakes.py)."""
+"""Reads and writes TOML files by pydantic models. Error messages name the file and every wrong key
+(validation_errors.py)."""
 
 from __future__ import annotations
 
@@ -18,27 +19,28 @@ SCHEMA_VERSION = 1
 
 
 class Table(BaseModel):
-    """One TOML table: unknown keys are errors, and so are values of another type ("4" is not 4), infinite numbers and
-    nan."""
+    """One TOML table. Unknown keys, values of another type ("4" is not 4), infinite numbers and nan are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, validate_assignment=True, allow_inf_nan=False)
-    newest_version: ClassVar[int] = SCHEMA_VERSION  # of the format that is read, for tables that are a whole file
+    newest_version: ClassVar[int] = SCHEMA_VERSION  # newest readable format version, for whole-file tables
 
 
 Model = TypeVar("Model", bound=Table)
 
-# A file may come from somebody else, and nearfield prints its texts: terminals obey such characters as commands.
+# Control characters. A file may come from an untrusted source, nearfield prints its texts, and terminals execute
+# control characters as commands.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {own_command.line('probe')}"
 
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/reference/profile.md") -> bytes:
-    """Returns the model as TOML under a comment, without empty keys, lists and tables. Control characters, as an MPI's
-    coloured message may have, and bytes of names that are not UTF-8 become "?", since `parse_toml` refuses them."""
-    import tomlkit  # a slow import; rules are often read and seldom written
+    """Returns the model as TOML with a comment on top, without empty keys, lists and tables. Control characters (for
+    example in coloured messages of an MPI) and bytes of names that are not UTF-8 become "?", since `parse_toml` rejects
+    them."""
+    import tomlkit  # a slow import; most commands only read files
 
-    text = tomlkit.dumps(_writable(model.model_dump()))
+    text = tomlkit.dumps(_to_writable(model.model_dump()))
     return f"# {comment} Format: {described_in} of nearfield.\n{text}".encode("utf-8", "replace")
 
 
@@ -49,8 +51,8 @@ def parse_toml(
     remedy: str = _REMEDY,
     extra_checks: Callable[[dict[str, Any], ValidationError], list[str]] | None = None,
 ) -> Model:
-    """Returns the model of a file. Raises ProfileError that names `path` and the line, or every key that is wrong.
-    `extra_checks` returns the contradictions in a file that has other mistakes."""
+    """Returns the model for the content of a file. Raises ProfileError that names `path` and the wrong line, or every
+    wrong key. `extra_checks(values, error)` returns further error messages for a file that does not fit the model."""
     try:
         values = read_toml(content.decode())
     except UnicodeDecodeError as error:
@@ -59,9 +61,9 @@ def parse_toml(
         raise ProfileError(f"{path}: {error}", remedy) from error
     if not values:
         raise ProfileError(f"{path} is empty" if not content.strip() else f"{path} holds nothing but comments", remedy)
-    _check_version(values.get("schema_version"), model.newest_version, path, by_hand=remedy != _REMEDY)
-    for key, value in _leaves(values):
-        if problem := _problem(value):
+    _check_schema_version(values.get("schema_version"), model.newest_version, path, by_hand=remedy != _REMEDY)
+    for key, value in _leaf_values(values):
+        if problem := _invalid_value_reason(value):
             raise ProfileError(f"{path}: {truncate(repr(key))} {problem}", remedy)
     try:
         return model.model_validate(values)
@@ -71,7 +73,8 @@ def parse_toml(
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Returns the values of a TOML text. Python's own reader is ten times as fast as tomlkit. Raises ValueError."""
+    """Returns the values of a TOML text, by tomllib if Python has it, which is ten times as fast as tomlkit. Raises
+    ValueError."""
     if sys.version_info >= (3, 11):
         import tomllib
 
@@ -80,25 +83,25 @@ def read_toml(text: str) -> dict[str, Any]:
 
     try:
         return tomlkit.parse(text).unwrap()
-    except tomlkit.exceptions.TOMLKitError as error:  # not all of these are ValueErrors
+    except tomlkit.exceptions.TOMLKitError as error:  # some TOMLKitErrors are not ValueErrors
         raise ValueError(str(error)) from error
 
 
-def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields (key, value) for all values that are no tables or lists, and (name, name) for each key."""
+def _leaf_values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields (key, value) for all values except tables and lists, and (name, name) for each key."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield name, name
-            yield from _leaves(inner, name)
+            yield from _leaf_values(inner, name)
     elif isinstance(value, list):
         for inner in value:
-            yield from _leaves(inner, key)
+            yield from _leaf_values(inner, key)
     else:
         yield key, value
 
 
-def _problem(value: Any) -> str | None:
-    """Returns what is wrong with a value that no key may have; None if nothing is."""
+def _invalid_value_reason(value: Any) -> str | None:
+    """Returns the reason why no key may have this value; None if it is valid."""
     if isinstance(value, str) and CONTROL.search(value):
         return f"has a control character: {truncate(repr(value))}"
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
@@ -106,9 +109,9 @@ def _problem(value: Any) -> str | None:
     return None
 
 
-def _check_version(version: Any, newest: int, path: Path, *, by_hand: bool) -> None:
-    """Raises ProfileError if nearfield cannot read this version. A version that is missing in a file that people write
-    (`by_hand`) is left to the schema, which reports it with the other mistakes."""
+def _check_schema_version(version: Any, newest: int, path: Path, *, by_hand: bool) -> None:
+    """Raises ProfileError if nearfield cannot read this format version. If the version is missing in a file that people
+    write (`by_hand`), the schema reports that with the other errors."""
     if not isinstance(version, int):
         if by_hand:
             return
@@ -123,10 +126,10 @@ def _check_version(version: Any, newest: int, path: Path, *, by_hand: bool) -> N
         )
 
 
-def _writable(value: Any) -> Any:
+def _to_writable(value: Any) -> Any:
     if isinstance(value, dict):
-        pairs = ((key, _writable(inner)) for key, inner in value.items())
+        pairs = ((key, _to_writable(inner)) for key, inner in value.items())
         return {key: inner for key, inner in pairs if inner not in (None, {}, [])}
     if isinstance(value, str):
         return CONTROL.sub("?", value)
-    return [_writable(inner) for inner in value] if isinstance(value, list) else value
+    return [_to_writable(inner) for inner in value] if isinstance(value, list) else value

@@ -1,4 +1,5 @@
-"""Reads the machine's cores and what they share through hwloc: live, from XML, or from a synthetic string."""
+"""Reads the topology of a machine (cores, caches, NUMA nodes, packages) through hwloc: of this machine, from XML, or
+from a synthetic description."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from typing import Any, Literal
 from nearfield import _native
 from nearfield.base.errors import UsageError
 
-# Nearest first. Two PUs are at the first of these whose object covers both (src/topology/distance.hpp).
+# Classes of distance between two PUs, nearest first: the first class whose object covers both PUs
+# (src/topology/distance.hpp).
 DISTANCES: tuple[str, ...] = _native.DISTANCES
 
 SYNTHETIC_EXAMPLE = "package:2 l3:4 core:8 pu:2"
@@ -29,7 +31,7 @@ CacheKind = Literal["data", "unified", "instruction"]
 
 @dataclass(frozen=True)
 class Cache:
-    """One cache. `line_bytes` is 0 and `ways` None if the source does not say."""
+    """A cache. If the source does not state them, `line_bytes` is 0 and `ways` is None."""
 
     level: int
     kind: CacheKind  # "data", "unified" or "instruction"
@@ -40,9 +42,9 @@ class Cache:
 
 
 class Topology:
-    """One node, restricted to the PUs that may be used; PU numbers are the operating system's.
+    """The topology of one node, restricted to the PUs that may be used. PUs have the numbers of the operating system.
 
-    `live`, `from_xml`, `parse_xml` and `from_synthetic` make it and raise UsageError. It never changes afterwards.
+    Created by `live`, `from_xml`, `parse_xml` and `from_synthetic`, which raise UsageError. Immutable.
     """
 
     def __init__(self, native: _native.Topology, source: str) -> None:
@@ -51,7 +53,8 @@ class Topology:
 
     @classmethod
     def live(cls) -> Topology:
-        """Returns this machine, without the PUs that the cgroup or the affinity mask of this process forbids."""
+        """Returns the topology of this machine, without PUs that the cgroup or the affinity mask of this process
+        forbids."""
         try:
             return cls(_native.Topology.live(), "this machine")
         except _native.TopologyError as error:
@@ -63,7 +66,7 @@ class Topology:
 
     @classmethod
     def from_xml(cls, path: str | Path) -> Topology:
-        """Returns the machine of a file that hwloc's `lstopo FILE.xml` wrote, or of a profile's `topology.xml`."""
+        """Returns the topology in a file that hwloc's `lstopo FILE.xml` wrote, or in `topology.xml` of a profile."""
         try:
             content = Path(path).read_bytes()
         except OSError as error:
@@ -72,8 +75,8 @@ class Topology:
 
     @classmethod
     def parse_xml(cls, content: bytes, source: str) -> Topology:
-        """Returns the machine of the content of such a file, which is from `source`. Content that crashes hwloc is an
-        error like any other, since a child process reads it first."""
+        """Returns the topology in the content of such an XML file; `source` names the file in messages. Content that
+        crashes hwloc raises UsageError, too, since a child process parses it first."""
         try:
             content.decode()
             topology = cls(_native.Topology.from_xml(content), source)
@@ -86,7 +89,7 @@ class Topology:
 
     @classmethod
     def from_synthetic(cls, description: str) -> Topology:
-        """Returns the machine of a synthetic string of hwloc: TYPE:COUNT, outermost first, counts per parent."""
+        """Returns the topology of a synthetic description of hwloc: TYPE:COUNT, outermost first, counts per parent."""
         try:
             return cls(_native.Topology.from_synthetic(description), description)
         except _native.TopologyError as error:
@@ -98,7 +101,7 @@ class Topology:
 
     @cached_property
     def pus(self) -> list[int]:
-        """Returns the PU numbers, ascending, not always contiguous."""
+        """Returns the PU numbers, ascending; they need not be contiguous."""
         return list(self._native.pus)
 
     @cached_property
@@ -108,12 +111,12 @@ class Topology:
 
     @cached_property
     def caches(self) -> list[Cache]:
-        """Returns the caches by level, then kind, then first PU."""
+        """Returns the caches, sorted by level, kind and PUs."""
         return [Cache(c.level, c.kind, c.size_bytes, c.line_bytes, c.ways, tuple(c.pus)) for c in self._native.caches]
 
     @cached_property
     def numa_nodes(self) -> list[tuple[int, ...]]:
-        """Returns the PUs near each NUMA node; several nodes may serve the same PUs (HBM beside DDR)."""
+        """Returns the PUs near each NUMA node; several nodes may have the same PUs (HBM and DDR)."""
         return [tuple(pus) for pus in self._native.numa_nodes]
 
     @cached_property
@@ -122,12 +125,12 @@ class Topology:
 
     @property
     def line_bytes(self) -> int:
-        """The bytes of the longest cache line; the usual number if the system does not tell."""
+        """Returns the size of the longest cache line in bytes; 64 if the system does not report it."""
         return max((c.line_bytes for c in self.caches if c.line_bytes), default=64)
 
     @property
     def cpu_model(self) -> str:
-        """Returns the processor's name; empty if the source does not say."""
+        """Returns the name of the CPU model; empty if the source does not state it."""
         return self._native.cpu_model
 
     def xml(self) -> str:
@@ -135,40 +138,44 @@ class Topology:
         return self._native.xml
 
     def distance(self, pu_a: int, pu_b: int) -> str:
-        """Returns the nearest class of DISTANCES that covers both. Raises UsageError for unknown or equal PUs."""
+        """Returns the distance between two PUs, the first of DISTANCES whose object covers both. Raises UsageError for
+        unknown or equal PUs."""
         try:
             return self._native.distance(pu_a, pu_b)
         except _native.TopologyError as error:
-            raise UsageError(str(error), f"Take two different PUs of: {ranges(self.pus)}.") from error
+            raise UsageError(str(error), f"Take two different PUs of: {format_pu_ranges(self.pus)}.") from error
 
     def cache_bytes(self, pu: int) -> list[int]:
-        """Returns the sizes of a PU's data caches, nearest first; usual sizes if the system does not report them."""
+        """Returns the sizes in bytes of the data caches of a PU, L1 first; typical sizes if the system does not report
+        them."""
         caches = [c for c in self.caches if c.kind != "instruction" and (pu in c.pus or pu < 0)]
         by_level = {c.level: c.size_bytes for c in sorted(caches, key=lambda c: c.level)}
         return list(by_level.values()) or [32 << 10, 1 << 20, 32 << 20]
 
     def distances(self) -> list[str]:
-        """Returns the classes that some pair has, nearest first."""
+        """Returns the distances that at least one pair of PUs has, nearest first."""
         return self._native.distances()
 
     def representatives(self) -> dict[str, tuple[int, int]]:
-        """Returns one pair for each class: the first of `pairs`, so that PU 0's core is the sender if possible."""
+        """Returns distance -> pair of PUs: the first of `pairs(distance)`, so that the core of PU 0 is the sender if
+        possible."""
         return self._native.representatives()
 
     def pairs(self, distance: str) -> list[tuple[int, int]]:
-        """Returns all pairs at this distance, ascending. The lowest PU represents its core, except in same-core,
-        which lists every pair of PUs within each core."""
+        """Returns all pairs of PUs at this distance, ascending. A core is represented by its lowest PU; for same-core,
+        all pairs of PUs within each core are returned. Raises UsageError for an unknown distance."""
         if distance not in DISTANCES:
             raise UsageError(f"there is no distance '{distance}'", f"Distances are: {', '.join(DISTANCES)}.")
         return self._native.pairs(distance)
 
     def tree(self) -> dict[str, Any]:
-        """Returns nested dicts {type, name, os_index, attrs, children}; memory stands before the objects it serves."""
+        """Returns the tree of hardware as nested dicts {type, name, os_index, attrs, children}; memory comes before the
+        objects that it serves."""
         return self._native.tree()
 
 
-def ranges(pus: list[int] | tuple[int, ...]) -> str:
-    """Returns PUs as taskset reads them: 0-3,8, and 0-30:2 for every second one if there are at least five."""
+def format_pu_ranges(pus: list[int] | tuple[int, ...]) -> str:
+    """Returns PU numbers in the syntax of taskset: 0-3,8, or 0-30:2 for at least five PUs with a constant step."""
     words, rest = [], sorted(pus)
     while rest:
         step = rest[1] - rest[0] if len(rest) > 1 else 1
@@ -182,7 +189,7 @@ def ranges(pus: list[int] | tuple[int, ...]) -> str:
 
 
 def _xml_cause(text: str, error: Exception) -> str:
-    """Returns why a file cannot be read; hwloc itself says only "Invalid argument"."""
+    """Returns the reason why an XML file cannot be read; hwloc reports only "Invalid argument"."""
     if not text.strip():
         return "the file is empty"
     if "<topology" not in text:
@@ -198,7 +205,7 @@ def _xml_cause(text: str, error: Exception) -> str:
 
 
 def _synthetic_cause(description: str) -> str:
-    """Returns the first mistake in a synthetic string; hwloc itself says only "Invalid argument"."""
+    """Returns the first error in a synthetic description; hwloc reports only "Invalid argument"."""
     # Attributes in parentheses and attached memory in brackets may hold anything.
     levels = re.sub(r"\([^)]*\)|\[[^]]*\]", "", description).split()
     if not levels:

@@ -1,4 +1,5 @@
-"""Tells the author of a TOML file every mistake in it, with its key and what the key may hold."""
+"""Turns the errors of pydantic into messages for the author of a TOML file: each names the wrong key and its allowed
+values."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from pydantic.fields import FieldInfo
 from nearfield.base.words import suggest
 
 Location = tuple[int | str, ...]
-MAX_REPORTED = 40  # mistakes that are reported at once
+MAX_REPORTED = 40  # maximum number of errors in one message
 
 
 class ValidationErrors(ValueError):
-    """Raised by a check of several keys. `found` holds a sentence for each contradiction."""
+    """Raised by a check of several keys. `found` holds one message per contradiction."""
 
     def __init__(self, found: list[str]) -> None:
         super().__init__("; ".join(found))
@@ -25,19 +26,19 @@ class ValidationErrors(ValueError):
 
 
 def error_messages(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Returns a sentence for each mistake, in the order of the file. A key that is missing because it is misspelt is
-    only reported as misspelt."""
+    """Returns one message per error, in the order of the file. A key that is missing because it is misspelt is reported
+    as misspelt only."""
     errors = error.errors()
-    meant = {(*e["loc"][:-1], _meant(e["loc"], model)) for e in errors if e["type"] == "extra_forbidden"}
+    meant = {(*e["loc"][:-1], _probable_key(e["loc"], model)) for e in errors if e["type"] == "extra_forbidden"}
     found: list[str] = []
     for one in errors:
         if one["type"] != "missing" or one["loc"] not in meant:
-            found += _sentences(one, model)
+            found += _error_messages_of(one, model)
     return found
 
 
 def format_errors(found: Iterable[str]) -> str:
-    """Returns a single mistake unchanged, and several mistakes as a list with a line for each."""
+    """Returns a single error message unchanged, and several messages as a list with one line each."""
     lines = list(dict.fromkeys(found))
     if len(lines) == 1:
         return lines[0]
@@ -47,7 +48,7 @@ def format_errors(found: Iterable[str]) -> str:
 
 
 def missing_key(model: type[BaseModel], location: Location, why: str = "") -> str:
-    """Returns a sentence that names a missing key, why it must be there, and what may stand there."""
+    """Returns a message that names a missing key, the reason why it is required, and its allowed values."""
     info = field_at(model, location)
     reason = f", required {why}" if why else ""
     if info is None or not allowed_values(info):
@@ -57,12 +58,13 @@ def missing_key(model: type[BaseModel], location: Location, why: str = "") -> st
 
 
 def allowed_values(info: FieldInfo) -> str:
-    """Returns what a key may hold: 'a whole number from 1 to 15'; empty where this module has no words for it."""
-    return _allowed(info.annotation, info.metadata)
+    """Returns the allowed values of a key as text, such as 'a whole number from 1 to 15'; empty if this module cannot
+    describe them."""
+    return _describe_allowed(info.annotation, info.metadata)
 
 
 def key_path(location: Location) -> str:
-    """Returns ('cache', 1, 'level') as cache[1].level, counted from 0 as in the API."""
+    """Returns the location of a key as text: ('cache', 1, 'level') as 'cache[1].level', counted from 0."""
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -70,18 +72,18 @@ def key_path(location: Location) -> str:
 
 
 def truncate(text: str, max_length: int = 120) -> str:
-    """Returns the text, cut where it is longer than `max_length` characters."""
+    """Returns the text, truncated to `max_length` characters and followed by "..." if it is longer."""
     return text if len(text) <= max_length else f"{text[:max_length]}..."
 
 
 def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
-    """Returns the field of the schema at a location of a file; None where the schema does not say."""
+    """Returns the field of the schema for a location in a file; None if the schema has none."""
     info: FieldInfo | None = None
     annotation: Any = model
     metadata: list[Any] = []
     for part in location:
         if isinstance(part, int):
-            annotation, metadata = unwrap(next(iter(get_args(annotation)), None))
+            annotation, metadata = unwrap_annotation(next(iter(get_args(annotation)), None))
             info = None
         else:
             if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
@@ -89,21 +91,21 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
             info = annotation.model_fields.get(part)
             if info is None:
                 return None
-            annotation, _ = unwrap(info.annotation)
-    if info is None and annotation is not None:  # the location is that of one value in a list
+            annotation, _ = unwrap_annotation(info.annotation)
+    if info is None and annotation is not None:  # the location denotes an item of a list
         info = FieldInfo(annotation=annotation)
         info.metadata = metadata
     return info
 
 
-def _sentences(one: Any, model: type[BaseModel]) -> list[str]:
+def _error_messages_of(one: Any, model: type[BaseModel]) -> list[str]:
     location: Location = one["loc"]
     key, value = key_path(location), truncate(repr(one["input"]))
-    if one["type"] == "value_error":  # a check of several keys, which says what it is about
+    if one["type"] == "value_error":  # a check of several keys, whose messages name the keys
         cause = one["ctx"]["error"]
         return [f"{key}: {s}" if key else s for s in getattr(cause, "found", [str(cause)])]
     if one["type"] == "extra_forbidden":
-        return [f"unknown key '{key}': {suggest(str(location[-1]), _keys_at(model, location[:-1]))}"]
+        return [f"unknown key '{key}': {suggest(str(location[-1]), _valid_keys_at(model, location[:-1]))}"]
     if one["type"] == "missing":
         return [missing_key(model, location)]
     if one["type"] == "literal_error":
@@ -116,48 +118,49 @@ def _sentences(one: Any, model: type[BaseModel]) -> list[str]:
     return [f"{key} = {value}: must be {allowed_values(info)}{finite}"]
 
 
-def _meant(location: Location, model: type[BaseModel]) -> str:
-    """Returns the key that the author probably meant; empty if no key is similar."""
-    found = re.fullmatch(r"did you mean '(.*)'\?", suggest(str(location[-1]), _keys_at(model, location[:-1])))
+def _probable_key(location: Location, model: type[BaseModel]) -> str:
+    """Returns the valid key that is most similar to a misspelt one; empty if no key is similar."""
+    found = re.fullmatch(r"did you mean '(.*)'\?", suggest(str(location[-1]), _valid_keys_at(model, location[:-1])))
     return found[1] if found else ""
 
 
-def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
+def _valid_keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
     info = field_at(model, location) if location else None
-    table = unwrap(info.annotation)[0] if info else model
+    table = unwrap_annotation(info.annotation)[0] if info else model
     return table.model_fields if isinstance(table, type) and issubclass(table, BaseModel) else ()
 
 
-def unwrap(annotation: Any) -> tuple[Any, list[Any]]:
-    """Returns the type behind `X | None` and Annotated[X, ...], and what Annotated adds."""
+def unwrap_annotation(annotation: Any) -> tuple[Any, list[Any]]:
+    """Returns the type X in `X | None` and Annotated[X, ...], and the metadata of Annotated."""
     if get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
         metadata = [m for one in more for m in (one.metadata if isinstance(one, FieldInfo) else [one])]
-        found, deeper = unwrap(inner)
+        found, deeper = unwrap_annotation(inner)
         return found, deeper + metadata
     if get_origin(annotation) in (Union, types.UnionType):
-        return unwrap(next(a for a in get_args(annotation) if a is not type(None)))
+        return unwrap_annotation(next(a for a in get_args(annotation) if a is not type(None)))
     return annotation, []
 
 
-def _allowed(annotation: Any, metadata: list[Any]) -> str:
-    kind, more = unwrap(annotation)
-    bounds = _bounds([*more, *metadata])
+def _describe_allowed(annotation: Any, metadata: list[Any]) -> str:
+    kind, more = unwrap_annotation(annotation)
+    bounds = _describe_bounds([*more, *metadata])
     if get_origin(kind) is Literal:
         words = [str(w) if isinstance(w, int) else f'"{w}"' for w in get_args(kind)]
         return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
     if get_origin(kind) is list:
-        return f"a list, each of it {_allowed(get_args(kind)[0], [])}"
+        return f"a list, each of it {_describe_allowed(get_args(kind)[0], [])}"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return _pattern(kind)
+        return _describe_table(kind)
     if get_origin(kind) is dict:
         return "a table"
     names = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
     return names[kind] + bounds if kind in names else ""
 
 
-def _pattern(table: type[BaseModel]) -> str:
-    """Returns how a table looks: a table of a value and its source as one line, another by its required keys."""
+def _describe_table(table: type[BaseModel]) -> str:
+    """Returns the form of a table as text: a table of a value and its source as one line, any other table by its
+    required keys."""
     needed = {name: info for name, info in table.model_fields.items() if info.is_required()}
     if "source" in table.model_fields:
         values = "".join(f"{name} = {allowed_values(info)}, " for name, info in needed.items())
@@ -165,7 +168,7 @@ def _pattern(table: type[BaseModel]) -> str:
     return "a table" + (f" with {', '.join(needed)}" if needed else "")
 
 
-def _bounds(metadata: list[Any]) -> str:
+def _describe_bounds(metadata: list[Any]) -> str:
     found = {name: getattr(m, name) for m in metadata for name in ("ge", "gt", "le", "lt") if hasattr(m, name)}
     pattern = next((m.pattern for m in metadata if getattr(m, "pattern", None)), "")
     if pattern:

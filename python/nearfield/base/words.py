@@ -1,4 +1,4 @@
-"""Words for errors: the name that was probably meant, and texts as whole sentences."""
+"""Text utilities for error messages: the name that was probably meant, capital letters, lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def suggest(name: str, valid: Iterable[str]) -> str:
-    """Returns "did you mean 'state'?" if a valid name is similar, otherwise all of them."""
+    """Returns "did you mean 'state'?" if a valid name is similar, otherwise a list of all valid names."""
     names = list(valid)
     beginning = [valid_name for valid_name in names if name and valid_name.startswith(name.lower())]
     near = beginning or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.65)
@@ -17,7 +17,7 @@ def suggest(name: str, valid: Iterable[str]) -> str:
 
 
 def capitalize(text: str) -> str:
-    """Returns the text with a capital letter."""
+    """Returns the text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 
@@ -27,13 +27,13 @@ def as_sentence(text: str) -> str:
 
 
 def join_and(words: Sequence[str]) -> str:
-    """Returns 'a', 'a and b' or 'a, b and c'."""
+    """Joins words as 'a', 'a and b' or 'a, b and c'."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def group_by_reason(skipped: Iterable[tuple[str, str]]) -> str:
-    """Returns 'collective, pages: needs 2 free cores; there is 1' from pairs of a name and its reason. Names with the
-    same reason stand together."""
+    """Returns text such as 'collective, pages: needs 2 free cores; there is 1' from pairs (name, reason): names with
+    the same reason are grouped."""
     names: dict[str, dict[str, None]] = {}
     for name, reason in skipped:
         names.setdefault(reason, {})[name] = None

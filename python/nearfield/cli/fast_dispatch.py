@@ -102,7 +102,7 @@ def start(
             filter(None, [environment.get(_COLLECTIVES), "summary=2" if explain else "summary=1"])
         )
     if "LD_PRELOAD" in environment:
-        environment |= all_nodes.variables(argv, environment)
+        environment |= all_nodes.variables_for_all_nodes(argv, environment)
     for note in [*made.warnings, *(made.notes if verbose else [])]:
         print(f"nearfield: {note}", file=sys.stderr)
     if learn:

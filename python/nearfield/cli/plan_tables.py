@@ -13,12 +13,12 @@ from nearfield.plan import CostModel
 from nearfield.plan.words import (
     costs_text,
     faces_text,
-    one_per_split,
+    fastest_plan_per_split,
+    load_imbalance,
     runs_text,
     share_text,
     split_text,
-    uneven,
-    verdict,
+    verdict_text,
 )
 from nearfield.ui.terminal import Column, Table, Terminal
 
@@ -30,7 +30,7 @@ LEGEND = (
 
 def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
     """Returns a sentence about boxes of different sizes; nothing if all are equal."""
-    factor = uneven(best, extents, ranks)
+    factor = load_imbalance(best, extents, ranks)
     return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
 
 
@@ -38,14 +38,14 @@ def show(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int,
     """Prints the costs, the best `top` splits, the notes and the verdict."""
     console = Terminal()
     console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
-    listed = one_per_split(plans)
+    listed = fastest_plan_per_split(plans)
     console.print(draw(listed[:top], dimensions))
     console.print(f"[dim]{LEGEND}[/dim]")
     if len(listed) > top:
         console.print(f"[dim]{len(listed) - top} more splits: --top {len(listed)}[/dim]")
     for note in notes:
         console.print(f"[yellow]![/yellow] {escape(note)}")
-    console.print(f"[bold]{escape(verdict(plans, dimensions))}[/bold]")
+    console.print(f"[bold]{escape(verdict_text(plans, dimensions))}[/bold]")
 
 
 def draw(plans: list[Plan], dimensions: int) -> Table:
@@ -67,7 +67,7 @@ def as_dict(known: CostModel, plans: list[Plan], dimensions: int) -> dict[str, A
         "origin": known.origin,
         "notes": known.notes,
         "costs": costs_dict(known.costs),
-        "verdict": verdict(plans, dimensions),
+        "verdict": verdict_text(plans, dimensions),
         "plans": [plan_dict(plan, dimensions) for plan in plans],
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 from nearfield.base.files import read_small_file
-from nearfield.base.topology import Topology, ranges
+from nearfield.base.topology import Topology, format_pu_ranges
 from nearfield.doctor.check import Check
 
 CPU = Path("/sys/devices/system/cpu")
@@ -18,7 +18,7 @@ def cores() -> Check:
     """Checks whether there is a core for every rank to be measured."""
     name, topology = "cores", Topology.live()
     online = os.sysconf("SC_NPROCESSORS_ONLN")
-    found = f"{len(topology.cores)} with {len(topology.pus)} of {online} PUs allowed ({ranges(topology.pus)})"
+    found = f"{len(topology.cores)} with {len(topology.pus)} of {online} PUs allowed ({format_pu_ranges(topology.pus)})"
     if len(topology.pus) < 2:
         remedy = "Allow this process at least two PUs: taskset, cgroup cpuset, or the job's --cpus-per-task."
         return Check(name, "missing", found, "there is no pair of cores to measure", remedy, blocks=True)
@@ -102,7 +102,7 @@ def load() -> Check:
     allowed = os.sched_getaffinity(0) & shares.keys()
     busy = [cpu for cpu in allowed if shares[cpu][0] > BUSY_SHARE]
     steal = max((shares[cpu][1] for cpu in allowed), default=0.0)
-    found = f"load average {os.getloadavg()[0]:.2f}; busy PUs: {ranges(busy) or 'none'}; steal {steal:.0%}"
+    found = f"load average {os.getloadavg()[0]:.2f}; busy PUs: {format_pu_ranges(busy) or 'none'}; steal {steal:.0%}"
     if not busy and steal <= STEAL_SHARE:
         return Check("load", "ok", found, "nobody disturbs a measurement at this moment")
     means = "intervals widen and records become unstable"

@@ -75,9 +75,9 @@ def shared_heap() -> Check:
 def _not_here() -> str:
     """Returns why the library cannot be loaded; empty if it can."""
     try:
-        from nearfield.base.shared_heap import library
+        from nearfield.base.shared_heap import library_path
 
-        file = library()
+        file = library_path()
     except (ImportError, NearfieldError) as error:
         return str(error)
     return "" if os.access(file, os.R_OK) else f"{file} is not there"
@@ -97,8 +97,8 @@ def _is_served() -> bool:
     """Returns whether one child process reads another's memory if both have a heap, whose owners make the copies."""
     from nearfield.base import shared_heap as heap
 
-    environment = {**os.environ, **heap.loading(os.environ), heap.VARIABLE: "at_start=1"}
-    environment |= job_key.variables(environment)
+    environment = {**os.environ, **heap.preload_variables(os.environ), heap.VARIABLE: "at_start=1"}
+    environment |= job_key.make_key_variable(environment)
     return not copying.sibling_refused_in(environment, permit=False)
 
 

@@ -1,4 +1,4 @@
-"""Exchanges ghost cells of arrays that do not belong to the library."""
+"""Exchanges ghost cells of NumPy arrays that the caller owns."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ import numpy as np
 
 from nearfield.base.errors import UsageError
 from nearfield.halo.field import type_number
-from nearfield.halo.interface import ArrayDescription, Closing, check
+from nearfield.halo.interface import ArrayDescription, ClosingContext, raise_on_error
 
 if TYPE_CHECKING:
     from nearfield.halo.grid import Grid
 
 
-class Exchange(Closing):
-    """Fills the ghost cells of NumPy arrays, which have count + low + high cells per dimension, any strides, and
-    optionally components along one more axis. Calling it exchanges; `start` and `finish` allow work in between. It
-    keeps the arrays alive; they must not be resized. `Grid.exchange_of` creates it. Creation and close are collective;
-    as a context manager it closes itself. Otherwise it is freed with its grid, not by garbage collection, which happens
-    at a different time on each rank."""
+class Exchange(ClosingContext):
+    """A halo exchange that fills the ghost cells of NumPy arrays. An array has count + low + high cells per dimension,
+    any strides, and optionally one more axis for the components of a cell. Calling the object exchanges; `start` and
+    `finish` allow work in between. The object keeps the arrays alive; they must not be resized. Created by
+    `Grid.exchange_of`. Creation and close are collective; the end of a `with` block closes it. Otherwise it is freed
+    with its grid, not by garbage collection, which happens at a different time on each rank."""
 
     def __init__(self, grid: Grid, arrays: Sequence[np.ndarray[Any, Any]], protocol: str) -> None:
         self._grid, self._library, self.arrays = grid, grid._library, list(arrays)
-        descriptions = (ArrayDescription * len(self.arrays))(*(_described(grid, array) for array in self.arrays))
+        descriptions = (ArrayDescription * len(self.arrays))(*(_describe_array(grid, array) for array in self.arrays))
         self.handle = c_void_p()
         code = self._library.nf_exchange_create(
             grid.handle, descriptions, len(self.arrays), protocol.encode(), byref(self.handle)
         )
-        check(self._library, code)
+        raise_on_error(self._library, code)
         self.protocol = self._library.nf_exchange_protocol(self.handle).decode()
         self._run = self._library.nf_exchange_run
         grid._exchanges.add(self)
 
     def close(self) -> None:
         """Frees the exchange. Collective. Raises HaloError between start and finish."""
-        check(self._library, self._library.nf_exchange_free(byref(self.handle)))
+        raise_on_error(self._library, self._library.nf_exchange_free(byref(self.handle)))
         self.forget()
 
     def forget(self) -> None:
-        """Releases the arrays after the library has freed the exchange, alone or with its grid."""
+        """Drops the references to the arrays after the library has freed the exchange, alone or with its grid."""
         self.handle.value = None
         self.arrays.clear()
 
     def __call__(self) -> None:
         if code := self._run(self.handle):
-            check(self._library, code)
+            raise_on_error(self._library, code)
 
     def start(self) -> None:
-        check(self._library, self._library.nf_exchange_start(self.handle))
-        self._grid._started = self  # keeps its arrays alive until finish
+        raise_on_error(self._library, self._library.nf_exchange_start(self.handle))
+        self._grid._started = self  # keeps the arrays alive until finish
 
     def finish(self) -> None:
-        check(self._library, self._library.nf_exchange_finish(self.handle))
+        raise_on_error(self._library, self._library.nf_exchange_finish(self.handle))
 
     def accumulate(self) -> None:
-        """Exchanges in reverse: adds ghost cells to their owners' cells."""
-        check(self._library, self._library.nf_exchange_accumulate(self.handle))
+        """Exchanges in reverse: sends ghost cells to their owners, which add them to their own cells."""
+        raise_on_error(self._library, self._library.nf_exchange_accumulate(self.handle))
 
 
-def _described(grid: Grid, array: np.ndarray[Any, Any]) -> ArrayDescription:
+def _describe_array(grid: Grid, array: np.ndarray[Any, Any]) -> ArrayDescription:
     dimensions = len(grid.extents)
     wanted = tuple(low + n + high for n, (low, high) in zip(grid.count, grid.halo, strict=True))
     if array.shape[:dimensions] != wanted or array.ndim > dimensions + 1:

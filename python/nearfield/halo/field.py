@@ -1,4 +1,4 @@
-"""Presents a field of a grid as NumPy arrays."""
+"""Provides the memory of a field as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearfield.base.errors import UsageError
-from nearfield.halo.interface import GHOSTED, IN_PLACE, TYPES, check
+from nearfield.halo.interface import GHOSTED, IN_PLACE, TYPES, raise_on_error
 
 if TYPE_CHECKING:
     from nearfield.halo.grid import Grid
 
 
 def type_number(dtype: np.dtype[Any]) -> int:
-    """Returns the library's number of the type. Raises UsageError for an unsupported type."""
+    """Returns the nf_type number (nearfield/halo.h) of a NumPy type. Raises UsageError for an unsupported type."""
     if dtype.str[1:] not in TYPES or dtype.byteorder == ">":
         raise UsageError(f"fields cannot hold {dtype}", f"take one of {', '.join(np.dtype(t).name for t in TYPES)}")
     return TYPES[dtype.str[1:]]
 
 
 class Field:
-    """One value per cell, or `components` along a last axis. `Grid.field` creates it; it lives as long as its grid."""
+    """A field of a grid: one value per cell, or `components` values along a last axis. Created by `Grid.field`; valid
+    as long as its grid. Arrays: `own` has the cells of this rank, `all` also its ghost cells."""
 
     def __init__(self, grid: Grid, dtype: Any, components: int, ghosted: bool) -> None:
         self._grid, self._library = grid, grid._library
@@ -33,21 +34,22 @@ class Field:
         code = self._library.nf_field_create(
             grid.handle, type_number(self.dtype), components, storage, byref(self.handle)
         )
-        check(self._library, code)
+        raise_on_error(self._library, code)
         self.in_place = bool(self._library.nf_field_in_place(self.handle))
-        self.all = self._array(components)
+        self.all = self._map_array(components)
         lows, counts = [low for low, _ in grid.halo], grid.count
         self.own = self.all[tuple(slice(low, low + n) for low, n in zip(lows, counts, strict=True))]
 
-    def _array(self, components: int) -> np.ndarray[Any, Any]:
-        """Returns this rank's cells with ghost cells; index 0 is the first ghost cell of each dimension."""
+    def _map_array(self, components: int) -> np.ndarray[Any, Any]:
+        """Returns a NumPy view of the cells of this rank with ghost cells; index 0 is the first ghost cell of each
+        dimension."""
         dimensions = len(self._grid.extents)
         strides = (c_int64 * 3)()
         self._library.nf_field_strides(self.handle, strides)
         cell = list(strides[:dimensions])
         shape = [low + n + high for n, (low, high) in zip(self._grid.count, self._grid.halo, strict=True)]
         if 0 in self._grid.count:
-            shape = [0] * dimensions  # a rank without cells has no ghost cells either
+            shape = [0] * dimensions  # a rank without cells has no ghost cells
         lows = [low for low, _ in self._grid.halo]
         first = self._library.nf_field_data(self.handle) - sum(s * low for s, low in zip(cell, lows, strict=True))
         if components > 1:
@@ -59,16 +61,16 @@ class Field:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Returns the shape of this rank's own cells."""
+        """Returns the shape of the cells of this rank, without ghost cells."""
         return self.own.shape
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.own, dtype=dtype, copy=copy)
 
     def ready(self) -> None:
-        """Starts a phase with this field: the neighbours may read this rank's cells."""
+        """Starts a phase with this field: from now on, neighbours may read the cells of this rank."""
         self._grid.start(self)
 
     def wait(self) -> None:
-        """Waits until the neighbours' cells may be read."""
+        """Completes the phase: waits until this rank may read the cells of its neighbours."""
         self._grid.finish()

@@ -1,4 +1,4 @@
-"""Declares include/nearfield/halo.h for ctypes: its structures and functions, with errors as exceptions."""
+"""Declares the structures and functions of include/nearfield/halo.h for ctypes, with errors as exceptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TYPES = {name: number for number, name in enumerate(("i1", "u1", "i2", "u2", "i4
 
 
 class HaloError(NearfieldError):
-    """`code` is that of include/nearfield/halo.h: LOST if a neighbour has died, MEMORY, ORDER, ..."""
+    """An error of the halo library. `code` is an error code of include/nearfield/halo.h: LOST if a neighbour has died,
+    MEMORY, ORDER, ..."""
 
     ARGUMENT, MEMORY, LOST, LATE, UNAVAILABLE, ORDER, INTERNAL = range(1, 8)
 
@@ -26,9 +27,9 @@ class HaloError(NearfieldError):
         self.code = code
 
 
-class Closing(ABC):
-    """A context that closes itself at its end, but not after an error, since the other ranks may then never reach the
-    close."""
+class ClosingContext(ABC):
+    """A context manager whose end calls close(), but not after an exception: close() is collective, and the other ranks
+    might never call it."""
 
     def __enter__(self) -> Self:
         return self
@@ -39,11 +40,11 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Frees what the object holds."""
+        """Frees the resources of the object."""
 
 
-class Options(ctypes.Structure):
-    """nf_grid_options of halo.h."""
+class GridOptions(ctypes.Structure):
+    """The struct nf_grid_options of halo.h."""
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -60,8 +61,8 @@ class Options(ctypes.Structure):
     ]
 
 
-class Info(ctypes.Structure):
-    """nf_grid_info of halo.h."""
+class GridInfo(ctypes.Structure):
+    """The struct nf_grid_info of halo.h."""
 
     _fields_ = [
         ("dimensions", c_int),
@@ -78,16 +79,16 @@ class Info(ctypes.Structure):
 
 
 class ArrayDescription(ctypes.Structure):
-    """nf_array of halo.h."""
+    """The struct nf_array of halo.h."""
 
     _fields_ = [("first", c_void_p), ("strides_bytes", c_int64 * 3), ("type", c_int), ("components", c_int)]
 
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "nf_grid_options_init": (c_int, [POINTER(Options), c_size_t]),
-    "nf_grid_create_f": (c_int, [c_int, POINTER(Options), POINTER(c_void_p)]),
+    "nf_grid_options_init": (c_int, [POINTER(GridOptions), c_size_t]),
+    "nf_grid_create_f": (c_int, [c_int, POINTER(GridOptions), POINTER(c_void_p)]),
     "nf_grid_free": (c_int, [POINTER(c_void_p)]),
-    "nf_grid_get_info": (c_int, [c_void_p, POINTER(Info)]),
+    "nf_grid_get_info": (c_int, [c_void_p, POINTER(GridInfo)]),
     "nf_grid_explain": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "nf_grid_costs": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "nf_field_create": (c_int, [c_void_p, c_int, c_int, c_int, POINTER(c_void_p)]),
@@ -113,25 +114,25 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def declared(library: ctypes.CDLL) -> ctypes.CDLL:
-    """Declares the types of all functions for ctypes."""
+def declare_functions(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Declares argument and result types of all functions of the library for ctypes. Returns the library."""
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
 
 
-def check(library: ctypes.CDLL, code: int) -> None:
-    """Raises HaloError with the library's message if a call failed."""
+def raise_on_error(library: ctypes.CDLL, code: int) -> None:
+    """Raises HaloError with the message of the library if `code` is an error."""
     if code:
         raise HaloError(code, library.nf_error_text().decode(errors="replace"))
 
 
 def protocols() -> dict[str, str]:
-    """Returns name -> summary of every protocol. Needs mpi4py, whose MPI must be loaded for the library."""
-    from nearfield.halo.library import load
+    """Returns name -> summary of all protocols. Requires mpi4py, whose MPI must be loaded for the library."""
+    from nearfield.halo.library import load_library
 
-    library, found, number = load(), {}, 0
+    library, found, number = load_library(), {}, 0
     while name := library.nf_protocol_name(number):
         found[name.decode()] = library.nf_protocol_summary(number).decode()
         number += 1

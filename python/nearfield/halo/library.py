@@ -1,7 +1,7 @@
 """Finds or builds the halo library for the MPI that this process has loaded.
 
-One rank of each node does so, and the others wait for it. Building needs a compiler; if compute nodes have none, run
-any program with one rank on a node that has one, since all nodes share the cache in the home folder.
+One rank of each node finds or builds it, while the other ranks wait. A build requires a compiler; if compute nodes have
+none, run any program with one rank on a node with a compiler, since all nodes share the cache in the home folder.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 from nearfield import mpi
 from nearfield.base import own_command
 from nearfield.base.errors import MpiError, NearfieldError
-from nearfield.halo.interface import declared
+from nearfield.halo.interface import declare_functions
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
 
-def communicator(comm: MPI.Comm | None) -> MPI.Comm:
-    """Returns the given communicator, or that of all ranks. Initialises MPI if mpi4py has not."""
+def get_communicator(comm: MPI.Comm | None) -> MPI.Comm:
+    """Returns the given communicator, or MPI.COMM_WORLD for None. Importing mpi4py initialises MPI. Raises MpiError if
+    mpi4py cannot be imported."""
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
@@ -34,17 +35,18 @@ def communicator(comm: MPI.Comm | None) -> MPI.Comm:
 
 
 @lru_cache(maxsize=1)
-def load() -> ctypes.CDLL:
-    """Returns the library for this process's MPI. The first call is collective over all ranks."""
+def load_library() -> ctypes.CDLL:
+    """Returns the halo library for the MPI of this process. The first call is collective over all ranks. If any rank
+    fails, raises MpiError on all ranks."""
     from mpi4py import MPI
 
-    world = communicator(None)
+    world = get_communicator(None)
     node = world.Split_type(MPI.COMM_TYPE_SHARED)
     path, cause, library = None, None, None
     if node.rank == 0:
         try:
-            path = _library_for(_loaded_mpi())
-        except Exception as error:  # any error: the other ranks wait for an answer
+            path = _find_or_build_library(_loaded_mpi_path())
+        except Exception as error:  # catches all errors, since the other ranks wait for the result
             cause = error
     path = node.bcast(path)
     node.Free()
@@ -53,22 +55,23 @@ def load() -> ctypes.CDLL:
             library = ctypes.CDLL(str(path))
         except OSError as error:
             cause = error
-    problems = [p for p in world.allgather(cause and _in_words(cause)) if p]
+    problems = [p for p in world.allgather(cause and _message_and_remedy(cause)) if p]
     if problems or library is None:
         raise MpiError(*problems[0]) from cause
-    return declared(library)
+    return declare_functions(library)
 
 
-def _in_words(error: Exception) -> tuple[str, str]:
-    """Returns the message and the remedy."""
+def _message_and_remedy(error: Exception) -> tuple[str, str]:
+    """Returns message and remedy for an error."""
     if isinstance(error, NearfieldError):
         return error.message, error.remedy
     folder = mpi.cache_root() / "halo"
     return f"the halo library cannot be built or loaded: {error}", f"it is kept in {folder}; NEARFIELD_CACHE moves it"
 
 
-def _loaded_mpi() -> Path:
-    """Returns the path of this process's libmpi, links resolved."""
+def _loaded_mpi_path() -> Path:
+    """Returns the path of the MPI library that this process has loaded, with links resolved, from /proc/self/maps.
+    Raises MpiError if it has none."""
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         path = Path(line.split(maxsplit=5)[-1])
         if path.name.startswith(("libmpi.so", "libmpich.so")):
@@ -76,16 +79,16 @@ def _loaded_mpi() -> Path:
     raise MpiError("no MPI library is loaded in this process", "import mpi4py.MPI first")
 
 
-def _library_for(libmpi: Path) -> Path:
-    """Returns the halo library for this libmpi. The result is cached, since querying all MPIs takes most of a
-    second."""
+def _find_or_build_library(libmpi: Path) -> Path:
+    """Returns the path of the halo library for this MPI library; builds it if necessary. The path is cached, since
+    querying all MPIs takes most of a second."""
     status = libmpi.stat()
     key = hashlib.sha256(f"{libmpi} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:20]
     note = mpi.cache_root() / "halo" / f"{key}-{mpi.contents(mpi.HALO)}"
     if note.is_file() and (known := Path(note.read_text(encoding="utf-8"))).is_file():
         return known
     for inst in mpi.discover():
-        if inst.library and _same(inst.library, libmpi):
+        if inst.library and _is_same_library(inst.library, libmpi):
             built = mpi.program(inst, mpi.HALO, progress=lambda text: print(f"nearfield: {text}", file=sys.stderr))
             note.parent.mkdir(parents=True, exist_ok=True)
             fresh = note.with_suffix(f".{os.getpid()}")
@@ -98,8 +101,8 @@ def _library_for(libmpi: Path) -> Path:
     )
 
 
-def _same(one: Path, other: Path) -> bool:
-    """Returns whether both are the same library; wheels contain a copy under each of its names."""
+def _is_same_library(one: Path, other: Path) -> bool:
+    """Returns whether both paths are the same library; a wheel contains a copy under each of its names."""
     if one.samefile(other):
         return True
     alike = one.parent.samefile(other.parent) and one.name.partition(".")[0] == other.name.partition(".")[0]

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from nearfield.base.validation_errors import Location, ValidationErrors, key_path, unwrap
+from nearfield.base.validation_errors import Location, ValidationErrors, key_path, unwrap_annotation
 from nearfield.machine.checks import find_contradictions
 from nearfield.machine.quantity import SourcedFact, ValueFact
 from nearfield.machine.schema import DescribedMachine
@@ -46,8 +46,8 @@ class _PartialMachine:
         return made
 
     def _build_value(self, model: type[BaseModel], name: str, value: Any, at: Location) -> Any:
-        kind, _ = unwrap(model.model_fields[name].annotation)
-        if get_origin(kind) is list and _is_table(inner := unwrap(get_args(kind)[0])[0]):
+        kind, _ = unwrap_annotation(model.model_fields[name].annotation)
+        if get_origin(kind) is list and _is_table(inner := unwrap_annotation(get_args(kind)[0])[0]):
             items = enumerate(value) if isinstance(value, list) else ()
             return [self.build_table(inner, item, (*at, name, place)) for place, item in items]
         if not _is_table(kind):

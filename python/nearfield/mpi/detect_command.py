@@ -13,7 +13,7 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base import disk_cache
 from nearfield.base.errors import MpiError, UsageError
-from nearfield.base.executables import TAKES_A_FILE, executables, which
+from nearfield.base.executables import TAKES_A_FILE, find_executables, which
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
 from nearfield.mpi.toolchain import capture_output, library_text
@@ -72,7 +72,7 @@ def _choose_named(mpi_name: str, found: Recognised | None) -> Recognised:
 def of_launcher(argv: Sequence[str]) -> Recognised | None:
     """Returns the MPI of the first launcher in the command, also in `env A=1 mpirun`; None if it belongs to none
     (srun)."""
-    return next((_query_launcher(Path(path)) for word, path, _ in executables(argv) if _is_launcher(word)), None)
+    return next((_query_launcher(Path(path)) for word, path, _ in find_executables(argv) if _is_launcher(word)), None)
 
 
 def _is_launcher(word: str) -> bool:
@@ -105,7 +105,7 @@ def _query_launcher(path: Path) -> Recognised | None:
 def of_program(argv: Sequence[str]) -> Recognised | None:
     """Returns the MPI that the first program after the launcher is linked to, or the command itself if there is no
     launcher; None for scripts, interpreters and programs that bundle their MPI."""
-    after = next((path for _, path, may_be_a_program in executables(argv[1:]) if may_be_a_program), None)
+    after = next((path for _, path, may_be_a_program in find_executables(argv[1:]) if may_be_a_program), None)
     for path in filter(None, (after, which(argv[0]))):
         if library := linked_library(Path(path)):
             return _query_library(library, path)

@@ -60,8 +60,8 @@ def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
     carrier, reason = _try(inst, engine, {})
     if carrier:
         return carrier, reason
-    heap = shared_heap.loading(os.environ)
-    with_heap, _ = _try(inst, engine, heap | job_key.variables(heap))
+    heap = shared_heap.preload_variables(os.environ)
+    with_heap, _ = _try(inst, engine, heap | job_key.make_key_variable(heap))
     return (f"{with_heap}, which only the shared heap allows", "") if with_heap else (carrier, reason)
 
 

@@ -75,7 +75,7 @@ def environment_with_preload(
     before = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     added = {"LD_PRELOAD": " ".join([*map(str, libraries), *before]), **added}
     made = {**environment, **added}
-    return made | all_nodes.forwarding(argv, made)
+    return made | all_nodes.open_mpi_forwarding_variable(argv, made)
 
 
 def prepare_command(

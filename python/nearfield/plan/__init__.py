@@ -1,14 +1,14 @@
-"""Plans the decomposition of a grid over ranks and nodes by message costs (src/plan/plan.hpp decides)."""
+"""Plans the decomposition of a grid over ranks and nodes by message costs (the planner is src/plan/plan.hpp)."""
 
 from nearfield.plan.cost_source import (
     CostModel,
     costs_file_text,
-    costs_on,
+    costs_of_machine,
     default_model,
     described_model,
-    link_of,
+    find_mode,
+    link_costs_of,
     measured_model,
-    mode_of,
     parse_model,
     simulated_model,
 )
@@ -16,13 +16,13 @@ from nearfield.plan.splits import splits
 
 __all__ = [
     "CostModel",
-    "costs_on",
+    "costs_of_machine",
     "default_model",
     "described_model",
-    "link_of",
+    "link_costs_of",
     "measured_model",
     "simulated_model",
-    "mode_of",
+    "find_mode",
     "splits",
     "costs_file_text",
     "parse_model",

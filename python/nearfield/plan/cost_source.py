@@ -1,4 +1,4 @@
-"""Cost models of messages, from a described machine or a profile, or the defaults."""
+"""Creates cost models of messages from a described machine, simulation, a profile, or defaults."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from nearfield.profile.store import DEFAULT_NAME
 
 @dataclass(frozen=True)
 class CostModel:
-    """Costs, a phrase that names their origin, and sentences on missing costs."""
+    """Message costs, their origin as text, and notes on missing costs."""
 
     costs: Costs
     origin: str
-    ranks_per_node: int | None = None  # None: unknown
+    ranks_per_node: int | None = None  # None if unknown
     notes: list[str] = field(default_factory=list)
 
 
 def default_model() -> CostModel:
-    """Returns the default costs."""
+    """Returns a cost model with the default costs."""
     if Path(DEFAULT_NAME).is_dir():
         remedy = f"There is a profile here: --profile {DEFAULT_NAME}."
     else:
@@ -38,19 +38,22 @@ def default_model() -> CostModel:
 
 
 def described_model(machine: DescribedMachine, mode: str | None = None) -> CostModel:
-    """Returns the costs of a machine's [communication]. Raises UsageError if it has none, or not that mode."""
-    chosen = mode_of(machine, mode)
+    """Returns a cost model from the section [communication] of a machine file. Raises UsageError if the machine has no
+    such section or no such mode."""
+    chosen = find_mode(machine, mode)
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
     for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
         if kinds := sorted({number.kind for number in one} - {"stated"}):
             notes.append(f"Its {what}: {', '.join(kinds)}; the file says how.")
     origin = f"the described machine {machine.name}, {chosen.name}: {chosen.summary}"
-    return CostModel(costs_on(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes)
+    return CostModel(
+        costs_of_machine(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes
+    )
 
 
 def simulated_model(machine: DescribedMachine, records: pl.DataFrame) -> CostModel:
-    """Returns costs from simulated ping-pongs and strides, for a machine whose file states no message costs. All ranks
-    send messages, since no scenario simulates reading in place."""
+    """Returns a cost model from simulated ping-pongs and strides, for a machine whose file has no message costs. It
+    assumes that all ranks send messages, since no scenario simulates reading in place."""
     costs, lacks = costs_of(records, machine.cache[-1].line_bytes.value)
     costs.in_place = None
     inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())
@@ -67,8 +70,8 @@ def simulated_model(machine: DescribedMachine, records: pl.DataFrame) -> CostMod
 
 
 def measured_model(profile: Profile) -> CostModel:
-    """Returns the costs of a profile. Costs without stable records are defaults, and the notes list them; if all are,
-    the origin says so."""
+    """Returns a cost model from the records of a profile. Costs without stable records are defaults, which the notes
+    list; if all are, the origin states it."""
     costs, notes = costs_of(profile.records, profile.machine.line_bytes)
     if costs_text(costs, "") == costs_text(default_costs(), ""):
         why = f"the profile {profile.path} has no stable record of what messages cost"
@@ -79,23 +82,23 @@ def measured_model(profile: Profile) -> CostModel:
 
 
 def costs_file_text(known: CostModel) -> str:
-    """Returns the text of the costs file of the halo library, which NEARFIELD_HALO_COSTS names."""
+    """Returns the text of a costs file for the halo library (the file that NEARFIELD_HALO_COSTS names)."""
     return costs_text(known.costs, known.origin)
 
 
 def parse_model(text: str, name: str) -> CostModel:
-    """Returns the costs of such a file. Raises UsageError with the file and the wrong line."""
+    """Parses the text of a costs file. Raises UsageError with the file and the wrong line."""
     try:
         return CostModel(*parse_costs(text, name))
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-# ---- what messages cost on a described machine
+# ---- message costs of a described machine
 
 
 def communication_of(machine: DescribedMachine) -> Communication:
-    """Returns the machine's [communication]. Raises UsageError if the file has none."""
+    """Returns the section [communication] of a machine. Raises UsageError if its file has none."""
     if machine.communication is None:
         raise UsageError(
             f"what messages cost on {machine.name} is not described: its file has no [communication]",
@@ -104,8 +107,9 @@ def communication_of(machine: DescribedMachine) -> Communication:
     return machine.communication
 
 
-def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
-    """Returns the mode of this name, or the first one. Raises UsageError with the most similar mode."""
+def find_mode(machine: DescribedMachine, name: str | None = None) -> Mode:
+    """Returns the communication mode of this name, or the first mode for None. If there is none, raises UsageError with
+    the most similar name."""
     communication = communication_of(machine)
     modes = {mode.name: mode for mode in communication.mode}
     if name is None:
@@ -115,15 +119,16 @@ def mode_of(machine: DescribedMachine, name: str | None = None) -> Mode:
     return modes[name]
 
 
-def costs_on(machine: DescribedMachine, mode: str | None = None) -> Costs:
-    """Returns the costs in a mode. All ranks send messages, which cost the same inside a node as between nodes."""
+def costs_of_machine(machine: DescribedMachine, mode: str | None = None) -> Costs:
+    """Returns the message costs of a machine in a communication mode, which are the same inside a node and between
+    nodes."""
     costs = Costs()
-    costs.same_node = costs.network = link_of(mode_of(machine, mode))
+    costs.same_node = costs.network = link_costs_of(find_mode(machine, mode))
     return costs
 
 
-def link_of(mode: Mode) -> Link:
-    """Returns the message costs of a mode."""
+def link_costs_of(mode: Mode) -> Link:
+    """Returns the message costs of a communication mode."""
     link = Link()
     link.latency_ns = mode.latency_us.value * 1e3 if mode.latency_us else 0.0
     link.ns_per_byte = _ns_per_byte(mode.contiguous_mb_per_s.value)

@@ -1,7 +1,8 @@
-"""Derives costs from the stable records of a profile. Missing costs are defaults, and notes say so.
+"""Derives message costs from the stable records of a profile. Missing costs are defaults, and notes list them.
 
-A message's latency is half a round trip of the smallest size. The costs of bytes and strides are those at 256 KiB,
-since faces have about that size. Inside a node the most distant pair is used, since the slowest neighbour decides.
+The latency of a message is half a round trip of the smallest size. The costs of bytes and strides are those at 256 KiB,
+since faces have about that size. Inside a node, the most distant pair of cores is used, since the slowest neighbour
+determines the time of an exchange.
 """
 
 from __future__ import annotations
@@ -19,44 +20,44 @@ FACE_BYTES = 256 << 10
 DOUBLE_BYTES = 8
 _SMALL_BYTES = 64
 _LARGE_BYTES = 64 << 10
-_LOADED = 1.1  # a smaller slowdown is ignored
+_LOADED = 1.1  # a smaller slowdown by load is ignored
 
-Times = dict[int, float]  # size in bytes, or stride -> ns
+Times = dict[int, float]  # size in bytes, or stride -> time in ns
 
 
 def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
-    """Returns the costs, and sentences on those that do not come from these records. `line_bytes` is the cache line
-    size."""
+    """Returns the costs, and notes on costs that do not come from these records. `line_bytes`: size of a cache line."""
     costs = default_costs()
     notes: list[str] = []
-    # Several pairs of cores have the same distance. The fastest one counts: of equal sizes a curve has the last record.
+    # Several pairs of cores may have the same distance. The fastest pair counts: of several records with the same size,
+    # `curve` uses the last.
     stable = select_deciding(records).sort("value", descending=True)
     measured = sorted(stable["distance"].drop_nulls().unique(), key=lambda d: (len(d), d))  # network-10 after network-9
     linked = [d for d in measured if d.startswith("routers")]
-    near = [d for d in (*DISTANCES, *linked) if _message(stable, d)]
-    far = [d for d in measured if d.startswith("network") and _message(stable, d)]
+    near = [d for d in (*DISTANCES, *linked) if _message_times(stable, d)]
+    far = [d for d in measured if d.startswith("network") and _message_times(stable, d)]
     if near:
-        costs.same_node = _link(stable, near[-1], costs.same_node, notes)
-        costs.same_node = _loaded(stable, costs.same_node)
-        costs.in_place = _in_place(stable, near[-1], costs.in_place or Link(), line_bytes, notes)
-        costs.copy_ns_per_byte = _copying(stable, near[-1], costs.copy_ns_per_byte, notes)
+        costs.same_node = _derive_link(stable, near[-1], costs.same_node, notes)
+        costs.same_node = _with_load_factor(stable, costs.same_node)
+        costs.in_place = _derive_in_place_link(stable, near[-1], costs.in_place or Link(), line_bytes, notes)
+        costs.copy_ns_per_byte = _derive_copy_cost(stable, near[-1], costs.copy_ns_per_byte, notes)
     else:
         notes.append("It has no stable messages inside a node: those are nearfield's default.")
     if far:
-        costs.network = _link(stable, far[-1], costs.network, notes)
+        costs.network = _derive_link(stable, far[-1], costs.network, notes)
     else:
         notes.append("It has no messages between nodes: those are nearfield's default, a guess at a 100 Gb/s network.")
     return costs, notes
 
 
-def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) -> Link:
-    times = _message(stable, distance)
-    size = _nearest(times, FACE_BYTES)
+def _derive_link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) -> Link:
+    times = _message_times(stable, distance)
+    size = _nearest_size(times, FACE_BYTES)
     link = Link()
     link.latency_ns = times[min(times)]
     bytes_ns = times[size] - link.latency_ns
-    link.ns_per_byte = (bytes_ns if bytes_ns > 0 else times[size]) / size  # the time per byte is never 0
-    strided = _strided(stable, distance)
+    link.ns_per_byte = (bytes_ns if bytes_ns > 0 else times[size]) / size  # a time per byte must not be 0
+    strided = _stride_times(stable, distance)
     if not strided:
         strided = {stride: rate - default.ns_per_byte for stride, rate in default.strided.items()}
         notes.append(f"It has no stable strides at distance {distance}: what they add is nearfield's default.")
@@ -66,37 +67,40 @@ def _link(stable: pl.DataFrame, distance: str, default: Link, notes: list[str]) 
     return link
 
 
-def _message(stable: pl.DataFrame, distance: str) -> Times:
-    """Returns size -> half a round trip, in the first state that has small and large messages; {} if none has."""
+def _message_times(stable: pl.DataFrame, distance: str) -> Times:
+    """Returns size -> half a round trip in ns, for the first buffer state that has small and large messages; {} if none
+    has."""
     for state in SENT_STATES:
-        times = _times(stable, "pingpong", "half_round_trip", distance=distance, state=state)
+        times = _fastest_times(stable, "pingpong", "half_round_trip", distance=distance, state=state)
         if times and min(times) <= _SMALL_BYTES and max(times) >= _LARGE_BYTES:
             return times
     return {}
 
 
-def _strided(stable: pl.DataFrame, distance: str) -> Times:
-    """Returns stride in bytes -> additional ns per byte against contiguous data, with the faster way of packing."""
+def _stride_times(stable: pl.DataFrame, distance: str) -> Times:
+    """Returns stride in bytes -> additional ns per byte relative to contiguous data, by the faster packing method."""
     fixed: dict[str, Any] = {"distance": distance, "mode": "standard"}
-    plain = _times(stable, "stride", "half_round_trip", **fixed, method="contiguous")
+    plain = _fastest_times(stable, "stride", "half_round_trip", **fixed, method="contiguous")
     if not plain:
         return {}
-    size = _nearest(plain, FACE_BYTES)
+    size = _nearest_size(plain, FACE_BYTES)
     fixed |= {"size_bytes": size, "method": ["datatype", "manual-pack"]}
-    times = _times(stable, "stride", "half_round_trip", "stride", **fixed)
+    times = _fastest_times(stable, "stride", "half_round_trip", "stride", **fixed)
     return {s * DOUBLE_BYTES: (time - plain[size]) / size for s, time in times.items() if s > 1}
 
 
-def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]) -> Link:
-    """Returns the costs of reading in place: two core-to-core latencies per exchange, and a whole line for a double
-    alone in its line."""
-    flags = _times(stable, "floor", "time", distance=distance, kind="flag")
-    reads = _times(stable, "floor", "time", distance=distance, kind=["read-remote", "copy-remote"])
+def _derive_in_place_link(
+    stable: pl.DataFrame, distance: str, default: Link, line_bytes: int, notes: list[str]
+) -> Link:
+    """Returns the costs of reading in place: two core-to-core latencies per exchange, and a whole cache line for an
+    isolated double."""
+    flags = _fastest_times(stable, "floor", "time", distance=distance, kind="flag")
+    reads = _fastest_times(stable, "floor", "time", distance=distance, kind=["read-remote", "copy-remote"])
     link = Link(default)
     if flags:
         link.latency_ns = 2 * min(flags.values())
     if reads:
-        size = _nearest(reads, FACE_BYTES)
+        size = _nearest_size(reads, FACE_BYTES)
         link.ns_per_byte = reads[size] / size
         link.strided = {
             DOUBLE_BYTES: link.ns_per_byte,
@@ -108,22 +112,23 @@ def _in_place(stable: pl.DataFrame, distance: str, default: Link, line_bytes: in
     return link
 
 
-def _copying(stable: pl.DataFrame, distance: str, default: float, notes: list[str]) -> float:
-    copies = _times(stable, "floor", "time", distance=distance, kind="copy-remote")
+def _derive_copy_cost(stable: pl.DataFrame, distance: str, default: float, notes: list[str]) -> float:
+    copies = _fastest_times(stable, "floor", "time", distance=distance, kind="copy-remote")
     if not copies:
         notes.append("It has no stable copying of what another core wrote: nearfield's default.")
         return default
-    size = _nearest(copies, FACE_BYTES)
+    size = _nearest_size(copies, FACE_BYTES)
     return copies[size] / size
 
 
-def _loaded(stable: pl.DataFrame, link: Link) -> Link:
-    """Returns the link with the slowdown of the largest message by the largest background all-to-all."""
-    loads = _times(stable, "load", "half_round_trip", "load_bytes")
+def _with_load_factor(stable: pl.DataFrame, link: Link) -> Link:
+    """Returns the link with the slowdown of messages by the largest background all-to-all: the factor of the largest
+    slowed message, from the smallest slowed size on."""
+    loads = _fastest_times(stable, "load", "half_round_trip", "load_bytes")
     if not loads:
         return link
-    alone = _times(stable, "load", "half_round_trip", load_bytes=0)
-    busy = _times(stable, "load", "half_round_trip", load_bytes=max(loads))
+    alone = _fastest_times(stable, "load", "half_round_trip", load_bytes=0)
+    busy = _fastest_times(stable, "load", "half_round_trip", load_bytes=max(loads))
     slower = {size: busy[size] / alone[size] for size in sorted(alone.keys() & busy.keys())}
     slower = {size: factor for size, factor in slower.items() if factor > _LOADED}
     loaded = Link(link)
@@ -132,10 +137,10 @@ def _loaded(stable: pl.DataFrame, link: Link) -> Link:
     return loaded
 
 
-def _times(stable: pl.DataFrame, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> Times:
-    """Returns x -> the fastest time in ns."""
+def _fastest_times(stable: pl.DataFrame, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> Times:
+    """Returns x -> fastest time in ns, from the records of a scenario and a metric."""
     return {key: point.value for key, point in curve(stable, scenario, metric, x=x, **fixed).items()}
 
 
-def _nearest(times: Times, size: int) -> int:
+def _nearest_size(times: Times, size: int) -> int:
     return min(times, key=lambda one: size_ratio(one, size))

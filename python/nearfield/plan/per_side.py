@@ -1,4 +1,4 @@
-"""Parses values for the sides of a grid."""
+"""Parses values for the low and high sides of a grid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from nearfield.base.errors import UsageError
 
 
 def parse_per_side(name: str, given: Any, dimensions: int) -> tuple[tuple[int, int], ...]:
-    """Returns (low, high) of each dimension, from one value for all sides, or per dimension a value or (low, high)."""
+    """Returns (low, high) per dimension. `given` is one value for all sides, or per dimension a value or (low, high).
+    Raises UsageError for a wrong number of dimensions or sides."""
     each = [given] * dimensions if isinstance(given, int) else list(given)
     if len(each) != dimensions:
         raise UsageError(f"{name} is given for {len(each)} dimensions, but the grid has {dimensions}")

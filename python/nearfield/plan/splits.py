@@ -1,4 +1,4 @@
-"""Calls the planner for a grid of one, two or three dimensions in C order, the last one contiguous."""
+"""Calls the planner for a grid of one to three dimensions in C order (the last dimension is contiguous)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nearfield.plan.per_side import parse_per_side
 
 DIMENSIONS = 3
 MAX_RANKS_OR_CELLS = 10**9
-# One value for all sides, or for each dimension a value or (low, high).
+# One value for all sides, or per dimension a value or (low, high).
 Halo = int | Sequence[int | tuple[int, int]]
 Periodic = bool | Sequence[bool | tuple[bool, bool]]
 
@@ -27,8 +27,9 @@ def splits(
     element_bytes: int = 8,
     dims: Sequence[int] | None = None,
 ) -> list[Plan]:
-    """Returns all splits and placements, best first. `ranks_per_node` None puts all ranks on one node. `dims` are the
-    ranks along each dimension, 0 where the planner may choose. Raises UsageError if there is no such split."""
+    """Returns all decompositions (splits) with all placements, the fastest first. `ranks_per_node` None: all ranks on
+    one node. `dims`: ranks per dimension; the planner chooses those that are 0. Raises UsageError if no decomposition
+    exists."""
     unused = DIMENSIONS - len(extents)
     if not 0 <= unused < DIMENSIONS:
         raise UsageError(f"a grid has 1, 2 or 3 dimensions, not {len(extents)}", "Write it as 256x256x256.")
@@ -50,10 +51,10 @@ def splits(
     try:
         return plans(request)
     except ValueError as error:
-        raise UsageError(str(error), _remedy(request)) from error
+        raise UsageError(str(error), _remedy_for_request(request)) from error
 
 
-def _remedy(request: PlanRequest) -> str:
+def _remedy_for_request(request: PlanRequest) -> str:
     if any(request.fixed_dims):
         return f"The ranks along the dimensions must multiply to {request.ranks}, each with at least the halo's cells."
     return "Use fewer ranks, a larger grid or a narrower halo: a rank needs the cells that its neighbours read of it."

@@ -1,4 +1,5 @@
-"""Describes plans in words: a split and a placement, what dominates its time, and the verdict of a comparison."""
+"""Describes plans as text: decomposition and placement, the dominating part of the time, and the verdict of a
+comparison."""
 
 from __future__ import annotations
 
@@ -8,23 +9,23 @@ from collections.abc import Sequence
 from nearfield._native import Costs, Link, Plan
 from nearfield.base.units import format_bytes, format_ns, format_rate
 
-SAME = 0.01  # splits whose times differ by less count as equal
+SAME = 0.01  # decompositions whose times differ by a smaller share count as equal
 _UNEVEN = 1.005
 
 
 def split_text(counts: Sequence[int], dimensions: int) -> str:
-    """Returns a split as '8x4x1', without dimensions that the grid does not have."""
+    """Returns a decomposition as text, such as '8x4x1', without dimensions that the grid does not have."""
     return "x".join(str(n) for n in list(counts)[-dimensions:])
 
 
 def faces_text(plan: Plan, dimensions: int) -> str:
-    """Returns the messages of each dimension, slowest first, as '2x 128 KiB, 2x 64 KiB, -'."""
+    """Returns the messages per dimension as text, the slowest-varying first, such as '2x 128 KiB, 2x 64 KiB, -'."""
     faces = plan.faces[-dimensions:]
     return ", ".join(f"{f.messages}x {format_bytes(f.message.bytes, digits=3)}" if f.messages else "-" for f in faces)
 
 
 def runs_text(plan: Plan) -> str:
-    """Returns the size and stride of the shortest contiguous runs of a face; '-' if nothing is exchanged."""
+    """Returns size and stride of the shortest contiguous runs of a face as text; '-' if nothing is exchanged."""
     found = [f.message for f in plan.faces if f.messages]
     if not found:
         return "-"
@@ -34,12 +35,12 @@ def runs_text(plan: Plan) -> str:
 
 
 def share_text(part_ns: float, plan: Plan) -> str:
-    """Returns '37 %' of the plan's time; '-' if that is 0."""
+    """Returns the share of a part in the time of the plan as text, such as '37 %'; '-' if that time is 0."""
     return f"{100 * part_ns / plan.time_ns:.0f} %" if plan.time_ns else "-"
 
 
 def costs_text(costs: Costs) -> str:
-    """Returns 'in place inside a node: 110 ns + 84.0 GB/s; between nodes: 1.50 us + 12.5 GB/s'."""
+    """Returns costs as text, such as 'in place inside a node: 110 ns + 84 GB/s; between nodes: 1.5 us + 12 GB/s'."""
     near = "in place" if costs.in_place else "messages"
     inside = costs.in_place or costs.same_node
     return f"{near} inside a node: {_link_text(inside)}; between nodes: {_link_text(costs.network)}"
@@ -50,16 +51,17 @@ def _link_text(link: Link) -> str:
     return f"{format_ns(link.latency_ns)} + {rate}"
 
 
-def one_per_split(plans: Sequence[Plan]) -> list[Plan]:
-    """Returns each split with its best placement only."""
+def fastest_plan_per_split(plans: Sequence[Plan]) -> list[Plan]:
+    """Returns each decomposition once, with its fastest placement."""
     best: dict[tuple[int, ...], Plan] = {}
     for plan in plans:
         best.setdefault(tuple(plan.dims), plan)
     return list(best.values())
 
 
-def verdict(plans: Sequence[Plan], dimensions: int) -> str:
-    """Returns a line with the best split, the largest part of its time, and the slowdown of other kinds of split."""
+def verdict_text(plans: Sequence[Plan], dimensions: int) -> str:
+    """Returns a line of text: the fastest decomposition, the largest part of its time, and the slowdown of
+    decompositions in other numbers of dimensions."""
     best = plans[0]
     name = split_text(best.dims, dimensions)
     if best.time_ns == 0:
@@ -68,40 +70,42 @@ def verdict(plans: Sequence[Plan], dimensions: int) -> str:
         "latency": best.parts.latency_ns, "bytes": best.parts.bytes_ns, "strides": best.parts.strided_ns,
     }  # fmt: skip
     largest_part = max(parts, key=lambda part: parts[part])
-    is_only_split = len(one_per_split(plans)) == 1
+    is_only_split = len(fastest_plan_per_split(plans)) == 1
     text = f"{name}{'' if is_only_split else ' is best'}: {format_ns(best.time_ns)} an exchange"
     text += f", {share_text(parts[largest_part], best)} of it {largest_part}"
-    others = [f"{_cuts(p)}-D {_slower(p, best)}" for p in _best_of_other_kinds(plans)]
+    others = [f"{_count_split_dimensions(p)}-D {_slowdown_text(p, best)}" for p in _best_of_other_kinds(plans)]
     return f"{text}; the best {' and '.join(others)}." if others else f"{text}."
 
 
-def against_best(own: Plan, best: Plan, dimensions: int) -> str:
-    """Returns a sentence that compares the user's split with the best one."""
+def comparison_with_best(own: Plan, best: Plan, dimensions: int) -> str:
+    """Returns a sentence that compares the decomposition of the user with the fastest one."""
     if own.time_ns <= best.time_ns * (1 + SAME):
         return "No split is faster than the one you ask for."
     factor = own.time_ns / best.time_ns
     return f"The split you ask for takes {factor:.2f}x of the best, {split_text(best.dims, dimensions)}."
 
 
-def uneven(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
-    """Returns the ratio of the largest number of cells of a rank to the mean; None if the boxes are (nearly) equal."""
+def load_imbalance(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
+    """Returns the load imbalance: the ratio of the largest number of cells of a rank to the mean; None if it is at most
+    _UNEVEN."""
     factor = math.prod(plan.box) * ranks / math.prod(extents)
     return factor if factor > _UNEVEN else None
 
 
-def _cuts(plan: Plan) -> int:
+def _count_split_dimensions(plan: Plan) -> int:
     return sum(n > 1 for n in plan.dims)
 
 
 def _best_of_other_kinds(plans: Sequence[Plan]) -> list[Plan]:
-    """Returns the best plan for each other number of split dimensions, in ascending order."""
+    """Returns the fastest plan for each number of split dimensions other than that of the best plan, in ascending
+    order."""
     first: dict[int, Plan] = {}
     for plan in plans:
-        first.setdefault(_cuts(plan), plan)
-    return [first[n] for n in sorted(first) if n != _cuts(plans[0])]
+        first.setdefault(_count_split_dimensions(plan), plan)
+    return [first[n] for n in sorted(first) if n != _count_split_dimensions(plans[0])]
 
 
-def _slower(plan: Plan, best: Plan) -> str:
+def _slowdown_text(plan: Plan, best: Plan) -> str:
     factor = plan.time_ns / best.time_ns
     if factor < 1 + SAME:
         return "takes as long"

@@ -68,7 +68,7 @@ def is_algorithm_of(operation: str, name: str, nodes: int = 1) -> bool:
 
 def loading(library: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that preload the library, before the shared heap, through which it copies long data."""
-    heap = shared_heap.loading(inherited)
+    heap = shared_heap.preload_variables(inherited)
     preloaded = [name for name in heap["LD_PRELOAD"].split() if name != str(library)]
     return heap | {"LD_PRELOAD": " ".join([str(library), *preloaded])}
 

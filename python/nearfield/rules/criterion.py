@@ -11,7 +11,7 @@ A setting is compared with the baseline in cases (a pattern and a message size):
   and must not make them slower.
 
 The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is rejected if a case is slower
-(`violations`). It becomes a rule if it significantly gains (`Gain.faster`) and no case is surely slower (`Verdict`).
+(`violations`). It becomes a rule if it significantly gains (`Gain.is_faster`) and no case is surely slower (`Verdict`).
 Both are confirmed in several launches (tune/confirm.py), because two launches of the same settings differ by up to a
 tenth, depending on where their memory is. Cases that are only probably slower are measured in more launches and
 reported.
@@ -104,13 +104,13 @@ def violations(
         joint = [gain for (pattern, _), gain in of_size.items() if pattern == MAIN]
         if messages:
             joint.append(of_sizes[size] if of_sizes else geometric_mean(messages.values()))
-        slower = any(gain.below(never_below) for gain in joint)
+        slower = any(gain.is_below(never_below) for gain in joint)
         sure = any(significantly_below(gain, never_below) for gain in joint)
         for case, gain in messages.items():
-            if gain.value < never_below if slower else gain.below(alone):
+            if gain.value < never_below if slower else gain.is_below(alone):
                 limit = never_below if slower else alone
                 found.append(Verdict(case, gain, limit, sure or significantly_below(gain, alone)))
-        collectives = {case: gain for case, gain in of_size.items() if case[0] in COLLECTIVES and gain.below(alone)}
+        collectives = {case: gain for case, gain in of_size.items() if case[0] in COLLECTIVES and gain.is_below(alone)}
         found += [Verdict(case, gain, alone, significantly_below(gain, alone)) for case, gain in collectives.items()]
     return found
 

@@ -134,7 +134,7 @@ def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> Range | No
     ones."""
     sizes = sorted({size for _, size in gains})
     alone = {size: geometric_mean(g for case, g in gains.items() if case[1] == size) for size in sizes}
-    means = {size: one.among(len(sizes)) for size, one in alone.items()}
+    means = {size: one.widen_for_selection(len(sizes)) for size, one in alone.items()}
     runs = [list(run) for gains_there, run in groupby(sizes, lambda size: means[size].low > least) if gains_there]
     if not runs:
         return None

@@ -170,7 +170,9 @@ class KnobFile(BaseModel):
 
     def for_launch(self, settings: Mapping[str, Value], inherited: Mapping[str, str]) -> dict[str, str]:
         """Returns the variables to add to the inherited ones, with those that load the shared heap if it is used."""
-        return self.environment(settings) | (shared_heap.loading(inherited) if self.uses_heap(settings) else {})
+        return self.environment(settings) | (
+            shared_heap.preload_variables(inherited) if self.uses_heap(settings) else {}
+        )
 
     def uses_heap(self, settings: Mapping[str, Value]) -> bool:
         return self.shared_heap and settings.get("shared_heap") == "on"

@@ -131,7 +131,7 @@ class RuleTable(Table):
 
     def slower(self) -> list[PointTable]:
         """Returns the points that are slower: a pattern at a size where other patterns gain, or what was allowed."""
-        return [one for one in self.point if one.gain.as_gain().below(MIN_GAIN)]
+        return [one for one in self.point if one.gain.as_gain().is_below(MIN_GAIN)]
 
     def patterns(self) -> list[str]:
         """Returns the message patterns that were measured, without collectives."""

@@ -1,4 +1,4 @@
-"""One node's caches, TLBs and DRAM, fed with addresses from Python."""
+"""Simulates the caches, TLBs and DRAM of one node for addresses that Python supplies."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Addresses = npt.ArrayLike
     Array = npt.NDArray[Any]
 
-MAX_SPEEDS: int = simulation.max_slowdowns  # memory speeds in one run
-MAX_BYTES = 1 << 20  # of one access
+MAX_SPEEDS: int = simulation.max_slowdowns  # maximum number of memory speeds in one run
+MAX_BYTES = 1 << 20  # maximum bytes of one access
 ACCESSES_PER_CHECK = 1 << 20  # accesses between two checks for Ctrl-C
 
 
@@ -41,7 +41,7 @@ class Memory:
     def __init__(self, machine: str | Path | DescribedMachine, memory_slowdown: Sequence[float] = (1,)) -> None:
         described = machine if isinstance(machine, DescribedMachine) else load_machine(str(machine))
         self.machine = described
-        self.memory_slowdown = _factors(memory_slowdown)
+        self.memory_slowdown = _check_factors(memory_slowdown)
         self._native_machine = to_native(described)
         self.reset()
 
@@ -49,7 +49,7 @@ class Memory:
         return f"Memory('{self.machine.name}', memory_slowdown={self.memory_slowdown})"
 
     def reset(self) -> None:
-        """Empties caches and TLBs, resets counts and clocks to zero and forgets the numbering of addresses."""
+        """Empties caches and TLBs, resets counts and clocks to zero, and drops the mapping of addresses."""
         filled = [*self.memory_slowdown, *[1.0] * (MAX_SPEEDS - len(self.memory_slowdown))]
         try:
             self.native = trace.Memory(self._native_machine, filled)
@@ -74,25 +74,25 @@ class Memory:
         how a stream is divided into runs. Each core has a clock of its own, which begins at zero.
 
         Raises UsageError for anything else, and if the addresses of all runs lie in more than 128 different GiB."""
-        self._check(bytes, core)
-        array = _addresses(addresses)
-        of_each = None if kinds is None or isinstance(kinds, Access) else _kinds(kinds, len(array))
+        self._check_access(bytes, core)
+        array = _check_addresses(addresses)
+        of_each = None if kinds is None or isinstance(kinds, Access) else _check_kinds(kinds, len(array))
         of_all = kinds if isinstance(kinds, Access) else Access.load
         try:
             for begin in range(0, len(array), ACCESSES_PER_CHECK):
-                piece = _contiguous(array[begin : begin + ACCESSES_PER_CHECK], "uint64")
+                piece = _as_contiguous(array[begin : begin + ACCESSES_PER_CHECK], "uint64")
                 if of_each is None:
                     self.native.run(piece, of_all, bytes, core)
                 else:
                     self.native.run(
-                        piece, _contiguous(of_each[begin : begin + ACCESSES_PER_CHECK], "uint8"), bytes, core
+                        piece, _as_contiguous(of_each[begin : begin + ACCESSES_PER_CHECK], "uint8"), bytes, core
                     )
         except OverflowError as error:
             raise UsageError(
                 str(error), "Simulate a part of them, or subtract what the program's layout adds."
             ) from error
 
-    def _check(self, bytes: int, core: int) -> None:
+    def _check_access(self, bytes: int, core: int) -> None:
         if not 1 <= bytes <= MAX_BYTES:
             raise UsageError(f"an access cannot have {bytes} bytes", f"It has from 1 to {MAX_BYTES}.")
         if not 0 <= core < self.cores:
@@ -100,7 +100,7 @@ class Memory:
 
     @property
     def cores(self) -> int:
-        """The number of the machine's cores."""
+        """Returns the number of cores of the machine."""
         return self._native_machine.cores
 
     @property
@@ -116,17 +116,17 @@ class Memory:
 
     @property
     def now_ns(self) -> list[float]:
-        """The time in ns at each memory speed, of the latest core. Reading it waits for all accesses in flight, like a
-        fence."""
+        """Returns the time in ns at each memory speed, of the core that is last. Reading it waits for all accesses in
+        flight, like a fence."""
         return list(self.native.finished_ns()[: len(self.memory_slowdown)])
 
     @property
     def cycles(self) -> list[float]:
-        """The same time as `now_ns`, in cycles of a core."""
+        """Returns the same times as `now_ns`, in core cycles."""
         return [time_ns * self._native_machine.core.clock_ghz for time_ns in self.now_ns]
 
 
-def _factors(slowdown: Sequence[float]) -> tuple[float, ...]:
+def _check_factors(slowdown: Sequence[float]) -> tuple[float, ...]:
     remedy = f"Give one to {MAX_SPEEDS} numbers from 1 to {LARGEST_SLOWDOWN:g}: (1, 7.5)."
     try:
         factors = tuple(float(factor) for factor in slowdown)
@@ -139,24 +139,24 @@ def _factors(slowdown: Sequence[float]) -> tuple[float, ...]:
     return factors
 
 
-def _contiguous(piece: Array, dtype: str) -> Array:
+def _as_contiguous(piece: Array, dtype: str) -> Array:
     import numpy as np
 
     return np.ascontiguousarray(piece, dtype=dtype)
 
 
-def _addresses(given: Addresses) -> Array:
-    """Returns the addresses as a one-dimensional array of integers, none of them negative."""
-    array = _array(given, "addresses")
+def _check_addresses(given: Addresses) -> Array:
+    """Returns the addresses as a one-dimensional array of integers. Raises UsageError if one is negative."""
+    array = _as_array(given, "addresses")
     if array.dtype.kind == "i" and len(array) and (least := int(array.argmin())) >= 0 > array[least]:
         raise UsageError(f"addresses[{least}] is {array[least]}, and an address cannot be negative",
                          "Addresses above 2^63 are whole numbers of uint64: addresses.view('uint64').")  # fmt: skip
     return array
 
 
-def _kinds(given: Addresses, count: int) -> Array:
-    """Returns the kind of each access, as a number. Raises UsageError for a number that is no kind."""
-    array = _array(given, "kinds")
+def _check_kinds(given: Addresses, count: int) -> Array:
+    """Returns the kind of each access, as an array of numbers. Raises UsageError for a number that is not a kind."""
+    array = _as_array(given, "kinds")
     if len(array) != count:
         raise UsageError(f"there are {len(array)} kinds of {count} accesses", "Give one for all, or one for each.")
     if count and not 0 <= array.min() <= array.max() <= max(Access):
@@ -165,13 +165,13 @@ def _kinds(given: Addresses, count: int) -> Array:
     return array
 
 
-def _array(given: Any, name: str) -> Array:
+def _as_array(given: Any, name: str) -> Array:
     try:
         import numpy as np
     except ImportError as error:
         raise UsageError("nearfield.simulate.Memory needs NumPy", "pip install numpy") from error
     if not isinstance(given, np.ndarray):
-        given = _from_list(np, given)
+        given = _array_from_list(np, given)
     if given.ndim != 1:
         raise UsageError(f"{name} must have the shape (n,), and these have {given.shape}", f"{name}.ravel() has it.")
     if given.dtype.kind not in "iu":
@@ -180,8 +180,9 @@ def _array(given: Any, name: str) -> Array:
     return given  # type: ignore[no-any-return]
 
 
-def _from_list(np: Any, given: Any) -> Array:
-    """Returns an array; of integers if the list has no others, which may be too large for int64."""
+def _array_from_list(np: Any, given: Any) -> Array:
+    """Returns a list as an array. Integers that are too large for int64 become uint64. Raises UsageError if they are
+    out of its range."""
     array = np.asarray(given)
     if array.size == 0:
         return array.astype("uint64")  # type: ignore[no-any-return]

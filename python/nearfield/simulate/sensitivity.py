@@ -1,5 +1,5 @@
-"""Computes the error bars of a trace's simulated times and misses, and which values of a machine's file cause them, by
-simulating the trace once for each changed value (machine/uncertainty.py)."""
+"""Computes error bars of the simulated times and misses of a trace, and which values of the machine file cause them, by
+simulating the trace once per changed value (machine/uncertainty.py)."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from nearfield.base.errors import UsageError
 from nearfield.machine.sweep import with_settings
 from nearfield.machine.uncertainty import Range, Variation, range_of_factor, uncertainty_of
 from nearfield.simulate.memory import Memory
-from nearfield.simulate.source import STANDARD_INPUT, Source
+from nearfield.simulate.source import STANDARD_INPUT, TraceSource
 from nearfield.simulate.trace import TraceRun
 
-# Sections of a machine's file that no trace depends on.
+# Sections of a machine file on which no trace depends.
 _NOT_OF_MEMORY = ("nic.", "network.", "messaging.")
 
 
 @dataclass(frozen=True)
-class Result:
-    """The results of a trace on one machine: the times at each memory speed, the misses of each cache, and what DRAM
-    moved."""
+class TraceResult:
+    """Results of a trace on one machine: the time at each memory speed, the misses of each cache level, and the DRAM
+    traffic in bytes."""
 
     times_ns: tuple[float, ...]
     misses: tuple[int, ...]
     dram_bytes: int
 
     @staticmethod
-    def of(run: TraceRun) -> Result:
+    def from_run(run: TraceRun) -> TraceResult:
         counts = run.memory.counts
         times, misses = tuple(run.memory.now_ns), tuple(level.misses for level in counts.levels)
-        return Result(times, misses, counts.dram.bytes)
+        return TraceResult(times, misses, counts.dram.bytes)
 
 
 @dataclass(frozen=True)
 class TraceSensitivity:
-    """The results with error bars, the variations by the factor by which each changes the time at the first memory
-    speed, the largest change first, and the keys that cannot be varied."""
+    """Results of a trace with error bars. `influences`: variations of machine values with the factor by which each
+    changes the time at the first memory speed, the largest change first. `fixed`: keys that cannot be varied."""
 
     times_ns: list[Range]
     misses: list[Range]
@@ -50,25 +50,25 @@ class TraceSensitivity:
 def sensitivity_of_trace(
     run: TraceRun, files: Sequence[str], threads: int, progress: Callable[[int, int], None]
 ) -> TraceSensitivity:
-    """Returns the error bars of a run that has read these files whole. Calls `progress(done, all)` in this thread; it
-    may raise an exception to end the work. Raises UsageError for standard input, which cannot be read twice."""
+    """Returns the error bars of a run that has read these files completely. Calls `progress(done, all)` in this thread,
+    which may raise an exception to end the work. Raises UsageError for standard input, which cannot be read twice."""
     require_files(files)
     machine, speeds = run.memory.machine, run.memory.memory_slowdown
     uncertainty = uncertainty_of(machine)
     variations = [one for one in uncertainty.variations if not one.key.startswith(_NOT_OF_MEMORY)]
     is_ended = False
 
-    def check() -> None:
+    def raise_if_ended() -> None:
         if is_ended:
             raise KeyboardInterrupt
 
-    def simulate(one: Variation) -> Result:
+    def simulate(one: Variation) -> TraceResult:
         varied = with_settings(machine, ((one.key, one.other),))
-        return _simulate(TraceRun(Memory(varied, speeds), run.choice), files, check)
+        return _simulate_traces(TraceRun(Memory(varied, speeds), run.choice), files, raise_if_ended)
 
     with ThreadPoolExecutor(threads) as executor:
         futures = {executor.submit(simulate, one): one for one in variations}
-        results: dict[Variation, Result] = {}
+        results: dict[Variation, TraceResult] = {}
         try:
             for future in as_completed(futures):
                 results[futures[future]] = future.result()
@@ -76,7 +76,9 @@ def sensitivity_of_trace(
         finally:
             is_ended = True
             executor.shutdown(wait=False, cancel_futures=True)
-    return _summarize(Result.of(run), results, [key for key in uncertainty.fixed if not key.startswith(_NOT_OF_MEMORY)])
+    return _summarize(
+        TraceResult.from_run(run), results, [key for key in uncertainty.fixed if not key.startswith(_NOT_OF_MEMORY)]
+    )
 
 
 def require_files(files: Sequence[str]) -> None:
@@ -85,20 +87,22 @@ def require_files(files: Sequence[str]) -> None:
         raise UsageError("--sensitivity reads a trace many times, and standard input can be read once", "name a file")
 
 
-def _simulate(run: TraceRun, files: Sequence[str], check: Callable[[], None]) -> Result:
+def _simulate_traces(run: TraceRun, files: Sequence[str], check: Callable[[], None]) -> TraceResult:
     for name in files:
-        with Source(name) as source:
+        with TraceSource(name) as source:
             run.run(source, check)
-    return Result.of(run)
+    return TraceResult.from_run(run)
 
 
-def _summarize(base: Result, results: Mapping[Variation, Result], fixed: Sequence[str]) -> TraceSensitivity:
-    def of(value: float, get: Callable[[Result], float]) -> Range:
-        # A count of 0 has no factor: it is taken for 1.
+def _summarize(base: TraceResult, results: Mapping[Variation, TraceResult], fixed: Sequence[str]) -> TraceSensitivity:
+    def range_of(value: float, get: Callable[[TraceResult], float]) -> Range:
+        # A count of 0 has no ratio, so it counts as 1.
         return range_of_factor(max(value, 1), {one: max(get(result), 1) for one, result in results.items()})
 
-    times = [of(value, lambda result, i=i: result.times_ns[i]) for i, value in enumerate(base.times_ns)]  # type: ignore[misc]
-    misses = [of(value, lambda result, i=i: result.misses[i]) for i, value in enumerate(base.misses)]  # type: ignore[misc]
+    times = [range_of(value, lambda result, i=i: result.times_ns[i]) for i, value in enumerate(base.times_ns)]  # type: ignore[misc]
+    misses = [range_of(value, lambda result, i=i: result.misses[i]) for i, value in enumerate(base.misses)]  # type: ignore[misc]
     factors = [(one, result.times_ns[0] / base.times_ns[0]) for one, result in results.items() if base.times_ns[0]]
     factors.sort(key=lambda one: -abs(math.log(one[1])))
-    return TraceSensitivity(times, misses, of(base.dram_bytes, lambda result: result.dram_bytes), factors, tuple(fixed))
+    return TraceSensitivity(
+        times, misses, range_of(base.dram_bytes, lambda result: result.dram_bytes), factors, tuple(fixed)
+    )

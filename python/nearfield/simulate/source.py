@@ -1,4 +1,4 @@
-"""The source of a trace: a file or standard input, decompressed while it is read."""
+"""Reads a trace from a file or standard input, and decompresses it on the fly."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _PACKED: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b\x08": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
-}  # by their first bytes
+}  # first bytes of a file -> function that opens it
 _DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
 
 
-class Source:
-    """One trace, as a context. gzip, xz or bzip2 data are recognised by their first bytes and decompressed."""
+class TraceSource:
+    """One trace, as a context manager. gzip, xz and bzip2 data are recognised by their first bytes and decompressed."""
 
     def __init__(self, name: str) -> None:
-        """`name` is a file name, or '-'. Waits for the first bytes. Raises UsageError if it cannot be read."""
+        """`name`: a file name, or '-' for standard input. Waits for the first bytes. Raises UsageError if the trace
+        cannot be read."""
         self._is_file = name != STANDARD_INPUT
         self.name = name if self._is_file else "standard input"
         if not self._is_file and sys.stdin is None:
@@ -39,8 +40,8 @@ class Source:
         try:
             self._file = cast("BinaryIO", Path(name).open("rb") if self._is_file else sys.stdin.buffer)  # noqa: SIM115
             self._size = Path(name).stat().st_size if self._is_file else 0
-            first = self._file.peek(6)  # type: ignore[attr-defined]  # both are buffered readers
-        except (OSError, ValueError) as error:  # ValueError: a null character in the name
+            first = self._file.peek(6)  # type: ignore[attr-defined]  # both files are buffered readers
+        except (OSError, ValueError) as error:  # ValueError if the name has a null character
             cause = getattr(error, "strerror", None) or str(error)
             raise UsageError(f"{self.name} cannot be read: {cause}") from error
         unpack = next((unpack for magic, unpack in _PACKED.items() if first.startswith(magic)), None)
@@ -56,7 +57,7 @@ class Source:
             self._file.close()
 
     def read(self) -> bytes:
-        """Returns the next bytes as soon as some are available; none at the end. Raises UsageError if they are
+        """Returns the next bytes as soon as some are available; empty at the end. Raises UsageError if the data is
         damaged."""
         try:
             return self._content.read1(BLOCK_BYTES)  # type: ignore[no-any-return]
@@ -69,5 +70,5 @@ class Source:
 
     @property
     def share(self) -> float | None:
-        """The share of the file that has been read, from 0 to 1; None if its length is unknown."""
+        """Returns the share of the file that has been read, from 0 to 1; None if its length is unknown."""
         return min(1.0, self._file.tell() / self._size) if self._size else None

@@ -9,39 +9,40 @@ from nearfield._native import trace
 from nearfield.base.errors import UsageError
 from nearfield.base.words import as_sentence, suggest
 from nearfield.simulate.memory import Memory
-from nearfield.simulate.source import Source
+from nearfield.simulate.source import TraceSource
 
 ENOUGH_BYTES = 1 << 16  # enough of a trace to recognise its format
 Read = Callable[[Callable[[], bytes]], bytes]
 
 
 def formats() -> dict[str, trace.Format]:
-    """Returns the formats of traces by name."""
+    """Returns name -> format for all trace formats."""
     return {one.name: one for one in trace.formats()}
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The part of the traces to simulate, and their format."""
+class TraceSelection:
+    """Which part of the traces to simulate, and in which format to read them."""
 
-    format: str = ""  # empty: each is recognised by its content
+    format: str = ""  # name of the format; empty: recognise the format of each trace by its content
     skip: int = 0  # accesses to skip at the beginning
-    limit: int | None = None  # maximum accesses after these
-    instructions: bool = False  # instruction fetches count as loads
-    chase: bool = False  # every load needs the data of the load before it
+    limit: int | None = None  # maximum number of accesses after the skipped ones
+    instructions: bool = False  # simulate instruction fetches as loads
+    chase: bool = False  # every load depends on the data of the previous load
 
 
 class TraceRun:
-    """Reads traces one after the other into one memory.
+    """Simulates the accesses of traces, one trace after the other, in one memory.
 
-    `run` reads a trace to its end, or to the limit. `guarded(f)` runs f() so that Ctrl-C takes effect, and returns its
-    result; it may raise an exception, such as KeyboardInterrupt. Whenever `run` ends, `accesses` and the memory agree:
-    both include all accesses up to some point of the trace."""
+    `run` reads a trace to its end, or to the limit of accesses. `guarded(f)` calls f() so that Ctrl-C takes effect, and
+    returns its result; it may raise an exception, such as KeyboardInterrupt. Whenever `run` ends, `accesses` and the
+    memory agree: both include all accesses up to the same point of the trace.
+    """
 
-    def __init__(self, memory: Memory, choice: Choice, guarded: Read = lambda read: read()) -> None:
+    def __init__(self, memory: Memory, choice: TraceSelection, guarded: Read = lambda read: read()) -> None:
         self.memory, self.choice = memory, choice
         self.found = trace.Accesses(memory.native, choice.skip, choice.limit, choice.instructions, choice.chase)
-        self.formats: list[str] = []  # of the traces so far
+        self.formats: list[str] = []  # names of the formats of the traces so far
         self._guarded = guarded
         if choice.format and choice.format not in formats():
             remedy = as_sentence(suggest(choice.format, formats()))
@@ -49,21 +50,22 @@ class TraceRun:
 
     @property
     def threads(self) -> int:
-        """The number of threads in the traces; 1 if the format does not distinguish threads."""
+        """Returns the number of threads in the traces; 1 if the format does not distinguish threads."""
         return max(1, self.found.threads)
 
     @property
     def accesses(self) -> int:
-        """The number of simulated accesses."""
+        """Returns the number of simulated accesses."""
         taken = self.found.instructions if self.choice.instructions else 0
         return self.found.loads + self.found.stores + taken
 
-    def run(self, source: Source, progress: Callable[[], None] = lambda: None) -> None:
-        """Reads a trace, and calls `progress` after every block. Raises UsageError if it cannot be read."""
+    def run(self, source: TraceSource, progress: Callable[[], None] = lambda: None) -> None:
+        """Reads and simulates a trace; calls `progress` after every block. Raises UsageError if the trace cannot be
+        read."""
         if self.found.full:
             return
-        block, whole = self._beginning(source)
-        self.formats.append(self.choice.format or _recognised(source, block, whole))
+        block, whole = self._read_beginning(source)
+        self.formats.append(self.choice.format or _recognise_format(source, block, whole))
         reader = trace.Reader(self.formats[-1], self.found)
         try:
             while block and not self.found.full:
@@ -72,18 +74,18 @@ class TraceRun:
                 block = self._guarded(source.read)
             reader.finish()
         except ValueError as error:
-            raise UsageError(f"{source.name}: {error}", _remedy(self.formats[-1])) from error
+            raise UsageError(f"{source.name}: {error}", _expected_format(self.formats[-1])) from error
         except OverflowError as error:
             raise UsageError(f"{source.name}: {error}", "Simulate a part of the trace: --skip and --limit.") from error
 
-    def share(self, source: Source) -> float | None:
-        """Returns the share of the trace that has been read, from 0 to 1, or that of the limit, if it is larger; None
-        if there is no limit and the length of the trace is unknown."""
+    def share(self, source: TraceSource) -> float | None:
+        """Returns the completed share, from 0 to 1: the larger of the share of the trace that has been read and the
+        share of the access limit that is reached; None if neither is known."""
         of_limit = self.accesses / self.choice.limit if self.choice.limit else None
         return max((share for share in (source.share, of_limit) if share is not None), default=None)
 
-    def _beginning(self, source: Source) -> tuple[bytes, bool]:
-        """Returns enough of the trace to recognise its format, and whether that is all of it."""
+    def _read_beginning(self, source: TraceSource) -> tuple[bytes, bool]:
+        """Returns enough bytes of the trace to recognise its format, and whether they are the whole trace."""
         found = b""
         while len(found) < ENOUGH_BYTES:
             if not (more := self._guarded(source.read)):
@@ -92,7 +94,7 @@ class TraceRun:
         return found, False
 
 
-def _recognised(source: Source, block: bytes, whole: bool) -> str:
+def _recognise_format(source: TraceSource, block: bytes, whole: bool) -> str:
     name = trace.recognised(block + b"\n" * whole if not block.endswith(b"\n") else block)
     if not block:
         raise UsageError(f"{source.name} is empty")
@@ -104,5 +106,5 @@ def _recognised(source: Source, block: bytes, whole: bool) -> str:
     return name
 
 
-def _remedy(name: str) -> str:
+def _expected_format(name: str) -> str:
     return f"Expected: {formats()[name].expected}."

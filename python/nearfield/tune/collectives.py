@@ -154,7 +154,7 @@ class CollectiveTuning:
         environment = for_installation(self.inst, os.environ, self.report)
         environment[VARIABLE] = ",".join(filter(None, settings))
         if self.hosts:
-            environment |= all_nodes.forwarding(("mpirun",), {**os.environ, **environment})
+            environment |= all_nodes.open_mpi_forwarding_variable(("mpirun",), {**os.environ, **environment})
         program = mpi.program(self.inst, mpi.COLLECTIVES_PROGRAM, progress=self.report)
         self._begun = time.monotonic()
         self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))

@@ -95,8 +95,8 @@ class ConfirmedGains:
         """Returns whether the setting is surely faster over all sizes, or in a range of them without being slower over
         all sizes. Intervals are simultaneous ones for the number of settings that were `judged` and of ranges."""
         mean, ranges = self.mean, self.ranges(limits)
-        in_a_range = any(part.gain.among(judged * len(ranges)).faster for part in ranges)
-        return mean.among(judged).faster or (mean.high > 1 and in_a_range)
+        in_a_range = any(part.gain.widen_for_selection(judged * len(ranges)).is_faster for part in ranges)
+        return mean.widen_for_selection(judged).is_faster or (mean.high > 1 and in_a_range)
 
     @property
     def may_gain(self) -> bool:
@@ -183,7 +183,7 @@ def describe_rejected(trials: Sequence[Trial], never_below: float) -> str:
     refused = [
         (mean.value, min(losses, key=lambda loss: loss.gain.value))
         for mean, losses in judged
-        if losses and mean.among(len(judged)).low > enough
+        if losses and mean.widen_for_selection(len(judged)).low > enough
     ]
     bearable = [(gain, worst) for gain, worst in refused if worst.gain.value > MIN_BEARABLE_GAIN]
     if not bearable:

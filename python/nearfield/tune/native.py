@@ -46,7 +46,7 @@ class NativeMeasured(Measured):
         if self.launches < MIN_LAUNCHES:
             return OF_MPI
         gains = {name: self.gain(name) for name in self.algorithms if name != OF_MPI}
-        gaining = [name for name, gain in gains.items() if gain.is_gain and gain.faster]
+        gaining = [name for name, gain in gains.items() if gain.is_gain and gain.is_faster]
         return max(gaining, key=lambda name: gains[name].value, default=OF_MPI)
 
     def is_decided(self) -> bool:

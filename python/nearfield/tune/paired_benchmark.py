@@ -125,7 +125,7 @@ class PairedBenchmark:
 
     def _environment(self, settings: Settings) -> dict[str, str]:
         environment = self.knobs.for_launch(settings, os.environ)
-        return environment | job_key.variables({**os.environ, **environment})
+        return environment | job_key.make_key_variable({**os.environ, **environment})
 
     def _job(self, sizes: Sequence[int], environment: dict[str, str]) -> ResidentJob:
         common = {name: value for name, value in self.knobs.while_tuning.items() if name not in os.environ}

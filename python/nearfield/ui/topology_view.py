@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from nearfield.base.topology import DISTANCES, Topology, ranges
+from nearfield.base.topology import DISTANCES, Topology, format_pu_ranges
 from nearfield.base.units import format_bytes
 from nearfield.ui.terminal import Column, Table
 
@@ -50,7 +50,7 @@ def _grow(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
             line, rest = _line(node)
             _grow(tree.add(line), rest, fold=fold)
         if alike:
-            pus = ranges([pu for node in run[1:] for pu in _pus(node)])
+            pus = format_pu_ranges([pu for node in run[1:] for pu in _pus(node)])
             tree.add(Text(f"… {alike} more like it: PU {pus}", style="dim"))
 
 
@@ -62,7 +62,7 @@ def _line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
         words.append(_label(node))
     children = node["children"]
     if children and all(child["type"] == "PU" for child in children):
-        words.append("PU " + ranges([child["os_index"] for child in children]))
+        words.append("PU " + format_pu_ranges([child["os_index"] for child in children]))
         children = []
     return Text(" · ".join(words)), children
 
@@ -120,7 +120,7 @@ def draw_matrix(topology: Topology) -> Text:
     rows = matrix_rows(topology)
     core_of = {pu: core for core in topology.cores for pu in core}
     cells = [[_cell(topology, core_of, a, b) for b in rows] for a in rows]
-    labels = [ranges(row) for row in rows]
+    labels = [format_pu_ranges(row) for row in rows]
     width = max(map(len, labels))
     column = max(len(str(row[0])) for row in rows) + 1
     if column * len(rows) > MATRIX_WIDTH:

@@ -1,7 +1,7 @@
-! nearfield's halo library for Fortran 2008: grids cut into one part per rank, fields that neighbours on a node read in
-! place. What phases are, and the rule to keep in them, is in nearfield/halo.h; docs/tutorials/halo.md teaches.
-! One file, so that users can copy it beside their program and compile it with their own compiler: modules of one compiler
-! are not another's.
+! nearfield's halo library for Fortran 2008: grids that are decomposed into one part per rank, and fields that
+! neighbours on a node read in place. nearfield/halo.h explains phases and their rule; docs/tutorials/halo.md teaches
+! them. The module is one file, so that users can copy it into their program and compile it with their own compiler: a
+! compiler cannot read module files of another compiler.
 !
 !   type(grid) :: g
 !   type(field) :: u
@@ -11,12 +11,12 @@
 !   call u%cells(p)                                    ! p(1:, 1:) are this rank's; p(0, j) is a neighbour's
 !   call g%exchange([u])
 !
-! Dimensions are counted in Fortran's order, the fastest first, everywhere. Procedures take `stat` and `errmsg`; without
-! `stat` an error stops the program with its text. Loops are fastest in procedures whose arguments are assumed-shape
-! arrays with the halo in their lower bound, as in `real(real64), intent(in) :: p(0:, 0:)`: there nothing aliases. They
-! must not be `contiguous` or of explicit shape: rows are padded, so the compiler would pass a copy, and copy it back.
+! Dimensions are in Fortran order everywhere, the fastest-varying first. Procedures take `stat` and `errmsg`; without
+! `stat`, an error stops the program with its text. Loops are fastest in procedures whose arguments are assumed-shape
+! arrays with the halo in their lower bound, as in `real(real64), intent(in) :: p(0:, 0:)`: such arguments do not alias.
+! They must not be `contiguous` or of explicit shape: rows are padded, so the compiler would copy them in and out.
 !
-! It uses no MPI module, so that any compiler can have it for any MPI. Fields have one component here.
+! The module uses no MPI module, so that any compiler can compile it for any MPI. Fields have one component per cell.
 module nearfield_halo
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64, error_unit
@@ -24,7 +24,7 @@ module nearfield_halo
   private
   public :: grid, field
 
-  ! Types of fields, ways to store them, and what `stat` may be, as in halo.h.
+  ! Types of fields, kinds of storage, and values of `stat`, as in halo.h.
   integer, parameter, public :: nf_int32 = 4, nf_int64 = 6, nf_real32 = 8, nf_real64 = 9
   integer, parameter, public :: nf_in_place = 0, nf_ghosted = 1
   integer, parameter, public :: nf_ok = 0, nf_argument = 1, nf_memory = 2, nf_lost = 3, nf_late = 4, &
@@ -32,13 +32,13 @@ module nearfield_halo
 
   type :: grid
     integer :: dimensions = 0
-    integer :: rank = 0                 !< in the grid, from 0, as MPI counts
-    integer :: ranks(3) = 1             !< per dimension
-    integer :: ranks_per_node = 1       !< on the node with the fewest
-    integer :: place(3) = 0             !< of this rank, from 0
-    integer(int64) :: first(3) = 1      !< this rank's first cell in the whole grid, from 1
-    integer(int64) :: count(3) = 1      !< its cells
-    integer :: halo(2, 3) = 0           !< ghost cells at the low and the high side of each dimension
+    integer :: rank = 0                 !< rank in the grid, from 0
+    integer :: ranks(3) = 1             !< number of ranks per dimension
+    integer :: ranks_per_node = 1       !< number of ranks on the node with the fewest
+    integer :: place(3) = 0             !< place of this rank in the grid of ranks, from 0
+    integer(int64) :: first(3) = 1      !< index of this rank's first cell in the whole grid, from 1
+    integer(int64) :: count(3) = 1      !< number of this rank's cells per dimension
+    integer :: halo(2, 3) = 0           !< width of the ghost cells at the low and high side of each dimension
     type(c_ptr), private :: handle = c_null_ptr
   contains
     procedure :: create => grid_create
@@ -61,7 +61,7 @@ module nearfield_halo
     procedure, private :: cells_int32_1, cells_int32_2, cells_int32_3, cells_int64_1, cells_int64_2, cells_int64_3
     procedure, private :: cells_real32_1, cells_real32_2, cells_real32_3
     procedure, private :: cells_real64_1, cells_real64_2, cells_real64_3
-    !> Points to the cells of this rank and the surrounding halo; its own cells are 1 to count.
+    !> Sets a pointer to the cells of this rank and the surrounding halo; indices 1 to count are this rank's cells.
     generic :: cells => cells_int32_1, cells_int32_2, cells_int32_3, cells_int64_1, cells_int64_2, cells_int64_3, &
       cells_real32_1, cells_real32_2, cells_real32_3, cells_real64_1, cells_real64_2, cells_real64_3
   end type field
@@ -82,7 +82,8 @@ module nearfield_halo
     integer(c_int) :: neighbours_in_place, neighbours_on_node
   end type nf_grid_info
 
-  ! A field's memory as a Fortran array: whole rows and planes from the first ghost cell on, and how much of it is used.
+  ! The memory of a field as a Fortran array that starts at the first ghost cell: `extents` with the padding of rows and
+  ! planes, `used` without it, and lower bounds.
   type :: padded
     type(c_ptr) :: first
     integer(c_int64_t) :: extents(3), used(3), lower(3)
@@ -172,9 +173,9 @@ module nearfield_halo
 
 contains
 
-  !> Collective. comm: an integer handle. extents: of the whole grid, their number is that of dimensions. halo: one
-  !> width for all sides, or halos(side, dimension). periodic: per dimension, or periodics(side, dimension). ranks: per
-  !> dimension, 0 for those to be chosen. costs: a file that `nearfield halo --costs` wrote.
+  !> Creates a grid. Collective. comm: an integer handle. extents: cells of the whole grid per dimension. halo: one
+  !> width for all sides, or halos(side, dimension). periodic: per dimension, or periodics(side, dimension). ranks:
+  !> ranks per dimension; the library chooses those that are 0. costs: a file that `nearfield halo --costs` wrote.
   subroutine grid_create(self, comm, extents, halo, halos, periodic, periodics, corners, ranks, reorder, protocol, &
                          limit_s, costs, stat, errmsg)
     class(grid), intent(inout) :: self
@@ -235,7 +236,7 @@ contains
     if (present(ranks)) wrong_sizes = wrong_sizes .or. size(ranks) /= n
   end function wrong_sizes
 
-  ! Reads the properties of a new grid, in Fortran's order and counted from 1.
+  ! Sets the components of a new grid, with dimensions in Fortran order and indices from 1.
   integer function read_info(self) result(code)
     class(grid), intent(inout) :: self
     type(nf_grid_info) :: info
@@ -255,7 +256,7 @@ contains
     self%count(:n) = info%count(n:1:-1)
   end function read_info
 
-  !> Collective. Also frees its fields; do not free those afterwards.
+  !> Frees the grid and its fields. Collective. Do not free the fields afterwards.
   subroutine grid_free(self, stat, errmsg)
     class(grid), intent(inout) :: self
     integer, intent(out), optional :: stat
@@ -263,7 +264,7 @@ contains
     call conclude(nf_grid_free(self%handle), stat, errmsg)
   end subroutine grid_free
 
-  !> Returns what was chosen and why, in text for people.
+  !> Returns a text for people on the decisions and their reasons.
   function grid_explain(self) result(text)
     class(grid), intent(in) :: self
     character(:), allocatable :: text
@@ -278,8 +279,8 @@ contains
     end do
   end function grid_explain
 
-  !> Starts a phase: neighbours may read my cells of these fields; nobody may change such cells until `finish`.
-  !> width(side, dimension): only this many ghost cells.
+  !> Starts a phase: from now on, neighbours may read this rank's cells of these fields. No rank may change cells that
+  !> another rank reads until `finish`. width(side, dimension): fill only ghost cells of this width.
   subroutine grid_start(self, fields, width, stat, errmsg)
     class(grid), intent(in) :: self
     class(field), intent(in) :: fields(:)
@@ -300,7 +301,7 @@ contains
     end if
   end subroutine grid_start
 
-  !> Returns when the neighbours' cells may be read, until the next start.
+  !> Ends a phase: returns when this rank may read its neighbours' cells, until the next start.
   subroutine grid_finish(self, stat, errmsg)
     class(grid), intent(in) :: self
     integer, intent(out), optional :: stat
@@ -322,7 +323,7 @@ contains
     call self%finish(stat, errmsg)
   end subroutine grid_exchange
 
-  !> Adds ghost cells to the cells of their owners, for fields that are nf_ghosted.
+  !> Sends ghost cells to their owners, which add them to their own cells. Only for nf_ghosted fields.
   subroutine grid_accumulate(self, fields, stat, errmsg)
     class(grid), intent(in) :: self
     class(field), intent(in) :: fields(:)
@@ -331,7 +332,7 @@ contains
     call conclude(nf_accumulate(self%handle, handles(fields), size(fields)), stat, errmsg)
   end subroutine grid_accumulate
 
-  !> Collective. kind_of: nf_int32, nf_int64, nf_real32 or nf_real64. Initially zero, including ghost cells.
+  !> Creates a field of zeros, including ghost cells. Collective. kind_of: nf_int32, nf_int64, nf_real32 or nf_real64.
   subroutine field_create(self, on, kind_of, storage, stat, errmsg)
     class(field), intent(inout) :: self
     class(grid), intent(in) :: on
@@ -349,7 +350,7 @@ contains
     call conclude(nf_field_create(on%handle, int(kind_of, c_int), 1_c_int, how, self%handle), stat, errmsg)
   end subroutine field_create
 
-  !> Collective, and before its grid is freed.
+  !> Frees the field, before its grid is freed. Collective.
   subroutine field_free(self, stat, errmsg)
     class(field), intent(inout) :: self
     integer, intent(out), optional :: stat
@@ -357,7 +358,7 @@ contains
     call conclude(nf_field_free(self%handle), stat, errmsg)
   end subroutine field_free
 
-  !> Returns whether neighbours on the node read it in place.
+  !> Returns whether neighbours on the node read the field in place.
   logical function field_in_place(self)
     class(field), intent(in) :: self
     field_in_place = nf_field_in_place(self%handle) /= 0
@@ -372,7 +373,8 @@ contains
     end do
   end function handles
 
-  ! Stops with the text unless the caller passes `stat`. `own`: an error of this module, not of the library.
+  ! Returns the result of a call in `stat` and `errmsg`. On an error without `stat`, stops the program with the text.
+  ! `own`: the text of an error in this module, not in the library.
   subroutine conclude(code, stat, errmsg, own)
     integer, intent(in) :: code
     integer, intent(out), optional :: stat
@@ -405,7 +407,8 @@ contains
     end do
   end function error_text
 
-  ! The distance of rows is a multiple of the cell size, and that of planes a multiple of the row distance.
+  ! Describes the memory of a field as a Fortran array. The distance of rows is a multiple of the cell size, and the
+  ! distance of planes a multiple of the distance of rows.
   type(padded) function memory_of(self, kind_of, bytes, dimensions) result(memory)
     class(field), intent(in) :: self
     integer, intent(in) :: kind_of, bytes, dimensions
@@ -427,7 +430,7 @@ contains
     if (bytes /= ordered(1)) call conclude(nf_internal, own="cells are not next to each other")
   end function memory_of
 
-  ! One for each type and rank: Fortran has no templates, and an include file would be a second file to copy.
+  ! One procedure per type and rank: Fortran has no templates, and an include file would be a second file to copy.
   subroutine cells_int32_1(self, p)
     class(field), intent(in) :: self
     integer(int32), pointer, intent(out) :: p(:)

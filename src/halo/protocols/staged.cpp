@@ -1,5 +1,6 @@
-// Each rank copies cells for its neighbours into memory that they have mapped, and they copy them out: two copies, one
-// of them between cores. Two buffers alternate, so that no rank waits until the others have read its previous one.
+// Each rank packs cells for its neighbours into shared memory, and the neighbours unpack them: two copies, one of them
+// between cores. Two buffers alternate, so that a rank need not wait until its neighbours have read the previous
+// buffer.
 #include <cstdint>
 
 #include "halo/protocol.hpp"
@@ -9,15 +10,15 @@ namespace {
 
 constexpr std::size_t line = 128;
 
-class Staged final : public Protocol {
+class StagedProtocol final : public Protocol {
  public:
-  Staged(ExchangeContext& around, Move move) : around_(around), move_(std::move(move)) {
+  StagedProtocol(ExchangeContext& around, ExchangePlan move) : around_(around), move_(std::move(move)) {
     const Node& node = around.node();
-    std::vector<std::uint64_t> offsets;  // in this rank's part
+    std::vector<std::uint64_t> offsets;  // of each message in this rank's part of the memory
     std::uint64_t bytes = 0;
     for (const auto& message : move_.messages) {
       offsets.push_back(bytes);
-      bytes += (bytes_of(message.send, move_.fields) + line - 1) / line * line;
+      bytes += (message_bytes(message.send, move_.fields) + line - 1) / line * line;
     }
     std::vector<std::uint64_t> parts(static_cast<std::size_t>(node.local_size));
     MPI_Allgather(&bytes, 1, MPI_UINT64_T, parts.data(), 1, MPI_UINT64_T, node.local);
@@ -32,15 +33,15 @@ class Staged final : public Protocol {
     exchange_offsets(offsets, begins, parts);
   }
 
-  void prepare() override {
+  void prepare_exchange() override {
     turn_ ^= 1;
     for (std::size_t i = 0; i < move_.messages.size(); ++i)
-      if (move_.messages[i].to >= 0) gather(out_[turn_][i], move_.messages[i].send, move_.fields);
+      if (move_.messages[i].to >= 0) pack_strips(out_[turn_][i], move_.messages[i].send, move_.fields);
   }
 
-  void finish() override {
+  void finish_exchange() override {
     for (std::size_t i = 0; i < move_.messages.size(); ++i)
-      if (move_.messages[i].from >= 0) scatter(in_[turn_][i], move_.messages[i].receive, move_.fields, move_.add);
+      if (move_.messages[i].from >= 0) unpack_strips(in_[turn_][i], move_.messages[i].receive, move_.fields, move_.add);
   }
 
  private:
@@ -64,13 +65,13 @@ class Staged final : public Protocol {
   }
 
   ExchangeContext& around_;
-  Move move_;
+  ExchangePlan move_;
   std::unique_ptr<Segment> memory_;
   std::vector<std::byte*> out_[2], in_[2];
   int turn_ = 0;
 };
 
-// One core-to-core latency and two copies; runs are gathered and scattered.
+// Predicts one core-to-core latency and two copies, plus the cost of short runs.
 double cost_staged(const MessageShape& shape, const planning::Costs& costs) {
   return costs.flag_ns() + 2 * shape.bytes * costs.copy_ns_per_byte + 2 * shape.bytes / shape.run_bytes * 4.0;
 }
@@ -78,7 +79,7 @@ double cost_staged(const MessageShape& shape, const planning::Costs& costs) {
 }  // namespace
 
 extern const ProtocolSpec staged_protocol;
-const ProtocolSpec staged_protocol{"staged", "two copies, through shared memory", make_variant<Protocol, Staged>,
-                                   cost_staged, true};
+const ProtocolSpec staged_protocol{"staged", "two copies, through shared memory",
+                                   make_variant<Protocol, StagedProtocol>, cost_staged, true};
 
 }  // namespace nearfield::halo

@@ -1,5 +1,5 @@
-// Same as `in-place`, in memory from MPI_Win_allocate_shared: S1's own method, and for systems on which processes can
-// share memory only through MPI.
+// Same as `in-place`, but in memory from MPI_Win_allocate_shared: the method of S1, and for systems on which processes
+// can share memory only through MPI.
 #include "halo/protocol.hpp"
 
 namespace nearfield::halo {
@@ -8,7 +8,7 @@ extern const ProtocolSpec window_protocol;
 const ProtocolSpec window_protocol{
     .name = "window",
     .summary = "as in-place, in memory from MPI_Win_allocate_shared",
-    .make = [](ExchangeContext& around, Move move) { return direct_protocol.make(around, std::move(move)); },
+    .make = [](ExchangeContext& around, ExchangePlan move) { return direct_protocol.make(around, std::move(move)); },
     .shared_only = true,
     .needs_arrays = true,
     .in_place = true,

@@ -33,7 +33,7 @@ CodeLocation resolve_code_location(std::uint64_t code) {
 }
 
 std::uint64_t emit_location_once(std::uint64_t code, std::uint64_t& offset) {
-  encoder.mention(code);
+  encoder.add_silent_site(code);
   return resolve_place(code, offset);
 }
 
@@ -58,15 +58,16 @@ void end_stream() {
   std::uint64_t sites = 0, paths = 0;
   encoder.for_each_site([&](std::uint64_t code) { resolve_code_location(code), ++sites; });
   encoder.finish_chunk();
-  for (std::uint64_t i = 0; i < known_objects; ++i) paths += stream::max_bytes + strlen(objects[i].path);
-  const std::uint64_t room = paths + (2 * sites + 3) * stream::max_bytes;
+  for (std::uint64_t i = 0; i < known_objects; ++i) paths += stream::max_number_bytes + strlen(objects[i].path);
+  const std::uint64_t room = paths + (2 * sites + 3) * stream::max_number_bytes;
   auto* const bytes = static_cast<unsigned char*>(platform::allocate_zeroed(room));
-  unsigned char* end = stream::put(stream::put(bytes, stream::number_of<stream::Sites>), known_objects);
+  unsigned char* end =
+      stream::put_number(stream::put_number(bytes, stream::event_kind_number<stream::Sites>), known_objects);
   for (std::uint64_t i = 0; i < known_objects; ++i) end = put_text(end, objects[i].path);
-  end = stream::put(end, 2 * sites);
+  end = stream::put_number(end, 2 * sites);
   encoder.for_each_site([&](std::uint64_t code) {
     const CodeLocation location = resolve_code_location(code);
-    end = stream::put(stream::put(end, location.object), location.offset);
+    end = stream::put_number(stream::put_number(end, location.object), location.offset);
   });
   const auto length = static_cast<std::uint64_t>(end - bytes);
   if (length < stream::chunk_bytes / 2) platform::write_event(bytes, length);

@@ -48,7 +48,7 @@ void end_stream();
 
 inline unsigned char* put_text(unsigned char* to, const char* text) {
   const std::size_t length = strlen(text);
-  to = stream::put(to, length);
+  to = stream::put_number(to, length);
   memcpy(to, text, length);
   return to + length;
 }
@@ -57,15 +57,16 @@ inline unsigned char* put_text(unsigned char* to, const char* text) {
 template <class Event>
 void write_event_with_text(std::uint64_t first, const char* text) {
   static unsigned char bytes[4096 + 64];
-  unsigned char* const end = put_text(stream::put(stream::put(bytes, stream::number_of<Event>), first), text);
+  unsigned char* const end =
+      put_text(stream::put_number(stream::put_number(bytes, stream::event_kind_number<Event>), first), text);
   platform::write_event(bytes, static_cast<std::uint64_t>(end - bytes));
 }
 
 template <class Event>
 void write_event_of_numbers(std::initializer_list<std::uint64_t> numbers) {
   unsigned char bytes[64];
-  unsigned char* end = stream::put(bytes, stream::number_of<Event>);
-  for (const std::uint64_t number : numbers) end = stream::put(end, number);
+  unsigned char* end = stream::put_number(bytes, stream::event_kind_number<Event>);
+  for (const std::uint64_t number : numbers) end = stream::put_number(end, number);
   platform::write_event(bytes, static_cast<std::uint64_t>(end - bytes));
 }
 

@@ -13,7 +13,7 @@ inline void record_range(const void*, stream::SiteKind kind, const volatile void
 }
 
 inline void record_access(const void* code, stream::SiteKind kind, const volatile void* address) {
-  record_range(code, kind, address, stream::size_of(kind));
+  record_range(code, kind, address, stream::access_bytes_of(kind));
 }
 
 inline void function_begins(const void*, const void*) {}

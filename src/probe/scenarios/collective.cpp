@@ -1,4 +1,5 @@
-// scenario/collective.hpp by MPI, on every rank of the launch: the baseline for S2.4.
+// Implements scenario/collective.hpp under MPI, on all ranks of the launch: the baseline for claim S2.4
+// (papers/S2/claims.toml).
 #include "scenario/collective.hpp"
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 namespace nearfield::probe {
 namespace {
 
-class Collective final : public Scenario {
+class CollectiveScenario final : public Scenario {
  public:
-  explicit Collective(Context& ctx) : Scenario(ctx) {
+  explicit CollectiveScenario(Context& ctx) : Scenario(ctx) {
     for (const auto size : collective_sizes(ctx.size_choice()))
       for (const char* operation : collective_operations)
         cases_.push_back({{"operation", operation}, {"size_bytes", size}, {"ranks", std::int64_t{ctx.size}}});
@@ -20,12 +21,12 @@ class Collective final : public Scenario {
     receive_ = Buffer(send_.size());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     operation_ = static_cast<Operation>(index % std::size(collective_operations));
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const int count = static_cast<int>(bytes_);
     const Ticks start = now();
     switch (operation_) {
@@ -44,46 +45,49 @@ class Collective final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  // Block b of rank r holds the pattern of seed + r (alltoall: + 64 b), which identifies the block.
-  void fill(unsigned seed) override {
+  // Block b in the send buffer of rank r holds the pattern with seed `seed + r` (alltoall: `seed + r + 64 b`), which
+  // identifies the block.
+  void fill_buffers(unsigned seed) override {
     const auto rank = static_cast<unsigned>(ctx_.rank);
-    for (unsigned b = 0; b < blocks(); ++b)
-      fill_pattern(block(send_, b), seed + rank + (operation_ == Operation::alltoall ? 64 * b : 0));
-    fill_pattern(receive_.first(blocks() * bytes_), seed + 4096);
+    for (unsigned b = 0; b < block_count(); ++b)
+      fill_pattern(block_of(send_, b), seed + rank + (operation_ == Operation::alltoall ? 64 * b : 0));
+    fill_pattern(receive_.first(block_count() * bytes_), seed + 4096);
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     const auto rank = static_cast<unsigned>(ctx_.rank), size = static_cast<unsigned>(ctx_.size);
-    if (operation_ == Operation::bcast) return rank == 0 ? "" : pattern_problem(block(receive_, 0), seed);
+    if (operation_ == Operation::bcast) return rank == 0 ? "" : pattern_problem(block_of(receive_, 0), seed);
     if (operation_ == Operation::allreduce) return sum_problem(seed);
     for (unsigned b = 0; b < size; ++b) {
       const unsigned theirs = seed + b + (operation_ == Operation::alltoall ? 64 * rank : 0);
-      const std::string wrong = pattern_problem(block(receive_, b), theirs);
+      const std::string wrong = pattern_problem(block_of(receive_, b), theirs);
       if (!wrong.empty()) return "block of rank " + std::to_string(b) + ": " + wrong;
     }
     return "";
   }
 
-  std::span<std::byte> arrived() override {
+  std::span<std::byte> received_data() override {
     if (operation_ == Operation::bcast && ctx_.rank == 0) return {};
-    return block(receive_, 0);
+    return block_of(receive_, 0);
   }
 
  private:
   enum class Operation { bcast, allreduce, allgather, alltoall };
 
-  std::size_t blocks() const {
+  std::size_t block_count() const {
     return operation_ == Operation::allgather || operation_ == Operation::alltoall ? static_cast<std::size_t>(ctx_.size)
                                                                                    : 1;
   }
-  std::span<std::byte> block(const Buffer& buffer, std::size_t b) const { return {buffer.data() + b * bytes_, bytes_}; }
+  std::span<std::byte> block_of(const Buffer& buffer, std::size_t b) const {
+    return {buffer.data() + b * bytes_, bytes_};
+  }
 
   std::string sum_problem(unsigned seed) {
     const auto* got = reinterpret_cast<const std::uint64_t*>(receive_.data());
     const auto* term = reinterpret_cast<const std::uint64_t*>(send_.data());
     std::vector<std::uint64_t> sum(bytes_ / 8, 0);
     for (int r = 0; r < ctx_.size; ++r) {
-      fill_pattern(block(send_, 0), seed + static_cast<unsigned>(r));
+      fill_pattern(block_of(send_, 0), seed + static_cast<unsigned>(r));
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += term[i];
     }
     return std::equal(sum.begin(), sum.end(), got) ? "" : "the sum is wrong";
@@ -97,6 +101,6 @@ class Collective final : public Scenario {
 }  // namespace
 
 extern const Spec collective_spec;
-const Spec collective_spec{collective_info, 3.0, make_variant<Scenario, Collective>};
+const Spec collective_spec{collective_info, 3.0, make_variant<Scenario, CollectiveScenario>};
 
 }  // namespace nearfield::probe

@@ -1,6 +1,6 @@
-// S0, sections IV-C and VI: a message longer than the last-level cache, compared with the same bytes in pieces. The
-// sender writes the data just before sending and the receiver reads them just after arrival; in pieces all of that can
-// happen in the caches. Leaves out programs whose data cannot be produced in that order.
+// S0, sections IV-C and VI: a message longer than the last-level cache, sent whole and sent in pieces. The sender
+// writes the data just before the send, and the receiver reads them just after arrival; in pieces, all three steps can
+// run in the caches. Leaves out programs that cannot produce their data in that order.
 #include <algorithm>
 
 #include "base/sum_words.hpp"
@@ -13,9 +13,9 @@ namespace {
 
 constexpr int cut_tag = 10;
 
-class Cut final : public Scenario {
+class CutScenario final : public Scenario {
  public:
-  explicit Cut(Context& ctx) : Scenario(ctx) {
+  explicit CutScenario(Context& ctx) : Scenario(ctx) {
     const std::int64_t llc = ctx.plan.llc_bytes();
     const auto& user_sizes = ctx.plan.sizes;
     for (const auto size : user_sizes.empty() ? std::vector<std::int64_t>{2 * llc} : user_sizes)
@@ -24,46 +24,46 @@ class Cut final : public Scenario {
     buffer_ = Buffer(max_bytes());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     memory_ = buffer_.first(bytes_of(index));
     const auto piece = static_cast<std::size_t>(number_parameter(cases_[index], "piece_bytes"));
     piece_ = piece == 0 ? memory_.size() : piece;
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
     for (std::size_t at = 0; at < memory_.size(); at += piece_) {
       const auto piece = memory_.subspan(at, std::min(piece_, memory_.size() - at));
-      if (ctx_.sender())
-        send(piece, at);
+      if (ctx_.is_sender())
+        write_and_send_piece(piece, at);
       else
-        receive(piece);
+        receive_and_read_piece(piece);
     }
     values[0] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     first_ = seed;
     fill_pattern(memory_, seed + 2);
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     const auto* words = reinterpret_cast<const std::uint64_t*>(memory_.data());
     for (std::size_t i = 0; i < memory_.size() / 8; ++i)
       if (words[i] != seed + i) return "word " + std::to_string(i) + " is not what was sent";
     return "";
   }
 
-  std::span<std::byte> arrived() override { return memory_; }
+  std::span<std::byte> received_data() override { return memory_; }
 
  private:
-  void send(std::span<std::byte> piece, std::size_t at) {
+  void write_and_send_piece(std::span<std::byte> piece, std::size_t at) {
     auto* words = reinterpret_cast<std::uint64_t*>(piece.data());
     for (std::size_t i = 0; i < piece.size() / 8; ++i) words[i] = first_ + at / 8 + i;
     MPI_Send(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, 1, cut_tag, ctx_.timed);
   }
 
-  void receive(std::span<std::byte> piece) {
+  void receive_and_read_piece(std::span<std::byte> piece) {
     MPI_Recv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, 0, cut_tag, ctx_.timed, MPI_STATUS_IGNORE);
     sum_ += sum_words(piece);
   }
@@ -85,6 +85,6 @@ const ScenarioInfo cut_info{
 }  // namespace
 
 extern const Spec cut_spec;
-const Spec cut_spec{cut_info, 0.0, make_variant<Scenario, Cut>};
+const Spec cut_spec{cut_info, 0.0, make_variant<Scenario, CutScenario>};
 
 }  // namespace nearfield::probe

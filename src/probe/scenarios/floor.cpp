@@ -1,5 +1,5 @@
 // Measures the hardware limits between two cores without MPI: the core-to-core latency, and how fast one core reads or
-// copies what the other just wrote. No message can be faster than that latency plus one copy.
+// copies lines that the other core has just written. No message can be faster than that latency plus one copy.
 #include <sched.h>
 
 #include <atomic>
@@ -16,12 +16,12 @@
 namespace nearfield::probe {
 namespace {
 
-// Rank 1 writes, rank 0 measures. Flags and data are in one shared window; copies go to private memory, except
-// cooperative ones, which go to shared memory, too.
-class Floor final : public Scenario {
+// Rank 1 writes the data; rank 0 reads or copies them and measures. Flags and data lie in one shared window. Copies go
+// to private memory of rank 0; only `copy-remote-both`, where both ranks copy, has its target in the window.
+class FloorScenario final : public Scenario {
  public:
-  explicit Floor(Context& ctx) : Scenario(ctx) {
-    if (!ctx.start->shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
+  explicit FloorScenario(Context& ctx) : Scenario(ctx) {
+    if (!ctx.start->has_shared_memory()) throw Unavailable("the two ranks are on different nodes and share no memory");
     add_case(Kind::flag, 8);
     for (const auto size : size_ladder(ctx.size_choice(), 64, 4 * ctx.plan.llc_bytes()))
       for (int kind = 1; kind < static_cast<int>(std::size(names)); ++kind) add_case(static_cast<Kind>(kind), size);
@@ -48,30 +48,30 @@ class Floor final : public Scenario {
     MPI_Barrier(ctx.timed);
   }
 
-  ~Floor() override {
+  ~FloorScenario() override {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     kind_ = kinds_[index];
     bytes_ = bytes_of(index);
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     if (ctx_.rank == 0) {
-      make_modified(target(), ctx_.line_bytes());
+      make_modified(copy_target(), ctx_.line_bytes());
       make_modified(own_.first(bytes_), ctx_.line_bytes());
-    } else if (remote()) {
+    } else if (reads_remote_data()) {
       make_modified({shared_, bytes_}, ctx_.line_bytes());
     }
   }
 
-  void body(std::span<double> values) override {
-    values[0] = not_here();
+  void run_timed(std::span<double> values) override {
+    values[0] = not_measured_here();
     if (kind_ == Kind::flag) return bounce_flag(values);
     if (kind_ == Kind::copy_remote_both) return copy_by_both(values);
     if (ctx_.rank != 0) return;
-    const std::byte* from = remote() ? shared_ : own_.data();
+    const std::byte* from = reads_remote_data() ? shared_ : own_.data();
     const Ticks start = now();
     switch (kind_) {
       case Kind::read_remote:
@@ -88,28 +88,28 @@ class Floor final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     if (ctx_.rank == 1) {
       fill_pattern({shared_, bytes_}, seed);
     } else {
       fill_pattern(own_.first(bytes_), seed);
-      fill_pattern(target(), seed + 1);
+      fill_pattern(copy_target(), seed + 1);
       sum_ = 0;
     }
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     if (ctx_.rank != 0) return "";
     if (kind_ == Kind::flag) return flags_[0].load() == flag_count_ ? "" : "flags were lost";
-    if (copies()) return pattern_problem(target(), seed);
+    if (is_copy()) return pattern_problem(copy_target(), seed);
     fill_pattern(target_.first(bytes_), seed);
     return sum_ == sum_words(target_.first(bytes_)) ? "" : "the sum of what was read is wrong";
   }
 
-  std::span<std::byte> arrived() override {
+  std::span<std::byte> received_data() override {
     if (ctx_.rank != 0) return {};
     if (kind_ == Kind::flag) return {reinterpret_cast<std::byte*>(flags_), 8};
-    if (copies()) return target();
+    if (is_copy()) return copy_target();
     return {reinterpret_cast<std::byte*>(&sum_), sizeof sum_};
   }
 
@@ -136,15 +136,15 @@ class Floor final : public Scenario {
     cases_.push_back({{"kind", names[static_cast<int>(kind)]}, {"size_bytes", size}});
   }
 
-  bool remote() const { return kind_ >= Kind::read_remote && kind_ <= Kind::copy_remote_both; }
-  bool copies() const { return kind_ != Kind::flag && kind_ != Kind::read_remote && kind_ != Kind::read_local; }
+  bool reads_remote_data() const { return kind_ >= Kind::read_remote && kind_ <= Kind::copy_remote_both; }
+  bool is_copy() const { return kind_ != Kind::flag && kind_ != Kind::read_remote && kind_ != Kind::read_local; }
 
-  std::span<std::byte> target() {
+  std::span<std::byte> copy_target() {
     return kind_ == Kind::copy_remote_both ? std::span{shared_target_, bytes_} : target_.first(bytes_);
   }
 
-  // Rank 1, which wrote the message, copies its second half at the same time. Timed until rank 0 has seen both halves
-  // copied.
+  // Both ranks copy at the same time: rank 0 the first half of the message, rank 1, which wrote it, the second half.
+  // Rank 0 measures until both halves are copied.
   void copy_by_both(std::span<double> values) {
     const std::size_t half = bytes_ / 2 / 64 * 64;
     std::atomic<std::uint64_t>& done = flags_[half_flag];
@@ -160,7 +160,8 @@ class Floor final : public Scenario {
     values[0] = static_cast<double>(now() - start);
   }
 
-  // One-way latency: half a round trip through two lines, each written by one core and read by the other.
+  // Measures the one-way latency: half a round trip through two lines, each of which is written by one core and read by
+  // the other.
   void bounce_flag(std::span<double> values) {
     constexpr int round_trips = 32;
     std::atomic<std::uint64_t>&mine = flags_[ctx_.rank == 0 ? 0 : peer_flag],
@@ -176,7 +177,7 @@ class Floor final : public Scenario {
     if (ctx_.rank == 0) values[0] = static_cast<double>(now() - start) / (2.0 * round_trips);
   }
 
-  std::vector<Kind> kinds_;  // of the cases
+  std::vector<Kind> kinds_;  // by case
   MPI_Win window_ = MPI_WIN_NULL;
   std::atomic<std::uint64_t>* flags_ = nullptr;
   std::byte *shared_ = nullptr, *shared_target_ = nullptr;
@@ -200,6 +201,6 @@ const ScenarioInfo floor_info{
 }  // namespace
 
 extern const Spec floor_spec;
-const Spec floor_spec{floor_info, 4.0, make_variant<Scenario, Floor>};
+const Spec floor_spec{floor_info, 4.0, make_variant<Scenario, FloorScenario>};
 
 }  // namespace nearfield::probe

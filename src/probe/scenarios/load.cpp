@@ -1,5 +1,5 @@
-// scenario/load.hpp by MPI: ranks 0 and 1 are the pair; the other ranks generate the load in a communicator of their
-// own. Requires cores for at least two pairs.
+// Implements scenario/load.hpp under MPI: ranks 0 and 1 are the pair; the other ranks generate the load in a
+// communicator of their own. Requires at least four cores.
 #include "scenario/load.hpp"
 
 #include <algorithm>
@@ -10,28 +10,28 @@ namespace nearfield::probe {
 namespace {
 
 constexpr int tag_message = 4, tag_running = 5, tag_stop = 6;
-constexpr int leader = 2;  // of the background, in the world
+constexpr int leader = 2;  // rank in ctx.world of the first background rank, which communicates with rank 0
 
-class Load final : public PairScenario {
+class LoadScenario final : public PairScenario {
  public:
-  explicit Load(Context& ctx) : PairScenario(ctx) {
-    MPI_Comm_split(ctx.world, in_background() ? 1 : 0, ctx.world_rank, &group_);
+  explicit LoadScenario(Context& ctx) : PairScenario(ctx) {
+    MPI_Comm_split(ctx.world, is_background_rank() ? 1 : 0, ctx.world_rank, &group_);
     MPI_Comm_size(group_, &group_size_);
     const auto loads = background_load_sizes(ctx.size_choice());
     for (const auto size : load_message_sizes(ctx.size_choice()))
       for (const auto load : loads) cases_.push_back({{"size_bytes", size}, {"load_bytes", load}});
-    const std::size_t blocks = in_background() ? static_cast<std::size_t>(group_size_) : 1;
+    const std::size_t blocks = is_background_rank() ? static_cast<std::size_t>(group_size_) : 1;
     allocate(std::max(max_bytes(), static_cast<std::size_t>(loads.back())) * blocks);
   }
 
-  ~Load() override { MPI_Comm_free(&group_); }
+  ~LoadScenario() override { MPI_Comm_free(&group_); }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     load_bytes_ = static_cast<int>(number_parameter(cases_[index], "load_bytes"));
   }
 
-  // Rank 0 starts after the first exchange of the load, and ends the load.
+  // Rank 0 waits until the background ranks have completed the first exchange.
   void begin_visit() override {
     if (ctx_.rank == 0 && load_bytes_ > 0)
       MPI_Recv(nullptr, 0, MPI_BYTE, leader, tag_running, ctx_.world, MPI_STATUS_IGNORE);
@@ -43,7 +43,7 @@ class Load final : public PairScenario {
     if (ctx_.rank == 0 && load_bytes_ > 0) MPI_Send(nullptr, 0, MPI_BYTE, leader, tag_stop, ctx_.world);
   }
 
-  void background() override {
+  void run_background_load() override {
     if (load_bytes_ == 0) return;
     for (int stop = 0, first = 1; !stop; first = 0) {
       MPI_Alltoall(send_.data(), load_bytes_, MPI_BYTE, receive_.data(), load_bytes_, MPI_BYTE, group_);
@@ -56,11 +56,11 @@ class Load final : public PairScenario {
     if (ctx_.world_rank == leader) MPI_Recv(nullptr, 0, MPI_BYTE, 0, tag_stop, ctx_.world, MPI_STATUS_IGNORE);
   }
 
-  void body(std::span<double> values) override {
-    const int count = static_cast<int>(bytes_), peer = ctx_.peer();
-    values[0] = not_here();
+  void run_timed(std::span<double> values) override {
+    const int count = static_cast<int>(bytes_), peer = ctx_.peer_rank();
+    values[0] = not_measured_here();
     const Ticks start = now();
-    if (ctx_.sender()) {
+    if (ctx_.is_sender()) {
       MPI_Send(send_.data(), count, MPI_BYTE, peer, tag_message, ctx_.timed);
       MPI_Recv(receive_.data(), count, MPI_BYTE, peer, tag_message, ctx_.timed, MPI_STATUS_IGNORE);
       values[0] = static_cast<double>(now() - start) / 2;
@@ -71,7 +71,7 @@ class Load final : public PairScenario {
   }
 
  private:
-  bool in_background() const { return ctx_.timed == MPI_COMM_NULL; }
+  bool is_background_rank() const { return ctx_.timed == MPI_COMM_NULL; }
 
   MPI_Comm group_ = MPI_COMM_NULL;
   int group_size_ = 0;
@@ -81,6 +81,6 @@ class Load final : public PairScenario {
 }  // namespace
 
 extern const Spec load_spec;
-const Spec load_spec{load_info, 4.0, make_variant<Scenario, Load>};
+const Spec load_spec{load_info, 4.0, make_variant<Scenario, LoadScenario>};
 
 }  // namespace nearfield::probe

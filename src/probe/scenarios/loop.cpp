@@ -1,7 +1,7 @@
-// S1, section IV-A, algorithm 4: a loop that stores into memory of MPI_Win_allocate_shared, through a pointer without
-// aliasing information (plain), through a local copy of it (alias), through a restrict pointer (restrict), and into
-// memory of malloc (private). Compiled with the same options as everything else. Leaves out the paper's five-point
-// stencil, for which the difference was smaller.
+// S1, section IV-A, algorithm 4: a loop of stores through a pointer to memory of MPI_Win_allocate_shared. Variants: a
+// global pointer, which the stores may alias (plain), a local copy of the pointer (alias), a restrict pointer
+// (restrict), and a global pointer to heap memory (private). Compiled with the same options as the other scenarios.
+// Leaves out the five-point stencil of the paper, for which the difference was smaller.
 #include <cstdlib>
 #include <memory>
 
@@ -12,64 +12,64 @@
 
 namespace nearfield::probe {
 
-// Not in the anonymous namespace: the compiler must not see all uses.
+// Has external linkage, so that the compiler cannot see all uses of the pointer.
 double* loop_memory = nullptr;
 
 namespace {
 
-[[gnu::noinline]] void plain(int n) {
+[[gnu::noinline]] void store_by_global_pointer(int n) {
   for (int i = 0; i < n; ++i) loop_memory[i] = static_cast<double>(i);
 }
 
-[[gnu::noinline]] void alias(int n) {
+[[gnu::noinline]] void store_by_local_pointer(int n) {
   double* memory = loop_memory;
   for (int i = 0; i < n; ++i) memory[i] = static_cast<double>(i);
 }
 
-[[gnu::noinline]] void restricted(int n, double* __restrict memory) {
+[[gnu::noinline]] void store_by_restrict_pointer(int n, double* __restrict memory) {
   for (int i = 0; i < n; ++i) memory[i] = static_cast<double>(i);
 }
 
 constexpr const char* loop_variants[] = {"plain", "alias", "restrict", "private"};
 
-class Loop final : public Scenario {
+class LoopScenario final : public Scenario {
  public:
-  explicit Loop(Context& ctx) : Scenario(ctx) {
+  explicit LoopScenario(Context& ctx) : Scenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 512, ctx.plan.llc_bytes()))
       for (const char* variant : loop_variants) cases_.push_back({{"size_bytes", size / 8 * 8}, {"variant", variant}});
     window_ = std::make_unique<Window>(ctx, max_bytes());
     private_ = Buffer(max_bytes());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     variant_ = word_parameter(cases_[index], "variant");
-    memory_ =
-        (variant_ == "private" ? private_.first(private_.size()) : window_->part(ctx_.rank)).first(bytes_of(index));
+    memory_ = (variant_ == "private" ? private_.first(private_.size()) : window_->part_of_rank(ctx_.rank))
+                  .first(bytes_of(index));
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const int n = static_cast<int>(memory_.size() / sizeof(double));
     loop_memory = reinterpret_cast<double*>(memory_.data());
     const Ticks start = now();
     if (variant_ == "alias")
-      alias(n);
+      store_by_local_pointer(n);
     else if (variant_ == "restrict")
-      restricted(n, loop_memory);
+      store_by_restrict_pointer(n, loop_memory);
     else
-      plain(n);
+      store_by_global_pointer(n);
     values[0] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override { fill_pattern(memory_, seed); }
+  void fill_buffers(unsigned seed) override { fill_pattern(memory_, seed); }
 
-  std::string problem(unsigned) override {
+  std::string check_received_data(unsigned) override {
     const auto* elements = reinterpret_cast<const double*>(memory_.data());
     for (std::size_t i = 0; i < memory_.size() / sizeof(double); ++i)
       if (elements[i] != static_cast<double>(i)) return "element " + std::to_string(i) + " is wrong";
     return "";
   }
 
-  std::span<std::byte> arrived() override { return memory_; }
+  std::span<std::byte> received_data() override { return memory_; }
 
  private:
   std::unique_ptr<Window> window_;
@@ -89,6 +89,6 @@ const ScenarioInfo loop_info{
 }  // namespace
 
 extern const Spec loop_spec;
-const Spec loop_spec{loop_info, 0.0, make_variant<Scenario, Loop>};
+const Spec loop_spec{loop_info, 0.0, make_variant<Scenario, LoopScenario>};
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-// scenario/one_way.hpp by MPI.
+// Implements scenario/one_way.hpp under MPI.
 #include "scenario/one_way.hpp"
 
 #include <algorithm>
@@ -11,13 +11,14 @@ namespace nearfield::probe {
 namespace {
 
 constexpr int one_way_tag = 3;
-// The control of preloading: the pages of the message have been used, and its lines are not cached.
+// Control case for preloaded lines: one load per page of the message has filled the TLB, but other lines of the message
+// are not cached.
 constexpr const char* touched_pages = "pages";
 constexpr std::size_t page_bytes = 4096;
 
-class OneWayMessage final : public Scenario {
+class OneWayScenario final : public Scenario {
  public:
-  explicit OneWayMessage(Context& ctx) : Scenario(ctx) {
+  explicit OneWayScenario(Context& ctx) : Scenario(ctx) {
     cases_ = one_way_cases(ctx.size_choice());
     for (std::size_t i = 0, count = cases_.size(); i < count; ++i)
       if (word_parameter(cases_[i], "state") == "exclusive")
@@ -29,59 +30,61 @@ class OneWayMessage final : public Scenario {
     foreign_ = Buffer(std::max(largest, static_cast<std::size_t>(ctx.plan.llc_bytes())));
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     memory_ = message_.first(bytes_of(index));
     case_ = parse_one_way_case(cases_[index]);
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     const std::size_t line = ctx_.line_bytes();
-    for (std::size_t i = 0; i < foreign_bytes(); i += line) rewrite(foreign_.data()[i]);
+    for (std::size_t i = 0; i < foreign_bytes(); i += line) rewrite_byte(foreign_.data()[i]);
     if (case_.lines == "invalid") return;
     if (case_.lines == touched_pages) {
-      for (std::size_t i = 0; i < memory_.size(); i += page_bytes) sum_ += load(memory_[i]);
+      for (std::size_t i = 0; i < memory_.size(); i += page_bytes) sum_ += load_byte(memory_[i]);
       return;
     }
     for (std::size_t i = (memory_.size() + line - 1) / line * line; i > 0;) {
       i -= line;
       if (case_.lines == "modified")
-        rewrite(memory_[i]);
+        rewrite_byte(memory_[i]);
       else
-        sum_ += load(memory_[i]);
+        sum_ += load_byte(memory_[i]);
     }
   }
 
-  void body(std::span<double> values) override {
-    values[0] = not_here();
+  void run_timed(std::span<double> values) override {
+    values[0] = not_measured_here();
     if (case_.with_call) {
-      send_ready();
+      synchronize_ranks();
       const Ticks start = now();
-      communicate();
+      transfer_message();
       values[0] = static_cast<double>(now() - start);
       MPI_Barrier(ctx_.timed);
     }
     const Ticks start = now();
     for (std::size_t i = 0; i < memory_.size(); i += ctx_.line_bytes()) {
       if (case_.writes)
-        rewrite(memory_[i]);
+        rewrite_byte(memory_[i]);
       else
-        sum_ += load(memory_[i]);
+        sum_ += load_byte(memory_[i]);
     }
     values[1] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override { fill_pattern(memory_, ctx_.sender() || !case_.with_call ? seed : seed + 1); }
-  std::string problem(unsigned seed) override { return pattern_problem(memory_, seed); }
-  std::span<std::byte> arrived() override { return memory_; }
-  std::vector<StatedBuffer> stated() override {
+  void fill_buffers(unsigned seed) override {
+    fill_pattern(memory_, ctx_.is_sender() || !case_.with_call ? seed : seed + 1);
+  }
+  std::string check_received_data(unsigned seed) override { return pattern_problem(memory_, seed); }
+  std::span<std::byte> received_data() override { return memory_; }
+  std::vector<StatedBuffer> stated_buffers() override {
     if (case_.lines == touched_pages) return {};
     return {{memory_, case_.lines}};
   }
 
  private:
-  static unsigned load(const std::byte& byte) { return *reinterpret_cast<const volatile unsigned char*>(&byte); }
-  // Rewrites the present value, so the message does not change.
-  static void rewrite(std::byte& byte) {
+  static unsigned load_byte(const std::byte& byte) { return *reinterpret_cast<const volatile unsigned char*>(&byte); }
+  // Stores the value that the byte already has, so that the message does not change.
+  static void rewrite_byte(std::byte& byte) {
     auto& there = reinterpret_cast<volatile unsigned char&>(byte);
     there = there;
   }
@@ -90,17 +93,19 @@ class OneWayMessage final : public Scenario {
     return std::max(memory_.size(), static_cast<std::size_t>(ctx_.plan.llc_bytes()));
   }
 
-  void send_ready() {
-    const auto notify = [&] { MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer(), one_way_tag, ctx_.timed); };
-    const auto hear = [&] { MPI_Recv(nullptr, 0, MPI_BYTE, ctx_.peer(), one_way_tag, ctx_.timed, MPI_STATUS_IGNORE); };
-    if (ctx_.sender()) hear();
-    notify();
-    if (!ctx_.sender()) hear();
+  void synchronize_ranks() {
+    const auto send_signal = [&] { MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer_rank(), one_way_tag, ctx_.timed); };
+    const auto receive_signal = [&] {
+      MPI_Recv(nullptr, 0, MPI_BYTE, ctx_.peer_rank(), one_way_tag, ctx_.timed, MPI_STATUS_IGNORE);
+    };
+    if (ctx_.is_sender()) receive_signal();
+    send_signal();
+    if (!ctx_.is_sender()) receive_signal();
   }
 
-  void communicate() {
+  void transfer_message() {
     const int count = static_cast<int>(memory_.size());
-    if (ctx_.sender())
+    if (ctx_.is_sender())
       MPI_Send(memory_.data(), count, MPI_BYTE, 1, one_way_tag, ctx_.timed);
     else
       MPI_Recv(memory_.data(), count, MPI_BYTE, 0, one_way_tag, ctx_.timed, MPI_STATUS_IGNORE);
@@ -115,6 +120,6 @@ class OneWayMessage final : public Scenario {
 }  // namespace
 
 extern const Spec one_way_spec;
-const Spec one_way_spec{one_way_info, 0.0, make_variant<Scenario, OneWayMessage>};
+const Spec one_way_spec{one_way_info, 0.0, make_variant<Scenario, OneWayScenario>};
 
 }  // namespace nearfield::probe

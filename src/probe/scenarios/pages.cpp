@@ -1,8 +1,8 @@
-// scenario/pages.hpp by MPI, for private memory and for an MPI shared window. Huge pages under a window, without root,
-// require an aligned second mapping of the window, one touch of each huge page by its owner, and MADV_COLLAPSE, one
-// rank at a time (two at once get EAGAIN). Also measures memory like that of the halo library's fields: a memfd,
-// aligned, reserved and collapsed by its owner. Left out: the mapping of a field by neighbours, which touch nothing of
-// it first.
+// Implements scenario/pages.hpp under MPI: private memory and an MPI shared window, with base and huge pages. Huge
+// pages in a window, without root, require a second, aligned mapping of the window, a first touch of each huge page by
+// the owner of its memory, and madvise(MADV_COLLAPSE) by one rank at a time (two concurrent calls fail with EAGAIN).
+// The memory kind "field" is that of the halo library: a memfd, aligned, reserved and collapsed by its owner. Leaves
+// out the mapping of a field by neighbour ranks, which never touch its pages first.
 #include "scenario/pages.hpp"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t huge = 2 << 20;
 
-std::int64_t page_faults() {
+std::int64_t count_page_faults() {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_minflt + usage.ru_majflt;
@@ -37,13 +37,13 @@ std::byte* align_up(std::byte* address, std::size_t alignment) {
                                       alignment);
 }
 
-// A line of /proc/self/maps: the mapping that covers an address.
+// One line of /proc/self/maps: an address range and its file offset.
 struct Mapping {
   std::byte *begin = nullptr, *end = nullptr;
   std::size_t file_offset = 0;
 };
 
-Mapping mapping_of(const std::byte* address) {
+Mapping find_mapping(const std::byte* address) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     std::istringstream in(line);
@@ -59,8 +59,8 @@ Mapping mapping_of(const std::byte* address) {
   return {};
 }
 
-// Returns the bytes of [begin, end) that huge pages map, from /proc/self/smaps.
-std::int64_t huge_mapped(const std::byte* begin) {
+// Returns how many bytes of the mapping that contains `address` are mapped by huge pages, from /proc/self/smaps.
+std::int64_t huge_mapped_bytes(const std::byte* begin) {
   std::ifstream smaps("/proc/self/smaps");
   std::int64_t kib = 0;
   bool inside = false;
@@ -77,108 +77,108 @@ std::int64_t huge_mapped(const std::byte* begin) {
   return kib * 1024;
 }
 
-enum class Memory { private_base, private_huge, window, window_huge, field };
-constexpr Memory memories[] = {Memory::private_base, Memory::private_huge, Memory::window, Memory::window_huge,
-                               Memory::field};
+enum class MemoryKind { private_base, private_huge, window, window_huge, field };
+constexpr MemoryKind memories[] = {MemoryKind::private_base, MemoryKind::private_huge, MemoryKind::window,
+                                   MemoryKind::window_huge, MemoryKind::field};
 constexpr const char* names[] = {"private", "private-huge", "window", "window-huge", "field"};
 
-class Pages final : public Scenario {
+class PagesScenario final : public Scenario {
  public:
-  explicit Pages(Context& ctx) : Scenario(ctx) {
+  explicit PagesScenario(Context& ctx) : Scenario(ctx) {
     const std::string window_huge_problem = try_window_huge(), field_problem = try_field();
     for (const auto size : pages_sizes(ctx.size_choice()))
       for (const auto memory : memories) {
-        if (memory == Memory::window && !ctx.start->shared_memory()) {
-          note_missing(size, memory, "the ranks are on different nodes");
-        } else if (memory == Memory::window_huge && !window_huge_problem.empty()) {
-          note_missing(size, memory, window_huge_problem);
-        } else if (memory == Memory::field && !field_problem.empty()) {
-          note_missing(size, memory, field_problem);
+        if (memory == MemoryKind::window && !ctx.start->has_shared_memory()) {
+          add_missing_case(size, memory, "the ranks are on different nodes");
+        } else if (memory == MemoryKind::window_huge && !window_huge_problem.empty()) {
+          add_missing_case(size, memory, window_huge_problem);
+        } else if (memory == MemoryKind::field && !field_problem.empty()) {
+          add_missing_case(size, memory, field_problem);
         } else {
-          cases_.push_back(parameters(size, memory));
+          cases_.push_back(case_parameters(size, memory));
           memories_.push_back(memory);
         }
       }
   }
 
-  ~Pages() override { release(); }
+  ~PagesScenario() override { free_memory(); }
 
-  std::vector<MissingCase> missing() override { return missing_; }
+  std::vector<MissingCase> unsupported_cases() override { return missing_; }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     memory_ = memories_[index];
   }
 
-  void prepare() override {
-    release();
-    obtain();
+  void prepare_repetition() override {
+    free_memory();
+    allocate_memory();
   }
 
-  // Faults are read outside of the clock reads, so that reading them is not timed. For a window with huge pages, and
-  // for a field, the first touch includes collapsing them.
-  void body(std::span<double> values) override {
-    const std::int64_t faults0 = page_faults();
+  // The fault counters are read outside of the timed intervals. For huge pages in a window and for a field, the first
+  // touch includes the collapse into huge pages.
+  void run_timed(std::span<double> values) override {
+    const std::int64_t faults0 = count_page_faults();
     const Ticks start = now();
-    if (memory_ == Memory::window_huge) make_huge();
-    if (memory_ == Memory::field) claim();
+    if (memory_ == MemoryKind::window_huge) remap_window_huge();
+    if (memory_ == MemoryKind::field) make_field_local_and_huge();
     write_words(seed_);
     const Ticks touched = now();
-    const std::int64_t faults1 = page_faults();
+    const std::int64_t faults1 = count_page_faults();
     const Ticks again = now();
     sum_ = sum_words(part_);
     const Ticks end = now();
     values[0] = static_cast<double>(touched - start);
     values[1] = static_cast<double>(end - again);
     values[2] = static_cast<double>(faults1 - faults0);
-    values[3] = static_cast<double>(page_faults() - faults1);
-    values[4] = static_cast<double>(huge_mapped(part_.data()));
+    values[3] = static_cast<double>(count_page_faults() - faults1);
+    values[4] = static_cast<double>(huge_mapped_bytes(part_.data()));
   }
 
-  void fill(unsigned seed) override {
-    prepare();
+  void fill_buffers(unsigned seed) override {
+    prepare_repetition();
     seed_ = seed;
   }
 
-  std::string problem(unsigned seed) override {
+  std::string check_received_data(unsigned seed) override {
     std::uint64_t expected = 0;
     for (std::size_t i = 0; i < part_.size() / 8; ++i) expected += i * seed + ctx_.rank;
     return expected == sum_ && sum_ == sum_words(part_) ? "" : "memory does not hold what was written";
   }
 
-  std::span<std::byte> arrived() override { return part_; }
+  std::span<std::byte> received_data() override { return part_; }
 
  private:
-  static Parameters parameters(std::int64_t size, Memory memory) {
+  static Parameters case_parameters(std::int64_t size, MemoryKind memory) {
     return {{"size_bytes", size}, {"memory", names[static_cast<int>(memory)]}};
   }
 
-  void note_missing(std::int64_t size, Memory memory, const std::string& reason) {
+  void add_missing_case(std::int64_t size, MemoryKind memory, const std::string& reason) {
     for (const char* metric : {"first_touch", "traverse", "first_touch_faults", "traverse_faults", "huge_bytes"})
-      missing_.push_back({metric, parameters(size, memory), reason});
+      missing_.push_back({metric, case_parameters(size, memory), reason});
   }
 
-  bool in_window() const { return memory_ == Memory::window || memory_ == Memory::window_huge; }
+  bool is_in_window() const { return memory_ == MemoryKind::window || memory_ == MemoryKind::window_huge; }
 
-  void obtain() {
+  void allocate_memory() {
     const std::size_t bytes = (bytes_ + huge - 1) / huge * huge;
-    if (in_window()) {
-      // A huge page must not span two ranks' parts: each part is whole huge pages.
+    if (is_in_window()) {
+      // The size is rounded up to whole huge pages, so that no huge page spans the window parts of two ranks.
       void* base = nullptr;
       MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, ctx_.timed, &base, &window_);
       part_ = {static_cast<std::byte*>(base), bytes_};
-    } else if (memory_ == Memory::field) {
-      map_file(bytes);
+    } else if (memory_ == MemoryKind::field) {
+      map_memfd(bytes);
     } else {
       mapped_bytes_ = bytes + huge;
       mapped_ = static_cast<std::byte*>(
           mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
       part_ = {align_up(mapped_, huge), bytes_};
-      if (memory_ == Memory::private_huge) madvise(part_.data(), bytes, MADV_HUGEPAGE);
+      if (memory_ == MemoryKind::private_huge) madvise(part_.data(), bytes, MADV_HUGEPAGE);
     }
   }
 
-  void release() {
+  void free_memory() {
     if (mapped_) munmap(mapped_, mapped_bytes_);
     mapped_ = nullptr;
     if (file_ >= 0) close(file_);
@@ -186,8 +186,8 @@ class Pages final : public Scenario {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
   }
 
-  // Leaves part_ empty if the kernel does not support such a file.
-  void map_file(std::size_t bytes) {
+  // Maps a memfd of `bytes` bytes, aligned to huge pages. Leaves part_ empty if memfd_create, ftruncate or mmap fails.
+  void map_memfd(std::size_t bytes) {
     part_ = {};
     file_ = memfd_create("nearfield", MFD_CLOEXEC);
     if (file_ < 0 || ftruncate(file_, static_cast<off_t>(bytes)) != 0) return;
@@ -198,9 +198,9 @@ class Pages final : public Scenario {
     if (at != MAP_FAILED) part_ = {static_cast<std::byte*>(at), bytes_};
   }
 
-  // Makes a field's memory local to this rank: each huge page is reserved, touched and collapsed; then all are mapped
-  // at once. Returns errno of the first failure, or 0.
-  int claim() {
+  // Allocates the pages of a field on this rank's NUMA node: reserves, touches and collapses each huge page, then maps
+  // all pages at once by MADV_POPULATE_WRITE. Returns errno of the first failure, or 0.
+  int make_field_local_and_huge() {
     int error = bytes_ < huge ? posix_fallocate(file_, 0, static_cast<off_t>(bytes_)) : 0;
     for (std::size_t at = 0; bytes_ >= huge && at < bytes_ && error == 0; at += huge) {
       error = posix_fallocate(file_, static_cast<off_t>(at), 4096);
@@ -215,30 +215,32 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // Maps the whole window a second time, at an address congruent to the file offset modulo the huge page size, and
-  // collapses this rank's part there. Returns errno of the first failure, or 0. Collective: one rank at a time.
-  int make_huge() {
-    const Mapping old = mapping_of(part_.data());
+  // Maps the whole window a second time, at an address congruent to its file offset modulo the huge page size, and
+  // collapses this rank's part of that mapping into huge pages. Returns errno of the last failure, or 0. Collective:
+  // the ranks collapse their parts in turn.
+  int remap_window_huge() {
+    const Mapping old = find_mapping(part_.data());
     const auto length = static_cast<std::size_t>(old.end - old.begin);
     mapped_bytes_ = length + 2 * huge;
     mapped_ = static_cast<std::byte*>(
         mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     std::byte* alias = align_up(mapped_, huge) + old.file_offset % huge;
     int error = 0;
-    // An old size of 0 duplicates a shared mapping (mremap(2)). Made by system call, because UCX replaces the function
-    // by one that drops the fifth argument.
+    // mremap with an old size of 0 duplicates a shared mapping. It is made by syscall(), because UCX replaces mremap by
+    // a function that drops the fifth argument.
     if (syscall(SYS_mremap, old.begin, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, alias) == -1) error = errno;
     std::byte* mine = alias + (part_.data() - old.begin);
     for (int turn = 0; turn < ctx_.size; ++turn) {
-      if (turn == ctx_.rank && error == 0) error = collapse({mine, bytes_}, alias + length);
+      if (turn == ctx_.rank && error == 0) error = collapse_to_huge_pages({mine, bytes_}, alias + length);
       MPI_Barrier(ctx_.timed);
     }
     if (error == 0) part_ = {mine, bytes_};
     return error;
   }
 
-  // The first and last huge page may be shared with a neighbour's part; both owners then request it.
-  static int collapse(std::span<std::byte> part, const std::byte* end) {
+  // Touches and collapses every huge page that overlaps `part`, up to `end`. The first and last huge page may contain
+  // memory of a neighbour rank; then both ranks collapse it. Returns errno of the last failure, or 0.
+  static int collapse_to_huge_pages(std::span<std::byte> part, const std::byte* end) {
     std::byte* block = align_up(part.data() - huge + 1, huge);
     int error = 0;
     for (; block < part.data() + part.size(); block += huge) {
@@ -250,16 +252,17 @@ class Pages final : public Scenario {
     return error;
   }
 
-  // Returns why a window cannot have huge pages; the same on all ranks.
+  // Tries huge pages in a window of four huge pages. Returns the reason for the failure, or an empty string; the same
+  // on all ranks.
   std::string try_window_huge() {
-    if (!ctx_.start->shared_memory()) return "the ranks are on different nodes";
-    memory_ = Memory::window_huge;
+    if (!ctx_.start->has_shared_memory()) return "the ranks are on different nodes";
+    memory_ = MemoryKind::window_huge;
     bytes_ = 4 * huge;
-    obtain();
-    int error = make_huge();
+    allocate_memory();
+    int error = remap_window_huge();
     if (error == 0) write_words(1);
-    int huge_enough = error == 0 && huge_mapped(part_.data()) >= static_cast<std::int64_t>(2 * huge);
-    release();
+    int huge_enough = error == 0 && huge_mapped_bytes(part_.data()) >= static_cast<std::int64_t>(2 * huge);
+    free_memory();
     MPI_Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT, MPI_MAX, ctx_.timed);
     MPI_Allreduce(MPI_IN_PLACE, &huge_enough, 1, MPI_INT, MPI_MIN, ctx_.timed);
     if (error != 0)
@@ -268,13 +271,14 @@ class Pages final : public Scenario {
     return huge_enough ? "" : "the kernel did not map the window with huge pages";
   }
 
-  // Returns why a field's memory cannot have huge pages; the same on all ranks.
+  // Tries to collapse a memfd of four huge pages. Returns the reason for the failure, or an empty string; the same on
+  // all ranks.
   std::string try_field() {
-    memory_ = Memory::field;
+    memory_ = MemoryKind::field;
     bytes_ = 4 * huge;
-    obtain();
-    int error = part_.empty() ? ENOSYS : claim();
-    release();
+    allocate_memory();
+    int error = part_.empty() ? ENOSYS : make_field_local_and_huge();
+    free_memory();
     MPI_Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT, MPI_MAX, ctx_.timed);
     if (error == 0) return "";
     return std::string("MADV_COLLAPSE of a memfd: ") + std::strerror(error) +
@@ -286,9 +290,9 @@ class Pages final : public Scenario {
     for (std::size_t i = 0; i < part_.size() / 8; ++i) words[i] = i * seed + static_cast<std::uint64_t>(ctx_.rank);
   }
 
-  std::vector<Memory> memories_;  // of the cases
+  std::vector<MemoryKind> memories_;  // by case
   std::vector<MissingCase> missing_;
-  Memory memory_ = Memory::private_base;
+  MemoryKind memory_ = MemoryKind::private_base;
   std::size_t bytes_ = 0, mapped_bytes_ = 0;
   std::byte* mapped_ = nullptr;
   int file_ = -1;
@@ -301,6 +305,6 @@ class Pages final : public Scenario {
 }  // namespace
 
 extern const Spec pages_spec;
-const Spec pages_spec{pages_info, 2.0, make_variant<Scenario, Pages>};
+const Spec pages_spec{pages_info, 2.0, make_variant<Scenario, PagesScenario>};
 
 }  // namespace nearfield::probe

@@ -1,5 +1,5 @@
-// The base of scenarios in which two ranks exchange messages: a send buffer, a receive buffer, and the check that each
-// rank received what the other sent.
+// Base class of scenarios in which two ranks exchange messages: a send buffer, a receive buffer, and the check that
+// each rank received what its peer sent.
 #pragma once
 
 #include "probe/buffer.hpp"
@@ -12,16 +12,16 @@ class PairScenario : public Scenario {
  public:
   using Scenario::Scenario;
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     fill_pattern(send_.first(bytes_), seed + static_cast<unsigned>(ctx_.rank));
     fill_pattern(receive_.first(bytes_), seed + 2);
   }
 
-  std::string problem(unsigned seed) override {
-    return pattern_problem(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer()));
+  std::string check_received_data(unsigned seed) override {
+    return pattern_problem(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer_rank()));
   }
 
-  std::span<std::byte> arrived() override { return receive_.first(bytes_); }
+  std::span<std::byte> received_data() override { return receive_.first(bytes_); }
 
  protected:
   void allocate(std::size_t bytes) {
@@ -30,7 +30,7 @@ class PairScenario : public Scenario {
   }
 
   Buffer send_, receive_;
-  std::size_t bytes_ = 0;  ///< of either buffer, in the current case
+  std::size_t bytes_ = 0;  ///< used size of each buffer in the current case
 };
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-// scenario/pingpong.hpp by MPI.
+// Implements scenario/pingpong.hpp under MPI.
 #include "scenario/pingpong.hpp"
 
 #include "probe/scenarios/pair.hpp"
@@ -8,65 +8,65 @@ namespace {
 
 constexpr int pingpong_tag = 1;
 
-class PingPong final : public PairScenario {
+class PingPongScenario final : public PairScenario {
  public:
-  explicit PingPong(Context& ctx) : PairScenario(ctx) {
+  explicit PingPongScenario(Context& ctx) : PairScenario(ctx) {
     for (const auto size : pingpong_sizes(ctx.size_choice(), ctx.switch_sizes()))
       for (const char* state : pingpong_states) cases_.push_back({{"size_bytes", size}, {"state", state}});
     allocate(max_bytes());
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     state_ = word_parameter(cases_[index], "state");
     reused_ = state_ == "reused";
     round_trips_ = reused_ ? pingpong_round_trips(static_cast<std::int64_t>(bytes_)) : 1;
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     if (reused_) return;
-    put_into(state_, receive_.first(bytes_), ctx_.line_bytes());
-    put_into(state_, send_.first(bytes_), ctx_.line_bytes());
+    put_into_state(state_, receive_.first(bytes_), ctx_.line_bytes());
+    put_into_state(state_, send_.first(bytes_), ctx_.line_bytes());
   }
 
-  void body(std::span<double> values) override {
-    if (reused_) return round_trips(values);
+  void run_timed(std::span<double> values) override {
+    if (reused_) return time_round_trips(values);
     const int count = static_cast<int>(bytes_);
-    if (ctx_.sender()) {
+    if (ctx_.is_sender()) {
       const Ticks start = now();
       MPI_Send(send_.data(), count, MPI_BYTE, 1, pingpong_tag, ctx_.timed);
       const Ticks sent = now();
       MPI_Recv(receive_.data(), count, MPI_BYTE, 1, pingpong_tag, ctx_.timed, MPI_STATUS_IGNORE);
       const Ticks end = now();
-      write(values, sent - start, end - sent);
+      store_times(values, sent - start, end - sent);
       values[2] = static_cast<double>(end - start) / 2;
     } else {
       const Ticks start = now();
       MPI_Recv(receive_.data(), count, MPI_BYTE, 0, pingpong_tag, ctx_.timed, MPI_STATUS_IGNORE);
       const Ticks received = now();
       MPI_Send(send_.data(), count, MPI_BYTE, 0, pingpong_tag, ctx_.timed);
-      write(values, now() - received, received - start);
-      values[2] = not_here();
+      store_times(values, now() - received, received - start);
+      values[2] = not_measured_here();
     }
   }
 
-  std::vector<StatedBuffer> stated() override {
+  std::vector<StatedBuffer> stated_buffers() override {
     if (reused_) return {};
     return {{send_.first(bytes_), state_}, {receive_.first(bytes_), state_}};
   }
 
  private:
-  static void write(std::span<double> values, Ticks send, Ticks receive) {
+  static void store_times(std::span<double> values, Ticks send, Ticks receive) {
     values[0] = static_cast<double>(send);
     values[1] = static_cast<double>(receive);
   }
 
-  void round_trips(std::span<double> values) {
+  void time_round_trips(std::span<double> values) {
     const int count = static_cast<int>(bytes_);
-    values[0] = values[1] = values[2] = not_here();
+    values[0] = values[1] = values[2] = not_measured_here();
     const Ticks start = now();
     for (int i = 0; i < round_trips_; ++i) {
-      if (ctx_.sender()) {
+      if (ctx_.is_sender()) {
         MPI_Send(send_.data(), count, MPI_BYTE, 1, pingpong_tag, ctx_.timed);
         MPI_Recv(receive_.data(), count, MPI_BYTE, 1, pingpong_tag, ctx_.timed, MPI_STATUS_IGNORE);
       } else {
@@ -74,7 +74,7 @@ class PingPong final : public PairScenario {
         MPI_Send(send_.data(), count, MPI_BYTE, 0, pingpong_tag, ctx_.timed);
       }
     }
-    if (ctx_.sender()) values[2] = static_cast<double>(now() - start) / (2.0 * round_trips_);
+    if (ctx_.is_sender()) values[2] = static_cast<double>(now() - start) / (2.0 * round_trips_);
   }
 
   std::string state_;
@@ -85,6 +85,6 @@ class PingPong final : public PairScenario {
 }  // namespace
 
 extern const Spec pingpong_spec;
-const Spec pingpong_spec{pingpong_info, 10.0, make_variant<Scenario, PingPong>};
+const Spec pingpong_spec{pingpong_info, 10.0, make_variant<Scenario, PingPongScenario>};
 
 }  // namespace nearfield::probe

@@ -1,5 +1,5 @@
-// Determines the protocol of each message size by its behaviour: whether Send waits for the receiver, and whether the
-// kernel copies. Not a timing: every case is one observation (of six messages).
+// Determines the protocol of each message size by its behaviour: whether MPI_Send waits for the receiver, and whether
+// the kernel copies the payload. Not a timing: every case is one observation of six messages.
 #include "probe/protocol.hpp"
 
 #include <algorithm>
@@ -10,25 +10,27 @@
 namespace nearfield::probe {
 namespace {
 
-class Protocol final : public PairScenario {
+class ProtocolScenario final : public PairScenario {
  public:
-  explicit Protocol(Context& ctx) : PairScenario(ctx) {
+  explicit ProtocolScenario(Context& ctx) : PairScenario(ctx) {
     const auto largest = std::min<std::int64_t>(8 << 20, ctx.plan.llc_bytes());
     for (const auto size : dense_size_ladder(ctx.size_choice(), ctx.switch_sizes(), 1, largest))
       cases_.push_back({{"size_bytes", size}});
     allocate(max_bytes());
   }
 
-  void select(std::size_t index) override { bytes_ = bytes_of(index); }
+  void select_case(std::size_t index) override { bytes_ = bytes_of(index); }
 
-  void body(std::span<double> values) override {
-    const Behaviour seen = observe(ctx_, send_.first(bytes_), receive_.first(bytes_));
+  void run_timed(std::span<double> values) override {
+    const ProtocolBehaviour seen = observe_protocol(ctx_, send_.first(bytes_), receive_.first(bytes_));
     values[0] = seen.waits_for_receive;
     values[1] = seen.waits_for_progress;
     values[2] = seen.single_copies;
   }
 
-  std::string problem(unsigned seed) override { return ctx_.sender() ? "" : PairScenario::problem(seed); }
+  std::string check_received_data(unsigned seed) override {
+    return ctx_.is_sender() ? "" : PairScenario::check_received_data(seed);
+  }
 };
 
 const ScenarioInfo protocol_info{
@@ -44,6 +46,6 @@ const ScenarioInfo protocol_info{
 }  // namespace
 
 extern const Spec protocol_spec;
-const Spec protocol_spec{protocol_info, 0.5, make_variant<Scenario, Protocol>};
+const Spec protocol_spec{protocol_info, 0.5, make_variant<Scenario, ProtocolScenario>};
 
 }  // namespace nearfield::probe

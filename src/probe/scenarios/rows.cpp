@@ -1,9 +1,9 @@
-// S1, sections III and V: the boundary rows of two ranks' parts of a matrix. sendrecv: each rank has a ghost row, which
-// MPI_Sendrecv fills. polled: MPI_Isend and MPI_Irecv do, and the rank tests them as it looks at flags, so that no call
-// blocks. one-copy: each rank copies the neighbour's row into it, from a shared window. in-place: there is
-// no ghost row; each rank reads the neighbour's row in place. In the latter two, flags signal that the rows are
-// written; rows of two iterations are separate, so one flag per direction suffices. Leaves out the rest of the stencil,
-// which is the same for all.
+// S1, sections III and V: the exchange of boundary rows between two ranks that share a matrix. sendrecv: MPI_Sendrecv
+// fills a ghost row. polled: MPI_Isend and MPI_Irecv fill the ghost row, and the rank polls both requests by
+// MPI_Testall, so that no call blocks. one-copy: each rank copies the row of its neighbour from a shared window into
+// the ghost row. in-place: each rank reads the row of its neighbour in the shared window, without a ghost row. In the
+// latter two, a flag signals that a row is written; successive iterations use separate rows, so one flag per direction
+// suffices. Leaves out the rest of the stencil, which is the same for all variants.
 #include <sched.h>
 
 #include <atomic>
@@ -24,60 +24,61 @@ constexpr int rows_tag = 11;
 constexpr std::size_t flag_bytes = 4096;
 constexpr const char* rows_ways[] = {"sendrecv", "polled", "one-copy", "in-place"};
 
-class Rows final : public Scenario {
+class RowsScenario final : public Scenario {
  public:
-  explicit Rows(Context& ctx) : Scenario(ctx) {
+  explicit RowsScenario(Context& ctx) : Scenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 64, 1 << 20))
       for (const char* way : rows_ways) cases_.push_back({{"size_bytes", (size + 7) / 8 * 8}, {"way", way}});
     max_bytes_ = max_bytes();
     window_ = std::make_unique<Window>(ctx, flag_bytes + 2 * max_bytes_);
-    own_ = window_->part(ctx.rank);
-    other_ = window_->part(ctx.peer());
+    own_ = window_->part_of_rank(ctx.rank);
+    other_ = window_->part_of_rank(ctx.peer_rank());
     ghost_ = Buffer(max_bytes_);
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     bytes_ = bytes_of(index);
     way_ = word_parameter(cases_[index], "way");
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     ++iteration_;
     write_row(iteration_);
   }
 
-  // The neighbour's row is read after each exchange, which fetches it where it was not copied.
-  void body(std::span<double> values) override {
+  // After each exchange the rank reads the neighbour's row: without a copy, only this read fetches the lines.
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
-    const std::span<const std::byte> row = exchange();
+    const std::span<const std::byte> row = exchange_rows();
     const Ticks there = now();
     sum_ = sum_words(row);
     values[0] = static_cast<double>(there - start);
     values[1] = static_cast<double>(now() - start);
   }
 
-  void fill(unsigned seed) override {
+  void fill_buffers(unsigned seed) override {
     seed_ = seed;
     ++iteration_;
     write_row(iteration_);
     fill_pattern(ghost_.first(bytes_), seed + 5);
   }
 
-  // The row that is read must be the one that the other rank wrote in this iteration.
-  std::string problem(unsigned seed) override {
+  // Returns an error unless the row that was read is the one that the peer wrote in this iteration.
+  std::string check_received_data(unsigned seed) override {
     const auto row = way_ == "in-place" ? row_of(other_, iteration_) : std::span<const std::byte>(ghost_.first(bytes_));
     const auto* words = reinterpret_cast<const std::uint64_t*>(row.data());
     for (std::size_t i = 0; i < bytes_ / 8; ++i)
-      if (words[i] != value(seed, ctx_.peer(), iteration_, i)) return "word " + std::to_string(i) + " is wrong";
+      if (words[i] != word_value(seed, ctx_.peer_rank(), iteration_, i))
+        return "word " + std::to_string(i) + " is wrong";
     return sum_ == sum_words(row) ? "" : "something else was read than what is there";
   }
 
-  std::span<std::byte> arrived() override {
+  std::span<std::byte> received_data() override {
     return way_ == "in-place" ? row_of(other_, iteration_) : ghost_.first(bytes_);
   }
 
  private:
-  static std::uint64_t value(unsigned seed, int rank, std::uint64_t iteration, std::size_t i) {
+  static std::uint64_t word_value(unsigned seed, int rank, std::uint64_t iteration, std::size_t i) {
     return seed + 1000003 * static_cast<std::uint64_t>(rank) + 31 * iteration + i;
   }
 
@@ -87,31 +88,31 @@ class Rows final : public Scenario {
 
   void write_row(std::uint64_t iteration) {
     auto* words = reinterpret_cast<std::uint64_t*>(row_of(own_, iteration).data());
-    for (std::size_t i = 0; i < bytes_ / 8; ++i) words[i] = value(seed_, ctx_.rank, iteration, i);
+    for (std::size_t i = 0; i < bytes_ / 8; ++i) words[i] = word_value(seed_, ctx_.rank, iteration, i);
   }
 
-  std::span<const std::byte> exchange() {
+  std::span<const std::byte> exchange_rows() {
     const auto ghost = ghost_.first(bytes_);
     if (way_ == "sendrecv") {
       const int count = static_cast<int>(bytes_);
-      MPI_Sendrecv(row_of(own_, iteration_).data(), count, MPI_BYTE, ctx_.peer(), rows_tag, ghost.data(), count,
-                   MPI_BYTE, ctx_.peer(), rows_tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Sendrecv(row_of(own_, iteration_).data(), count, MPI_BYTE, ctx_.peer_rank(), rows_tag, ghost.data(), count,
+                   MPI_BYTE, ctx_.peer_rank(), rows_tag, ctx_.timed, MPI_STATUS_IGNORE);
       return ghost;
     }
     if (way_ == "polled") {
-      poll(ghost);
+      exchange_by_polling(ghost);
       return ghost;
     }
-    meet();
+    synchronize_by_flags();
     const auto row = row_of(other_, iteration_);
     if (way_ == "in-place") return row;
     std::memcpy(ghost.data(), row.data(), row.size());
     return ghost;
   }
 
-  void poll(std::span<std::byte> ghost) {
+  void exchange_by_polling(std::span<std::byte> ghost) {
     MPI_Request requests[2];
-    const int count = static_cast<int>(bytes_), peer = ctx_.peer();
+    const int count = static_cast<int>(bytes_), peer = ctx_.peer_rank();
     MPI_Irecv(ghost.data(), count, MPI_BYTE, peer, rows_tag, ctx_.timed, &requests[0]);
     MPI_Isend(row_of(own_, iteration_).data(), count, MPI_BYTE, peer, rows_tag, ctx_.timed, &requests[1]);
     for (int done = 0; !done;) {
@@ -122,15 +123,16 @@ class Rows final : public Scenario {
 
   void pause() const { ctx_.plan.oversubscribed ? static_cast<void>(sched_yield()) : cpu_pause(); }
 
-  // Windows are zero-initialised, so no flag is set.
-  static std::atomic<std::uint64_t>& flag(std::span<std::byte> part) {
+  // Returns the flag at the beginning of a window part. Window initialises its memory to zero, so no flag is set at
+  // first.
+  static std::atomic<std::uint64_t>& ready_flag(std::span<std::byte> part) {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(part.data());
   }
 
-  void meet() {
-    flag(own_).store(iteration_, std::memory_order_release);
-    while (flag(other_).load(std::memory_order_acquire) < iteration_) pause();
+  void synchronize_by_flags() {
+    ready_flag(own_).store(iteration_, std::memory_order_release);
+    while (ready_flag(other_).load(std::memory_order_acquire) < iteration_) pause();
   }
 
   std::unique_ptr<Window> window_;
@@ -154,6 +156,6 @@ const ScenarioInfo rows_info{
 }  // namespace
 
 extern const Spec rows_spec;
-const Spec rows_spec{rows_info, 0.0, make_variant<Scenario, Rows>};
+const Spec rows_spec{rows_info, 0.0, make_variant<Scenario, RowsScenario>};
 
 }  // namespace nearfield::probe

@@ -1,7 +1,8 @@
-// Messages as an application sends them: every send buffer has just been written by its rank, every receive buffer is
-// as the last message left it. A request and a reply, many messages one way, many both ways at once, and a request and
-// a reply including the time to write and read them: `tune` accelerates these. Collectives between the two ranks, which
-// `tune` must not slow down. Left out: separate send times (pingpong has them), and more than two ranks.
+// Messages as an application sends them: the sender has just written the send buffer, and the receive buffer is as the
+// previous message left it. Patterns: a ping-pong, a window of messages in one direction, a window in both directions
+// at once, and a ping-pong that includes writing and reading the payload: `tune` accelerates these. Collectives between
+// the two ranks: `tune` must not slow these down. Leaves out separate send times (the scenario pingpong has them), and
+// more than two ranks.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,12 +16,12 @@ namespace {
 
 constexpr int traffic_tag = 1, ack_tag = 2;
 constexpr int max_messages = 32;
-constexpr std::int64_t window_bytes = 256 << 10;  // approximate memory for the messages of one repetition
+constexpr std::int64_t window_bytes = 256 << 10;  // approximate total size of the messages of one repetition
 constexpr std::int64_t longest_collective = 16 << 20;
 
-class Traffic final : public PairScenario {
+class TrafficScenario final : public PairScenario {
  public:
-  explicit Traffic(Context& ctx) : PairScenario(ctx) {
+  explicit TrafficScenario(Context& ctx) : PairScenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 1, 4 * ctx.plan.llc_bytes())) {
       for (const char* pattern : {"pingpong", "stream", "exchange", "use"})
         cases_.push_back({{"size_bytes", size}, {"pattern", pattern}});
@@ -30,13 +31,13 @@ class Traffic final : public PairScenario {
     }
     std::size_t max_bytes = 0;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
-      select(i);
+      select_case(i);
       max_bytes = std::max(max_bytes, bytes_);
     }
     allocate(max_bytes);
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     size_ = static_cast<std::int64_t>(bytes_of(index));
     pattern_ = word_parameter(cases_[index], "pattern");
     collective_ = nullptr;
@@ -46,94 +47,102 @@ class Traffic final : public PairScenario {
     bytes_ = static_cast<std::size_t>(size_ * messages_ * (collective_ ? collective_->blocks : 1));
   }
 
-  void prepare() override { put_into("modified", sent(), ctx_.line_bytes()); }
+  void prepare_repetition() override { put_into_state("modified", sent_data(), ctx_.line_bytes()); }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
     if (collective_)
       collective_->call(*this);
     else if (pattern_ == "pingpong")
-      pingpong();
+      run_pingpong();
     else if (pattern_ == "use")
-      use();
+      run_pingpong_with_use();
     else if (pattern_ == "stream")
-      stream();
+      run_stream();
     else
-      exchange();
-    values[0] = ctx_.sender() ? static_cast<double>(now() - start) / messages_ : not_here();
-    if (ctx_.sender() && is_answered()) values[0] /= 2;
+      run_exchange();
+    values[0] = ctx_.is_sender() ? static_cast<double>(now() - start) / messages_ : not_measured_here();
+    if (ctx_.is_sender() && is_answered()) values[0] /= 2;
   }
 
-  std::string problem(unsigned seed) override {
-    if (pattern_ == "stream" && ctx_.sender()) return "";
+  std::string check_received_data(unsigned seed) override {
+    if (pattern_ == "stream" && ctx_.is_sender()) return "";
     if (collective_) return collective_->problem(*this, seed);
-    return PairScenario::problem(seed);
+    return PairScenario::check_received_data(seed);
   }
 
  private:
-  // One call with `size` bytes for each rank; what arrives is `blocks` times as long.
+  // A collective call with `size` bytes per rank, which fills `blocks * size` bytes of the receive buffer.
   struct Collective {
     const char* name;
     std::int64_t blocks;
-    void (*call)(Traffic&);
-    std::string (*problem)(Traffic&, unsigned seed);
+    void (*call)(TrafficScenario&);
+    std::string (*problem)(TrafficScenario&, unsigned seed);
   };
   static const Collective collectives[4];
 
   bool is_answered() const { return pattern_ == "pingpong" || pattern_ == "use"; }
-  std::span<std::byte> sent() const { return send_.first(bytes_); }
-  int root() const { return ctx_.sender() ? ctx_.rank : ctx_.peer(); }
-  std::byte* at(const Buffer& buffer, int message) const { return buffer.data() + message * size_; }
-  int count() const { return static_cast<int>(size_); }
+  std::span<std::byte> sent_data() const { return send_.first(bytes_); }
+  int root_rank() const { return ctx_.is_sender() ? ctx_.rank : ctx_.peer_rank(); }
+  std::byte* message_address(const Buffer& buffer, int message) const { return buffer.data() + message * size_; }
+  int message_bytes() const { return static_cast<int>(size_); }
 
-  void pingpong() {
+  void run_pingpong() {
     for (int i = 0; i < messages_; ++i) {
-      if (ctx_.sender()) MPI_Send(at(send_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed);
-      MPI_Recv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, MPI_STATUS_IGNORE);
-      if (!ctx_.sender()) MPI_Send(at(send_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed);
+      if (ctx_.is_sender())
+        MPI_Send(message_address(send_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed);
+      MPI_Recv(message_address(receive_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed,
+               MPI_STATUS_IGNORE);
+      if (!ctx_.is_sender())
+        MPI_Send(message_address(send_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed);
     }
   }
 
-  // Times the whole cost of a message: a fast copy may leave lines where accessing them costs more.
-  void use() {
+  // A ping-pong that includes writing and reading the payload: a fast copy may leave the lines where accesses to them
+  // are slower.
+  void run_pingpong_with_use() {
     for (int i = 0; i < messages_; ++i) {
-      if (ctx_.sender()) write_and_send(i);
-      MPI_Recv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, MPI_STATUS_IGNORE);
-      sum_ += sum_words({at(receive_, i), static_cast<std::size_t>(size_)});
-      if (!ctx_.sender()) write_and_send(i);
+      if (ctx_.is_sender()) write_and_send(i);
+      MPI_Recv(message_address(receive_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed,
+               MPI_STATUS_IGNORE);
+      sum_ += sum_words({message_address(receive_, i), static_cast<std::size_t>(size_)});
+      if (!ctx_.is_sender()) write_and_send(i);
     }
   }
 
-  // Rewrites the present values, so that data can be checked.
+  // Rewrites each word of the payload with the same value, so that the receiver can check the data, and sends the
+  // message.
   void write_and_send(int message) {
-    auto* bytes = reinterpret_cast<volatile std::uint64_t*>(at(send_, message));
+    auto* bytes = reinterpret_cast<volatile std::uint64_t*>(message_address(send_, message));
     for (std::int64_t i = 0; i < size_ / 8; ++i) bytes[i] = bytes[i];
-    MPI_Send(at(send_, message), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed);
+    MPI_Send(message_address(send_, message), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed);
   }
 
   void post_sends(MPI_Request* requests) {
     for (int i = 0; i < messages_; ++i)
-      MPI_Isend(at(send_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, &requests[i]);
+      MPI_Isend(message_address(send_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed,
+                &requests[i]);
   }
 
   void post_receives(MPI_Request* requests) {
     for (int i = 0; i < messages_; ++i)
-      MPI_Irecv(at(receive_, i), count(), MPI_BYTE, ctx_.peer(), traffic_tag, ctx_.timed, &requests[i]);
+      MPI_Irecv(message_address(receive_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed,
+                &requests[i]);
   }
 
-  void stream() {
-    if (ctx_.sender()) {
+  void run_stream() {
+    if (ctx_.is_sender()) {
       post_sends(requests_.data());
       MPI_Waitall(messages_, requests_.data(), MPI_STATUSES_IGNORE);
-      MPI_Recv(nullptr, 0, MPI_BYTE, ctx_.peer(), ack_tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Recv(nullptr, 0, MPI_BYTE, ctx_.peer_rank(), ack_tag, ctx_.timed, MPI_STATUS_IGNORE);
     } else {
       post_receives(requests_.data());
       MPI_Waitall(messages_, requests_.data(), MPI_STATUSES_IGNORE);
-      MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer(), ack_tag, ctx_.timed);
+      MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer_rank(), ack_tag, ctx_.timed);
     }
   }
 
-  void exchange() {
+  void run_exchange() {
     post_receives(requests_.data());
     post_sends(requests_.data() + messages_);
     MPI_Waitall(2 * messages_, requests_.data(), MPI_STATUSES_IGNORE);
@@ -147,47 +156,51 @@ class Traffic final : public PairScenario {
   int messages_ = 1;
 };
 
-// The root of a broadcast finishes early if the message is sent eagerly; an empty reply makes it wait for the other.
-const Traffic::Collective Traffic::collectives[4] = {
+// If the broadcast is eager, its root returns early; so the root waits for an empty reply from its peer.
+const TrafficScenario::Collective TrafficScenario::collectives[4] = {
     {"bcast", 1,
-     [](Traffic& t) {
-       MPI_Bcast(t.at(t.ctx_.sender() ? t.send_ : t.receive_, 0), t.count(), MPI_BYTE, t.root(), t.ctx_.timed);
-       if (t.ctx_.sender())
-         MPI_Recv(nullptr, 0, MPI_BYTE, t.ctx_.peer(), ack_tag, t.ctx_.timed, MPI_STATUS_IGNORE);
+     [](TrafficScenario& t) {
+       MPI_Bcast(t.message_address(t.ctx_.is_sender() ? t.send_ : t.receive_, 0), t.message_bytes(), MPI_BYTE,
+                 t.root_rank(), t.ctx_.timed);
+       if (t.ctx_.is_sender())
+         MPI_Recv(nullptr, 0, MPI_BYTE, t.ctx_.peer_rank(), ack_tag, t.ctx_.timed, MPI_STATUS_IGNORE);
        else
-         MPI_Send(nullptr, 0, MPI_BYTE, t.ctx_.peer(), ack_tag, t.ctx_.timed);
+         MPI_Send(nullptr, 0, MPI_BYTE, t.ctx_.peer_rank(), ack_tag, t.ctx_.timed);
      },
-     [](Traffic& t, unsigned seed) {
-       if (t.ctx_.sender()) return std::string();
-       return pattern_problem(t.arrived(), seed + static_cast<unsigned>(t.root()));
+     [](TrafficScenario& t, unsigned seed) {
+       if (t.ctx_.is_sender()) return std::string();
+       return pattern_problem(t.received_data(), seed + static_cast<unsigned>(t.root_rank()));
      }},
     {"allreduce", 1,
-     [](Traffic& t) {
-       MPI_Allreduce(t.at(t.send_, 0), t.at(t.receive_, 0), t.count() / 8, MPI_UINT64_T, MPI_BXOR, t.ctx_.timed);
+     [](TrafficScenario& t) {
+       MPI_Allreduce(t.message_address(t.send_, 0), t.message_address(t.receive_, 0), t.message_bytes() / 8,
+                     MPI_UINT64_T, MPI_BXOR, t.ctx_.timed);
      },
-     [](Traffic& t, unsigned seed) {  // subtracting what this rank contributed leaves the other's part
-       auto* result = reinterpret_cast<std::uint64_t*>(t.arrived().data());
-       const auto* own = reinterpret_cast<const std::uint64_t*>(t.sent().data());
+     [](TrafficScenario& t, unsigned seed) {  // XOR with the own contribution leaves that of the peer
+       auto* result = reinterpret_cast<std::uint64_t*>(t.received_data().data());
+       const auto* own = reinterpret_cast<const std::uint64_t*>(t.sent_data().data());
        for (std::size_t i = 0; i < t.bytes_ / 8; ++i) result[i] ^= own[i];
-       return pattern_problem(t.arrived(), seed + static_cast<unsigned>(t.ctx_.peer()));
+       return pattern_problem(t.received_data(), seed + static_cast<unsigned>(t.ctx_.peer_rank()));
      }},
     {"allgather", 2,
-     [](Traffic& t) {
-       MPI_Allgather(t.at(t.send_, 0), t.count(), MPI_BYTE, t.at(t.receive_, 0), t.count(), MPI_BYTE, t.ctx_.timed);
+     [](TrafficScenario& t) {
+       MPI_Allgather(t.message_address(t.send_, 0), t.message_bytes(), MPI_BYTE, t.message_address(t.receive_, 0),
+                     t.message_bytes(), MPI_BYTE, t.ctx_.timed);
      },
-     [](Traffic& t, unsigned seed) {
-       const auto theirs = t.arrived().subspan(static_cast<std::size_t>(t.ctx_.peer() * t.size_));
+     [](TrafficScenario& t, unsigned seed) {
+       const auto theirs = t.received_data().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.size_));
        return pattern_problem(theirs.first(static_cast<std::size_t>(t.size_)),
-                              seed + static_cast<unsigned>(t.ctx_.peer()));
+                              seed + static_cast<unsigned>(t.ctx_.peer_rank()));
      }},
     {"alltoall", 2,
-     [](Traffic& t) {
-       MPI_Alltoall(t.at(t.send_, 0), t.count(), MPI_BYTE, t.at(t.receive_, 0), t.count(), MPI_BYTE, t.ctx_.timed);
+     [](TrafficScenario& t) {
+       MPI_Alltoall(t.message_address(t.send_, 0), t.message_bytes(), MPI_BYTE, t.message_address(t.receive_, 0),
+                    t.message_bytes(), MPI_BYTE, t.ctx_.timed);
      },
-     [](Traffic& t, unsigned seed) {  // this rank's block of the other's data
-       fill_pattern(t.sent(), seed + static_cast<unsigned>(t.ctx_.peer()));
-       const auto wanted = t.sent().subspan(static_cast<std::size_t>(t.ctx_.rank * t.size_));
-       const auto theirs = t.arrived().subspan(static_cast<std::size_t>(t.ctx_.peer() * t.size_));
+     [](TrafficScenario& t, unsigned seed) {  // compares with the block that the peer sent to this rank
+       fill_pattern(t.sent_data(), seed + static_cast<unsigned>(t.ctx_.peer_rank()));
+       const auto wanted = t.sent_data().subspan(static_cast<std::size_t>(t.ctx_.rank * t.size_));
+       const auto theirs = t.received_data().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.size_));
        const bool same = std::memcmp(wanted.data(), theirs.data(), static_cast<std::size_t>(t.size_)) == 0;
        return std::string(same ? "" : "the block that arrived is wrong");
      }},
@@ -208,6 +221,6 @@ const ScenarioInfo traffic_info{
 }  // namespace
 
 extern const Spec traffic_spec;
-const Spec traffic_spec{traffic_info, 0.0, make_variant<Scenario, Traffic>};
+const Spec traffic_spec{traffic_info, 0.0, make_variant<Scenario, TrafficScenario>};
 
 }  // namespace nearfield::probe

@@ -1,4 +1,4 @@
-// Memory mapped by all timed ranks of a node: an MPI shared window with a part for each rank.
+// Memory that all timed ranks of a node map: an MPI shared window with one part per rank.
 #pragma once
 
 #include <mpi.h>
@@ -14,20 +14,21 @@ namespace nearfield::probe {
 
 class Window {
  public:
-  /// Collective over the timed ranks. Throws Unavailable if they are on different nodes.
+  /// Allocates `bytes` per rank, zeroed. Collective over the timed ranks. Throws Unavailable if they are on different
+  /// nodes.
   Window(const Context& ctx, std::size_t bytes) : bytes_(bytes) {
-    if (!ctx.start->shared_memory()) throw Unavailable("the ranks are on different nodes");
+    if (!ctx.start->has_shared_memory()) throw Unavailable("the ranks are on different nodes");
     void* base = nullptr;
     MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, ctx.timed, &base, &window_);
-    std::memset(base, 0, bytes);  // first touched by its owner
+    std::memset(base, 0, bytes);  // first touch by the owner
     MPI_Barrier(ctx.timed);
   }
   ~Window() { MPI_Win_free(&window_); }
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  /// Returns the part of a rank.
-  std::span<std::byte> part(int rank) const {
+  /// Returns the memory of a rank, as mapped by this process.
+  std::span<std::byte> part_of_rank(int rank) const {
     MPI_Aint size = 0;
     int unit = 1;
     void* base = nullptr;

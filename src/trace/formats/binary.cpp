@@ -1,14 +1,14 @@
-// Addresses of 64 bits, least significant byte first, and nothing else: loads of 8 bytes.
+// The binary format: little-endian 64-bit addresses without a header. Each is a load of 8 bytes.
 #include "trace/format.hpp"
 
 namespace nearfield::trace {
 namespace {
 
-Record read_binary(std::string_view record, Accesses& accesses) {
+ParseResult read_binary(std::string_view record, AccessSink& accesses) {
   std::uint64_t address = 0;
   for (std::size_t i = 0; i < 8; ++i) address |= std::uint64_t{static_cast<unsigned char>(record[i])} << 8 * i;
-  accesses.load(address, 8);
-  return Record::read;
+  accesses.add_load(address, 8);
+  return ParseResult::read;
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// Traces for Dinero. Dinero III's lines are "label address", with labels 0 (read), 1 (write), 2 (instruction), 3
-// (miscellaneous: a load), 4 and 5 (copy back and invalidate, which are left out); the address is hexadecimal, an
-// access is to the 4-byte word that contains it, and the rest of a line is a comment. Lines of Dinero IV's extended
-// format are "label address size", with labels r, w, i, m, c and v of the same meanings, and a hexadecimal size.
+// Traces of the cache simulator Dinero. A line of Dinero III is "label address", with label 0 (read), 1 (write), 2
+// (instruction fetch), 3 (miscellaneous, simulated as a load), 4 or 5 (copy back, invalidate: not simulated) and a
+// hexadecimal address; the access is to the 4-byte word that contains the address, and the rest of the line is a
+// comment. A line of Dinero IV's extended format is "label address size", with the labels r, w, i, m, c and v in the
+// same order, and a hexadecimal size.
 #include "trace/format.hpp"
 #include "trace/lines.hpp"
 
@@ -10,37 +11,37 @@ namespace {
 
 constexpr std::string_view labels = "rwimcv";
 
-Record read_din(std::string_view line, Accesses& accesses) {
-  Cursor at(line);
-  at.blanks();
-  const char first = at.next();
+ParseResult read_din(std::string_view line, AccessSink& accesses) {
+  LineCursor at(line);
+  at.skip_blanks();
+  const char first = at.take_char();
   const bool extended = first > '9';
   const auto label = extended ? labels.find(static_cast<char>(first | 0x20)) : static_cast<std::size_t>(first - '0');
-  if (label >= labels.size() || !at.at_blank()) return Record::unreadable;
-  at.blanks();
-  auto address = at.hex();
-  if (!address || !(at.done() || at.at_blank())) return Record::unreadable;
+  if (label >= labels.size() || !at.is_at_blank()) return ParseResult::unreadable;
+  at.skip_blanks();
+  auto address = at.parse_hex();
+  if (!address || !(at.is_at_end() || at.is_at_blank())) return ParseResult::unreadable;
   std::uint64_t bytes = 4;
   if (extended) {
-    at.blanks();
-    const auto size = at.hex();
-    if (!size || !(at.done() || at.at_blank())) return Record::unreadable;
+    at.skip_blanks();
+    const auto size = at.parse_hex();
+    if (!size || !(at.is_at_end() || at.is_at_blank())) return ParseResult::unreadable;
     bytes = *size;
   } else {
     *address &= ~std::uint64_t{3};
   }
   if (label > 3) {
-    accesses.other();
-    return Record::read;
+    accesses.count_other();
+    return ParseResult::read;
   }
-  if (!Accesses::is_size(bytes)) return Record::unreadable;
+  if (!AccessSink::is_valid_size(bytes)) return ParseResult::unreadable;
   if (label == 1)
-    accesses.store(*address, bytes);
+    accesses.add_store(*address, bytes);
   else if (label == 2)
-    accesses.instruction(*address, bytes);
+    accesses.add_instruction(*address, bytes);
   else
-    accesses.load(*address, bytes);
-  return Record::read;
+    accesses.add_load(*address, bytes);
+  return ParseResult::read;
 }
 
 }  // namespace

@@ -1,41 +1,41 @@
-// The output of Valgrind's lackey: "I  0401ab70,3" for an instruction, " L 1fff000758,8" for a load, " S ..." for a
-// store, " M ..." for a load and a store of the same bytes; addresses are hexadecimal, sizes decimal. Valgrind's own
-// lines begin with ==PID==, --PID-- or **PID**. Threads are not distinguished.
+// The output of Valgrind's tool lackey: "I  0401ab70,3" for an instruction, " L 1fff000758,8" for a load, " S ..." for
+// a store, " M ..." for a load and a store of the same bytes; addresses are hexadecimal, sizes decimal. Messages of
+// Valgrind begin with ==PID==, --PID-- or **PID** and are skipped. The format does not distinguish threads.
 #include "trace/format.hpp"
 #include "trace/lines.hpp"
 
 namespace nearfield::trace {
 namespace {
 
-Record read_lackey(std::string_view line, Accesses& accesses) {
-  if (line.starts_with("==") || line.starts_with("--") || line.starts_with("**")) return Record::nothing;
-  Cursor at(line);
-  at.blanks();
-  const char label = at.next();
-  if (!at.at_blank()) return Record::unreadable;
-  at.blanks();
-  const auto address = at.hex();
-  if (!address || at.next() != ',') return Record::unreadable;
-  const auto bytes = at.decimal();
-  if (!bytes || !at.done() || !Accesses::is_size(*bytes)) return Record::unreadable;
+ParseResult read_lackey(std::string_view line, AccessSink& accesses) {
+  if (line.starts_with("==") || line.starts_with("--") || line.starts_with("**")) return ParseResult::nothing;
+  LineCursor at(line);
+  at.skip_blanks();
+  const char label = at.take_char();
+  if (!at.is_at_blank()) return ParseResult::unreadable;
+  at.skip_blanks();
+  const auto address = at.parse_hex();
+  if (!address || at.take_char() != ',') return ParseResult::unreadable;
+  const auto bytes = at.parse_decimal();
+  if (!bytes || !at.is_at_end() || !AccessSink::is_valid_size(*bytes)) return ParseResult::unreadable;
   switch (label) {
     case 'I':
-      accesses.instruction(*address, *bytes);
+      accesses.add_instruction(*address, *bytes);
       break;
     case 'L':
-      accesses.load(*address, *bytes);
+      accesses.add_load(*address, *bytes);
       break;
     case 'S':
-      accesses.store(*address, *bytes);
+      accesses.add_store(*address, *bytes);
       break;
     case 'M':
-      accesses.load(*address, *bytes);
-      accesses.store(*address, *bytes);
+      accesses.add_load(*address, *bytes);
+      accesses.add_store(*address, *bytes);
       break;
     default:
-      return Record::unreadable;
+      return ParseResult::unreadable;
   }
-  return Record::read;
+  return ParseResult::read;
 }
 
 }  // namespace

@@ -16,92 +16,92 @@
 namespace nearfield::trace {
 namespace {
 
-// Consumes the prefix of a record. Returns its thread; nothing if there is no such prefix.
-std::optional<std::uint64_t> take_thread(Cursor& at) {
-  at.blanks();
-  if (!at.take("T")) {
-    if (!at.decimal()) return std::nullopt;
-    at.blanks();
-    at.decimal();
-    if (!at.take(":")) return std::nullopt;
-    at.blanks();
+// Consumes the prefix of a record. Returns the thread id in it; std::nullopt if the prefix is of none of these forms.
+std::optional<std::uint64_t> take_thread(LineCursor& at) {
+  at.skip_blanks();
+  if (!at.take_prefix("T")) {
+    if (!at.parse_decimal()) return std::nullopt;
+    at.skip_blanks();
+    at.parse_decimal();
+    if (!at.take_prefix(":")) return std::nullopt;
+    at.skip_blanks();
     std::uint64_t workload = 0;
-    if (at.take("W")) {
-      const auto number = at.decimal();
-      if (!number || !at.take(".")) return std::nullopt;
+    if (at.take_prefix("W")) {
+      const auto number = at.parse_decimal();
+      if (!number || !at.take_prefix(".")) return std::nullopt;
       workload = *number;
     }
-    at.take("T");
-    const auto thread = at.decimal();
-    if (!thread || !at.at_blank()) return std::nullopt;
+    at.take_prefix("T");
+    const auto thread = at.parse_decimal();
+    if (!thread || !at.is_at_blank()) return std::nullopt;
     return workload << 48 ^ *thread;
   }
-  const auto thread = at.decimal();
-  return at.at_blank() ? thread : std::nullopt;
+  const auto thread = at.parse_decimal();
+  return at.is_at_blank() ? thread : std::nullopt;
 }
 
-bool is_byte(std::string_view word) {
-  return word.size() == 2 && Cursor::hex_digit(word[0]) >= 0 && Cursor::hex_digit(word[1]) >= 0;
+bool is_hex_byte(std::string_view word) {
+  return word.size() == 2 && LineCursor::hex_digit_value(word[0]) >= 0 && LineCursor::hex_digit_value(word[1]) >= 0;
 }
 
-std::uint64_t take_bytes(Cursor& at) {
+std::uint64_t skip_machine_code(LineCursor& at) {
   std::uint64_t bytes = 0;
-  for (at.blanks(); is_byte(at.word()); at.blanks()) ++bytes;
+  for (at.skip_blanks(); is_hex_byte(at.take_word()); at.skip_blanks()) ++bytes;
   return bytes;
 }
 
-Record read_record(Cursor& at, Accesses& accesses) {
-  if (at.peek() == '<') return Record::nothing;
-  if (at.take("0x")) {  // an instruction in the older form: its address and its bytes
-    const auto address = at.hex();
-    const auto bytes = take_bytes(at);
-    if (!address || bytes == 0) return Record::unreadable;
-    accesses.instruction(*address, bytes);
-    return Record::read;
+ParseResult read_record(LineCursor& at, AccessSink& accesses) {
+  if (at.peek() == '<') return ParseResult::nothing;
+  if (at.take_prefix("0x")) {  // an instruction in the older form: address and machine code
+    const auto address = at.parse_hex();
+    const auto bytes = skip_machine_code(at);
+    if (!address || bytes == 0) return ParseResult::unreadable;
+    accesses.add_instruction(*address, bytes);
+    return ParseResult::read;
   }
-  const auto what = at.word();
-  if (is_byte(what)) return Record::nothing;
-  at.blanks();
-  const auto bytes = at.decimal();
-  if (!bytes || !at.take(" byte(s) @ ")) return Record::unreadable;
-  const auto address = at.hex();
-  if (!address || !(at.done() || at.at_blank())) return Record::unreadable;
+  const auto what = at.take_word();
+  if (is_hex_byte(what)) return ParseResult::nothing;
+  at.skip_blanks();
+  const auto bytes = at.parse_decimal();
+  if (!bytes || !at.take_prefix(" byte(s) @ ")) return ParseResult::unreadable;
+  const auto address = at.parse_hex();
+  if (!address || !(at.is_at_end() || at.is_at_blank())) return ParseResult::unreadable;
   if (what.starts_with("pref") || what == "iflush" || what == "dflush") {
-    accesses.other();
-    return Record::read;
+    accesses.count_other();
+    return ParseResult::read;
   }
-  if (!Accesses::is_size(*bytes)) return Record::unreadable;
+  if (!AccessSink::is_valid_size(*bytes)) return ParseResult::unreadable;
   if (what == "read")
-    accesses.load(*address, *bytes);
+    accesses.add_load(*address, *bytes);
   else if (what == "write")
-    accesses.store(*address, *bytes);
+    accesses.add_store(*address, *bytes);
   else if (what == "ifetch")
-    accesses.instruction(*address, *bytes);
+    accesses.add_instruction(*address, *bytes);
   else
-    return Record::unreadable;
-  return Record::read;
+    return ParseResult::unreadable;
+  return ParseResult::read;
 }
 
-// Headings and totals.
-bool is_remark(std::string_view line) {
+// Returns whether the line is a heading, a total, or the second line of a long instruction.
+bool is_heading_or_total(std::string_view line) {
   for (const std::string_view heading : {"Output format:", "<", "---", "===", "View tool results:", "Trace invariant"})
     if (line.starts_with(heading)) return true;
-  Cursor at(line);
-  at.blanks();
-  if (at.decimal()) {
-    at.blanks();
-    if (at.take(": total ")) return true;
+  LineCursor at(line);
+  at.skip_blanks();
+  if (at.parse_decimal()) {
+    at.skip_blanks();
+    if (at.take_prefix(": total ")) return true;
   }
-  at = Cursor(line);
-  return take_bytes(at) > 0 && at.done();
+  at = LineCursor(line);
+  return skip_machine_code(at) > 0 && at.is_at_end();
 }
 
-Record read_view(std::string_view line, Accesses& accesses) {
-  Cursor at(line);
+ParseResult read_view(std::string_view line, AccessSink& accesses) {
+  LineCursor at(line);
   const auto thread = take_thread(at);
-  if (!thread) return is_remark(line) ? Record::nothing : Record::unreadable;
-  at.blanks();
-  accesses.thread(*thread);
+  if (!thread) return is_heading_or_total(line) ? ParseResult::nothing : ParseResult::unreadable;
+  at.skip_blanks();
+  accesses.set_thread(*thread);
   return read_record(at, accesses);
 }
 

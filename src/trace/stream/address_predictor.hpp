@@ -1,9 +1,9 @@
-// Predicts the address of a site's next access. Writer and reader of a stream update the same predictor for each site
-// in the same way, so a correctly predicted access needs no bytes.
+// Predicts the address of the next access by a site (a code location). Writer and reader of a stream keep the same
+// predictor for each site and update it in the same way, so a correctly predicted access needs no bytes in the stream.
 //
-// A new site is predicted by its stride: the last step that occurred twice in a row, so that one jump, to the next row
-// of an array, does not change it. A site that is mispredicted often gets a history and is predicted to repeat its past
-// steps: the gathers of a sparse matrix are the same in every sweep.
+// A new site is predicted by its stride: the last step between two addresses that occurred twice in a row. So a single
+// jump, for example to the next row of an array, does not change the stride. A site that is mispredicted often gets a
+// history and is predicted to repeat its past steps: the gathers of a sparse matrix are the same in every sweep.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@
 namespace nearfield::stream {
 
 using Step = std::int32_t;
-constexpr Step unknown_step = INT32_MIN;  // leads to no address
+constexpr Step unknown_step = INT32_MIN;  // the step is unknown or has more than 32 bits
 
-// The steps of a site in the order of their first occurrence, with the successor of each context of sixteen steps.
-// Shorter contexts would not do, because rows of a sparse matrix share short pieces and continue differently.
+// The steps of a site in the order in which they first occurred, and for each context of sixteen steps the step that
+// followed it. Shorter contexts would not suffice, because rows of a sparse matrix share short sequences of steps and
+// continue differently.
 struct History {
   static constexpr std::uint32_t max_steps = 1 << 22, few_steps = 4096, slots = 1 << 18;
-  Step* steps = nullptr;           // max_steps and one more; the one after the last is unknown
-  std::uint32_t* after = nullptr;  // by slot: index of the next step; 0: not known
+  Step* steps = nullptr;           // max_steps + 1 elements; the element after the last step is unknown_step
+  std::uint32_t* after = nullptr;  // by slot of the context: index of the step that followed; 0: unknown
   std::uint32_t size = 0, slot = 0;
-  std::uint64_t context = 0;  // hash of the last sixteen steps: each step shifts the earlier ones by four bits
+  std::uint64_t context = 0;  // hash of the last sixteen steps: each new step shifts the hash by four bits
 
   void clear() {
     __builtin_memset(after, 0, slots * sizeof *after);
@@ -29,20 +30,21 @@ struct History {
     slot = 0;
     context = 0;
   }
-  void pass(Step step) {
+  void hash_step(Step step) {
     context = (context << 4) + (static_cast<std::uint64_t>(std::int64_t{step}) * 0x9E3779B97F4A7C15ULL >> 20);
   }
-  // Adds a step. `follows`: it directly follows the last added one. Returns the index of the predicted successor; 0:
-  // unknown.
-  std::uint32_t add(Step step, bool follows) {
+  // Appends a step. `follows`: the step occurred directly after the last appended one. Returns the index of the step
+  // that is predicted next; 0 if unknown.
+  std::uint32_t append_step(Step step, bool follows) {
     if (size == max_steps) clear();
     if (follows && slot) after[slot] = size;
     steps[size++] = step;
     steps[size] = unknown_step;
-    pass(step);
+    hash_step(step);
     const std::uint64_t mixed = context * 0x9E3779B97F4A7C15ULL;
-    const bool looked_at = size <= few_steps || (mixed >> 42 & 15) == 0;  // of many, one in sixteen suffices
-    slot = looked_at ? static_cast<std::uint32_t>(mixed >> 46) : 0;
+    const bool is_looked_up =
+        size <= few_steps || (mixed >> 42 & 15) == 0;  // in a long history, one context in sixteen
+    slot = is_looked_up ? static_cast<std::uint32_t>(mixed >> 46) : 0;
     return slot ? after[slot] : 0;
   }
 };
@@ -53,71 +55,74 @@ class AddressPredictor {
   AddressPredictor(const AddressPredictor&) = delete;
   AddressPredictor& operator=(const AddressPredictor&) = delete;
 
-  std::uint64_t expected() const { return expected_; }
-  // Starts with the site's first access in a chunk.
-  void start(std::uint64_t address) {
-    expected_ = address;
+  std::uint64_t predicted_address() const { return predicted_address_; }
+  // Resets the predictor at the first access of the site in a chunk.
+  void reset(std::uint64_t address) {
+    predicted_address_ = address;
     stride_ = 0;
     last_step_ = 0;
     next_ = &stride_;
     history_advance_ = 0;
     history_ = nullptr;
-    wrong_at_ = 0;
-    wrong_ = 0;
+    last_mispredicted_ = 0;
+    mispredictions_ = 0;
   }
   void advance() {
-    expected_ += static_cast<std::uint64_t>(std::int64_t{*next_});
+    predicted_address_ += static_cast<std::uint64_t>(std::int64_t{*next_});
     next_ += history_advance_;
   }
-  // `now`: the number of accesses of all sites in the chunk so far.
-  void mispredict(std::uint64_t address, std::uint64_t now) {
-    const auto step = static_cast<std::int64_t>(address - last());
+  // Corrects the predictor after an access to `address` instead of the predicted address. `now`: number of accesses of
+  // all sites in the chunk so far.
+  void correct(std::uint64_t address, std::uint64_t now) {
+    const auto step = static_cast<std::int64_t>(address - last_address());
     const Step short_step = step > unknown_step && step <= INT32_MAX ? static_cast<Step>(step) : unknown_step;
-    if (history_) return repeat(address, short_step);
+    if (history_) return continue_history(address, short_step);
     if (step == last_step_ && short_step != unknown_step) stride_ = short_step;
     last_step_ = step;
-    expected_ = address + static_cast<std::uint64_t>(std::int64_t{stride_});
-    wrong_ = now - wrong_at_ < soon ? wrong_ + 1 : 0;
-    wrong_at_ = now;
+    predicted_address_ = address + static_cast<std::uint64_t>(std::int64_t{stride_});
+    mispredictions_ = now - last_mispredicted_ < soon ? mispredictions_ + 1 : 0;
+    last_mispredicted_ = now;
   }
   // Returns whether the site is mispredicted so often that it should get a history.
-  bool needs_history() const { return wrong_ >= many && !history_; }
-  // Uses a history from now on, which is cleared.
+  bool needs_history() const { return mispredictions_ >= min_mispredictions && !history_; }
+  // Clears the history and predicts from it from now on.
   void use_history(History& history) {
-    const std::uint64_t address = last();
+    const std::uint64_t address = last_address();
     history.clear();
     history_ = &history;
     history_advance_ = 1;
-    predict_from(address, 0);
+    predict_history_step(address, 0);
   }
 
  private:
-  static constexpr std::uint64_t soon = 64, many = 16;
+  static constexpr std::uint64_t soon = 64, min_mispredictions = 16;
 
-  std::uint64_t last() const { return expected_ - static_cast<std::uint64_t>(std::int64_t{next_[-history_advance_]}); }
-  void repeat(std::uint64_t address, Step step) {
+  std::uint64_t last_address() const {
+    return predicted_address_ - static_cast<std::uint64_t>(std::int64_t{next_[-history_advance_]});
+  }
+  void continue_history(std::uint64_t address, Step step) {
     const Step* const wrong = next_ - 1;
-    const Step* passed = decided_ - 1;
+    const Step* passed = next_after_misprediction_ - 1;
     if (wrong - passed > 16) passed = wrong - 16;
-    for (; passed != wrong; ++passed) history_->pass(*passed);
-    predict_from(address, history_->add(step, next_ == decided_));
+    for (; passed != wrong; ++passed) history_->hash_step(*passed);
+    predict_history_step(address, history_->append_step(step, next_ == next_after_misprediction_));
   }
-  // Predicts the step at this index of the history; 0: none.
-  void predict_from(std::uint64_t address, std::uint32_t place) {
+  // Predicts `address` plus the step at this index of the history; 0: no known step.
+  void predict_history_step(std::uint64_t address, std::uint32_t place) {
     const Step* const step = history_->steps + (place ? place : history_->size);
-    expected_ = address + static_cast<std::uint64_t>(std::int64_t{*step});
-    decided_ = next_ = step + 1;
+    predicted_address_ = address + static_cast<std::uint64_t>(std::int64_t{*step});
+    next_after_misprediction_ = next_ = step + 1;
   }
 
-  std::uint64_t expected_ = 0;
-  const Step* next_ = nullptr;  // the step after the one that leads to expected_
+  std::uint64_t predicted_address_ = 0;
+  const Step* next_ = nullptr;  // the step that advance() adds next
   std::int64_t history_advance_ = 0;
   Step stride_ = 0;
-  std::uint32_t wrong_ = 0;  // mispredictions in short succession
+  std::uint32_t mispredictions_ = 0;  // mispredictions, each within `soon` accesses of the previous one
   std::int64_t last_step_ = 0;
-  std::uint64_t wrong_at_ = 0;
+  std::uint64_t last_mispredicted_ = 0;
   History* history_ = nullptr;
-  const Step* decided_ = nullptr;  // next_ when the last step was added
+  const Step* next_after_misprediction_ = nullptr;  // value of next_ after the last misprediction
 };
 
 }  // namespace nearfield::stream

@@ -6,32 +6,32 @@ void Encoder::begin(const EncoderClient& client) {
   client_ = client;
   raw_ = static_cast<unsigned char*>(client.memory(chunk_bytes));
   at_ = raw_;
-  for (auto& of_kind : quick_)
-    for (Site*& site : of_kind) site = &nobody_;
-  resize(1024);
-  forget();
+  for (auto& of_kind : recent_sites_)
+    for (Site*& site : of_kind) site = &no_site_;
+  resize_site_table(1024);
+  reset_chunk_state();
 }
 
 void Encoder::write_unpredicted(Key key, std::uint64_t address) {
   Site* const expected = *link_;
-  Site& site = expected->key == key ? *expected : find(key);
-  quick(key) = &site;
-  // The access is as predicted; another site with the same hash occupied the slot.
-  if (&site == expected && !is_new(site) && site.predictor.expected() == address) return access(key, address);
+  Site& site = expected->key == key ? *expected : find_or_add_site(key);
+  recent_site(key) = &site;
+  // The prediction was right: another site with the same hash had occupied the slot in quick_.
+  if (&site == expected && !is_new(site) && site.predictor.predicted_address() == address) return access(key, address);
   if (is_new(site)) {
-    define(site, address);
+    define_site(site, address);
   } else {
-    const std::uint64_t difference = address - site.predictor.expected();
+    const std::uint64_t difference = address - site.predictor.predicted_address();
     const bool same_site = &site == expected, eights = difference % 8 == 0;
     if (difference == 0)
-      token(Token::site);
+      write_token(Token::site);
     else if (same_site)
-      token(eights ? Token::step8 : Token::step);
+      write_token(eights ? Token::step8 : Token::step);
     else
-      token(eights ? Token::site_step8 : Token::site_step);
-    if (!same_site) number(site.number);
+      write_token(eights ? Token::site_step8 : Token::site_step);
+    if (!same_site) write_number(site.number);
     const auto step = static_cast<std::int64_t>(difference);
-    if (difference != 0) number(zigzag_encode(eights ? step / 8 : step));
+    if (difference != 0) write_number(zigzag_encode(eights ? step / 8 : step));
     if (difference == 0)
       site.predictor.advance();
     else
@@ -39,26 +39,26 @@ void Encoder::write_unpredicted(Key key, std::uint64_t address) {
   }
   *link_ = &site;
   link_ = &site.next;
-  ++in_chunk_;
-  if (at_ + room > raw_ + chunk_bytes) finish_chunk();
+  ++accesses_in_chunk_;
+  if (at_ + max_token_bytes > raw_ + chunk_bytes) finish_chunk();
 }
 
 void Encoder::range(Key key, std::uint64_t address, std::uint64_t bytes) {
-  Site& site = find(key);
-  if (is_new(site)) define(site, address);
-  token(Token::range);
-  number(site.number);
-  number(zigzag_encode(static_cast<std::int64_t>(address - site.predictor.expected())));
-  number(bytes);
+  Site& site = find_or_add_site(key);
+  if (is_new(site)) define_site(site, address);
+  write_token(Token::range);
+  write_number(site.number);
+  write_number(zigzag_encode(static_cast<std::int64_t>(address - site.predictor.predicted_address())));
+  write_number(bytes);
   correct_prediction(site, address);
   *link_ = &site;
   link_ = &site.next;
-  ++in_chunk_;
-  if (at_ + room > raw_ + chunk_bytes) finish_chunk();
+  ++accesses_in_chunk_;
+  if (at_ + max_token_bytes > raw_ + chunk_bytes) finish_chunk();
 }
 
 void Encoder::correct_prediction(Site& site, std::uint64_t address) {
-  site.predictor.mispredict(address, in_chunk_);
+  site.predictor.correct(address, accesses_in_chunk_);
   if (!site.predictor.needs_history()) return;
   if (!site.history) {
     site.history = static_cast<History*>(client_.memory(sizeof(History)));
@@ -69,67 +69,68 @@ void Encoder::correct_prediction(Site& site, std::uint64_t address) {
 }
 
 void Encoder::event(const unsigned char* bytes, std::uint64_t length) {
-  if (at_ + room + length > raw_ + chunk_bytes) finish_chunk();
-  if (room + length > chunk_bytes) __builtin_trap();  // an event of 8 MiB: a communicator of two million ranks
-  token(Token::event);
-  number(length);
+  if (at_ + max_token_bytes + length > raw_ + chunk_bytes) finish_chunk();
+  if (max_token_bytes + length > chunk_bytes)
+    __builtin_trap();  // an event of 8 MiB: a communicator of two million ranks
+  write_token(Token::event);
+  write_number(length);
   __builtin_memcpy(at_, bytes, length);
   at_ += length;
 }
 
 void Encoder::finish_chunk() {
   if (predicted_ > 0) {
-    token(Token::event);
-    number(0);
+    write_token(Token::event);
+    write_number(0);
   }
   if (at_ == raw_) return;
-  client_.store(raw_, static_cast<std::uint32_t>(at_ - raw_), in_chunk_);
-  forget();
+  client_.store(raw_, static_cast<std::uint32_t>(at_ - raw_), accesses_in_chunk_);
+  reset_chunk_state();
 }
 
-void Encoder::forget() {
-  before_ += in_chunk_;
-  in_chunk_ = 0;
+void Encoder::reset_chunk_state() {
+  accesses_before_chunk_ += accesses_in_chunk_;
+  accesses_in_chunk_ = 0;
   at_ = raw_;
-  last_new_ = 0;
-  defined_ = 0;
+  last_new_address_ = 0;
+  defined_in_chunk_ = 0;
   ++chunk_;
-  nobody_.next = &nobody_;
-  link_ = &nobody_.next;
+  no_site_.next = &no_site_;
+  link_ = &no_site_.next;
 }
 
-void Encoder::token(Token kind) {
+void Encoder::write_token(Token kind) {
   const auto predicted = predicted_ < max_predicted ? predicted_ : max_predicted;
   *at_++ = static_cast<unsigned char>(predicted << token_bits | static_cast<unsigned>(kind));
-  if (predicted == max_predicted) number(predicted_ - max_predicted);
-  in_chunk_ += predicted_;
+  if (predicted == max_predicted) write_number(predicted_ - max_predicted);
+  accesses_in_chunk_ += predicted_;
   predicted_ = 0;
 }
 
-// The event of a new object must precede the site that refers to it, so place() may call event().
-void Encoder::define(Site& site, std::uint64_t address) {
+// The Object event must precede the first site in that object, so client_.place() may call event().
+void Encoder::define_site(Site& site, std::uint64_t address) {
   std::uint64_t offset = 0;
   const std::uint64_t object = client_.place(site.key.code, offset);
-  token(Token::new_site);
-  number(object);
-  number(offset);
-  number(site.key.kind);
-  number(zigzag_encode(static_cast<std::int64_t>(address - last_new_)));
-  last_new_ = address;
-  site.number = defined_++;
+  write_token(Token::new_site);
+  write_number(object);
+  write_number(offset);
+  write_number(site.key.kind);
+  write_number(zigzag_encode(static_cast<std::int64_t>(address - last_new_address_)));
+  last_new_address_ = address;
+  site.number = defined_in_chunk_++;
   site.chunk = chunk_;
-  site.next = &nobody_;
-  site.predictor.start(address);
+  site.next = &no_site_;
+  site.predictor.reset(address);
 }
 
-Encoder::Site& Encoder::find(Key key) {
+Encoder::Site& Encoder::find_or_add_site(Key key) {
   std::uint64_t slot = slot_of(key);
   while (slots_[slot] && slots_[slot]->key != key) slot = (slot + 1) & mask_;
   if (slots_[slot]) return *slots_[slot];
   if (2 * ++sites_ > mask_) {
-    resize(2 * (mask_ + 1));
+    resize_site_table(2 * (mask_ + 1));
     --sites_;
-    return find(key);
+    return find_or_add_site(key);
   }
   if (free_ == free_end_) {
     constexpr std::uint64_t many = 1024;
@@ -142,7 +143,7 @@ Encoder::Site& Encoder::find(Key key) {
   return *site;
 }
 
-void Encoder::resize(std::uint64_t slots) {
+void Encoder::resize_site_table(std::uint64_t slots) {
   Site** const old = slots_;
   const std::uint64_t old_slots = old ? mask_ + 1 : 0;
   slots_ = static_cast<Site**>(client_.memory(slots * sizeof(Site*)));

@@ -1,6 +1,6 @@
 // Encodes accesses and events as the tokens of a chunk (format.hpp). A predicted access costs about ten instructions
-// and no bytes. Needs no C++ library, because it runs inside other people's programs, between any two of their
-// instructions. Not thread-safe.
+// and no bytes. Needs no C++ runtime library, because it runs in hooks inside observed programs, between any two of
+// their instructions. Not thread-safe.
 #pragma once
 
 #include "trace/stream/bytes.hpp"
@@ -8,19 +8,21 @@
 
 namespace nearfield::stream {
 
-// The source of sites and the sink of chunks.
+// What the encoder needs from its client: memory, the object of a code address, and storage for chunks.
 struct EncoderClient {
   // Returns zeroed memory that is never freed.
   void* (*memory)(std::uint64_t bytes);
-  // Returns the object that contains this code address, and the offset in it.
+  // Returns the number of the object (executable or library) that contains this code address, and sets `offset` to the
+  // position in its file.
   std::uint64_t (*place)(std::uint64_t code, std::uint64_t& offset);
-  // Stores a chunk.
+  // Stores a complete chunk of `bytes` bytes, which encodes `accesses` accesses.
   void (*store)(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses);
 };
 
 class Encoder {
  public:
-  // Identifies a site: the return address of the hook and the kind, because compilers may merge the tails of calls.
+  // Identifies a site: the return address of the hook, and the kind of access, because a compiler may merge the tail
+  // calls of two hooks into one.
   struct Key {
     std::uint64_t code = 0;
     SiteKind kind = load1;
@@ -29,63 +31,68 @@ class Encoder {
 
   void begin(const EncoderClient& client);
 
-  // Sites are looked up by key and not by their predecessor, so that the processor need not wait for that one.
+  // Encodes one access. The site is looked up by key, not through the link of its predecessor, so that the CPU need not
+  // wait for the load of that link.
   void access(Key key, std::uint64_t address) {
-    Site* const site = quick(key);
-    if (site->key.code != key.code || site->predictor.expected() != address || *link_ != site) [[unlikely]]
+    Site* const site = recent_site(key);
+    if (site->key.code != key.code || site->predictor.predicted_address() != address || *link_ != site) [[unlikely]]
       return write_unpredicted(key, address);
     site->predictor.advance();
     link_ = &site->next;
     ++predicted_;
   }
   void range(Key key, std::uint64_t address, std::uint64_t bytes);
-  // The bytes are those of one event.
+  // Writes one event, serialised by EventWriter.
   void event(const unsigned char* bytes, std::uint64_t length);
   // Stores the current chunk and begins the next one.
   void finish_chunk();
-  // Adds a code address that makes no accesses, for for_each_site().
-  void mention(std::uint64_t code) { find({code, load1}); }
-  // Calls visit(code) for each site, in any order; a code address with several kinds is visited several times.
+  // Adds a code address that makes no accesses, so that for_each_site() visits it.
+  void add_silent_site(std::uint64_t code) { find_or_add_site({code, load1}); }
+  // Calls visit(code) for each site, in any order; a code address with several kinds of access is visited several
+  // times.
   template <class Visit>
   void for_each_site(Visit visit) const {
     for (std::uint64_t i = 0; i <= mask_; ++i)
       if (slots_[i]) visit(slots_[i]->key.code);
   }
-  // Returns the number of accesses so far.
-  std::uint64_t accesses() const { return before_ + in_chunk_ + predicted_; }
+  // Returns the number of accesses encoded so far.
+  std::uint64_t accesses() const { return accesses_before_chunk_ + accesses_in_chunk_ + predicted_; }
 
  private:
   struct Site {
     Key key;
     AddressPredictor predictor;
     Site* next = nullptr;
-    std::uint32_t number = 0, chunk = 0;  // the site's number in that chunk
-    History* history = nullptr;           // of this chunk or an earlier one
+    std::uint32_t number = 0, chunk = 0;  // chunk in which the site was last defined, and its number there
+    History* history = nullptr;           // allocated in this chunk or an earlier one
   };
-  static constexpr std::uint32_t room = 128;  // for any token except an event, including the definition of its site
+  static constexpr std::uint32_t max_token_bytes =
+      128;  // maximum bytes of a token except an event, with the site definition
 
   __attribute__((noinline)) void write_unpredicted(Key key, std::uint64_t address);
-  static constexpr std::uint64_t quick_slots = 1 << 12;
-  Site*& quick(Key key) { return quick_[key.kind][key.code & (quick_slots - 1)]; }
-  Site& find(Key key);
+  static constexpr std::uint64_t recent_slots = 1 << 12;
+  Site*& recent_site(Key key) { return recent_sites_[key.kind][key.code & (recent_slots - 1)]; }
+  Site& find_or_add_site(Key key);
   std::uint64_t slot_of(Key key) const { return (key.code << 4 | key.kind) * 0x9E3779B97F4A7C15ULL >> 20 & mask_; }
   bool is_new(const Site& site) const { return site.chunk != chunk_; }
-  void define(Site& site, std::uint64_t address);
+  void define_site(Site& site, std::uint64_t address);
   void correct_prediction(Site& site, std::uint64_t address);
-  void token(Token kind);
-  void number(std::uint64_t value) { at_ = put(at_, value); }
-  void forget();
-  void resize(std::uint64_t slots);
+  void write_token(Token kind);
+  void write_number(std::uint64_t value) { at_ = put_number(at_, value); }
+  void reset_chunk_state();
+  void resize_site_table(std::uint64_t slots);
 
   EncoderClient client_{};
-  Site nobody_;
-  Site** link_ = nullptr;  // the successor field of the last site
+  Site no_site_;
+  Site** link_ = nullptr;  // `next` of the last site: the predicted next site
   std::uint64_t predicted_ = 0;
   unsigned char *raw_ = nullptr, *at_ = nullptr;
-  std::uint64_t in_chunk_ = 0, before_ = 0;  // accesses written in tokens
-  std::uint64_t last_new_ = 0;
-  std::uint32_t chunk_ = 0, defined_ = 0;
-  Site* quick_[site_kinds][quick_slots];  // the site found last in each slot
+  std::uint64_t accesses_in_chunk_ = 0,
+                accesses_before_chunk_ = 0;  // accesses encoded in this chunk, and in earlier chunks
+  std::uint64_t last_new_address_ = 0;
+  std::uint32_t chunk_ = 0, defined_in_chunk_ = 0;
+  Site* recent_sites_[site_kinds]
+                     [recent_slots];  // cache of find_or_add_site(): the last site found for each kind and slot
   Site** slots_ = nullptr;
   std::uint64_t mask_ = 0, sites_ = 0;
   Site *free_ = nullptr, *free_end_ = nullptr;

@@ -1,4 +1,4 @@
-// The number of an event's kind in a stream.
+// The number by which a stream denotes a kind of event: its index in the variant Event.
 #pragma once
 
 #include "trace/stream/events.hpp"
@@ -6,13 +6,13 @@
 namespace nearfield::stream {
 
 template <class Kind, class... Kinds>
-consteval Number index_among(const std::variant<Kinds...>*) {
+consteval Number index_of_event_kind(const std::variant<Kinds...>*) {
   Number place = 0;
   bool found = false;
   ((found = found || std::is_same_v<Kind, Kinds>, place += !found), ...);
   return place;
 }
 template <class Kind>
-constexpr Number number_of = index_among<Kind>(static_cast<const Event*>(nullptr));
+constexpr Number event_kind_number = index_of_event_kind<Kind>(static_cast<const Event*>(nullptr));
 
 }  // namespace nearfield::stream

@@ -1,13 +1,13 @@
-// The events of a stream, that is, all of its contents except accesses. The profiling layer writes them; replay, advise
-// and `show` read them. They are fewer than MPI's functions: a blocking call is recorded as the nonblocking one and a
-// wait, a persistent request as what each start does, a derived datatype as its blocks. So a reader knows about twenty
-// kinds.
+// The events of a stream: everything in a stream except memory accesses. The profiling layer writes them; replay,
+// advise and `show` read them. A reader knows about twenty kinds, fewer than MPI has functions: a blocking call is
+// recorded as the nonblocking call and a wait, each start of a persistent request as the operation that it starts, and
+// a derived datatype as its blocks of bytes.
 //
-// Communicators, requests, layouts and texts have numbers that the stream's own rank assigned; an event that assigns a
-// number precedes those that use it. Ranks called `peer` are ranks of the communicator, `world` ranks of
-// MPI_COMM_WORLD. Times are those of the observed run, in nanoseconds since the previous event with a time; only
-// `enter` and `leave` have them. Left out: one-sided calls, dynamic processes, files; a program that uses them gets a
-// `refused` event.
+// Communicators, requests, layouts and texts have numbers that the rank of the stream assigned; an event that assigns a
+// number precedes the events that use it. Ranks called `peer` are ranks of the communicator, ranks called `world` are
+// those of MPI_COMM_WORLD. Times are those of the observed run, in nanoseconds since the previous event with a time;
+// only `enter` and `leave` have times. One-sided calls, dynamic processes and files are not recorded; a program that
+// uses them gets a `refused` event.
 //
 // A new kind of event, or a new field, requires a new version of the format (format.hpp).
 #pragma once
@@ -25,7 +25,7 @@ constexpr std::int64_t any = -1;        // MPI_ANY_SOURCE, MPI_ANY_TAG
 constexpr std::int64_t proc_null = -2;  // MPI_PROC_NULL
 
 // Each event lists its fields once, in serialisation order: `fields(event, visit)` calls visit(name, member) for each.
-// Its name in files and messages is `called`.
+// `called` is the name of the event in files and messages.
 
 // This process is rank `rank` of `ranks`: the first event of an MPI program, written in MPI_Init. Earlier events and
 // accesses happened before MPI_Init.
@@ -34,8 +34,8 @@ struct RankInfo {
   Number rank = 0, ranks = 1;
   std::string host;
   std::string library;   // first line of MPI_Get_library_version
-  bool is_live = false;  // a simulation decides nondeterministic outcomes, so there are WaitStarted and Ask events
-  bool delays = false;   // the system reports `delayed_ns` (Enter, Leave); otherwise it is 0
+  bool is_live = false;  // a live simulation decides nondeterministic outcomes (WaitStarted, Query)
+  bool delays = false;   // the operating system reports `delayed_ns` (Enter, Leave); false: it is always 0
   static void fields(auto& e, auto visit) {
     visit("rank", e.rank), visit("ranks", e.ranks), visit("host", e.host), visit("library", e.library);
     visit("asks", e.is_live), visit("delays", e.delays);
@@ -50,7 +50,8 @@ struct Text {
   static void fields(auto& e, auto visit) { visit("text", e.text), visit("is", e.is); }
 };
 
-// The executable or a shared library, which contains sites. Objects are numbered from 0 in order of appearance.
+// The executable or a shared library of the observed program, which contains sites. Objects are numbered from 0 in
+// order of appearance.
 struct Object {
   static constexpr const char* called = "object";
   Number object = 0;
@@ -58,9 +59,10 @@ struct Object {
   static void fields(auto& e, auto visit) { visit("object", e.object), visit("path", e.path); }
 };
 
-// A code location from which MPI is called: the return address of the call, as an offset in the object's file (what
-// addr2line takes). `callers` are pairs of object and offset: the call site of the function with the call, and so on,
-// as far as functions were compiled with hooks, `max_callers` at most. They distinguish the callers of wrappers of MPI.
+// A code location that calls MPI: the return address of the call, as an offset in the file of the object (the argument
+// of addr2line). `callers` are pairs of object and offset: the call site of the function that contains the call, then
+// the call site of its caller, and so on, at most `max_callers` pairs, as far as functions were compiled with hooks.
+// They distinguish the callers of an MPI wrapper.
 struct CallSite {
   static constexpr const char* called = "call_site";
   static constexpr std::size_t max_callers = 3;
@@ -71,8 +73,9 @@ struct CallSite {
   }
 };
 
-// The program calls the MPI function whose name is the text `name`; its effects follow until `leave`. `delayed_ns` is
-// the part of `since_ns` in which the rank was runnable without a core, because something else ran there.
+// The program calls the MPI function whose name is the text number `name`; the events of the call follow until `leave`.
+// `delayed_ns` is the part of `since_ns` in which the rank was runnable but had no core, because another program ran
+// there.
 struct Enter {
   static constexpr const char* called = "enter";
   Number name = 0, call_site = 0, since_ns = 0, delayed_ns = 0;
@@ -87,17 +90,17 @@ struct Leave {
   static void fields(auto& e, auto visit) { visit("since_ns", e.since_ns), visit("delayed_ns", e.delayed_ns); }
 };
 
-// A communicator that the rank is a member of, including MPI_COMM_WORLD and MPI_COMM_SELF. `context` is the same number
-// on all members and unique in the run. `world` lists the members in rank order; `remote` is the other group of an
-// intercommunicator, and empty otherwise. `sources` and `destinations` are the neighbours in its topology, if it has
-// one, from which neighbourhood collectives receive and to which they send. MPI_Comm_set_name repeats the event with
-// the same numbers.
+// A communicator of which the rank is a member, including MPI_COMM_WORLD and MPI_COMM_SELF. `context` is the same
+// number on all members and unique in the run. `world` lists the members in rank order; `remote` lists the remote group
+// of an intercommunicator, and is empty otherwise. `sources` and `destinations` are the neighbours in the topology of
+// the communicator, from which neighbourhood collectives receive and to which they send. MPI_Comm_set_name repeats the
+// event with the same numbers.
 struct Communicator {
   static constexpr const char* called = "communicator";
   Number communicator = 0, context = 0;
   std::vector<Number> world, remote;
   std::string name;
-  std::vector<std::int64_t> sources, destinations;  // or proc_null
+  std::vector<std::int64_t> sources, destinations;  // ranks, or proc_null
   static void fields(auto& e, auto visit) {
     visit("communicator", e.communicator), visit("context", e.context), visit("world", e.world),
         visit("remote", e.remote), visit("name", e.name), visit("sources", e.sources),
@@ -105,9 +108,9 @@ struct Communicator {
   }
 };
 
-// The bytes of one element of a datatype: runs of `count` blocks of `bytes` each, `stride_bytes` apart, the first one
-// at `offset_bytes` from the buffer's address. Elements are `extent_bytes` apart. All blocks together have
-// `size_bytes`.
+// A part of the bytes of one element of a datatype: `count` blocks of `bytes` bytes each, `stride_bytes` apart, the
+// first block at `offset_bytes` from the address of the buffer. In Layout, elements are `extent_bytes` apart, and all
+// blocks of an element together have `size_bytes` bytes.
 struct LayoutRun {
   std::int64_t offset_bytes = 0;
   Number bytes = 0, count = 1;
@@ -139,7 +142,8 @@ struct Data {
 
 enum class Mode : std::uint8_t { standard, synchronous, buffered, ready };
 
-// Requests are numbered from 1; a number is reused only after `wait`, `looked` or `forget` ended it.
+// Requests are numbered from 1. A number is reused only after a `wait`, `looked` or `forget` event has ended the
+// request.
 struct Send {
   static constexpr const char* called = "send";
   Number request = 0;
@@ -156,20 +160,20 @@ struct Receive {
   static constexpr const char* called = "receive";
   Number request = 0;
   Number communicator = 0;
-  std::int64_t peer = 0, tag = 0;  // or any
-  Data data;                       // at most
-  bool notify_on_match = false;    // the rank waits for its live simulation to report the match
+  std::int64_t peer = 0, tag = 0;  // may be `any`
+  Data data;                       // the receive buffer
+  bool notify_on_match = false;    // the rank waits until its live simulation reports the match
   static void fields(auto& e, auto visit) {
     visit("request", e.request), visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag),
         visit("data", e.data), visit("told", e.notify_on_match);
   }
 };
 
-// The message that a receive or probe matched. It precedes the `wait`, `looked` or `probe` of the call that returned
-// it.
+// The message that a receive or probe matched. The event precedes the `wait`, `looked` or `probe` event of the MPI call
+// that returned the message.
 struct Outcome {
   static constexpr const char* called = "outcome";
-  Number request = 0;  // 0: of a probe
+  Number request = 0;  // request of the receive; 0 for a probe
   std::int64_t peer = 0, tag = 0;
   Number bytes = 0;
   static void fields(auto& e, auto visit) {
@@ -177,16 +181,16 @@ struct Outcome {
   }
 };
 
-// The rank has waited for the completion of all of these requests; they are inactive afterwards.
+// The rank has waited for all of these requests; the requests are inactive afterwards.
 struct Completed {
   static constexpr const char* called = "wait";
   std::vector<Number> requests;
   static void fields(auto& e, auto visit) { visit("requests", e.requests); }
 };
 
-// The rank tested the requests `at` and learnt that `done` have completed, which are inactive afterwards: Test,
-// Testall, Testany, Testsome, Request_get_status. With `waited` it blocked until at least one completed: Waitany,
-// Waitsome.
+// The rank has tested the requests `at`, of which `done` have completed and are inactive afterwards: Test, Testall,
+// Testany, Testsome, Request_get_status. `waited`: the call blocked until at least one request had completed (Waitany,
+// Waitsome).
 struct Tested {
   static constexpr const char* called = "looked";
   std::vector<Number> at, done;
@@ -194,12 +198,12 @@ struct Tested {
   static void fields(auto& e, auto visit) { visit("at", e.at), visit("done", e.done), visit("waited", e.waited); }
 };
 
-// Probe (`waited`) or Iprobe; `found` says whether there was a message, which the preceding `outcome` describes. Mprobe
-// and Improbe are recorded likewise, and the receive of the matched message as a Receive of its source and tag.
+// MPI_Probe (`waited`) or MPI_Iprobe. If `found`, the preceding `outcome` event describes the message. Mprobe and
+// Improbe are recorded in the same way, and the receive of the matched message as a Receive with its source and tag.
 struct Probe {
   static constexpr const char* called = "probe";
   Number communicator = 0;
-  std::int64_t peer = 0, tag = 0;  // or any
+  std::int64_t peer = 0, tag = 0;  // may be `any`
   bool waited = false, found = false;
   static void fields(auto& e, auto visit) {
     visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag), visit("waited", e.waited),
@@ -207,17 +211,17 @@ struct Probe {
   }
 };
 
-// A request that is never completed by a wait: MPI_Request_free.
+// MPI_Request_free: no wait completes this request.
 struct Forget {
   static constexpr const char* called = "forget";
   Number request = 0;
   static void fields(auto& e, auto visit) { visit("request", e.request); }
 };
 
-// A collective operation. Kinds with lists (v, w) have one part per rank of the communicator or per neighbour, the
-// others one part in total: MPI's arguments, including `root` (0 if there is none). A rank that sends or receives
-// nothing (not the root) has no parts on that side; the root of a broadcast gives the buffer, the others get it.
-// `request` is 0 if it blocks.
+// A collective operation with the arguments of the MPI call. Kinds with lists (v, w) have one buffer per rank of the
+// communicator or per neighbour in `gives` and `gets`; the other kinds have one buffer. A rank without a send or
+// receive buffer (not the root) has an empty list there; for a broadcast, the root has its buffer in `gives`, the other
+// ranks in `gets`. `root` is 0 for operations without a root. `request` is 0 for a blocking call.
 enum class CollectiveKind : std::uint8_t {
   barrier,
   bcast,
@@ -247,10 +251,10 @@ struct Collective {
   Number request = 0;
   CollectiveKind kind = CollectiveKind::barrier;
   Number communicator = 0, root = 0;
-  // `gives` is empty, and the input lies in `gets`, of which reduce_scatter then has one part per rank. For scatter and
-  // scatterv the root's `gets` is empty instead, since its own part stays in place.
+  // MPI_IN_PLACE: `gives` is empty, and the input lies in `gets`, which has one buffer per rank for reduce_scatter. For
+  // scatter and scatterv, `gets` of the root is empty instead, since its own block stays in place.
   bool in_place = false;
-  bool commutes = true;  // for reductions
+  bool commutes = true;  // reductions: the operation is commutative
   std::vector<Data> gives, gets;
   static void fields(auto& e, auto visit) {
     visit("request", e.request), visit("kind", e.kind), visit("communicator", e.communicator), visit("root", e.root),
@@ -259,7 +263,8 @@ struct Collective {
   }
 };
 
-// The program called MPI_Pcontrol: the region with this name, "pcontrol", begins (level > 0) or ends (0).
+// The program called MPI_Pcontrol: the region whose name is the text number `name` begins (level > 0) or ends (level
+// 0).
 struct Region {
   static constexpr const char* called = "region";
   Number name = 0;
@@ -267,7 +272,7 @@ struct Region {
   static void fields(auto& e, auto visit) { visit("name", e.name), visit("level", e.level); }
 };
 
-// The program does something that no event describes, so it cannot be simulated; the text `what` says what.
+// The program does something that no event describes, so that it cannot be simulated; the text number `what` names it.
 struct Unsupported {
   static constexpr const char* called = "refused";
   Number what = 0;
@@ -281,8 +286,8 @@ struct End {
 };
 
 // All code locations that accessed memory or called MPI, as pairs of object and offset, and the paths of all objects.
-// It is the last event of a stream that was closed, in a chunk of its own, so that it can be found without reading the
-// others.
+// It is the last event of a stream that was closed, in a chunk of its own, so that a reader can find it without reading
+// the other chunks.
 struct Sites {
   static constexpr const char* called = "sites";
   std::vector<std::string> objects;
@@ -290,25 +295,25 @@ struct Sites {
   static void fields(auto& e, auto visit) { visit("objects", e.objects), visit("places", e.places); }
 };
 
-// The rank begins to wait for all of these; `wait` records the completion. It precedes the rank's blocking, so a live
-// simulation knows that the rank waits.
+// The rank begins to wait for all of these requests; a `wait` event records their completion. It is written before the
+// rank blocks, so that a live simulation knows that the rank waits.
 struct WaitStarted {
   static constexpr const char* called = "waits";
   std::vector<Number> requests;
   static void fields(auto& e, auto visit) { visit("requests", e.requests); }
 };
 
-// The rank queries its live simulation about a nondeterministic outcome and blocks until the reply (live_reply.hpp).
-// The result follows: `looked` after `one`, `all` and `some`, which query requests, or `probe` after `message`. `clock`
-// queries the time.
+// The rank queries its live simulation about a nondeterministic outcome, and blocks until the reply (live_reply.hpp).
+// The next event records the result: `looked` after the questions `one`, `all` and `some` about requests, `probe` after
+// `message`. The question `clock` queries the simulated time.
 enum class Question : std::uint8_t { one, all, some, message, clock };
 struct Query {
   static constexpr const char* called = "ask";
   Question question = Question::one;
-  std::vector<Number> at;  // requests
+  std::vector<Number> at;  // the queried requests
   bool waited = false;     // the rank blocks until a request has completed or a message has arrived
   Number communicator = 0;
-  std::int64_t peer = 0, tag = 0;  // of messages; may be any
+  std::int64_t peer = 0, tag = 0;  // of the probed message; may be `any`
   static void fields(auto& e, auto visit) {
     visit("question", e.question), visit("at", e.at), visit("waited", e.waited);
     visit("communicator", e.communicator), visit("peer", e.peer), visit("tag", e.tag);
@@ -317,8 +322,8 @@ struct Query {
 };
 
 // Memory that no allocator provided, but that may hold message buffers: the variables of the executable and of the
-// libraries loaded in MPI_Init, as pairs of an address and a number of bytes, and the stack of the thread that called
-// it.
+// libraries loaded in MPI_Init, as pairs of address and number of bytes, and the stack of the thread that called
+// MPI_Init.
 struct StaticAndStackRanges {
   static constexpr const char* called = "unallocated";
   std::vector<Number> variables;
@@ -328,7 +333,7 @@ struct StaticAndStackRanges {
   }
 };
 
-// The number of an event's kind in the stream is its index in this list.
+// A stream denotes a kind of event by its index in this list.
 using Event = std::variant<RankInfo, Text, Object, CallSite, Enter, Leave, Communicator, Layout, Send, Receive, Outcome,
                            Completed, Tested, Probe, Forget, Collective, Region, Unsupported, End, Sites, WaitStarted,
                            Query, StaticAndStackRanges>;

@@ -20,7 +20,7 @@
 namespace nearfield::stream {
 
 constexpr char file_magic[8] = {'n', 'f', 's', 't', 'r', 'e', 'a', 'm'};
-constexpr char rank_magic[8] = {'n', 'f', 'r', 'a', 'n', 'k', 0, 0};  // of a connection for replies (live.hpp)
+constexpr char rank_magic[8] = {'n', 'f', 'r', 'a', 'n', 'k', 0, 0};  // begins a connection for replies (live.hpp)
 constexpr std::uint32_t version = 4;
 constexpr unsigned header_bytes = 16;
 
@@ -31,25 +31,26 @@ struct ChunkHeader {
   std::uint32_t flags = 0;
   std::uint32_t raw_bytes = 0, stored_bytes = 0;
   std::uint64_t accesses = 0;
-  std::uint64_t checksum = 0;  // of the stored bytes and this header without the checksum
+  std::uint64_t checksum = 0;  // of the stored bytes and of this header with checksum 0
 };
 static_assert(sizeof(ChunkHeader) == 32);
-constexpr std::uint32_t chunk_bytes = 8 << 20;  // raw, at most
+constexpr std::uint32_t chunk_bytes = 8 << 20;  // maximum of raw_bytes
 
 enum class Token : unsigned char {
-  step8,       // the predicted site at another address: the difference to the predicted one, in 8 bytes
-  step,        // the same, in bytes
-  site,        // another site, at its predicted address: its number in the chunk
-  site_step8,  // another site, at another address
+  step8,       // the predicted site at another address: difference to the predicted address, in units of 8 bytes
+  step,        // same as step8, in bytes
+  site,        // another site than predicted, at its predicted address: number of the site in the chunk
+  site_step8,  // another site and another address: number of the site, then as step8
   site_step,
-  new_site,  // object, offset, SiteKind; the address as a difference to that of the last new site
-  range,     // a site whose kind is a range: its number, the difference, the bytes
-  event,     // length and bytes of an event (event_bytes.hpp); length 0: no event, only the accesses before it
+  new_site,  // object, offset, SiteKind; difference of the address to that of the last new site
+  range,     // an access by a range site: number of the site, difference as for step, number of bytes
+  event,     // length and bytes of an event (event_bytes.hpp); length 0: no event, only predicted accesses
 };
 constexpr unsigned token_bits = 3, max_predicted = 31;
 
-// The kind of a site: twice the index of its size, plus one for a store. Ranges have any size.
-constexpr std::uint32_t sizes[] = {1, 2, 4, 8, 16, 0};
+// Access sizes in bytes; 0: a range, of any size. The kind of a site is twice the index of its size in this list, plus
+// one for a store.
+constexpr std::uint32_t access_sizes[] = {1, 2, 4, 8, 16, 0};
 enum SiteKind : unsigned {
   load1,
   store1,
@@ -66,10 +67,10 @@ enum SiteKind : unsigned {
   site_kinds
 };
 constexpr bool is_store(unsigned kind) { return kind & 1; }
-constexpr std::uint32_t size_of(unsigned kind) { return sizes[kind >> 1]; }
+constexpr std::uint32_t access_bytes_of(unsigned kind) { return access_sizes[kind >> 1]; }
 constexpr bool is_range(unsigned kind) { return kind >= load_range; }
 
-// Hashes 8 bytes at a time. It detects corruption by disks and networks, not manipulation.
+// Returns a hash of the bytes. It detects corruption by disks and networks, not manipulation.
 inline std::uint64_t checksum(const unsigned char* data, std::uint64_t bytes, std::uint64_t seed) {
   constexpr std::uint64_t factor = 0x9E3779B97F4A7C15ULL;
   std::uint64_t sum = seed ^ bytes * factor;
@@ -82,7 +83,7 @@ inline std::uint64_t checksum(const unsigned char* data, std::uint64_t bytes, st
   for (; bytes > 0; ++data, --bytes) sum = (sum ^ *data) * factor;
   return sum ^ sum >> 32;
 }
-// Returns the checksum for the header.
+// Returns the value of ChunkHeader::checksum for a header and its stored bytes.
 inline std::uint64_t checksum(ChunkHeader header, const unsigned char* stored) {
   header.checksum = 0;
   unsigned char bytes[sizeof header];

@@ -15,15 +15,15 @@ std::size_t FileInput::read(void* to, std::size_t bytes) {
   return count;
 }
 
-bool FileInput::go_to(std::uint64_t byte) { return std::fseek(file_.get(), static_cast<long>(byte), SEEK_SET) == 0; }
+bool FileInput::seek(std::uint64_t byte) { return std::fseek(file_.get(), static_cast<long>(byte), SEEK_SET) == 0; }
 
-std::unique_ptr<Input> FileInput::another(std::uint64_t byte) const {
+std::unique_ptr<Input> FileInput::open_at(std::uint64_t byte) const {
   auto input = std::make_unique<FileInput>(path_);
-  input->go_to(byte);
+  input->seek(byte);
   return input;
 }
 
-std::string FileInput::why_cut() const {
+std::string FileInput::truncation_reason() const {
   return "the observed program was killed, the disk was full, or the program still runs";
 }
 

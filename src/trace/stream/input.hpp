@@ -12,28 +12,29 @@ namespace nearfield::stream {
 class Input {
  public:
   virtual ~Input() = default;
-  // Reads the next bytes. Returns their number, which is below `bytes` only at the end of the stream. Throws
-  // std::runtime_error on failure.
+  // Reads the next bytes of the stream. Returns the number of bytes read, which is less than `bytes` only at the end of
+  // the stream. Throws std::runtime_error on failure.
   virtual std::size_t read(void* to, std::size_t bytes) = 0;
-  // Seeks to this byte of the stream. Returns whether that is possible; only files can.
-  virtual bool go_to(std::uint64_t byte) = 0;
-  // Declares that the reader no longer needs the bytes before this one.
-  virtual void passed(std::uint64_t) {}
-  // Returns a second input that reads from this byte on, which must not precede those passed.
-  virtual std::unique_ptr<Input> another(std::uint64_t byte) const = 0;
-  // Returns the possible reasons for a truncated stream.
-  virtual std::string why_cut() const = 0;
+  // Seeks to this byte of the stream. Returns whether it succeeded; only files can seek.
+  virtual bool seek(std::uint64_t byte) = 0;
+  // Declares that the reader no longer needs the bytes before `byte`, so that they can be freed.
+  virtual void release_before(std::uint64_t) {}
+  // Returns a second input that reads the same stream from `byte` on. `byte` must not precede the bytes that were
+  // released.
+  virtual std::unique_ptr<Input> open_at(std::uint64_t byte) const = 0;
+  // Returns the possible reasons for a truncated stream, for an error message.
+  virtual std::string truncation_reason() const = 0;
 };
 
 class FileInput final : public Input {
  public:
-  // Throws std::system_error if there is no such file.
+  // Throws std::system_error if the file cannot be opened.
   explicit FileInput(const std::string& path);
 
   std::size_t read(void* to, std::size_t bytes) override;
-  bool go_to(std::uint64_t byte) override;
-  std::unique_ptr<Input> another(std::uint64_t byte) const override;
-  std::string why_cut() const override;
+  bool seek(std::uint64_t byte) override;
+  std::unique_ptr<Input> open_at(std::uint64_t byte) const override;
+  std::string truncation_reason() const override;
 
  private:
   struct Closer {

@@ -1,11 +1,13 @@
-// The streams of a running program. Its ranks connect to a socket and send the bytes that they would write into files
-// (src/preload/observe/connection.hpp). A thread of this class receives them, and simulations read them.
+// Receives the streams of a running program. The ranks connect to a socket and send the bytes that they would otherwise
+// write into files (src/preload/observe/connection.hpp). A thread of this class receives the bytes, and simulations
+// read them.
 //
-// Deadlock freedom: a rank whose bytes nobody reads blocks on a full socket, so that memory does not fill. But while a
-// simulation waits for one rank, all others may proceed and memory grows, because that rank may be waiting for them.
-// The socket has an abstract name: there is no file, and it disappears with this process, however that ends.
+// Deadlock freedom: a rank whose bytes no simulation reads blocks on a full socket, so that memory does not fill up.
+// But while a simulation waits for bytes of one rank, all other ranks may proceed and memory may grow, because that
+// rank may be waiting for them. The socket has an abstract name: it has no file, and disappears with this process,
+// however the process ends.
 //
-// All functions are thread-safe. Left out: ranks on other hosts.
+// All functions are thread-safe. Ranks on other hosts are not supported.
 #pragma once
 
 #include <condition_variable>
@@ -22,72 +24,73 @@
 
 namespace nearfield::stream {
 
-class Live {
+class LiveStreams {
  public:
   // Throws std::system_error if the socket cannot be created.
-  Live();
+  LiveStreams();
   // Closes all connections.
-  ~Live();
-  Live(const Live&) = delete;
+  ~LiveStreams();
+  LiveStreams(const LiveStreams&) = delete;
 
-  // Returns the value of NEARFIELD_OBSERVE for the program.
+  // Returns the value of the environment variable NEARFIELD_OBSERVE for the observed program.
   std::string address() const { return "live:" + name_; }
-  // Also writes all streams into this folder from now on, as files of the same bytes.
+  // Also writes all streams into this folder from now on, as files with the same bytes.
   void save_to(const std::string& folder);
-  // Returns why the streams could not be saved; "" if they were.
+  // Returns why the streams could not be saved; empty if they were saved.
   std::string save_error() const;
 
-  // Returns the number of ranks of the program; 0 until all of them are in MPI_Init.
+  // Returns the number of ranks of the program; 0 until all ranks are in MPI_Init.
   int ranks() const;
   // Returns whether no process that sends a stream is connected.
-  bool idle() const;
-  // Returns an input for the stream of a rank; it must not outlive this object. To be called once per rank, when all
-  // have connected.
-  std::unique_ptr<Input> input(int rank);
-  // Sends a reply to a rank. Returns at once.
+  bool has_no_sender() const;
+  // Returns an input for the stream of a rank, which must not outlive this object. Call it once per rank, when all
+  // ranks have connected.
+  std::unique_ptr<Input> open_input(int rank);
+  // Queues a reply to a rank, and returns without waiting.
   void reply(int rank, const void* bytes, std::size_t count);
-  // The command has ended, so ranks need not be blocked: reads all that they have sent.
+  // For a command that has ended: receives all bytes that its ranks have sent, without blocking ranks.
   void read_until_eof();
-  // Nobody reads the streams any more: their bytes are saved to files or discarded.
+  // For streams that no simulation reads any more: receives their bytes, and writes them to files or discards them.
   void discard_unread();
   // Closes all connections. Pending reads throw std::runtime_error.
   void close();
 
  private:
   friend class LiveInput;
-  // The bytes of a stream that may still be needed.
+  // The received bytes of a stream that an input may still read.
   struct Buffer {
     std::vector<unsigned char> bytes;
-    std::uint64_t begin = 0;                      // position of the first byte in the stream
-    std::map<const void*, std::uint64_t> needed;  // the first byte that each input needs; empty: nobody reads yet
-    std::uint64_t read = 0;                       // position of the most advanced input
-    bool over = false;                            // no more will arrive
+    std::uint64_t begin = 0;  // position of the first byte in the stream
+    std::map<const void*, std::uint64_t>
+        needed_from;                      // first byte that each input still needs; empty: no input exists yet
+    std::uint64_t max_read_position = 0;  // position of the most advanced input
+    bool has_ended = false;               // the connection has ended
     std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{nullptr, &std::fclose};
     std::uint64_t end() const { return begin + bytes.size(); }
   };
   struct Connection {
     int socket = -1;
     int process = 0;
-    int rank = -1;                    // of a connection for replies
-    std::vector<unsigned char> head;  // the first bytes, until they identify the connection
-    std::shared_ptr<Buffer> stream;   // of a connection that sends a stream
-    std::vector<unsigned char> out;   // to be sent
-    bool gone = false;
+    int rank = -1;                           // rank, if the connection is for replies
+    std::vector<unsigned char> first_bytes;  // received bytes, until they identify the connection
+    std::shared_ptr<Buffer> stream;          // stream that the connection sends
+    std::vector<unsigned char> unsent;       // bytes of replies that are not sent yet
+    bool is_closing = false;
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  void run();
-  void accept_one();
-  bool wants_more(const Connection& one) const;
+  void run_receiver();
+  void accept_connection();
+  bool may_receive_from(const Connection& one) const;
   void receive(Connection& from);
   void send(Connection& to);
-  void identify(Connection& one);
-  void assign(Connection& listener, int rank, int ranks);
-  void append(Buffer& stream, const unsigned char* bytes, std::size_t count);
-  void write(Buffer& stream, const unsigned char* bytes, std::size_t count);
+  void identify_connection(Connection& one);
+  void assign_rank(Connection& listener, int rank, int ranks);
+  void append_bytes(Buffer& stream, const unsigned char* bytes, std::size_t count);
+  void write_file(Buffer& stream, const unsigned char* bytes, std::size_t count);
   void open_file(Buffer& stream, int rank);
   void free_consumed(Buffer& stream) const;
-  void wake() const;
+  void wake_receiver() const;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -95,7 +98,7 @@ class Live {
   int listener_ = -1, waker_ = -1;
   std::list<Connection> connections_;
   std::map<int, std::shared_ptr<Buffer>> by_rank_, by_process_;
-  int ranks_ = 0;  // of the program; 0: not known yet
+  int ranks_ = 0;  // number of ranks of the program; 0: not known yet
   int waiting_readers_ = 0;
   bool reads_until_eof_ = false, discards_ = false, closed_ = false, stopped_ = false;
   std::thread thread_;

@@ -10,7 +10,7 @@
 
 namespace nearfield::stream {
 
-Reader::Memory::Memory()
+Reader::HistoryMemory::HistoryMemory()
     : steps(new Step[History::max_steps + 1]), after(History::slots), history{steps.get(), after.data()} {}
 
 namespace {
@@ -35,63 +35,64 @@ Reader::Reader(std::string name, std::unique_ptr<Input> input, std::uint64_t byt
 Reader::Reader(std::string name, std::unique_ptr<Input> input) : Reader(std::move(name), std::move(input), 0) {
   unsigned char header[header_bytes];
   read(header, sizeof header);
-  if (std::memcmp(header, file_magic, sizeof file_magic) != 0) broken(0, "this is not a stream of nearfield");
+  if (std::memcmp(header, file_magic, sizeof file_magic) != 0) throw_broken(0, "this is not a stream of nearfield");
   std::uint32_t file_version = 0;
   std::memcpy(&file_version, header + sizeof file_magic, sizeof file_version);
   if (file_version != version)
-    broken(sizeof file_magic, "the stream has version " + std::to_string(file_version) + ", and this nearfield reads " +
-                                  std::to_string(version) + "; observe the program again");
+    throw_broken(sizeof file_magic, "the stream has version " + std::to_string(file_version) +
+                                        ", and this nearfield reads " + std::to_string(version) +
+                                        "; observe the program again");
   chunk_byte_ = next_byte_;
 }
 
-std::unique_ptr<Reader> Reader::another() const {
-  return std::unique_ptr<Reader>(new Reader(name_, input_->another(chunk_byte_), chunk_byte_));
+std::unique_ptr<Reader> Reader::open_at_chunk() const {
+  return std::unique_ptr<Reader>(new Reader(name_, input_->open_at(chunk_byte_), chunk_byte_));
 }
 
 std::size_t Reader::accesses(std::span<Reference> out) {
-  if (event_ && given_) event_.reset();
+  if (event_ && event_given_) event_.reset();
   std::size_t count = 0;
   while (count < out.size() && !event_) {
     if (predicted_ > 0)
-      count += predicted(out.subspan(count));
+      count += take_predicted_accesses(out.subspan(count));
     else if (current_bytes_left_ > 0)
-      out[count++] = part_of_current();
+      out[count++] = take_part_of_current();
     else if (token_)
-      perform(*std::exchange(token_, {}));
-    else if (!next_token())
+      perform_token(*std::exchange(token_, {}));
+    else if (!read_token())
       break;
   }
-  passed_.store(before_ + in_chunk_, std::memory_order_relaxed);
+  passed_.store(accesses_before_chunk_ + accesses_in_chunk_, std::memory_order_relaxed);
   return count;
 }
 
 const Event* Reader::event() {
   if (!event_) return nullptr;
-  given_ = true;
+  event_given_ = true;
   return &*event_;
 }
 
 // ---- accesses
 
-std::size_t Reader::predicted(std::span<Reference> out) {
+std::size_t Reader::take_predicted_accesses(std::span<Reference> out) {
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), predicted_));
-  Predicted** link = link_;
+  PredictedSite** link = link_;
   for (std::size_t i = 0; i < count; ++i) {
-    Predicted* const site = *link;
+    PredictedSite* const site = *link;
     out[i] = site->access;
-    out[i].address = site->predictor.expected();
+    out[i].address = site->predictor.predicted_address();
     site->predictor.advance();
     link = &site->next;
   }
   link_ = link;
   predicted_ -= count;
-  in_chunk_ += count;
+  accesses_in_chunk_ += count;
   if (std::any_of(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count), [](auto& r) { return r.bytes == 0; }))
-    broken(chunk_byte_, "an access is predicted where none can be");
+    throw_broken(chunk_byte_, "an access is predicted where none can be");
   return count;
 }
 
-Reference Reader::part_of_current() {
+Reference Reader::take_part_of_current() {
   Reference part = current_;
   part.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(current_bytes_left_, 1 << 30));
   current_.address += part.bytes;
@@ -99,69 +100,69 @@ Reference Reader::part_of_current() {
   return part;
 }
 
-bool Reader::next_token() {
+bool Reader::read_token() {
   while (at_ == end_)
-    if (!next_chunk()) return false;
+    if (!read_chunk()) return false;
   const unsigned char byte = *at_++;
   predicted_ = byte >> token_bits;
-  if (predicted_ == max_predicted) predicted_ += number();
+  if (predicted_ == max_predicted) predicted_ += read_number();
   token_ = static_cast<Token>(byte & ((1 << token_bits) - 1));
   return true;
 }
 
-void Reader::perform(Token token) {
+void Reader::perform_token(Token token) {
   if (token == Token::event) return read_event();
-  if (token == Token::new_site) return define();
-  Predicted& site = token == Token::step8 || token == Token::step ? **link_ : this->site();
+  if (token == Token::new_site) return define_site();
+  PredictedSite& site = token == Token::step8 || token == Token::step ? **link_ : this->read_site();
   if (token == Token::site) {
     current_ = site.access;
-    current_.address = site.predictor.expected();
+    current_.address = site.predictor.predicted_address();
     site.predictor.advance();
   } else {
-    auto step = static_cast<std::uint64_t>(zigzag_decode(number()));
+    auto step = static_cast<std::uint64_t>(zigzag_decode(read_number()));
     if (token == Token::step8 || token == Token::site_step8) step *= 8;
     current_ = site.access;
-    current_.address = site.predictor.expected() + step;
+    current_.address = site.predictor.predicted_address() + step;
     correct_prediction(site);
   }
-  current_bytes_left_ = token == Token::range ? number() : current_.bytes;
-  if (current_bytes_left_ == 0) broken(chunk_byte_, "an access has no bytes");
+  current_bytes_left_ = token == Token::range ? read_number() : current_.bytes;
+  if (current_bytes_left_ == 0) throw_broken(chunk_byte_, "an access has no bytes");
   *link_ = &site;
   link_ = &site.next;
-  ++in_chunk_;
+  ++accesses_in_chunk_;
 }
 
-void Reader::correct_prediction(Predicted& site) {
-  site.predictor.mispredict(current_.address, in_chunk_);
+void Reader::correct_prediction(PredictedSite& site) {
+  site.predictor.correct(current_.address, accesses_in_chunk_);
   if (!site.predictor.needs_history()) return;
-  if (used_ == histories_.size()) histories_.emplace_back();
-  site.predictor.use_history(histories_[used_++].history);
+  if (used_histories_ == histories_.size()) histories_.emplace_back();
+  site.predictor.use_history(histories_[used_histories_++].history);
 }
 
-void Reader::define() {
+void Reader::define_site() {
   Site site;
-  site.object = number();
-  site.offset = number();
-  const std::uint64_t kind = number();
-  if (kind >= site_kinds) broken(chunk_byte_, "a site has kind " + std::to_string(kind));
+  site.object = read_number();
+  site.offset = read_number();
+  const std::uint64_t kind = read_number();
+  if (kind >= site_kinds) throw_broken(chunk_byte_, "a site has kind " + std::to_string(kind));
   site.kind = static_cast<unsigned>(kind);
-  last_new_ += static_cast<std::uint64_t>(zigzag_decode(number()));
-  Predicted& prediction = predictions_.emplace_back();
-  prediction.predictor.start(last_new_);
-  prediction.access = {0, size_of(site.kind), is_store(site.kind), site_number(site)};
-  prediction.next = &nobody_;
-  if (is_range(site.kind)) return;  // its first access follows
+  last_new_address_ += static_cast<std::uint64_t>(zigzag_decode(read_number()));
+  PredictedSite& prediction = predictions_.emplace_back();
+  prediction.predictor.reset(last_new_address_);
+  prediction.access = {0, access_bytes_of(site.kind), is_store(site.kind), site_number(site)};
+  prediction.next = &no_site_;
+  if (is_range(site.kind)) return;  // the first access of a range site is a token of its own
   current_ = prediction.access;
-  current_.address = last_new_;
+  current_.address = last_new_address_;
   current_bytes_left_ = current_.bytes;
   *link_ = &prediction;
   link_ = &prediction.next;
-  ++in_chunk_;
+  ++accesses_in_chunk_;
 }
 
-Reader::Predicted& Reader::site() {
-  const std::uint64_t which = number();
-  if (which >= predictions_.size()) broken(chunk_byte_, "site " + std::to_string(which) + " was not defined");
+Reader::PredictedSite& Reader::read_site() {
+  const std::uint64_t which = read_number();
+  if (which >= predictions_.size()) throw_broken(chunk_byte_, "site " + std::to_string(which) + " was not defined");
   return predictions_[which];
 }
 
@@ -172,10 +173,10 @@ std::uint32_t Reader::site_number(const Site& site) {
   return at->second;
 }
 
-std::uint64_t Reader::number() {
+std::uint64_t Reader::read_number() {
   std::uint64_t value = 0;
-  const unsigned char* const behind = get(at_, end_, value);
-  if (!behind) broken(chunk_byte_, "a number is not whole");
+  const unsigned char* const behind = get_number(at_, end_, value);
+  if (!behind) throw_broken(chunk_byte_, "a number is not whole");
   at_ = behind;
   return value;
 }
@@ -183,13 +184,13 @@ std::uint64_t Reader::number() {
 // ---- events
 
 void Reader::read_event() {
-  const std::uint64_t length = number();
+  const std::uint64_t length = read_number();
   if (length == 0) return;
-  if (length > static_cast<std::uint64_t>(end_ - at_)) broken(chunk_byte_, "an event is not whole");
-  event_ = EventReader(at_, at_ + length).event();
-  if (!event_) broken(chunk_byte_, "an event is none that version " + std::to_string(version) + " knows");
+  if (length > static_cast<std::uint64_t>(end_ - at_)) throw_broken(chunk_byte_, "an event is not whole");
+  event_ = EventReader(at_, at_ + length).read_event();
+  if (!event_) throw_broken(chunk_byte_, "an event is none that version " + std::to_string(version) + " knows");
   if (const auto* const object = std::get_if<Object>(&*event_)) objects_.push_back(object->path);
-  given_ = false;
+  event_given_ = false;
   at_ += length;
 }
 
@@ -201,21 +202,21 @@ ChunkHeader Reader::read_header() {
   read(&header, sizeof header);
   if (header.magic != ChunkHeader::right_magic || header.raw_bytes > chunk_bytes ||
       header.stored_bytes > header.raw_bytes)
-    broken(chunk_byte_, "a chunk should begin here");
+    throw_broken(chunk_byte_, "a chunk should begin here");
   chunks_.push_back(header);
-  last_ = header.flags & ChunkHeader::last;
+  last_chunk_read_ = header.flags & ChunkHeader::last;
   return header;
 }
 
-bool Reader::next_chunk() {
-  if (last_) return false;
-  input_->passed(next_byte_);
+bool Reader::read_chunk() {
+  if (last_chunk_read_) return false;
+  input_->release_before(next_byte_);
   const ChunkHeader header = read_header();
   stored_.resize(header.stored_bytes);
   read(stored_.data(), stored_.size());
   if (checksum(header, stored_.data()) != header.checksum)
-    broken(chunk_byte_, "the chunk from here on has changed since it was written: its checksum is another one");
-  unpack(header);
+    throw_broken(chunk_byte_, "the chunk from here on has changed since it was written: its checksum is another one");
+  unpack_chunk(header);
   begin_chunk();
   return true;
 }
@@ -223,38 +224,38 @@ bool Reader::next_chunk() {
 void Reader::skip_to_last_chunk() {
   std::uint64_t last_full = next_byte_;
   std::size_t before = 0;
-  while (!last_) {
+  while (!last_chunk_read_) {
     const ChunkHeader header = read_header();
     if (header.raw_bytes > 0) {
       last_full = chunk_byte_;
       before = chunks_.size() - 1;
     }
     next_byte_ += header.stored_bytes;
-    if (!input_->go_to(next_byte_)) broken(next_byte_, "one cannot go there");
+    if (!input_->seek(next_byte_)) throw_broken(next_byte_, "one cannot go there");
   }
-  input_->go_to(last_full);
+  input_->seek(last_full);
   next_byte_ = last_full;
-  last_ = false;
+  last_chunk_read_ = false;
   chunks_.resize(before);
 }
 
-void Reader::unpack(const ChunkHeader& header) {
+void Reader::unpack_chunk(const ChunkHeader& header) {
   if (!(header.flags & ChunkHeader::packed)) return raw_.swap(stored_);
   raw_.resize(header.raw_bytes);
   if (!Zstandard::get().decompress(raw_, stored_))
-    broken(chunk_byte_, "Zstandard cannot unpack the chunk from here on");
+    throw_broken(chunk_byte_, "Zstandard cannot unpack the chunk from here on");
 }
 
 void Reader::begin_chunk() {
   at_ = raw_.data();
   end_ = at_ + raw_.size();
   predictions_.clear();
-  nobody_.predictor.start(0);
-  nobody_.next = &nobody_;
-  link_ = &nobody_.next;
-  last_new_ = 0;
-  before_ += std::exchange(in_chunk_, 0);
-  used_ = 0;
+  no_site_.predictor.reset(0);
+  no_site_.next = &no_site_;
+  link_ = &no_site_.next;
+  last_new_address_ = 0;
+  accesses_before_chunk_ += std::exchange(accesses_in_chunk_, 0);
+  used_histories_ = 0;
 }
 
 void Reader::read(void* to, std::size_t bytes) {
@@ -262,13 +263,13 @@ void Reader::read(void* to, std::size_t bytes) {
   try {
     count = input_->read(to, bytes);
   } catch (const std::system_error& error) {
-    broken(next_byte_, error.code().message());
+    throw_broken(next_byte_, error.code().message());
   }
-  if (count != bytes) broken(next_byte_, "the stream is cut from here on: " + input_->why_cut());
+  if (count != bytes) throw_broken(next_byte_, "the stream is cut from here on: " + input_->truncation_reason());
   next_byte_ += bytes;
 }
 
-void Reader::broken(std::uint64_t byte, const std::string& what) const {
+void Reader::throw_broken(std::uint64_t byte, const std::string& what) const {
   throw BrokenStream(name_ + ": byte " + std::to_string(byte) + ": " + what);
 }
 

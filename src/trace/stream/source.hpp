@@ -1,5 +1,5 @@
-// A stream as seen by its readers: batches of accesses, and the events between them, in order. Reader is the
-// implementation for files; tests make their own. A source is read once, from its beginning, by one thread.
+// A stream as its readers see it: batches of accesses, and the events between them, in order. Reader is the
+// implementation for files; tests have other ones. A source is read once, from its beginning, by one thread.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 namespace nearfield::stream {
 
 struct Reference {
-  std::uint64_t address = 0;  // in the rank's process
+  std::uint64_t address = 0;  // virtual address in the observed process
   std::uint32_t bytes = 0;
   bool store = false;
-  std::uint32_t site = 0;  // index of the code location
+  std::uint32_t site = 0;  // index in Reader::sites()
 };
 
 //   while (true) {
@@ -25,11 +25,11 @@ struct Reference {
 class Source {
  public:
   virtual ~Source() = default;
-  // Reads accesses up to the next event, at most as many as fit in `out`. Returns their number; 0 if an event or the
-  // end of the stream is next. Throws std::runtime_error, with the name of the file, if the bytes are invalid.
+  // Reads accesses up to the next event, at most out.size(). Returns the number of accesses read; 0 if an event or the
+  // end of the stream is next. If the bytes are invalid, throws std::runtime_error with the name of the file.
   virtual std::size_t accesses(std::span<Reference> out) = 0;
-  // To be called when accesses() has returned 0. Returns the next event, which remains valid until the next call of
-  // either function; nullptr at the end of the stream. Throws as accesses() does.
+  // Call it when accesses() has returned 0. Returns the next event, which remains valid until the next call of either
+  // function; nullptr at the end of the stream. Throws as accesses() does.
   virtual const Event* event() = 0;
 };
 

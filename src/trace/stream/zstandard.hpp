@@ -1,5 +1,5 @@
-// Zstandard's shared library, loaded on first use if the host has it. Only the part of its interface that has been
-// stable since version 1.0 is used, so its headers are not required.
+// The shared library of Zstandard, loaded by dlopen on first use, if the host has it. Only functions that have been
+// stable since version 1.0 are used, so the headers of Zstandard are not required to build.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@ namespace nearfield::stream {
 
 class Zstandard {
  public:
-  // Throws std::runtime_error, which names the library, if it is missing.
+  // Returns the loaded library. Throws std::runtime_error with the name of the library if it is missing.
   static const Zstandard& get();
-  // Decompresses into `raw`. Returns whether `packed` holds exactly as many bytes as `raw` has.
+  // Decompresses `packed` into `raw`. Returns whether the result has exactly raw.size() bytes.
   bool decompress(std::vector<unsigned char>& raw, const std::vector<unsigned char>& packed) const;
 
  private:

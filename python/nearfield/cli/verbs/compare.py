@@ -77,7 +77,7 @@ def command(
     busy = _busy()
     baseline = dict(os.environ)
     tuned = {**baseline, **made.environment}
-    tuned |= all_nodes.variables(argv, tuned)
+    tuned |= all_nodes.variables_for_all_nodes(argv, tuned)
     program = Program(argv, pattern, {"baseline": baseline, "tuned": tuned})
     forecast, unknown = (None, "") if no_forecast else _forecast(program, mpi_name, prices_of=rules)
     if not forecast:

@@ -44,10 +44,10 @@ def command(
 
       nearfield demo -o first-look
     """
-    from nearfield.base.cpu_load import advice, busyness
+    from nearfield.base.cpu_load import busyness_advice, measure_busyness
 
-    seen = busyness()
-    err.print(escape(advice(seen)))
+    seen = measure_busyness()
+    err.print(escape(busyness_advice(seen)))
     probe, tune = probe_standing(out), tune_standing(out)
     if (probe, tune) == (Standing.COMPLETE, Standing.COMPLETE):
         err.print(escape(f"{out} is complete, so everything is measured anew"))

@@ -164,7 +164,7 @@ def _installation(rules: Rules) -> Installation | None:
 def _with_library(environment: dict[str, str], library: Path | None) -> tuple[list[str], str]:
     """Puts the given path of the library into the variables that preload it. Returns comments for the administrator,
     and a warning if the library may not be there for everybody."""
-    own = shared_heap.library()
+    own = shared_heap.library_path()
     if str(own) not in environment.get(PRELOAD, "").split():
         return [], ""
     place = library or own

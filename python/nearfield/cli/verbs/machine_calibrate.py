@@ -60,7 +60,7 @@ def command(
 
 
 def _calibrate(profile: Path | None, out: Path) -> tuple[Measurements, list[Description], list[str], str]:
-    from nearfield.base.cpu_load import busyness
+    from nearfield.base.cpu_load import measure_busyness
     from nearfield.base.topology import Topology
     from nearfield.calibrate.describing import DISTURBED_SHARE, describe_places
     from nearfield.calibrate.probing import CalibrationRun
@@ -77,13 +77,13 @@ def _calibrate(profile: Path | None, out: Path) -> tuple[Measurements, list[Desc
         require_same_machine(host, known)
     pus = [core[0] for core in topology.cores][:LIMIT_PUS]
     pairs = list(topology.representatives().values())
-    busy = busyness(1.0)
+    busy = measure_busyness(1.0)
     with ProgressDisplay() as display:
         flag_ns = core_to_core_ns_of(known) if known else None
         found = CalibrationRun(host, pus, pairs[0] if pairs else None, display, flag_ns).run()
         made, notes = describe_places(host, found, known, out)
     share = found.disturbed_share()
-    disturbed = str(busy) if busy.disturbs else ""
+    disturbed = str(busy) if busy.disturbs_measurements else ""
     if share > DISTURBED_SHARE:
         disturbed = f"{share:.0%} of the measurements vary by more than a quarter" + f"; {disturbed}" * bool(disturbed)
     return found, made, notes, disturbed

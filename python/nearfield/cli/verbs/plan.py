@@ -65,7 +65,7 @@ def command(
     from nearfield.cli import plan_tables as tables
     from nearfield.cli.plan_costs import load_costs
     from nearfield.plan import splits
-    from nearfield.plan.words import against_best
+    from nearfield.plan.words import comparison_with_best
 
     require_one_format(as_json, as_csv)
     extents = counts(grid, "grid")
@@ -84,7 +84,7 @@ def command(
         return
     notes = [*known.notes, *tables.unequal(plans[0], extents, ranks)]
     if dims:
-        notes.append(against_best(plans[0], make_plans()[0], len(extents)))
+        notes.append(comparison_with_best(plans[0], make_plans()[0], len(extents)))
     tables.show(known, plans, notes, len(extents), top)
 
 

@@ -92,14 +92,14 @@ def command(
     from nearfield.cli.trace_tables import as_dict, show
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.simulate.memory import Memory
-    from nearfield.simulate.trace import Choice, TraceRun
+    from nearfield.simulate.trace import TraceRun, TraceSelection
 
     if sensitivity:
         from nearfield.simulate.sensitivity import require_files
 
         require_files(files)
     memory = Memory(on, parse_factors(memory_slowdown))
-    choice = Choice(format_, skip, limit, instructions, chase)
+    choice = TraceSelection(format_, skip, limit, instructions, chase)
     with InterruptGuard() as stop:
         run = TraceRun(memory, choice, stop.run)
         begun = time.monotonic()
@@ -156,10 +156,10 @@ def _sensitivity_as_dict(varied: TraceSensitivity | None) -> dict[str, Any]:
 
 def _read_file(run: TraceRun, name: str, stop: InterruptGuard) -> None:
     from nearfield.cli.trace_argument import AccessReporter
-    from nearfield.simulate.source import Source
+    from nearfield.simulate.source import TraceSource
     from nearfield.ui.progress import ProgressDisplay
 
-    with stop.run(lambda: Source(name)) as source, ProgressDisplay() as display:
+    with stop.run(lambda: TraceSource(name)) as source, ProgressDisplay() as display:
         reporter = AccessReporter(display, source=f", from {source.name}", before=run.accesses)
 
         def progress() -> None:

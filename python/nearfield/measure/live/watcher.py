@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from nearfield.base.cpu_load import Crowd
+from nearfield.base.cpu_load import ThreadOversubscription
 from nearfield.measure.live.lines import ProgressLine, ScenarioEndLine, parse_line
 
 OnProgress = Callable[[str, float], None]  # called with a scenario and the elapsed share of its time
@@ -26,9 +26,12 @@ class LaunchProgress:
     """The signs of life of one launch. `budgets` are the planned seconds of its scenarios, in order."""
 
     def __init__(
-        self, budgets: Mapping[str, float], crowd: Crowd | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        budgets: Mapping[str, float],
+        crowd: ThreadOversubscription | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._budgets, self._crowd, self._clock = budgets, crowd or Crowd(), clock
+        self._budgets, self._crowd, self._clock = budgets, crowd or ThreadOversubscription(), clock
         self._latest = clock()
         self._measures: float | None = None  # time of the first progress line
         self._pace = 1.0  # ratio of elapsed to planned time
@@ -36,7 +39,7 @@ class LaunchProgress:
     def record_output(self) -> None:
         """Records that the output has grown."""
         self._latest = self._clock()
-        self._crowd.forget()
+        self._crowd.discard_samples()
 
     def record_progress(self, scenario: str, share: float) -> None:
         """Records the elapsed share of a scenario, and updates the ratio of elapsed to planned time."""
@@ -58,9 +61,8 @@ class LaunchProgress:
         return self._clock() - self._latest
 
     def is_dead(self) -> bool:
-        """Returns whether the output has not grown for too long. Must be called about once per second, since each call
-        samples the machine's load."""
-        self._crowd.look()
+        """Returns whether it has been silent for too long. To be called about once per second."""
+        self._crowd.sample()
         return self.silent_s() > MAX_SILENCE_S * self.slowdown()
 
     def silence_text(self) -> str:

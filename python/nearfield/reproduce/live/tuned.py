@@ -51,7 +51,7 @@ def _is_some_point_faster(found: Sequence[tuple[str, PointTable]]) -> tuple[Word
     if not found:
         return "cannot tell", "the MPI's defaults are in use, or these were not measured"
     best = max(found, key=lambda one: one[1].gain.value)
-    if any(point.gain.as_gain().faster for _, point in found):
+    if any(point.gain.as_gain().is_faster for _, point in found):
         return "holds", f"up to {_gain_text(*best)}"
     none = all(point.gain.high <= 1 + SAME_TOLERANCE for _, point in found)
     return "does not" if none else "cannot tell", f"at most {_gain_text(*best)}"

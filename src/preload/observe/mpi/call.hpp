@@ -48,7 +48,7 @@ void flush_stream();
 
 template <class Kind>
 void record(const Kind& event) {
-  detail::write_event(detail::event_writer().bytes(event));
+  detail::write_event(detail::event_writer().serialize(event));
 }
 
 // Returns the number by which events refer to a string. If the string is new, first writes the Text event that defines
