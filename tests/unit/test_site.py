@@ -98,7 +98,7 @@ def test_what_is_installed_is_read_again(tmp_path: Path) -> None:
     one = installed(prefix, rules_file(tmp_path / "a"))
     assert one.variables == {"OMPI_MCA_btl_sm_eager_limit": "16896"} and one.heap == "on=1"
     assert one.difference() == ""
-    assert (prefix / LIBRARY).read_bytes() == shared_heap.library().read_bytes()
+    assert (prefix / LIBRARY).read_bytes() == shared_heap.library_path().read_bytes()
     (prefix / "site.conf").write_text("# mine\nlog = /var/log/x\n")
     one = installed(prefix, rules_file(tmp_path / "a", shared_heap="off"))
     assert one.heap is None

@@ -37,7 +37,7 @@ class MessageGroup:
     rank: int
     site: MpiCallSite
     costs: Costs  # records which queries on these messages had no answer
-    found: native.MessageGroup
+    found: native.Messages
     # Number of cache lines of the messages that had left L1, by the source line that wrote them, or read them first.
     places: Counter[SourcePlace] = field(hash=False)
 
@@ -194,7 +194,7 @@ def _place_of_line(line: Line) -> SourcePlace:
 
 
 def _places_of_messages(
-    rank: native.Rank, found: native.MessageGroup, lines: dict[tuple[str, int], Line]
+    rank: native.Rank, found: native.Messages, lines: dict[tuple[str, int], Line]
 ) -> Counter[SourcePlace]:
     """Returns the source lines that wrote, or read first, the cache lines of messages, with the number of cache
     lines."""

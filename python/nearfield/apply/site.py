@@ -110,7 +110,7 @@ def install(prefix: Path, rules: Sequence[Rules]) -> list[NodeRules]:
     with os_errors_as_profile_errors(prefix, _REMEDY):
         for folder in (LIBRARY, f"{RULES}/x", MODULE, PROLOG):
             (prefix / folder).parent.mkdir(parents=True, exist_ok=True)
-    _write(prefix / LIBRARY, shared_heap.library().read_bytes(), 0o755)
+    _write(prefix / LIBRARY, shared_heap.library_path().read_bytes(), 0o755)
     _write(prefix / MODULE, _MODULE.replace("LIBRARY", LIBRARY), 0o644)
     _write(prefix / PROLOG, _PROLOG.replace("LIBRARY", LIBRARY), 0o755)
     if not (prefix / SETTINGS).exists():

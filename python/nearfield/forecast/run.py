@@ -174,7 +174,7 @@ class RecordedRun:
         return text if not text.startswith(UNKNOWN) else f"{Path(site[0]).name}+{site[1]:#x}"
 
     @cached_property
-    def _line_names(self) -> dict[CodeLocation, source_lines.CallSummary]:
+    def _line_names(self) -> dict[CodeLocation, source_lines.Line]:
         """Returns the source lines of the code locations with the longest times. A lookup of all locations might take
         long."""
         seconds: dict[CodeLocation, float] = defaultdict(float)

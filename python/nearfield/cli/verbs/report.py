@@ -133,7 +133,7 @@ def command(
     if summary:
         path = write_page(target, page.render_summary(loaded, tuned, apply))
     else:
-        path = write_page(target, page.render_page(loaded, tuned, apply, _advise_trace(loaded, trace)))
+        path = write_page(target, page.render(loaded, tuned, apply, _advise_trace(loaded, trace)))
     _print_findings(found)
     _print_written(path, open_it)
 
@@ -188,7 +188,7 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
-        print("report ", write_page(_target(folder, out, "report.html"), page.render_page(found, folder)))
+        print("report ", write_page(_target(folder, out, "report.html"), page.render(found, folder)))
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nearfield.measure import Request
     from nearfield.mpi import Installation
     from nearfield.profile import Profile
-    from nearfield.profile.gate import Gate
+    from nearfield.profile.gate import GateResult
 
 SCENARIOS = ("floor", "pingpong")  # what the hardware allows between two cores, and what the MPI makes of it
 STATE = "reused"  # of the buffers of ping-pongs: the one whose times vary least
@@ -60,9 +60,9 @@ def command(
     from nearfield.cli.verbs.diff import parse_limit
     from nearfield.profile import load
     from nearfield.profile.compare import compare
-    from nearfield.profile.gate import Limits, judge
+    from nearfield.profile.gate import GateLimits, judge_slowdown
 
-    limits = Limits(parse_limit(fail_if_slower))
+    limits = GateLimits(parse_limit(fail_if_slower))
     before = load(profile)
     if before.run.backend != "live":
         raise UsageError(f"{profile} was simulated", "name a profile that was measured on this kind of node")
@@ -70,7 +70,7 @@ def command(
     with tempfile.TemporaryDirectory(prefix="nearfield-verify-") as temporary:
         now = _measure(out or Path(temporary) / "now", request)
         comparison = compare(_only(before, request), now.records, (before.run, now.run), limits.share)
-        gate = judge(comparison, (before.run, now.run), limits)
+        gate = judge_slowdown(comparison, (before.run, now.run), limits)
         if as_json:
             print(json.dumps(_as_dict(before, now, gate), indent=1))
         else:
@@ -139,7 +139,7 @@ def _measure(folder: Path, request: Request) -> Profile:
     return load(folder)
 
 
-def _print(before: Profile, now: Profile, gate: Gate) -> None:
+def _print(before: Profile, now: Profile, gate: GateResult) -> None:
     """Prints what differs in the set-up, and the verdict on each scenario."""
     from nearfield.profile.differences import differences
 
@@ -157,14 +157,14 @@ def _print(before: Profile, now: Profile, gate: Gate) -> None:
     console.print(f"[bold]{escape(_verdict(before, gate))}[/bold]")
 
 
-def _verdict(before: Profile, gate: Gate) -> str:
+def _verdict(before: Profile, gate: GateResult) -> str:
     then = f"{before.run.created:%Y-%m-%d %H:%M}"
     if gate.verdict == "not decided":
         return f"cannot tell whether this node is as fast as on {then}"
     return f"this node is {'slower than' if gate.verdict == 'slower' else 'as fast as'} on {then}"
 
 
-def _as_dict(before: Profile, now: Profile, gate: Gate) -> dict[str, object]:
+def _as_dict(before: Profile, now: Profile, gate: GateResult) -> dict[str, object]:
     from nearfield.cli.diff_tables import gate_as_dict
     from nearfield.profile.differences import differences
 
