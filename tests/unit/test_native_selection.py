@@ -214,7 +214,7 @@ def test_export_writes_the_file_and_the_lines_that_name_it(tmp_path: Path) -> No
     assert done.code == 0, done.err
     file = tmp_path / "site" / "collectives.conf"
     assert file.read_text().startswith("1 # collectives\n")  # what is left to the MPI is not in it
-    lines = [line for line in done.out.splitlines() if line.startswith("export ")]
+    lines = [line.strip() for line in done.out.splitlines() if line.startswith("  export ")]
     assert lines == [
         "export OMPI_MCA_coll_tuned_use_dynamic_rules=1",
         f"export OMPI_MCA_coll_tuned_dynamic_rules_filename={file}",

@@ -14,7 +14,7 @@ from tuning import in_process, rules_for, write
 from nearfield import _native
 from nearfield.apply.site import LIBRARY, NodeRules, node_rules, read_site
 from nearfield.base import shared_heap
-from nearfield.base.topology import Topology, ranges
+from nearfield.base.topology import Topology, format_pu_ranges
 from nearfield.mpi import Installation
 from nearfield.rules.knobs import knob_files
 from nearfield.rules.schema import machine_table
@@ -51,13 +51,13 @@ def describe_by_files(topology: Topology, root: Path, model: str) -> None:
     def with_first(sets: list[tuple[int, ...]]) -> tuple[int, ...]:
         return min((one for one in sets if first in one), key=len, default=())
 
-    (root / "sys/devices/system/cpu/online").write_text(ranges(topology.pus) + "\n")
-    (cpu / "topology/core_cpus_list").write_text(ranges(with_first(topology.cores)) + "\n")
-    (cpu / "topology/package_cpus_list").write_text(ranges(with_first(topology.packages)) + "\n")
+    (root / "sys/devices/system/cpu/online").write_text(format_pu_ranges(topology.pus) + "\n")
+    (cpu / "topology/core_cpus_list").write_text(format_pu_ranges(with_first(topology.cores)) + "\n")
+    (cpu / "topology/package_cpus_list").write_text(format_pu_ranges(with_first(topology.packages)) + "\n")
     if numa := with_first(topology.numa_nodes):
         (cpu / "node0").mkdir()
         (root / "sys/devices/system/node/node0").mkdir(parents=True)
-        (root / "sys/devices/system/node/node0/cpulist").write_text(ranges(numa) + "\n")
+        (root / "sys/devices/system/node/node0/cpulist").write_text(format_pu_ranges(numa) + "\n")
     caches = [one for one in topology.caches if first in one.pus]
     for number, cache in enumerate(sorted(caches, key=lambda one: one.level)):
         folder = cpu / f"cache/index{number}"
@@ -65,7 +65,7 @@ def describe_by_files(topology: Topology, root: Path, model: str) -> None:
         (folder / "level").write_text(f"{cache.level}\n")
         (folder / "type").write_text(f"{cache.kind.capitalize()}\n")
         (folder / "size").write_text(f"{cache.size_bytes >> 10}K\n")
-        (folder / "shared_cpu_list").write_text(ranges(cache.pus) + "\n")
+        (folder / "shared_cpu_list").write_text(format_pu_ranges(cache.pus) + "\n")
     (root / "proc").mkdir()
     (root / "proc/cpuinfo").write_text(f"processor\t: 0\nmodel name\t:  {model} \nflags\t: fpu\n")
 

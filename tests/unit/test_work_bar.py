@@ -20,7 +20,7 @@ WHAT = "12 of 891 cases, now pingpong, same-package [shared by 52 cores]"
 @dataclass(frozen=True)
 class Case:
     name: str
-    work: float
+    estimated_work: float
     kind: str = "bcast"
 
     def __str__(self) -> str:

@@ -188,7 +188,7 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
-        print("report ", write_page(_target(folder, out, "report.html"), page.render(found, folder)))
+        print("report ", write_page(_target(folder, out, "report.html"), page.render_page(found, folder)))
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
