@@ -1,9 +1,10 @@
-"""Proposes first candidates by the sizes of the caches and who shares them: S2, section 4 and table 1, and later ones.
+"""Proposes the first candidates for a search from the cache sizes and from which caches the two cores share: the model
+of S2 (section 4 and table 1), and later additions.
 
-S2's rule: the pieces that sender and receiver copy in turn (its "pipesize") are half of the first-level cache where
-the two cores share no second-level cache, all of it where they do, so that a piece written by one is still near when
-the other reads it. Today a piece may also live in a private second-level cache of a megabyte, or in the shared last
-level; what is best among these is for the search to find.
+S2's rule for the fragments that sender and receiver copy alternately (its "pipesize"): half of the L1 cache if the two
+cores share no L2 cache, otherwise all of the L1 cache, so that a fragment that the sender wrote is still cached when
+the receiver reads it. Today a fragment may also stay in a private L2 cache of a megabyte, or in the shared last-level
+cache. The search determines which of these is best.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ _KIB = 1024
 
 
 class _Roles(NamedTuple):
-    """Describes a candidate, in bytes. With `single_copy` the kernel copies long messages, otherwise the two ranks do.
-    With `heap` the shared heap copies them in place of the kernel, and only `eager` counts."""
+    """A candidate, independent of the MPI; sizes in bytes. If `single_copy`, the kernel copies long messages; otherwise
+    the two ranks do. If `heap`, the shared heap copies long messages instead of the kernel, and only `eager` is
+    used."""
 
     fragment: int
     eager: int
@@ -29,8 +31,8 @@ class _Roles(NamedTuple):
 def candidates(
     knobs: KnobFile, cache_bytes: Sequence[int], distance: str, heap: Settings | None = None
 ) -> list[Settings]:
-    """Returns settings to try, the most promising first. `cache_bytes` are the sizes of a core's caches, nearest first.
-    `heap` is the best use of the shared heap for those that use it; empty if it cannot be used."""
+    """Returns settings to try, the most promising first. `cache_bytes` are the cache sizes of a core, L1 first. `heap`
+    holds the best shared-heap settings, for candidates that use the heap; {} if the heap cannot be used."""
     found: list[Settings] = []
     has_heap = heap != {} and any(knob.role == "shared_heap" for knob in knobs.knob)
     for roles in _roles(cache_bytes, distance):
@@ -45,8 +47,8 @@ def candidates(
 
 
 def heap_alone(knobs: KnobFile, sizes: Mapping[str, str]) -> Settings:
-    """Returns settings that use only the shared heap; {} if there is no heap. `sizes` maps the roles of its knobs
-    ("stream", "stream_when_far", "cooperative_copy") to the sizes of messages that they apply to."""
+    """Returns settings that change only the shared heap; {} if the MPI cannot use it. `sizes` maps roles of heap knobs
+    ("stream", "stream_when_far", "cooperative_copy") to the message sizes for which the knob is on."""
     roles = {knob.role: knob for knob in knobs.knob if knob.role}
     if "shared_heap" not in roles:
         return {}
@@ -71,7 +73,7 @@ def _roles(cache_bytes: Sequence[int], distance: str) -> Iterator[_Roles]:
 
 
 def _as_settings(knobs: KnobFile, roles: _Roles) -> Settings:
-    """Returns the settings of one MPI's knobs for these roles; roles without a knob are left out."""
+    """Translates a candidate to settings of one MPI's knobs. Leaves out roles for which the MPI has no knob."""
     settings: Settings = {}
     for knob in knobs.knob:
         match knob.role:

@@ -1,4 +1,4 @@
-"""Finds valid settings near proposed ones, since a search does not know the constraints between knobs."""
+"""Finds valid settings close to proposed ones, because a search does not know the constraints between knobs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from nearfield.rules.knobs import KnobFile, Settings
 
 
 def satisfy(knobs: KnobFile, settings: Settings) -> Settings:
-    """Returns the settings without defaults, and without knobs of the shared heap if it is off. It raises the left side
-    of each constraint until it holds; if the range ends before, it lowers the right side. `KnobFile.problems` reports
-    constraints that are still broken."""
+    """Returns the settings after repair of violated constraints, without default values, and without knobs of the
+    shared heap if it is off. For each violated constraint, raises the left side until it holds; if the range of the
+    left side is exhausted, lowers the right side. `KnobFile.problems` reports constraints that remain violated."""
     whole = knobs.complete(settings)
-    for _ in range(1 + len(knobs.constraints)):  # repairing one constraint may break another
+    for _ in range(1 + len(knobs.constraints)):  # the repair of one constraint may violate another
         for rule in knobs.constraints:
             if knobs.breaks(rule, whole):
                 _satisfy_rule(knobs, rule, whole)
@@ -33,7 +33,7 @@ def _satisfy_rule(knobs: KnobFile, rule: str, whole: Settings) -> None:
 
 
 def settings_grid(knobs: KnobFile) -> Iterator[Settings]:
-    """Yields every combination of the knobs' grids, repaired, each once."""
+    """Yields every distinct combination of the knobs' grid values, after repair of violated constraints."""
     chosen = [knob for knob in knobs.knob if knob.grid]
     seen: list[Settings] = []
     for values in product(*(knob.grid for knob in chosen)):
@@ -43,20 +43,20 @@ def settings_grid(knobs: KnobFile) -> Iterator[Settings]:
             yield settings
 
 
-MAX_STEPS = 8  # towards defaults
+MAX_STEPS = 8  # max number of proposed changes towards the defaults
 
 
 def without_parameter(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:
-    """Returns the settings without the parameter; None if another needs it, or nothing is left."""
+    """Returns the settings without the parameter; None if another parameter requires it, or if nothing is left."""
     rest = {n: value for n, value in settings.items() if n != name}
     without = satisfy(knobs, rest)
     return without if without and len(without) <= len(rest) else None
 
 
 def move_limits_towards(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
-    """Returns settings with one number nearer to its default that need no other change. A limit that is lowered to
-    `slow`, the smallest of the slower sizes, comes first, because these sizes then go as by default; then the smallest
-    changes."""
+    """Returns variants of the settings in which one numeric parameter is closer to its default, and which satisfy all
+    constraints. First come variants in which a limit is lowered to `slow`, the smallest slower message size, since
+    slower sizes are then treated as by default; then the smallest changes."""
     found: list[tuple[int, Settings]] = []
     for name, value in settings.items():
         default = knobs[name].default

@@ -1,12 +1,11 @@
-"""Open MPI's component `tuned`, which does the collectives inside a node.
+"""Native algorithms of Open MPI's component `tuned`, which implements the collectives within a node.
 
-It lists its algorithms with their numbers by MPI_T. A communicator has the algorithms that the variables say when it is
-made. A selection is a file of rules in the classic format, which all versions read: by collective and number of ranks,
-from which length on which algorithm is used. Open MPI 6 also reads JSON; no version before it does.
-
-Lengths there are the bytes of the vector, or of the blocks of all ranks together. For gather and scatter each rank
-takes them from arguments that MPI ignores at some ranks, so ranks may disagree: these are left out. The rules are used
-for operators of programs, too, so that an algorithm that does not keep the order of the operands is left out."""
+The component lists its algorithms with their numbers through MPI_T. A communicator uses the algorithms that the
+variables select at its creation. A selection is a rules file in the classic format, which all versions read, with rules
+by collective, number of ranks and length. The lengths in the file are the bytes of the vector, or of the blocks of all
+ranks together. For gather and scatter each rank computes the length from arguments that are significant only at some
+ranks, so ranks may disagree; these two operations are not supported. The rules also apply to user-defined operators, so
+an algorithm that does not preserve the order of the operands is dropped."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from nearfield.rules.collective_tables import NativeCollectiveTable
 from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
 from nearfield.rules.native.family import Algorithm, NativeFamily, Selection, list_variables
 
-_NUMBERS = {  # of collectives in the file
+_NUMBERS = {  # operation -> number of the collective in the rules file
     "allgather": 0, "allreduce": 2, "alltoall": 3, "barrier": 6, "bcast": 7, "reduce": 11, "reduce_scatter": 12,
 }  # fmt: skip
 _OF_ALL_BLOCKS = ("allgather", "alltoall")
-_BY_ITSELF = 0  # as an algorithm: Open MPI decides
-_FANOUT, _SEGMENT_BYTES = 4, 0  # of trees and chains, and of segments (0: none): measured and written with these values
+_BY_ITSELF = 0  # algorithm number 0: Open MPI decides
+_FANOUT, _SEGMENT_BYTES = 4, 0  # fan-out of trees and chains, and segment size (0: no segments)
 _SWITCH = "OMPI_MCA_coll_tuned_use_dynamic_rules"
 _FILE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
 
@@ -60,7 +59,8 @@ def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) 
 
 
 def _rules_of(table: NativeCollectiveTable) -> Iterator[str]:
-    """Yields the lines for one number of ranks: each from which length on an algorithm is used."""
+    """Yields the lines of the rules file for one number of ranks. Each line has the length from which on its algorithm
+    is used."""
     blocks = table.ranks if table.operation in _OF_ALL_BLOCKS else 1
     begin = 0
     for one in table.range:
