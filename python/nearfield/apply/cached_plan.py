@@ -1,8 +1,9 @@
-"""Decides which variables to set for a command line, and stores the decision until something changes.
+"""Determines the environment variables to set for a command line, and caches the result on disk until something
+changes.
 
-To decide takes half a second: the rules are read and checked, the launcher and the library are queried for the MPI that
-they belong to, and hwloc reads the topology. `nearfield run` comes before every mpirun, so the decision is stored
-(base/disk_cache.py), and this module imports next to nothing.
+Without the cache this takes half a second: the rules are parsed and validated, the launcher and libmpi are queried for
+their MPI, and hwloc reads the topology. Since `nearfield run` precedes every mpirun, the result is cached
+(base/disk_cache.py), and this module has almost no imports.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-# Variables that keep their values, to which our libraries are added.
+# Variables whose inherited values are retained, with nearfield's libraries added.
 ADDED_TO = ("LD_PRELOAD", "ASAN_OPTIONS", "OMPI_MCA_mca_base_component_path")
-# Variables on which the decision also depends: they decide which MPIs exist and how components are built.
+# Further variables on which a plan depends: they determine which MPIs are found and how components are built.
 _READ = (
     "PATH", "LD_LIBRARY_PATH", "MPI_HOME", "NEARFIELD_MPIS", "OPAL_PREFIX", "I_MPI_ROOT", "CXXFLAGS", "LDFLAGS",
     "OMPI_CXX", "MPICH_CXX", "I_MPI_CXX", "HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_THISSYSTEM",
@@ -30,8 +31,8 @@ _SOURCES = [Path(__file__).parents[1] / folder for folder in ("apply", "rules", 
 
 
 class Plan:
-    """The variables that rules set for one MPI. It is stored from run to run, before the user's own variables replace
-    some of them."""
+    """The environment variables that the rules set for one MPI, before the user's own variables override some of them.
+    Cached between runs."""
 
     def __init__(
         self,
@@ -46,19 +47,19 @@ class Plan:
         self.values = dict(values)
         self.notes = list(notes)
         self.warnings = list(warnings)
-        self.reason = reason  # why the MPI's defaults are best, if they are
-        self.latencies = list(latencies)  # the fields of each RecordedLatency that must hold now (distance_check.py)
-        self.host = host  # where the rules were made
-        self.node_files = list(node_files)  # variables that name files which all nodes must have
+        self.reason = reason  # why no variable is set, if so
+        self.latencies = list(latencies)  # fields of the RecordedLatency objects to check before a run
+        self.host = host  # the host on which the rules were measured
+        self.node_files = list(node_files)  # variables whose values are files that must exist on all nodes
 
     def files(self) -> list[str]:
-        """Returns the files that the plan names, such as libraries to preload."""
+        """Returns the files that the variables refer to, such as libraries to preload."""
         words = " ".join(self.values[name] for name in ADDED_TO if name in self.values).replace(":", " ").split()
         return [word for word in words if word.startswith("/")] + [self.values[name] for name in self.node_files]
 
 
 class Application:
-    """The variables to set for a launch, notes for a user who asks for them, and warnings for every user."""
+    """The environment variables to set for a launch, notes for verbose output, and warnings that are always printed."""
 
     def __init__(self, notes: Iterable[str] = (), warnings: Iterable[str] = ()) -> None:
         self.environment: dict[str, str] = {}
@@ -67,8 +68,9 @@ class Application:
 
 
 def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> Application:
-    """Returns the variables to set for this command. If the rules depend on the core-to-core latency and that has
-    changed, returns a warning only. Raises UsageError or MpiError if the rules are not for this command."""
+    """Returns the environment variables to set for this command. If the rules depend on the core-to-core latency and
+    that has changed, returns only a warning. Raises UsageError or MpiError if the rules do not apply to this
+    command."""
     key = _cache_key(argv, rules, force, mpi_name)
     stored = disk_cache.get("run", key) if key else None
     if stored:
@@ -93,7 +95,8 @@ def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi
 
 
 def _drop_node_files(plan: Plan, argv: Sequence[str]) -> list[str]:
-    """Removes variables that name files which ranks on other nodes may not have. Returns a warning if there are any."""
+    """Removes variables whose files may not exist on other nodes that the command uses. Returns a warning if it removed
+    any."""
     if not plan.node_files:
         return []
     from nearfield.apply.native import all_nodes_find
@@ -109,8 +112,8 @@ def _drop_node_files(plan: Plan, argv: Sequence[str]) -> list[str]:
 
 
 def _first_use_notice(plan: Plan) -> list[str]:
-    """Returns a line with the values of rules from another host at their first use, so that nobody applies another
-    person's file without seeing what it sets."""
+    """Returns a line that lists the variables, if the rules were measured on another host and are used for the first
+    time, so that nobody unknowingly applies another person's settings."""
     settings = [plan.host, plan.values]
     if not plan.values or plan.host == os.uname().nodename or disk_cache.get("told", settings):
         return []
@@ -120,8 +123,7 @@ def _first_use_notice(plan: Plan) -> list[str]:
 
 
 def merge_environment(plan: Plan, inherited: Mapping[str, str]) -> Application:
-    """Returns the variables to add to an environment. A variable that is already set there keeps its value, because the
-    user has set it."""
+    """Returns the variables to add to the inherited environment. A variable that the user has set keeps its value."""
     made = Application(plan.notes, plan.warnings)
     for name, value in plan.values.items():
         if name in inherited and name not in ADDED_TO:
@@ -138,7 +140,7 @@ def merge_environment(plan: Plan, inherited: Mapping[str, str]) -> Application:
 
 
 def _cache_key(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:
-    """Returns everything on which the decision depends, or None if there is no command or no rules file."""
+    """Returns everything on which a plan depends; None if the command or the rules file does not exist."""
     path = rules or default_rules()
     written = [[str(file), disk_cache.file_signature(file)] for file in rules_files(path)]
     if not any(stamp for _, stamp in written) or not which(argv[0]):
@@ -152,7 +154,7 @@ def _cache_key(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: s
 
 
 def _machine() -> list[Any]:
-    """Returns what identifies this machine since its start, and the PUs that this process may use."""
+    """Returns values that identify this machine since boot, and the CPUs in this process's affinity mask."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:

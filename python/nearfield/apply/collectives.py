@@ -1,4 +1,4 @@
-"""Loads the collectives of a node (src/preload/collectives) into the programs of a command."""
+"""Preloads nearfield's library of collectives (src/preload/collectives) into the programs of a command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from nearfield.rules.collectives import for_installation
 def for_command(
     argv: Sequence[str], mpi_name: str | None, inherited: Mapping[str, str], progress: ReportLine = ignore
 ) -> dict[str, str]:
-    """Returns the variables for the MPI of a command; raises MpiError if that is unknown."""
+    """Returns the environment variables that preload the collectives library for the MPI of a command. Builds the
+    library on first use. Raises MpiError if the MPI is unknown."""
     found = recognise(argv, mpi_name)
     inst = installation_of(found)
     if inst is None:

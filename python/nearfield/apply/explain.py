@@ -1,8 +1,8 @@
-"""Says how a program's messages were copied, from the reports of its processes under the shared heap.
+"""Explains how a program's messages were copied, from the reports of its processes under the shared heap.
 
-Every process writes its counts at its end (src/preload/heap/start.cpp) into a folder that NEARFIELD_HEAP names.
-Processes on other nodes, and those that were killed, report nothing. A message is counted by the process that copies
-it, usually its receiver, and only if it is copied from memory to memory: eager messages are not."""
+Every process writes its counters at exit (src/preload/heap/start.cpp) into a folder named in NEARFIELD_HEAP. Processes
+on other nodes, and killed processes, write no report. A message is counted by the process that copies it, usually the
+receiver, and only if it is copied from memory to memory; eager messages are not counted."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from nearfield.base.words import capitalize, join_and
 from nearfield.mpi.run_child import run_as_child
 
 if TYPE_CHECKING:
-    from nearfield.ui.terminal import Table  # what it imports takes longer than all the rest: only who has a table does
+    from nearfield.ui.terminal import Table  # imported late because it is slow, and only needed for a table
 
-# The names of the ways in src/preload/heap/counts.hpp -> the words for people.
+# How a message was copied: name in src/preload/heap/counts.hpp -> text for people.
 WAYS = {
     "user_plain": "in user space, plain",
     "user_streaming": "in user space, streaming",
@@ -31,10 +31,10 @@ WAYS = {
     "kernel_not_in_heap": "by the kernel, not in the heap",
     "kernel_not_shared": "by the kernel, not shared",
 }
-# Defaults of settings that the variable leaves out (src/preload/heap/settings.hpp).
+# Defaults of settings not in the environment variable (src/preload/heap/settings.hpp).
 DEFAULTS = {"on": "1", "from": "8192", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
-_COUNTABLE = 1 << 64  # the heap counts in 64 bits
-_LONGEST_FOLDER = 200  # the longest path that the heap has room for
+_COUNTABLE = 1 << 64  # the heap's counters have 64 bits
+_LONGEST_FOLDER = 200  # the longest path that the heap can store
 _NO_RANK = "-"
 _EAGER = (
     "Eager messages are not counted: the MPI copies them itself. Of a message that it copies in parts, each counts."
@@ -48,17 +48,18 @@ _OFF = "The rules do not switch the shared heap on: the MPI copies all messages 
 
 @dataclass(frozen=True)
 class Report:
-    """The report that one process wrote at its end."""
+    """The report that one process wrote at exit."""
 
     pid: int
     rank: str
     program: str
-    reason: str  # why it had no heap; empty if it had one
+    reason: str  # why the process had no shared heap; empty if it had one
     forks: int
-    ways: Mapping[str, tuple[int, int]]  # messages and bytes
-    mapped_bytes: int = 0  # that the heap spans; 0: not known
-    shared_bytes: int = 0  # of these that other processes can map; 0: not known
-    by_owners: tuple[int, int] = (0, 0)  # copies that owners of memory made for it, and their bytes
+    ways: Mapping[str, tuple[int, int]]  # how messages were copied (key of WAYS) -> (messages, bytes)
+    mapped_bytes: int = 0  # address space of the heap; 0: unknown
+    shared_bytes: int = 0  # the part that other processes can map; 0: unknown
+    # (copies, bytes) that peers made from their own memory on request of this process
+    by_owners: tuple[int, int] = (0, 0)
 
     @property
     def messages(self) -> int:
@@ -77,8 +78,8 @@ def run(
     argv: Sequence[str], environment: Mapping[str, str], at_end: Callable[[], None] = lambda: None,
     folders: Sequence[Path] = (),
 ) -> int:  # fmt: skip
-    """Runs the command, then calls `at_end`, and prints on standard error how its messages were copied. Returns its
-    exit code. `folders` are removed if nearfield is killed before."""
+    """Runs the command, calls `at_end`, and prints to standard error how its messages were copied. Returns the exit
+    code. `folders` are removed if nearfield is killed during the run."""
     if not is_on(environment):
         code = run_as_child(argv, environment, folders)
         at_end()
@@ -97,14 +98,14 @@ def run(
 
 
 def is_on(environment: Mapping[str, str]) -> bool:
-    """Returns whether programs with this environment get a shared heap."""
+    """Returns whether programs with this environment preload the shared heap and have it switched on."""
     preloaded = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     is_loaded = any(Path(name).name == shared_heap.NAME for name in preloaded)
     return is_loaded and _settings(environment)["on"] != "0"
 
 
 def settings_sentence(environment: Mapping[str, str]) -> str:
-    """Returns a sentence on how the shared heap will copy messages; empty without a heap."""
+    """Returns a sentence that explains which messages the shared heap copies in which way; empty without a heap."""
     if not is_on(environment):
         return ""
     chosen = _settings(environment)
@@ -115,22 +116,22 @@ def settings_sentence(environment: Mapping[str, str]) -> str:
     )
 
 
-# ---- reading
+# ---- reading of reports
 
 
 def read_reports(folder: Path) -> list[Report]:
-    """Returns the reports in the order of ranks, without damaged ones."""
+    """Returns the reports in the folder in rank order. Skips damaged ones."""
     found = [report for file in folder.glob("*.heap") if (report := _read(file))]
     return sorted(found, key=lambda one: (not one.is_rank, one.rank.zfill(9), one.pid))
 
 
 def with_traffic(reports: Iterable[Report]) -> list[Report]:
-    """Returns the reports without those of shells, launchers and other processes that copied no message."""
+    """Returns the reports of processes that copied at least one message; leaves out shells and launchers."""
     return [report for report in reports if report.messages]
 
 
 def _counts(text: str) -> tuple[int, int]:
-    """Returns the messages and bytes of a way. Raises ValueError if the heap's 64 bits cannot have counted them."""
+    """Parses "messages bytes". Raises ValueError for numbers that do not fit into the heap's 64-bit counters."""
     messages, size_bytes = map(int, text.split())
     if not (0 <= messages < _COUNTABLE and 0 <= size_bytes < _COUNTABLE):
         raise ValueError(text)
@@ -158,16 +159,18 @@ def _settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _place() -> str | None:
-    """Returns the folder of temporary files for reports, or /tmp if the heap cannot read or store its name."""
+    """Returns the parent folder for reports: the default temporary folder, or /tmp if the heap cannot parse or store
+    its path."""
     usual = tempfile.gettempdir()
     return usual if "," not in usual and len(os.fsencode(usual)) < _LONGEST_FOLDER else "/tmp"
 
 
-# ---- saying
+# ---- texts for people
 
 
 def table(reports: Sequence[Report]) -> Table:
-    """Returns a table with a line for each process and one for all, with only the ways that were used."""
+    """Returns a table with one row per process and one row for the sum. Its columns are the ways to copy that were
+    used."""
     from rich.markup import escape
 
     from nearfield.ui.terminal import Column, Table
@@ -191,7 +194,8 @@ def _cell(messages: int, size_bytes: int) -> str:
 
 
 def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: int) -> list[str]:
-    """Returns sentences that say what the heap did for these messages, what it cost, and why the kernel copied some."""
+    """Returns sentences that explain what the shared heap did for these messages, how much memory it took, and why the
+    kernel copied some messages."""
     seen = with_traffic(reports)
     return [
         *(_use(seen) if seen else [_why_nothing([one for one in reports if one.is_rank or not code])]),
@@ -206,7 +210,8 @@ def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: i
 
 
 def _use(seen: Sequence[Report]) -> list[str]:
-    """Returns what the heap did that the MPI's defaults do not do."""
+    """Returns a sentence on the messages that the heap copied in user space, unlike the MPI's defaults; empty if
+    none."""
     total = sum(report.messages for report in seen)
     sizes = [report.ways[way] for report in seen for way in WAYS if way.startswith("user_")]
     once, size_bytes = (sum(numbers) for numbers in zip(*sizes, strict=True))
@@ -219,7 +224,7 @@ def _use(seen: Sequence[Report]) -> list[str]:
 
 
 def _memory(seen: Sequence[Report]) -> list[str]:
-    """Returns what the heap cost in memory; nothing where the reports do not say it."""
+    """Returns a sentence on the memory that the heaps took; empty if the reports do not contain the numbers."""
     mapped, shared = (sum(getattr(one, name) for one in seen) for name in ("mapped_bytes", "shared_bytes"))
     if not mapped:
         return []
@@ -249,7 +254,8 @@ def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
 
 
 def _by_owners(seen: Sequence[Report]) -> list[str]:
-    """Returns what replaced the kernel's copies where it forbids them."""
+    """Returns sentences on copies that the owners of the memory made, because the kernel forbids the reader to copy;
+    empty if there were none."""
     copies = sum(one.by_owners[0] for one in seen)
     if not copies:
         return []
@@ -287,8 +293,8 @@ def _forked(report: Report) -> str:
 
 
 def _sizes(ranges: str) -> str:
-    """Returns in words the sizes of "65536-2097152+8388608-" or "never", as src/preload/heap/settings.cpp reads
-    them."""
+    """Returns the ranges of message sizes in a setting, as text for people: "65536-2097152+8388608-" or "never", as
+    parsed in src/preload/heap/settings.cpp."""
     if ranges == "never":
         return "no messages"
     pairs = [pair.partition("-") for pair in ranges.split("+")]

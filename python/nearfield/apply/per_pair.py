@@ -1,8 +1,9 @@
-"""Sets parameters per pair of ranks in MPIs that can have them.
+"""Sets parameters per pair of ranks in MPIs that support this.
 
-Open MPI 4 loads our component in front of its shared-memory transport (src/preload/openmpi), for eager limit, fragment
-size, and who copies. MPICH from 4.3 on loads our shim (src/preload/mpich), for who copies. Parameters that cannot
-differ between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all."""
+Open MPI 4 loads nearfield's component, which wraps its shared-memory transport (src/preload/openmpi): it sets eager
+limit, fragment size and single copy per pair. MPICH 4.3 and later loads nearfield's shim (src/preload/mpich), which
+sets single copy per pair. Parameters that must be equal for all pairs (cells, fast boxes, segments, the shared heap)
+come from the rule that is best for all pairs."""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ _LIMITS = ("eager_limit", "max_send_size")
 
 
 def differ(rules: Rules) -> bool:
-    """Returns whether pairs at different distances want different parameters."""
+    """Returns whether the rules of different core distances have different parameters."""
     return any(rule.parameters != rules.rule[0].parameters for rule in rules.rule)
 
 
 def environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that make each pair follow the rule of its distance; other pairs have the MPI's defaults.
-    Builds the library on first use. Raises MpiError with the reason if this MPI cannot load it."""
+    """Returns the environment variables that make each pair of ranks follow the rule of its core distance; pairs
+    without a rule get the MPI's defaults. Builds the library on first use. Raises MpiError with the reason if this MPI
+    cannot load it."""
     way = {"component": _component, "shim": _shim}.get(rules.knobs().per_pair or "")
     if way is None:
         raise MpiError(f"{inst.name} takes no parameters per pair of ranks")
@@ -34,23 +36,25 @@ def environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) 
 
 
 def by_distance(rules: Rules) -> dict[str, Settings]:
-    """Returns the values of all knobs for every distance inside a node."""
+    """Returns the values of all knobs for every core distance within a node."""
     knobs = rules.knobs()
     given = {rule.distance: rule.parameters for rule in rules.rule}
     return {distance: knobs.complete(given.get(distance, {})) for distance in DISTANCES}
 
 
 def loading(inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that load our component into an Open MPI 4. Builds it on first use; raises MpiError."""
+    """Returns the environment variables that load nearfield's component into Open MPI 4. Builds the component on first
+    use. Raises MpiError."""
     file = mpi.program(inst, mpi.COMPONENT)
-    path = inherited.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"  # its own components
+    # Open MPI's own component folders
+    path = inherited.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"
     return {"OMPI_MCA_mca_base_component_path": f"{file.parent}:{path}"}
 
 
 def _component(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     knobs, settings = rules.knobs(), by_distance(rules)
     common = dict(rules.best_for_all().parameters)
-    for name in (*_LIMITS, "segment_size"):  # a class cannot have more than the transport itself
+    for name in (*_LIMITS, "segment_size"):  # the transport's own limits must be at least those of every distance
         common[name] = max(int(one[name]) for one in settings.values())
     if any(one["single_copy"] != "none" for one in settings.values()):
         common.pop("single_copy", None)

@@ -1,4 +1,4 @@
-"""Checks memory: huge pages of each kind, by using them; /dev/shm, which carries messages; locked memory."""
+"""Checks memory: huge pages of each kind, by using them; free space in /dev/shm; and the limit of locked memory."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from nearfield.doctor.check import Check
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 SHM = Path("/dev/shm")
-OF_MPI = ("sm_segment.*", "vader_segment.*", "mpich_shm*", "Intel_MPI*", "mv2_*", "psm*_shm*")  # shared memory of MPIs
+# name patterns of the MPIs' files in /dev/shm
+OF_MPI = ("sm_segment.*", "vader_segment.*", "mpich_shm*", "Intel_MPI*", "mv2_*", "psm*_shm*")
 MIB = 1 << 20
 ENOUGH_SHM_BYTES = 256 * MIB
 ENOUGH_LOCKED_BYTES = 64 * MIB
 
 
 def huge_page_bytes() -> int:
-    """Returns the size of a huge page: 2 MiB on x86."""
+    """Returns the size in bytes of a transparent huge page: 2 MiB on x86."""
     return int(read_small_file(THP / "hpage_pmd_size") or 2 * MIB)
 
 
 def private_huge_pages() -> Check:
-    """Checks whether private memory gets a huge page on request."""
+    """Checks whether private memory gets a huge page after MADV_HUGEPAGE."""
     name, setting = "huge pages, private", bracketed_choice(THP / "enabled") or "absent"
     size = huge_page_bytes()
     with kernel.mapping(size, shared=False) as address:
-        with suppress(OSError):  # a kernel without huge pages refuses; the mapped pages decide
+        with suppress(OSError):  # a kernel without huge pages refuses; the mapped pages are checked instead
             kernel.advise(address, size, kernel.MADV_HUGEPAGE)
         kernel.touch(address, size)
         got = kernel.huge_bytes_mapped(address) > 0
@@ -46,8 +47,8 @@ def private_huge_pages() -> Check:
 
 
 def shared_huge_pages() -> Check:
-    """Checks whether memory shared between ranks can be in huge pages: requested before the first touch, or collapsed
-    after it."""
+    """Checks whether memory shared between ranks can use huge pages, by MADV_HUGEPAGE before the first touch or by
+    MADV_COLLAPSE after it."""
     name, setting = "huge pages, shared", bracketed_choice(THP / "shmem_enabled") or "absent"
     on_request, collapsed = shared_gets_huge(kernel.MADV_HUGEPAGE), shared_gets_huge(kernel.MADV_COLLAPSE)
     found = f"shmem_enabled {setting}: on request {on_request}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
@@ -61,7 +62,8 @@ def shared_huge_pages() -> Check:
 
 
 def shared_gets_huge(advice: int) -> str:
-    """Returns "yes", or "no" with the reason; a request precedes the first touch, a collapse follows it."""
+    """Returns "yes" if a memfd mapping gets huge pages with this madvise advice, or "no" with the reason. MADV_HUGEPAGE
+    precedes the first touch; MADV_COLLAPSE follows it."""
     size = huge_page_bytes()
     with kernel.mapping(size, shared=True) as address:
         try:
@@ -75,7 +77,7 @@ def shared_gets_huge(advice: int) -> str:
 
 
 def hugetlb_pages() -> Check:
-    """Checks whether the administrator has reserved huge pages."""
+    """Checks whether the administrator has reserved hugetlb pages."""
     name, pools = "huge pages, reserved", []
     for pool in sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*")):
         size_kib = int(re.sub(r"\D", "", pool.name))
@@ -94,10 +96,10 @@ def hugetlb_pages() -> Check:
 
 
 def dev_shm() -> Check:
-    """Checks the room for memory that ranks share."""
+    """Checks the free space in /dev/shm, where ranks share memory."""
     name, path = "/dev/shm", "/dev/shm"
     mounts = [line.split() for line in (read_small_file("/proc/self/mounts") or "").splitlines()]
-    mount = next((m for m in reversed(mounts) if m[1] == path), None)  # the last mount is on top
+    mount = next((m for m in reversed(mounts) if m[1] == path), None)  # later mounts hide earlier ones
     if not os.access(path, os.W_OK):
         found = f"{path} is {'not writable' if Path(path).exists() else 'absent'}"
         return Check(name, "missing", found, "MPI falls back to slow paths, or does not start", "Mount a tmpfs there.")
@@ -112,7 +114,7 @@ def dev_shm() -> Check:
 
 
 def ended_jobs() -> Check:
-    """Checks for shared memory of killed jobs, which occupies memory until it is removed."""
+    """Checks for files of killed jobs in /dev/shm, which occupy memory until they are removed."""
     name = "ended jobs"
     left = left_behind(SHM)
     if not left:
@@ -125,8 +127,8 @@ def ended_jobs() -> Check:
 
 
 def left_behind(folder: Path) -> list[tuple[Path, int]]:
-    """Returns the files of MPI libraries in a folder that this user owns and no process of this user has mapped or
-    open, with their allocated bytes. Files younger than a minute are excluded, since a job may just be starting."""
+    """Returns (file, allocated bytes) for files of MPI libraries in the folder that belong to this user, and that no
+    process of this user has mapped or open. Skips files younger than a minute, since their job may just be starting."""
     files = {}
     for file in folder.glob("*"):
         with suppress(OSError):
@@ -141,7 +143,7 @@ def left_behind(folder: Path) -> list[tuple[Path, int]]:
 
 
 def _used_files() -> set[str]:
-    """Returns the files that processes of this user have mapped or open."""
+    """Returns the paths of files that processes of this user have mapped or open."""
     used = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -155,7 +157,7 @@ def _used_files() -> set[str]:
 
 
 def locked_memory() -> Check:
-    """Checks whether a rank may lock enough memory for a network adapter."""
+    """Checks whether RLIMIT_MEMLOCK suffices for an RDMA network adapter."""
     name, limit = "locked memory", resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     found = "unlimited" if limit == resource.RLIM_INFINITY else f"at most {limit // 1024} KiB"
     if limit == resource.RLIM_INFINITY or limit >= ENOUGH_LOCKED_BYTES:

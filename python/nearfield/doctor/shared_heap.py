@@ -1,4 +1,4 @@
-"""Checks the kernel's support for the shared heap."""
+"""Checks whether the kernel permits what the shared heap needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.base.files import bracketed_choice, read_small_file
 from nearfield.doctor import copying, kernel, memory
 from nearfield.doctor.check import Check
 
-# A rank with a heap, an unnamed file that others may open; it prints the heap's address.
+# Script of a child process that holds a memfd, as a heap does, and prints its process id and descriptor.
 _HOLDER = """
 import ctypes, os, sys
 if sys.argv[1] == "permit":
@@ -21,7 +21,7 @@ print(os.getpid(), os.memfd_create("nearfield-doctor"), flush=True)
 sys.stdin.read()
 """
 
-# A rank that opens the heap, and prints the available methods.
+# Script of a child process that opens the memfd of the other, and prints the methods that succeeded.
 _FETCHER = """
 import ctypes, os, sys
 pid, file = map(int, sys.argv[1:])
@@ -41,7 +41,7 @@ _YAMA = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add S
 
 
 def shared_heap() -> Check:
-    """Checks whether messages between two child processes can be copied in user space, and in huge pages."""
+    """Checks whether messages between two child processes can be copied in user space, and from huge pages."""
     name = "shared heap"
     if problem := _not_here():
         return Check(name, "missing", problem, f"tuning cannot use it; {_UNHARMED}", "Reinstall nearfield.")
@@ -73,7 +73,7 @@ def shared_heap() -> Check:
 
 
 def _not_here() -> str:
-    """Returns why the library cannot be loaded; empty if it can."""
+    """Returns the reason why the heap's library cannot be loaded; "" if it can."""
     try:
         from nearfield.base.shared_heap import library
 
@@ -84,7 +84,8 @@ def _not_here() -> str:
 
 
 def _ways(*, permit: bool) -> list[str]:
-    """Returns the methods by which one child process may read another's heap; none if it may not."""
+    """Returns the methods by which one child process can map another's memfd and read its memory; empty if it may
+    not."""
     with copying.sibling(_HOLDER, permit=permit) as (pid, file):
         fetcher = [sys.executable, "-c", _FETCHER, str(pid), str(file)]
         done = subprocess.run(fetcher, capture_output=True, text=True, errors="replace", timeout=30, check=False)
@@ -94,7 +95,8 @@ def _ways(*, permit: bool) -> list[str]:
 
 
 def _is_served() -> bool:
-    """Returns whether one child process reads another's memory if both have a heap, whose owners make the copies."""
+    """Returns whether one child process can read another's memory if both have a heap, because the owner then copies on
+    request."""
     from nearfield.base import shared_heap as heap
 
     environment = {**os.environ, **heap.loading(os.environ), heap.VARIABLE: "at_start=1"}
@@ -103,7 +105,7 @@ def _is_served() -> bool:
 
 
 def _pages() -> tuple[str, bool]:
-    """Returns the kind of memory that the heap can use, and whether its pages can be huge."""
+    """Returns a text on the huge pages that the heap can use, and whether it can use any."""
     collapsed, on_request = (memory.shared_gets_huge(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE))
     setting = bracketed_choice(memory.THP / "shmem_enabled") or "absent"
     found = f"huge pages: MADV_COLLAPSE {collapsed}, on request {on_request} (shmem_enabled {setting})"

@@ -1,4 +1,4 @@
-"""Finds the MPIs of this machine, chooses one, builds for it, launches programs and cleans up after them."""
+"""Finds the MPIs of this machine, selects one, builds native targets for it, launches programs and cleans up."""
 
 from nearfield.base.disk_cache import cache_root
 from nearfield.mpi.build import (

@@ -1,4 +1,4 @@
-"""Detects which MPI a command line uses, from its launcher and from the library that its program is linked to."""
+"""Detects which MPI a command line uses, from the launcher and from the libmpi that the program is linked with."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _LINKER_CACHE = Path("/etc/ld.so.cache")
 
 @dataclass(frozen=True)
 class Recognised:
-    """The MPI of a command, and the files that identified it."""
+    """The MPI of a command, and the files from which it was detected."""
 
     family: str
     version: str
     by: str
-    files: tuple[Path, ...] = ()  # the result stays valid while these files are unchanged
+    files: tuple[Path, ...] = ()  # a cached result is valid while these files are unchanged
 
 
 def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
-    """Returns the MPI of --mpi, else that of the program, else that of the launcher. Raises UsageError if the command
-    does not exist, and MpiError if the MPI cannot be detected, or if the program cannot run with the MPI of the
-    launcher or of --mpi."""
+    """Returns the MPI of a command: the one named by --mpi, else the program's, else the launcher's. Raises UsageError
+    if the command does not exist, and MpiError if its MPI cannot be detected, or if the program's MPI is incompatible
+    with that of the launcher or of --mpi."""
     if not which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     launcher, program = of_launcher(argv), of_program(argv)
@@ -58,7 +58,7 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
 
 
 def _choose_named(mpi_name: str, found: Recognised | None) -> Recognised:
-    """Returns the MPI that --mpi names. Raises MpiError if the command's own MPI has another ABI."""
+    """Returns the MPI named by --mpi. Raises MpiError if its ABI is incompatible with the command's own MPI."""
     inst = mpi.choose(mpi_name)
     if found and (found.family == "openmpi") != (inst.family == "openmpi"):
         raise MpiError(
@@ -70,8 +70,8 @@ def _choose_named(mpi_name: str, found: Recognised | None) -> Recognised:
 
 
 def of_launcher(argv: Sequence[str]) -> Recognised | None:
-    """Returns the MPI of the first launcher in the command, also in `env A=1 mpirun`; None if it belongs to none
-    (srun)."""
+    """Returns the MPI of the first launcher in the command, also in `env A=1 mpirun`; None if there is no launcher of
+    an MPI (as with srun)."""
     return next((_query_launcher(Path(path)) for word, path, _ in executables(argv) if _is_launcher(word)), None)
 
 
@@ -81,7 +81,8 @@ def _is_launcher(word: str) -> bool:
 
 
 def program_at(argv: Sequence[str]) -> int:
-    """Returns the index of the program: the first executable after the launcher, else the command itself."""
+    """Returns the index of the MPI program in the command: the first executable after the launcher; 0 if there is
+    none."""
     launcher = next((at for at, word in enumerate(argv) if _is_launcher(word)), None)
     if launcher is None and linked_library(Path(which(argv[0]) or argv[0])):
         return 0
@@ -103,8 +104,8 @@ def _query_launcher(path: Path) -> Recognised | None:
 
 
 def of_program(argv: Sequence[str]) -> Recognised | None:
-    """Returns the MPI that the first program after the launcher is linked to, or the command itself if there is no
-    launcher; None for scripts, interpreters and programs that bundle their MPI."""
+    """Returns the MPI with which the first program after the launcher is linked, or, without a launcher, the command
+    itself; None for scripts, interpreters and programs that bundle their MPI."""
     after = next((path for _, path, may_be_a_program in executables(argv[1:]) if may_be_a_program), None)
     for path in filter(None, (after, which(argv[0]))):
         if library := linked_library(Path(path)):
@@ -113,7 +114,8 @@ def of_program(argv: Sequence[str]) -> Recognised | None:
 
 
 def linked_library(program: Path) -> Path | None:
-    """Returns the libmpi that the dynamic loader would find for the program; None if it is linked to none."""
+    """Returns the path of the libmpi that the dynamic loader resolves for the program, by ldd; None if the program is
+    not linked with libmpi."""
     try:
         with program.open("rb") as file:
             if file.read(4) != _ELF:
@@ -139,8 +141,8 @@ def _query_library(library: Path, program: str) -> Recognised | None:
 
 
 def installation_of(found: Recognised) -> Installation | None:
-    """Returns this machine's installation of the recognised MPI; None if there is none. The result is cached, since a
-    search queries every MPI."""
+    """Returns this machine's installation of the detected MPI; None if there is none. The result is cached on disk,
+    because a survey runs every MPI's wrapper."""
     question = [found.family, found.version, *(os.environ.get(name) for name in mpi.LOOKED_AT)]
     if cached := disk_cache.get("mpi", question):
         return Installation.from_plain(cached)

@@ -1,4 +1,4 @@
-"""Runs a command as a child that behaves as if it had been started instead of this process."""
+"""Runs a command as a child process that appears to replace this process: forwards signals, returns its exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearfield.mpi.process import find_marked, scratch_variables, session
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _PR_SET_PDEATHSIG = 1
-_FROM_KERNEL = 0x80  # SI_KERNEL: the terminal sent the signal, so the child has received it, too
+_FROM_KERNEL = 0x80  # si_code SI_KERNEL: the terminal sent the signal, to the child as well
 
 
 def run_as_child(
@@ -27,10 +27,11 @@ def run_as_child(
     on_signal: Callable[[int], None] = lambda number: None,
     mark: str = "",
 ) -> int:
-    """Runs the command and returns its exit code, or 128 + the signal number if a signal ended it, as a shell does.
-    Signals to this process are forwarded to the child. After a forwarded signal, or if this process is killed, the
-    child's remaining processes are ended and its files removed; if this process is killed, `folders`, too. `on_signal`
-    is called with the number of each signal. `mark` identifies the child's processes (default: a new mark)."""
+    """Runs the command. Returns its exit code, or 128 + the signal number if a signal killed it, as a shell does.
+    Signals to this process are forwarded to the child. After a signal that usually terminates a process, or if this
+    process is killed, the child's remaining processes are terminated and their files removed; `folders` are removed
+    only if this process is killed. `on_signal` is called with the number of each signal. `mark` identifies the child's
+    processes (default: a new mark)."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:
@@ -50,20 +51,22 @@ def run_as_child(
 
 
 def as_started_instead(mask: Iterable[int]) -> Callable[[], None]:
-    """Returns a function to call in the child before the command starts."""
+    """Returns a function to call in the child before exec. It restores the signal mask, and makes the kernel send
+    SIGTERM to the child when the parent dies."""
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def act() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGTERM)  # the parent has been killed since
+            os.kill(os.getpid(), signal.SIGTERM)  # the parent was killed before prctl took effect
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     return act
 
 
 def _status_at_end(child: int, mark: str, on_signal: Callable[[int], None]) -> tuple[int, bool]:
-    """Returns the child's wait status, and whether it received a signal that usually ends a process."""
+    """Waits for the child and forwards signals. Returns the child's wait status, and whether a signal arrived that
+    usually terminates a process."""
     was_signalled = False
     while True:
         came = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
@@ -79,8 +82,8 @@ def _status_at_end(child: int, mark: str, on_signal: Callable[[int], None]) -> t
 
 
 def _pass_on(number: int, child: int, mark: str) -> None:
-    """Sends the signal to the child. SIGINT goes to its whole process group, as Ctrl-C does: a launcher that is a shell
-    script would otherwise wait for the real one, which did not receive the signal."""
+    """Sends the signal to the child. SIGINT goes to all processes in the child's process group, like Ctrl-C. Otherwise
+    a launcher that is a shell script would keep waiting for the real launcher, which did not receive the signal."""
     reached = {child}
     if number == signal.SIGINT:
         for pid in find_marked(mark):

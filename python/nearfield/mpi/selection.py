@@ -1,4 +1,4 @@
-"""Chooses an MPI by the name that the user gives, or by what the user's programs are linked with."""
+"""Selects an MPI: by the name that the user gives, or by default."""
 
 import difflib
 import os
@@ -16,21 +16,21 @@ from nearfield.mpi.installation import Installation
 from nearfield.mpi.process import run
 from nearfield.mpi.toolchain import WRAPPERS
 
-START_LIMIT_S = 60.0  # for two ranks that do nothing, even on a busy machine
-SAY_EVERY_S = 5.0  # while waiting for these ranks
+START_LIMIT_S = 60.0  # time limit for two ranks that do nothing, even on a busy machine
+SAY_EVERY_S = 5.0  # interval of messages while waiting for these two ranks
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An MPI that was chosen because the user named none."""
+    """The default MPI, selected because the user named none."""
 
     installation: Installation
-    why: str  # its name, and why it was chosen
+    why: str  # the MPI's name and the reason for its selection, as text for people
 
 
 def choose(name_or_path: str | None = None) -> Installation:
-    """Returns the MPI with this name, with a name that begins so, or at this path of a prefix, bin, mpirun or mpicxx.
-    If None is given, chooses as `default` does."""
+    """Returns the MPI with this name, with a unique prefix of a name, or at this path (of a prefix, bin folder, mpirun
+    or mpicxx). For None, returns the default MPI. Raises MpiError if none matches."""
     found = survey()
     if name_or_path is None:
         return default().installation
@@ -46,9 +46,9 @@ def choose(name_or_path: str | None = None) -> Installation:
 
 
 def default(say: ReportLine = ignore) -> Choice:
-    """Returns the first MPI that starts two ranks: the one of the `mpicc` on PATH, else the Open MPI wheel of this
-    Python environment, else any other. Raises MpiError if there is no MPI. The result of such a start is cached. `say`
-    is called with a line every few seconds while an MPI is tried."""
+    """Returns the first MPI that can start two ranks, in this order: the one of `mpicc` on PATH, the Open MPI wheel of
+    this Python environment, any other. Raises MpiError if there is no MPI. Successful starts are cached on disk. `say`
+    is called with a line of text every few seconds during a trial start."""
     found = survey()
     if not found.usable:
         raise _none_found(found)
@@ -62,7 +62,7 @@ def default(say: ReportLine = ignore) -> Choice:
 
 
 def _start_problem(inst: Installation, say: ReportLine) -> str:
-    """Returns why this MPI does not start two ranks here; empty if it does."""
+    """Starts two ranks with this MPI. Returns the reason for a failure; empty on success."""
     question = [str(inst.launcher), str(inst.library), os.uname().nodename, os.geteuid()]
     if disk_cache.get("starts", question):
         return ""
@@ -115,7 +115,8 @@ def _unknown(name: str, found: Survey) -> MpiError:
 
 
 def _find_at(path: Path, found: Survey) -> Installation:
-    """Returns the MPI at a path, which either the survey has found or is inspected now."""
+    """Returns the MPI at a path, from the survey or by querying its compiler wrapper. Raises MpiError if there is
+    none."""
     if not path.exists():
         raise MpiError(
             f"there is no MPI at {path}: no such file or folder", f"for those found, see {own_command.line('mpi')}"

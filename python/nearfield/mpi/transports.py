@@ -1,8 +1,8 @@
-"""Finds the transport inside a node: two ranks exchange a short and a long message with the MPI's own verbose
-output, and the engine reports single copies. The configuration alone is never trusted.
+"""Finds the transport within a node: two ranks exchange a short and a long message under the MPI's verbose output, and
+the engine counts single copies. The configuration alone is not trusted.
 
-The engine's `--transport-probe` prints, on rank 0, `single_copies N LIBRARY`: how often process_vm_readv or
-process_vm_writev was called during the long exchange, and by which library ("-" if never).
+The engine's `--transport-probe` prints on rank 0 `single_copies N LIBRARY`: the number of calls of process_vm_readv and
+process_vm_writev during the long exchange, and the calling library ("-" for no calls).
 """
 
 import os
@@ -24,8 +24,9 @@ _STEERING = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
 
 
 def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
-    """Returns the transport, for example "ob1 / sm, single copy by CMA", and ""; or None and why it is not known.
-    Builds the engine if necessary. The result is cached for this host and the MPI settings in the environment."""
+    """Returns (transport, ""), for example "ob1 / sm, single copy by CMA"; or (None, the reason why it is unknown).
+    Builds the engine if necessary. The result is cached on disk for this host and the MPI variables in the
+    environment."""
     try:
         engine = program(inst)
         question = [str(engine), *_circumstances()]
@@ -40,13 +41,14 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
 
 
 def _circumstances() -> list[str]:
-    """Returns everything that may change the result for one executable: the host, the user, and the MPI settings."""
+    """Returns everything besides the executable on which the transport may depend: the host, the kernel, the user, the
+    container and the MPI variables."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_STEERING))
     return [os.uname().nodename, os.uname().release, str(os.geteuid()), *_confinement(), *settings]
 
 
 def _confinement() -> list[str]:
-    """Returns what shows that this process is in another container: its user namespace and its system call filters."""
+    """Returns values that differ between containers: the user namespace and the seccomp status."""
     status = (read_small_file("/proc/self/status") or "").splitlines()
     filters = [line for line in status if line.startswith("Seccomp")]
     with suppress(OSError):
@@ -55,8 +57,8 @@ def _confinement() -> list[str]:
 
 
 def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
-    """Returns the transport, or why it is not known. Where the MPI fails, or copies nothing, because the kernel forbids
-    single copies, the shared heap shows what it would use."""
+    """Returns (transport, "") or (None, reason). If the MPI fails, or copies nothing, because the kernel forbids single
+    copies, tries again with the shared heap preloaded."""
     carrier, reason = _try(inst, engine, {})
     if carrier:
         return carrier, reason
@@ -90,7 +92,7 @@ def _try(inst: Installation, engine: Path, environment: Mapping[str, str]) -> tu
 
 
 def single_copy(text: str) -> str:
-    """Returns text on the single copies that the engine counted; empty if it did not count."""
+    """Returns text about the single copies that the engine counted; empty if it did not count."""
     found = re.search(r"^single_copies (\d+)", text, re.MULTILINE)
     if not found:
         return ""
