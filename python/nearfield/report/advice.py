@@ -1,4 +1,4 @@
-"""The section of the page with the notes of `nearfield advise` on a program."""
+"""The section of the report with the notes of `nearfield advise` on a program."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from nearfield.ui.html import raw, tag, text
 
 @dataclass(frozen=True)
 class Advised:
-    """Notes on an observed program, and sentences on their basis."""
+    """The notes of `nearfield advise` on an observed program, and sentences about their basis."""
 
     command: str
-    headline: str  # calls that could not be judged, or that nothing can be gained
+    headline: str  # sentence on calls that could not be judged, or that nothing can be gained
     warnings: Sequence[str]
     notes: Sequence[Note]
     remarks: Sequence[str]
 
 
 def advice_section(advised: Advised | None) -> str:
-    """Returns the HTML of the section; '' if no program was observed."""
+    """Returns the HTML of the section with the notes; '' if no program was observed."""
     if not advised:
         return ""
     items = tag("ol", "".join(map(_item, advised.notes)), class_="findings") if advised.notes else ""

@@ -1,6 +1,6 @@
-"""The page that compares several profiles. In this order it shows the significant differences from the first profile,
-the findings of each profile, the curves of all profiles in the same plots, and the provenance. The placement guidelines
-and the machine are only in the report of each profile."""
+"""The HTML page that compares several profiles. It shows, in this order: the significant differences from the first
+profile, the findings of each profile, the curves of all profiles in the same plots, and the provenance. Placement
+guidelines and the machine are only in each profile's own report."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FIRST_FINDINGS = 3
 
 
 def render(profiles: Sequence[Profile]) -> str:
-    """Returns the HTML of the page. All other profiles are compared with the first one."""
+    """Returns the HTML of the comparison page. Compares all other profiles with the first."""
     by_name = dict(zip(names(profiles), profiles, strict=True))
     parts = overlay_profiles(by_name)
     found = {name: findings(profile) for name, profile in by_name.items()}
@@ -88,21 +88,21 @@ def render(profiles: Sequence[Profile]) -> str:
 
 
 def charts_of(profiles: Sequence[Profile]) -> list[Chart]:
-    """Returns the charts of the whole page."""
+    """Returns all charts of the comparison page."""
     parts = overlay_profiles(dict(zip(names(profiles), profiles, strict=True)))
     return [chart for part in parts for chart in part.charts]
 
 
 def names(profiles: Sequence[Profile]) -> list[str]:
-    """Returns a unique name for each profile: the name of its folder, or its path if two folders have the same name,
-    with a number if the same profile was given twice."""
+    """Returns a unique name for each profile: its folder's name, or its path if two folders have the same name. If the
+    same profile is passed twice, appends a number."""
     folders = [profile.path.resolve().name for profile in profiles]
     found = [str(p.path) if folders.count(f) > 1 else f for p, f in zip(profiles, folders, strict=True)]
     return [name if found.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(found)]
 
 
 def describe_differences(profiles: Sequence[Profile]) -> list[str]:
-    """Returns one line for each profile but the first, with its significant differences from the first."""
+    """Returns one line for each profile but the first, which summarises its significant differences from the first."""
     first, *others = names(profiles)
     return [
         f"{name} against {first}: {_count_changes(_compare(profiles[0], b))}"
@@ -115,7 +115,8 @@ def _compare(a: Profile, b: Profile) -> Comparison:
 
 
 def _count_changes(found: Comparison) -> str:
-    """Returns 'surely different: 12 faster, 3 slower; ...' with the share of times that agree."""
+    """Returns for example 'surely different: 12 faster, 3 slower; ...', followed by the fraction of times that
+    agree."""
     if not found.changes:
         return "the two have no record in common"
     if overall(found.changes) == "cannot tell":
@@ -134,7 +135,7 @@ def _headline(profiles: Mapping[str, Profile]) -> str:
     return tag("h1", title) + tag("p", text(alike), class_="facts-line")
 
 
-# ---- differences
+# ---- differences between two profiles
 
 
 def _differences(profiles: Mapping[str, Profile], name: str) -> str:
@@ -162,7 +163,7 @@ def _differences(profiles: Mapping[str, Profile], name: str) -> str:
 
 
 def _summary(found: Comparison) -> str:
-    """Returns the table of verdicts by scenario, without empty columns."""
+    """Returns the HTML table of verdicts by scenario, without empty columns."""
     summaries = summarise(found.changes)
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
     columns = {word: [str(summary[word] or "") for summary in summaries.values()] for word in words}

@@ -1,5 +1,5 @@
-"""Renders one profile as a self-contained HTML page, without network access or other files. For a talk, there is a
-single sheet with the machine, its most important findings and one plot."""
+"""Renders one profile as a self-contained HTML page, without network access or other files. `render_summary` renders a
+single sheet for a talk, with the machine, the main findings and one plot."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from nearfield.report.tuned import tuned_html, tuned_section
 from nearfield.rules.schema import Rules
 from nearfield.ui.html import asset, embedded_json, fill, folded, framed, raw, tag, text
 
-FIRST = 6  # number of findings that are not folded
-MAX_IN_SUMMARY = 3  # findings
+FIRST = 6  # number of findings shown in full; the others are folded
+MAX_IN_SUMMARY = 3  # number of findings on the summary sheet
 _LEVELS = {"loss": "time lost", "good": "good as it is"}
 _MPI = {"openmpi": "Open MPI", "mpich": "MPICH", "intel": "Intel MPI", "simulated": "a simulated MPI"}
 
 
 def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advised: Advised | None = None) -> str:
-    """Returns the whole page; reads only the package's own files. `tuned` are the rules that `tune` found for this MPI,
-    and `apply` is the command that runs programs with them. `advised` are notes on a program."""
+    """Returns the HTML page of a profile's report. `tuned` are the rules that `tune` found for this MPI, and `apply` is
+    the command line that runs programs under them. `advised` are notes of `nearfield advise` on a program."""
     parts = _parts(profile, tuned)
     heat = core_pairs.heat_map(profile)
     found = findings(profile, tuned, apply)
@@ -70,7 +70,7 @@ def _parts(profile: Profile, tuned: Rules | None) -> list[Section]:
 
 
 def charts_of(profile: Profile, tuned: Rules | None = None) -> list[Chart]:
-    """Returns the charts of the whole page."""
+    """Returns all charts of the page."""
     return [*core_pairs.heat_map(profile), *_charts(_parts(profile, tuned))]
 
 
@@ -79,19 +79,19 @@ def _charts(parts: list[Section]) -> list[Chart]:
 
 
 def scripts_of(charts: list[Chart], label: str) -> str:
-    """Returns the scripts that draw the charts in their places. `label` is the origin that a saved picture shows."""
+    """Returns script elements that draw the charts in the browser. `label` is the origin shown in saved pictures."""
     data = embedded_json({"label": label, "charts": [chart.as_dict() for chart in charts]})
     data = f'<script type="application/json" id="charts">{data}</script>'
     return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
 
 
 def label_of(profile: Profile) -> str:
-    """Returns the origin that a saved picture shows."""
+    """Returns the origin of the data shown in saved pictures: processor, MPI and date."""
     return f"{profile.machine.cpu_model}, {profile.run.mpi.name}, {profile.run.created:%Y-%m-%d}"
 
 
 def headline(profile: Profile) -> str:
-    """Returns the HTML of the title and the machine's facts."""
+    """Returns the HTML of the page title and a line of facts about the machine and the run."""
     machine, run = profile.machine, profile.run
     caches = " · ".join(f"L{c.level} {format_bytes(c.size_bytes, digits=3)}" for c in machine.data_caches)
     mpi = f"{run.mpi.name}" + (f" ({run.mpi.transport})" if run.mpi.transport else "")
@@ -108,24 +108,24 @@ def headline(profile: Profile) -> str:
 
 
 def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
-    """Returns the HTML of the warnings at the top of the page. `name` is the profile's name on a page with several
+    """Returns the HTML of the warnings at the top of the page. `name` is the profile's name, for pages with several
     profiles."""
     before = f"{name}: " if name else ""
     return _warnings(found, before) + _simulated(profile, before) + _incomplete(profile, before)
 
 
 def fold_if_useless(found: list[Finding], html: str) -> str:
-    """Returns the HTML, folded if a warning says that it is not reliable."""
+    """Returns the HTML unchanged, or folded if a warning says that the measurements are unreliable."""
     return folded("What was measured all the same", html, class_="useless") if is_useless(found) else html
 
 
 def is_useless(found: list[Finding]) -> bool:
-    """Returns whether a warning says that the measurements are not reliable."""
+    """Returns whether the findings include a warning, which means that the measurements are unreliable."""
     return any(finding.level == "warning" for finding in found)
 
 
 def _simulated(profile: Profile, before: str) -> str:
-    """Returns a banner that marks the page as simulated; '' if it is measured."""
+    """Returns a banner that marks the profile as simulated; '' if it was measured."""
     run = profile.run
     if run.backend != "sim":
         return ""
@@ -158,8 +158,8 @@ def _warnings(found: list[Finding], before: str) -> str:
 
 
 def _has_no_messages(profile: Profile) -> bool:
-    """Returns whether the profile only has simulated collectives or applications, which do not show where to place
-    communication."""
+    """Returns whether the profile has only simulated collectives or applications, from which no placement guideline can
+    be judged."""
     return profile.run.backend == "sim" and not {"pingpong", "protocol"} & set(profile.records["scenario"])
 
 
@@ -186,7 +186,8 @@ def _labels(profile: Profile) -> list[str]:
 
 
 def place_selector(labels: list[str]) -> str:
-    """Returns one selector of pairs for the whole page; '' unless several pairs were measured."""
+    """Returns the HTML of a selector of pairs of cores that applies to the whole page; '' if at most one pair was
+    measured."""
     if len(labels) < 2:
         return ""
     options = "".join(tag("option", text(label), value=label) for label in labels)
@@ -194,8 +195,8 @@ def place_selector(labels: list[str]) -> str:
 
 
 def findings_html(found: list[Finding], first: int = FIRST) -> str:
-    """Returns the HTML of all findings but the warnings, which are at the top of the page. The first `first` findings
-    are shown; the others are folded."""
+    """Returns the HTML of all findings except warnings, which are at the top of the page. Shows the first `first`
+    findings in full and folds the others."""
     sentence = [f for f in found if f.level not in ("warning", "note")]
     notes = [f for f in found if f.level == "note"]
     html = tag("ol", "".join(map(finding_item, sentence[:first])), class_="findings")
@@ -211,7 +212,7 @@ def _more(noun: str, found: list[Finding], about: str = "") -> str:
 
 
 def finding_item(finding: Finding) -> str:
-    """Returns the HTML of one finding."""
+    """Returns the HTML of one finding as a list item."""
     action = tag("p", text(finding.action), class_="action") if finding.action else ""
     kind = tag("span", _LEVELS[finding.level], class_="level") if finding.level in _LEVELS else ""
     body = tag("h3", f"{text(finding.title)} {kind}") + tag("p", text(finding.statement)) + action
@@ -225,7 +226,7 @@ def _rule(rule: Guideline) -> str:
 
 
 def section_html(section: Section, how: str = "") -> str:
-    """Returns the HTML of a section. `how` is HTML above its charts."""
+    """Returns the HTML of a scenario's section. `how` is HTML to insert above its charts."""
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
     body = tag("h2", text(section.title)) + summary + how + remarks + "".join(map(chart_place, section.charts))
@@ -233,16 +234,16 @@ def section_html(section: Section, how: str = "") -> str:
 
 
 def chart_place(chart: Chart) -> str:
-    """Returns the placeholder of the plot; report.js adds buttons, plot and table."""
+    """Returns the placeholder element of a chart. report.js adds the buttons, the plot and the table in the browser."""
     head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
     return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)
 
 
-# ---- one sheet, for a talk
+# ---- summary sheet for a talk
 
 
 def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = "") -> str:
-    """Returns the whole page, which prints on one sheet; reads only the package's own files."""
+    """Returns an HTML page that prints on one sheet: headline, main findings and the first chart."""
     found = findings(profile, tuned, apply)
     charts = _first_chart(profile, tuned)
     rest = _list_main_findings(found) + "".join(map(chart_place, charts))
@@ -263,7 +264,7 @@ def _list_main_findings(found: list[Finding]) -> str:
 
 
 def _first_chart(profile: Profile, tuned: Rules | None) -> list[Chart]:
-    """Returns the first chart in its initial state; None if the profile has no values."""
+    """Returns a list with the first chart, reduced to its first variant; [] if the profile has no values."""
     parts = _parts(profile, tuned)
     charts = [replace(chart, variants=chart.variants[:1]) for chart in _charts(parts)]
     return charts[:1]

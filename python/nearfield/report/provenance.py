@@ -1,4 +1,4 @@
-"""Shows the provenance of the numbers, with everything that a reader needs to check them."""
+"""Shows the provenance of a profile's numbers, with everything that a reader needs to check them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = tuple[str, str]
 
 
 def blocks(profile: Profile) -> str:
-    """Returns the HTML of the provenance."""
+    """Returns the HTML of the provenance section."""
     parts = [
         _block("MPI", _mpi(profile)),
         _block("Run", _run(profile)),

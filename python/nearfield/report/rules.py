@@ -1,5 +1,6 @@
 """Evaluates the three placement guidelines of Pellegrini, Hoefler and Fahringer (On the Effects of CPU Caches on MPI
-Point-to-Point Communications, section IV) with this machine's thresholds, and whether its records support them."""
+Point-to-Point Communications, section IV): inserts this machine's thresholds, and checks whether its records support
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from nearfield.report.derived_metrics import CACHED, GONE, cached_after, reach, 
 from nearfield.report.findings.buffer_state import MIN_GAIN, best_gains
 from nearfield.report.formatting import percent
 
-MIN_SIZES = 3  # minimum sizes to judge a guideline
+MIN_SIZES = 3  # min number of measured sizes to judge a guideline
 
 Status = Literal["supported", "not seen here", "not measured"]
 
@@ -24,7 +25,7 @@ _TOO_FEW = f"Stable times of cached and uncached buffers at fewer than {MIN_SIZE
 
 @dataclass(frozen=True)
 class Guideline:
-    """A guideline with its `number` in the paper; `evidence` gives the numbers behind its status."""
+    """A placement guideline with its `number` in the paper. `evidence` gives the measurements behind `status`."""
 
     number: int
     range: str
@@ -35,8 +36,8 @@ class Guideline:
 
 
 def evaluate_guidelines(profile: Profile) -> list[Guideline]:
-    """Returns guidelines 1 and 3 for the nearest pair inside a node, and guideline 2 for the nearest pair across
-    nodes."""
+    """Returns guidelines 1 and 3 for the nearest pair of cores within a node, and guideline 2 for the nearest pair
+    across nodes."""
     found = one_per_distance(profile.records, "pingpong") or one_per_distance(profile.records, "protocol")
     inside = next((place for place in found if not is_network(place.distance)), None)
     across = next((place for place in found if is_network(place.distance)), None)

@@ -1,4 +1,5 @@
-"""Shows rules with their plots: the command that applies them, the parameters that they set, and the gain by range."""
+"""Shows tuned rules in the report: the command line that applies them, their parameters, and the gain by range of
+sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from nearfield.ui.html import raw, table, tag, text
 
 
 def tuned_section(rules: Rules) -> Section:
-    """Returns the section on the result of `nearfield tune`."""
+    """Returns the section with the plots of the rules and remarks on distances without a rule."""
     baseline = [rule for rule in rules.rule if rule.is_tuned and not rule.parameters]
     notes = [f"{rule.distance}: the MPI's defaults are best ({rule.reason})." for rule in baseline]
     notes += [f"{undecided}." for undecided in rules.undecided]
@@ -17,7 +18,8 @@ def tuned_section(rules: Rules) -> Section:
 
 
 def tuned_html(rules: Rules, apply: str) -> str:
-    """Returns the command that applies the rules, the parameters that they set, and the gain by range."""
+    """Returns the HTML with the command line that applies the rules, their parameters, and the gain by range of
+    sizes."""
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not rules.sets_something:
@@ -58,7 +60,7 @@ def _ranges(rule: RuleTable) -> str:
 
 
 def _collectives(rules: Rules) -> str:
-    """Returns the table of what does which collective; empty if collectives were not tuned."""
+    """Returns the HTML table of the algorithms selected for collectives; '' if collectives were not tuned."""
     rows = [
         [
             text(found.operation),
@@ -75,7 +77,7 @@ def _collectives(rules: Rules) -> str:
 
 
 def _native(rules: Rules) -> str:
-    """Returns the table of the MPI's own algorithms that were selected; empty if they were not searched."""
+    """Returns the HTML table of the selection among the MPI's own algorithms; '' if they were not searched."""
     rows = [
         [text(found.operation), raw(found.place), *map(text, (one.length_text(), one.algorithm, one.gain_text()))]
         for found in rules.native_collectives()

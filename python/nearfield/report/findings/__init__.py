@@ -1,6 +1,6 @@
 """Findings describe in words and numbers what a profile shows, from stable records only.
 
-A new finding is one function (Profile -> findings; pure) in a file of this folder, and its name in FINDERS.
+To add a finding, add a pure function (Profile -> findings) in a module of this folder, and its name to FINDERS.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ FINDERS: tuple[Finder, ...] = (
     copy_routines.copy_routines,
     distances.distances,
 )
-# This one sees the records of all policies and memory speeds of a simulated NIC; the ones above only
-# those of one.
+# Finders that get the records of all policies and memory speeds of a simulated NIC. FINDERS get only those of one
+# policy and speed.
 OF_MACHINES: tuple[Finder, ...] = (policies.policies,)
-# These are about the measurement and see the records of all pairs; the ones above only of the pairs that are drawn.
+# Finders of notes on the measurement, which get the records of all pairs of cores. The other finders get only those of
+# pairs that are drawn.
 NOTES: tuple[Finder, ...] = (
     quality.disturbed,
     quality.moved,
@@ -60,9 +61,9 @@ NOTES: tuple[Finder, ...] = (
 
 
 def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> list[Finding]:
-    """Returns all findings, most important first: by level, then by weight. The first finding of every topic precedes
-    the second one of any, since a machine with five distances has five of most. `rules` are those that `tune` found for
-    this MPI; `apply` is the command that runs programs with them."""
+    """Returns all findings, most important first: by level, then by weight. Within a level, the first finding of every
+    topic precedes the second of any topic, because a machine with five core distances has most findings five times.
+    `rules` are those that `tune` found for this MPI; `apply` is the command line that runs programs under them."""
     profile = as_described(profile)
     small = one_machine(restrict_to_drawn(profile))
     found = tuned.tuned(rules, apply) if rules else []

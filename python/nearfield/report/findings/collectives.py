@@ -1,4 +1,5 @@
-"""Compares collectives with one message of the same size, and finds jumps of their time (S2.4's baseline)."""
+"""Compares collectives with one message of the same size, and finds sizes at which their time jumps (S2.4's
+baseline)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _JUMP = 1.5
 
 
 def against_messages(profile: Profile) -> Iterator[Finding]:
-    """Returns each operation's largest time in units of half a round trip of the same size."""
+    """Yields a finding with each operation's largest time, as a multiple of half a round trip of the same size."""
     places = one_per_distance(profile.records, "pingpong")
     message = half_round_trip(profile.records, places[-1]) if places else {}
     for ranks in rank_counts(profile.records):
@@ -46,7 +47,8 @@ def against_messages(profile: Profile) -> Iterator[Finding]:
 
 
 def jump(profile: Profile) -> Iterator[Finding]:
-    """Returns the largest growth of time between neighbouring sizes, if it exceeds the growth of the size."""
+    """Yields a finding on the largest growth of time between neighbouring sizes, if the time grows faster than the
+    size."""
     found = [
         (growth, operation, ranks, before, after)
         for ranks in rank_counts(profile.records)
@@ -69,19 +71,21 @@ def jump(profile: Profile) -> Iterator[Finding]:
 
 
 def rank_counts(records: pl.DataFrame) -> list[int]:
-    """Returns the numbers of ranks that collectives were measured with, ascending."""
+    """Returns the numbers of ranks with which collectives were measured, ascending."""
     return sorted(levels(pick(records, scenario="collective", metric="time"), "ranks"))
 
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
-    """Returns size -> time; in a simulated profile for the base policy and the described memory."""
+    """Returns size -> time of a collective. In a simulated profile, the times of BASE_POLICY and of memory as
+    described."""
     usual = {"policy": ["memory", None], "memory_slowdown": [1.0, None]}
     fixed: dict[str, Any] = {name: values for name, values in usual.items() if name in records.columns}
     return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)
 
 
 def _growths(times_: Curve) -> list[tuple[float, int, int]]:
-    """Returns (time ratio, size before, size after) where the time grows faster than the size, within a factor of 4."""
+    """Returns (time ratio, size before, size after) for neighbouring sizes within a factor of 4 between which the time
+    grows faster than the size."""
     sizes = list(times_)
     return [
         (times_[b].value / times_[a].value, a, b)

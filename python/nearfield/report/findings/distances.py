@@ -1,4 +1,4 @@
-"""Compares the nearest with the most distant pair of cores."""
+"""Compares the nearest pair of cores with the most distant one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.report.formatting import times
 
 
 def distances(profile: Profile) -> Iterator[Finding]:
-    """Returns the cost of core distance; nothing if there is only one distance."""
+    """Yields a finding on the cost of core distance; none if only one distance was measured."""
     places = one_per_distance(profile.records, "pingpong")
     if len(places) < 2:
         return

@@ -1,4 +1,5 @@
-"""Finds the share of the caches' speed that this MPI reaches: the floor is the core-to-core latency and one copy."""
+"""Finds the fraction of the caches' speed that this MPI reaches: floor / message time, where the floor is the
+core-to-core latency plus one copy."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ from nearfield.report.derived_metrics import floor_failure, floor_shares, half_r
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import percent
 
-ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the minimum
+ALIKE = 2.0  # the worst range extends over neighbouring sizes with at most this factor of the minimum share
 GOOD = 0.8
-TYPICAL = 64 << 10  # the finding states the loss at the size of the range nearest to this one
+TYPICAL = 64 << 10  # the finding quotes the loss at the size closest to this one
 BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 
 
 @at_each_distance("pingpong")
 def worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the range of sizes with the minimum share, and the loss of one typical message there."""
+    """Yields a finding on the range of sizes with the lowest share of the floor, and the time lost there per
+    message."""
     if floor_failure(profile.records, place):
         return
     shares = _cacheable(profile, floor_shares(profile.records, place))
@@ -59,8 +61,8 @@ def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Fin
 
 
 def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns a finding if times are too noisy for a share: the bounds of the share by the ends of the intervals, if
-    even the upper one is a loss."""
+    """Yields a finding with bounds of the share, computed from the ends of the intervals, if the times are too noisy
+    for a value and even the upper bound is a loss."""
     floors = message_floor(profile.records, place, deciding=False)
     times = half_round_trip(profile.records, place, deciding=False)
     bounds = _cacheable(
@@ -93,7 +95,7 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
 
 @at_each_distance("pingpong")
 def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the share in every range of sizes."""
+    """Yields a finding with the share of the floor in each range of sizes."""
     shares = {} if floor_failure(profile.records, place) else floor_shares(profile.records, place)
     edges = (0, *BOUNDS, math.inf)
     groups = [[size for size in shares if low < size <= high] for low, high in zip(edges, edges[1:], strict=False)]
@@ -114,7 +116,7 @@ def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
 
 
 def _cacheable(profile: Profile, shares: dict[int, Estimate]) -> dict[int, Estimate]:
-    """Returns the shares up to the size of the last-level cache; beyond it memory sets the limit."""
+    """Returns the shares of sizes up to the last-level cache. Above that, memory limits the speed."""
     llc = profile.machine.llc_bytes
     return {size: share for size, share in shares.items() if llc is None or size <= llc}
 
@@ -134,7 +136,7 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
 
 
 def _around_worst(shares: dict[int, Estimate]) -> list[int]:
-    """Returns the neighbouring sizes around the worst one that are nearly as bad."""
+    """Returns the consecutive sizes around the lowest share whose shares are nearly as low."""
     sizes = sorted(shares)
     values = [shares[size].value for size in sizes]
     worst = values.index(min(values))

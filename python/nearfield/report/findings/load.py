@@ -1,4 +1,4 @@
-"""Finds the slowdown of a message by other ranks' communication (S3.3)."""
+"""Finds how much messages slow down while other ranks communicate (S3.3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SLOWER = 1.1
 
 @at_each_distance("load")
 def load(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns, for each distance, the message size and load with the largest slowdown."""
+    """Yields a finding with the message size and the load at which messages slow down most."""
     slowdowns = {
         (size, load_bytes): ratio
         for load_bytes in _loads(profile.records)

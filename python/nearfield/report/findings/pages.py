@@ -1,4 +1,4 @@
-"""Finds the costs of fresh memory, private and in a shared window, with ordinary and huge pages (S1.3, S1.4)."""
+"""Finds the costs of fresh memory, private or in a shared window, with small and huge pages (S1.3, S1.4)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _CLEAR = 1.05
 
 
 def first_touch(profile: Profile) -> Iterator[Finding]:
-    """Yields, for the largest buffer, the page faults and the time of the first touch per MiB; and the gain of huge
-    pages for the memory of a shared window."""
+    """Yields a finding, for the largest buffer, with the page faults and the time of the first touch per MiB, and with
+    the gain of huge pages for a shared window."""
     faults = _by_memory(profile.records, "first_touch_faults")
     sizes = [size for memory in faults.values() for size in memory]
     if not sizes:
@@ -52,7 +52,8 @@ def first_touch(profile: Profile) -> Iterator[Finding]:
 
 
 def reading(profile: Profile) -> Iterator[Finding]:
-    """Returns whether repeated reading of a window costs more than private memory, and whether huge pages help."""
+    """Yields a finding on whether repeated reads of a shared window are slower than those of private memory, and
+    whether huge pages help."""
     time = _by_memory(profile.records, "traverse")
     parts: list[str] = []
     numbers: dict[str, float] = {}
@@ -92,7 +93,8 @@ def _cost(faults: Point, time: Point | None, size: int) -> str:
 def _huge_gain(
     profile: Profile, time: dict[str, dict[int, Point]], faults: dict[str, dict[int, Point]], size: int
 ) -> tuple[str, str]:
-    """Returns the effect of huge pages under a window and an action; or why they could not be measured, and ''."""
+    """Returns (sentence on the effect of huge pages under a window, action); or (sentence why huge pages could not be
+    measured, '')."""
     missing = _why_missing(profile.records)
     if missing:
         return f"Huge pages under a window could not be had: {missing}.", ""
@@ -112,7 +114,8 @@ def _huge_gain(
 
 
 def _how(profile: Profile) -> str:
-    """Returns how to enable huge pages: by the kernel's setting for shared memory, or without root by MADV_COLLAPSE."""
+    """Returns how to enable huge pages for windows: by the kernel's setting for shared memory, or without root by
+    MADV_COLLAPSE."""
     shmem = profile.machine.pages.shmem
     setting = f" (now '{shmem}')" if shmem else ""
     return (

@@ -1,5 +1,5 @@
-"""Finds the time saved if a NIC delivers incoming bytes to a cache, by simulated collective, application (S4) and
-two-rank scenario."""
+"""Finds the time saved if a NIC delivers incoming bytes to a cache instead of memory, by simulated collective,
+application (S4) and two-rank scenario."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_SAVING = 0.01  # smaller savings are not reported
 
 @dataclass(frozen=True)
 class _Best:
-    """The case with the largest gain of an operation."""
+    """The case of an operation with the largest fraction of time saved."""
 
     share: float
     operation: str
@@ -32,7 +32,7 @@ class _Best:
 
 
 def policies(profile: Profile) -> Iterator[Finding]:
-    """Returns the largest savings of a simulated NIC's policies."""
+    """Yields a finding with the largest savings of a simulated NIC's delivery policies."""
     found = [best for scenario in ("application", "collective") for best in _best(profile, scenario)]
     found += _best_of_program(profile) + _best_of_pairs(profile)
     if not found:

@@ -1,4 +1,4 @@
-"""Finds the effect of a call on the cache: whether it holds the message afterwards, and what was evicted (S0.7)."""
+"""Finds the effect of MPI calls on the cache: whether the message is cached afterwards, and what was evicted (S0.7)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SLOWER = 1.25
 
 @at_each_distance("pollution")
 def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the size up to which an uncached buffer is cached after the call."""
+    """Yields a finding with the buffer size up to which a previously uncached message is cached after the call."""
     reaches = {side: reach(cached_after(profile.records, place, side)) for side in CALLS}
     parts = [text for side, r in reaches.items() if (text := _words(CALLS[side], r))]
     if not parts:
@@ -60,7 +60,7 @@ def _action(reaches: dict[str, Reach]) -> str:
 
 @at_each_distance("pollution")
 def evicted(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the sizes at which the call slows reads of a buffer that was cached before."""
+    """Yields a finding with the sizes at which the call makes reads of a previously cached buffer slower."""
     parts: list[str] = []
     numbers: dict[str, float] = {}
     for side, call in CALLS.items():

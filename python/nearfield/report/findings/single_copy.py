@@ -1,7 +1,7 @@
 """Finds whether the kernel's single copy is slower than copy-in-copy-out through shared memory.
 
-Copy-in-copy-out costs at least the slower of the two copies (perfect overlap) and at most their sum (no overlap).
-Between these bounds the records are not conclusive, and there is no finding.
+Copy-in-copy-out takes at least the time of the slower of its two copies (perfect overlap) and at most their sum (no
+overlap). Times between these bounds are inconclusive and give no finding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nearfield.report.formatting import no_single_copy, span, times
 
 @at_each_distance("pingpong")
 def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the cost of the kernel's copies of messages, where it copies them."""
+    """Yields a finding on the cost of messages at sizes at which the kernel copies them."""
     begin = switch_bytes(profile.run.switch, "single-copy", place)
     if begin is None:
         return
@@ -35,8 +35,8 @@ def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
 
 
 def copying_bounds(records: pl.DataFrame, place: Place) -> dict[int, tuple[float, float]]:
-    """Returns size -> lower and upper bound in ns of copy-in-copy-out: with perfectly overlapping copies, or without
-    overlap."""
+    """Returns size -> (lower, upper) bound in ns for copy-in-copy-out: with perfect overlap of the two copies, and
+    without overlap."""
     signal = flag(records, place)
     into = copies(records, place, "copy-local")
     out_of = copies(records, place, "copy-remote")

@@ -1,4 +1,4 @@
-"""Finds the sizes at which the MPI changes its behaviour, with the change and the jump of the time."""
+"""Finds the message sizes at which the MPI switches protocols, and the jump of the time at each switch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _WORTH_A_WORD = 1.3
 
 @dataclass(frozen=True)
 class Jump:
-    """The times of the first message size after a switch and of the last one before it, and their ratio."""
+    """The last measured message size before a protocol switch and the first size after it, with the ratio of their
+    times."""
 
     before: int
     after: int
@@ -42,7 +43,7 @@ class Jump:
 
 
 def steps(profile: Profile) -> Iterator[Finding]:
-    """Returns one finding for each size at which the MPI changes something."""
+    """Yields a finding for each message size at which the MPI switches protocols."""
     for place in one_per_distance(profile.records, "pingpong") or _switch_places(profile):
         own = [s for s in profile.run.switch if s.distance == place.distance and s.pair in (place.pair, None)]
         for size in sorted({s.bytes for s in own}):
@@ -50,7 +51,7 @@ def steps(profile: Profile) -> Iterator[Finding]:
 
 
 def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
-    """Returns the jump; None without stable times at sizes within a factor of two on both sides of the switch."""
+    """Returns the jump of the time at a switch; None without stable times within a factor of two on both sides."""
     times_ = half_round_trip(profile.records, place)
     before = [s for s in times_ if size / 2 <= s <= size]
     after = [s for s in times_ if size < s <= 2 * size]
@@ -61,7 +62,7 @@ def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
 
 
 def _telling(switches: list[Switch]) -> list[Switch]:
-    """Returns the switches in order, without an unattended limit that an eager limit implies."""
+    """Returns the switches at one size in display order. Omits an unattended limit if an eager limit implies it."""
     kinds = {s.kind for s in switches}
     implied = "unattended-limit" if "eager-limit" in kinds else ""
     return sorted((s for s in switches if s.kind != implied), key=lambda s: list(NAMES).index(s.kind))
@@ -90,7 +91,8 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
 
 
 def _names(switches: list[Switch]) -> str:
-    """Returns the names of the switches with their control variables; if they share one, it is named once."""
+    """Returns the names of the switches with their control variables as text. Names a common control variable only
+    once."""
     causes = [f" ({s.name} = {s.value})" if s.name else "" for s in switches]
     if len(set(causes)) == 1:
         return join_and([NAMES[s.kind] for s in switches]) + causes[0]

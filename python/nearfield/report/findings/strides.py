@@ -1,4 +1,4 @@
-"""Finds the cost of a message with noncontiguous elements, and whether the MPI or the program packs them faster
+"""Finds the cost of messages with noncontiguous elements, and whether the MPI's datatypes or packing by hand is faster
 (S3.1)."""
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _CLEAR = 1.15
 
 @at_each_distance("stride")
 def vectors(profile: Profile, place: Place) -> list[Finding]:
-    """Returns, for each distance, the message size with the largest loss by MPI's datatype."""
+    """Returns a finding on strided vectors, for the message size at which MPI's datatype loses most."""
     return _select_heaviest(profile, place, _vector)
 
 
 @at_each_distance("stride")
 def faces(profile: Profile, place: Place) -> list[Finding]:
-    """Returns the three faces of a 3-D array, at the size where they differ most."""
+    """Returns a finding on the three faces of a 3-D array, for the size at which their times differ most."""
     return _select_heaviest(profile, place, _faces)
 
 
@@ -76,7 +76,8 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
 
 
 def _who_packs_better(against: dict[int, Estimate]) -> tuple[str, str]:
-    """Returns a sentence and an action. `against` is the ratio datatype / packing by hand, by stride."""
+    """Returns a sentence and an action. `against` maps a stride to time with an MPI datatype / time with packing by
+    hand."""
     if not against:
         return "", ""
     middle = _middle(against)

@@ -1,5 +1,5 @@
-"""Reports the result of `tune`: the speedup of unmodified programs over all sizes; or that the MPI's defaults are best,
-with the confidence; or that nothing is decided."""
+"""Findings on the result of `tune`: the speed-up of unmodified programs over all sizes; or that the MPI's defaults are
+best, with the confidence; or that nothing is decided."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import Rules, RuleTable, UndecidedTable
 
-FIRST = 100  # a gain for unmodified programs comes before all other losses
+FIRST = 100  # weight that ranks a gain for unmodified programs above all other losses
 
 
 def tuned(rules: Rules, apply: str) -> list[Finding]:
-    """Returns a finding for each rule. `apply` is the command that runs programs with these rules."""
+    """Returns a finding for each rule, for collectives and for each undecided distance. `apply` is the command line
+    that runs programs under these rules."""
     tuned_rules = [rule for rule in rules.rule if rule.is_tuned]
     found = [_gain(rules, rule, rule.gain, apply) if rule.gain else _baseline(rules, rule) for rule in tuned_rules]
     return found + _collectives(rules, apply) + [_undecided(one) for one in rules.undecided]
 
 
 def _collectives(rules: Rules, apply: str) -> list[Finding]:
-    """Returns a finding on the collectives that nearfield's algorithms do faster than the MPI; none without such."""
+    """Returns a finding on the collectives that nearfield's algorithms speed up; [] if there are none."""
     gains = {
         (table.operation, point.size_bytes): point.gain
         for table in rules.collectives()
@@ -53,7 +54,7 @@ def _collectives(rules: Rules, apply: str) -> list[Finding]:
 
 
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
-    """Returns a finding with the gain over all sizes as the title, and the sizes of the largest gain."""
+    """Returns a finding with the gain over all sizes, and the range of sizes with the largest gain."""
     best = rule.gaining()
     best_range = ""
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
@@ -78,8 +79,8 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
 
 
 def _baseline(rules: Rules, rule: RuleTable) -> Finding:
-    """Returns a finding that the defaults are best. Its level is `good` only if the cores stayed in one latency class
-    and the machine was quiet; otherwise another run may find more."""
+    """Returns a finding that the MPI's defaults are best. Its level is `good` only if the cores were not moved and the
+    machine was quiet; otherwise another tune may find a gain."""
     tried = rules.tried
     action = "Tune again when the machine is quiet." if rule.latency or rules.busy() or not tried.measured else ""
     return Finding(

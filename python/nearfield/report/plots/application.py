@@ -17,8 +17,8 @@ _PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns one figure per application, ranks and size, with a group of bars per memory speed and a bar per
-    policy."""
+    """Returns a list with one chart: a figure per application, number of ranks and size, with a group of bars per
+    memory speed and a bar per policy."""
     rows = pick(profile.records, scenario="application", metric="mean_time", source="sim")
     variants = []
     found = cases(rows, "operation", "ranks", "size_bytes")
@@ -44,7 +44,8 @@ def charts(profile: Profile) -> list[Chart]:
 
 
 def by_speed(curves: dict[str, Curve]) -> list[Trace]:
-    """Returns a group of bars per memory speed, with a bar per policy, from policy -> memory slowdown -> point."""
+    """Returns traces with a group of bars per memory speed and a bar per policy, from policy -> memory slowdown ->
+    point."""
     traces = []
     for i, (policy, points) in enumerate(curves.items()):
         named = {memory_speed(speed): points[speed] for speed in sorted(points, key=float)}

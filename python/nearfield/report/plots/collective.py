@@ -1,4 +1,4 @@
-"""Plots collectives by size, with one message of the same size; for a simulated profile also the savings of each NIC
+"""Plots collectives by size next to one message of the same size, and for simulated profiles the savings of each NIC
 policy."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHORT = "Collectives"
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the time by size, and the savings of policies."""
+    """Returns the chart of times by size, and the chart of policies' savings."""
     variants = []
     for ranks in reversed(rank_counts(profile.records)):
         traces = []
@@ -49,13 +49,13 @@ def charts(profile: Profile) -> list[Chart]:
 
 
 def named(records: pl.DataFrame) -> dict[str, str]:
-    """Returns operation -> its name; those that only a simulation has come last."""
+    """Returns operation -> MPI function name. Operations that only a simulation has come last."""
     present = sorted(levels(pick(records, scenario="collective"), "operation"))
     return NAMES | {name: f"MPI_{name.capitalize()}" for name in present if name not in NAMES}
 
 
 def _policies(profile: Profile) -> list[Chart]:
-    """Returns one figure per operation, ranks and memory speed, with one line per policy."""
+    """Returns a chart with one figure per operation, number of ranks and memory speed, and one line per policy."""
     rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
     variants = []
     names = named(profile.records)

@@ -1,4 +1,4 @@
-"""Plots the hardware limit of communication between two cores, without MPI."""
+"""Plots the hardware limits of communication between two cores, without MPI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = (
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the chart of the hardware limit between two cores."""
+    """Returns a list with the chart of reads and copies between two cores."""
     variants = []
     signals = []
     for place in drawn_places(profile.records, "floor"):

@@ -1,4 +1,4 @@
-"""Plots a scenario without a plot of its own: the metric against the parameter with most values."""
+"""Plots a scenario that has no plot of its own: the metric against the parameter with the most values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_LINES = 14
 
 
 def charts(profile: Profile, scenario: str) -> list[Chart]:
-    """Returns one chart; metric and place are its options, and every combination of the other parameters is a line."""
+    """Returns one chart. Metric and pair of cores are its options; every combination of the other parameters is a
+    line."""
     rows = pick(profile.records, scenario=scenario).filter(pl.col("value").is_not_null())
     declared = [metric for name, metric in declared_metrics(profile.run) if name == scenario]
     rows = rows.filter(pl.col("metric").is_in(declared)) if declared else rows
@@ -34,8 +35,8 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
 
 
 def figure(rows: pl.DataFrame, metric: str, among: Iterable[str] | None = None) -> Figure:
-    """Returns a plot of the metric against the parameter (of `among`, or of all) with most values; bars if none of them
-    is a number. Every combination of the other parameters is a line."""
+    """Returns a plot of the metric against the numeric parameter (from `among`, by default from all) with the most
+    values; a bar chart if no parameter is numeric. Every combination of the other parameters is a line."""
     names = parameters(rows)
     those = names if among is None else among
     numbers = [name for name in those if rows[name].dtype.is_numeric() and not rows[name].null_count()]

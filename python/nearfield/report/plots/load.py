@@ -1,4 +1,4 @@
-"""Plots the time of a message while other ranks communicate."""
+"""Plots message times while other ranks communicate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORT = "Load"
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the time of messages under growing load."""
+    """Returns a list with the chart of message times under different loads."""
     variants = []
     for place in drawn_places(profile.records, "load"):
         rows = pick(profile.records, place, scenario="load", metric="half_round_trip")

@@ -1,4 +1,4 @@
-"""Plots a two-rank scenario with several policies of a simulated NIC, or with slower memory: the share of time that
+"""Plots a two-rank scenario under several policies of a simulated NIC, or with slower memory: the fraction of time that
 each saves or costs against the first one."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CAPTIONS = {
 
 
 def charts(profile: Profile, scenario: str) -> list[Chart]:
-    """Returns one chart if several policies or memory speeds of the scenario were simulated; none otherwise."""
+    """Returns a list with one chart if several policies or memory speeds were simulated; [] otherwise."""
     rows = profile.records.filter(pl.col("scenario") == scenario)
     axes = [name for name in AXES if name in rows.columns and rows[name].drop_nulls().n_unique() > 1]
     if scenario in OF_CLUSTERS or not axes or X not in parameters(rows):
@@ -30,14 +30,14 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
     axis = axes[0]
     base = rows[axis].drop_nulls()[0]
     found = [_variant(case, saved, axis) for case, saved in savings(profile, scenario, axis) if saved]
-    found.sort(key=lambda pair: -pair[0])  # the largest effect comes first
+    found.sort(key=lambda pair: -pair[0])  # variants with the largest effect first
     caption = _CAPTIONS[axis].format(memory_speed(base) if axis == "memory_slowdown" else base)
     title = "What policies save" if axis == "policy" else "What slower memory costs"
     return [Chart(f"{scenario}-machines", title, caption, [one for _, one in found])] if found else []
 
 
 def _variant(case: dict[str, Any], saved: dict[str, Curve], axis: str) -> tuple[float, Variant]:
-    """Returns the largest effect in a plot, and the plot."""
+    """Returns the largest effect in a plot (a fraction of time), and the plot."""
     traces = []
     for i, (name, points) in enumerate(saved.items()):
         traces += line(memory_speed(float(name)) if axis == "memory_slowdown" else name, points, style(i))

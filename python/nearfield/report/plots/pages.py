@@ -1,4 +1,5 @@
-"""Plots the costs of fresh memory and of reading it again: private, in a window, or as a field of the halo library."""
+"""Plots the costs of first touch and of repeated reads, for private memory, shared windows and fields of the halo
+library."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ METRICS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns what first touch and reading cost, by kind of memory."""
+    """Returns a list with the chart of first touch and repeated reads, by kind of memory."""
     variants = []
     for show, (metric, title) in METRICS.items():
         traces = []

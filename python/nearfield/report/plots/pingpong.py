@@ -1,4 +1,5 @@
-"""Plots time and bandwidth by size and buffer state with the floor, Send and Recv separately, and each state's gain."""
+"""Plots ping-pong times and bandwidths by message size and buffer state together with the floor, MPI_Send and MPI_Recv
+separately, and the gain of each buffer state."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ _FLOOR = (
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the times by buffer state, Send and Recv separately, the gain by state, and all distances."""
+    """Returns the charts of the scenario: by buffer state, MPI_Send and MPI_Recv separately, gain by buffer state, and
+    by core distance."""
     return [c for c in (_by_state(profile), _by_side(profile), _gain(profile), _by_distance(profile)) if c.variants]
 
 
@@ -59,7 +61,8 @@ def _by_state(profile: Profile) -> Chart:
 
 
 def _by_side(profile: Profile) -> Chart:
-    """Returns the chart of Send and Recv without the state `reused`, whose round trips are timed back to back."""
+    """Returns the chart of MPI_Send and MPI_Recv. Omits the state `reused`, because its round trips are timed back to
+    back."""
     variants = []
     for place in drawn_places(profile.records, "pingpong"):
         for call, (metric, side) in list(CALLS.items())[:2]:
@@ -99,7 +102,8 @@ def _gain(profile: Profile) -> Chart:
 
 
 def gain_points(profile: Profile, place: Place, metric: str, side: str | None, state: str) -> Curve:
-    """Returns the gain at each size that both states have; it decides, or is stable, only if both are."""
+    """Returns size -> fraction of time saved by cached buffers, for sizes measured in both states. A point is stable
+    only if both times are, and findings may use it only if both may be used."""
     cached, memory = (
         curve(profile.records, "pingpong", metric, place=place, side=side, state=s, deciding=False)
         for s in (state, "invalid")
@@ -116,7 +120,7 @@ def _gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
 
 
 def _by_distance(profile: Profile) -> Chart:
-    """Returns the chart of all distances; it is empty if there is only one."""
+    """Returns the chart with one curve for each core distance; without variants if there is only one distance."""
     found = one_per_distance(profile.records, "pingpong")
     variants = []
     for show in ("bandwidth", "time") if len(found) > 1 else ():

@@ -1,4 +1,4 @@
-"""Plots the time to read the message buffer right after the call, and both baselines without a call."""
+"""Plots the time to read a message buffer right after the MPI call, next to read times without a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALLS = {"after MPI_Recv": "receiver", "after MPI_Send": "sender"}
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the cost of reading a buffer after each call."""
+    """Returns a list with the chart of read times of the buffer after each call."""
     variants = []
     for place in drawn_places(profile.records, "pollution"):
         for call, side in CALLS.items():

@@ -1,5 +1,5 @@
-"""Plots an observed program on a simulated cluster: its time by NIC policy and memory speed, its breakdown by call, and
-a timeline of the ranks' MPI calls."""
+"""Plots an observed program replayed on a simulated cluster: its time by NIC policy and memory speed, the breakdown of
+its time by MPI call, and a timeline of the ranks' MPI calls."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nearfield.report.plots.series import Trace, bars, style
 TITLE = "Program"
 SHORT = "Program"
 TIMELINE = "timeline.parquet"  # written by nearfield.observe.replay_profile
-_MAX_CALLS = 6  # number of calls with a colour of their own
+_MAX_CALLS = 6  # max number of calls with a colour of their own; the others are summed up
 _NONE = "-"
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the times, their breakdown, and the timeline."""
+    """Returns the charts of the program's time, of its breakdown by call, and of the timeline."""
     rows = pick(profile.records, scenario="program", source="sim")
     return [*_times(rows), *_calls(rows), *_timeline(profile)]
 
@@ -54,7 +54,7 @@ def _calls(rows: pl.DataFrame) -> list[Chart]:
 
 
 def _stacked(found: pl.DataFrame) -> list[Trace]:
-    """Returns a segment of the bars for each of the most expensive calls, and one for all others."""
+    """Returns traces of stacked bars: a segment for each of the most expensive calls, and one for all others."""
     pieces: dict[str, Curve] = {}
     for row in found.iter_rows(named=True):
         name = f"{row['call']}, {row['line']}" if row.get("line") else row["call"]

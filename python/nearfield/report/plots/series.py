@@ -1,5 +1,5 @@
-"""Builds plotly traces of curves: a line with markers, and bands for the intervals of stable points. Hollow markers are
-not used by any decision."""
+"""Converts curves to plotly traces: a line with markers, and bands for the intervals of stable points. Points with
+hollow markers are not used by any finding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
 
 @dataclass(frozen=True)
 class Style:
-    """The look of a curve; colour, dash and marker each distinguish it from the others."""
+    """The look of a curve. Colour, dash and marker symbol each suffice to distinguish curves."""
 
     colour: str
     dash: str = "solid"
@@ -51,12 +51,12 @@ FLOOR = Style("@ink", "4px 3px", "line-ew", 1.5)
 
 
 def style(index: int) -> Style:
-    """Returns the style of the curve with that number."""
+    """Returns the style of the curve with this number."""
     return STYLES[index % len(STYLES)]
 
 
 def rate(points: Curve) -> Curve:
-    """Returns size -> bytes per ns (GB/s) from size -> ns."""
+    """Converts size -> time in ns to size -> bandwidth in GB/s."""
     return {
         size: replace(p, value=size / p.value, low=size / p.high, high=size / p.low, unit="GB/s")
         for size, p in points.items()
@@ -65,7 +65,7 @@ def rate(points: Curve) -> Curve:
 
 
 def convert_curve(points: Curve, show: str) -> Curve:
-    """Returns the times themselves if `show` is "time", otherwise the rate."""
+    """Returns the curve of times unchanged if `show` is "time", otherwise its bandwidths."""
     return points if show == "time" else rate(points)
 
 
@@ -75,14 +75,15 @@ def per_mib(points: Curve) -> Curve:
 
 
 def line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
-    """Returns the bands, then the line over them; nothing if there are no points."""
+    """Returns the traces of a curve, interval bands first; [] if there are no points."""
     if not points:
         return []
     return [*_bands(name, points, look), _line(name, points, look, x_text)]
 
 
 def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
-    """Returns bars, with error bars unless every value is exact; x are words."""
+    """Returns the trace of a bar chart over categories, with error bars unless every value is exact; [] if there are no
+    points."""
     if not points:
         return []
     values = list(points.values())
@@ -104,7 +105,7 @@ def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace
 
 
 def floor_line(points: Curve) -> list[Trace]:
-    """Returns the line of the cache limit with the area below it shaded, for all plots of bandwidth."""
+    """Returns the trace of the lower bound on messages, with the area below it shaded, for plots of bandwidth."""
     if not points:
         return []
     trace = _line("floor: a flag and one copy", points, FLOOR, format_bytes)
@@ -126,7 +127,8 @@ def _line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str]) -
 
 
 def _bands(name: str, points: Curve, look: Style) -> Iterator[Trace]:
-    """Yields the intervals of neighbouring stable points; those of unstable ones would hide all other curves."""
+    """Yields bands for the intervals of runs of stable points. Bands of unstable points would cover the other
+    curves."""
     for is_stable, run in groupby(points.items(), key=lambda item: item[1].stable):
         own = dict(run)
         x = list(own)
@@ -140,15 +142,16 @@ def _bands(name: str, points: Curve, look: Style) -> Iterator[Trace]:
 
 
 def _symbol(symbol: str, point: Point) -> str:
-    """Returns a filled marker for a stable point, one with a dot for a refuted state, and a hollow one otherwise."""
+    """Returns the marker symbol of a point: filled if stable, with a dot if its buffer state was refuted, hollow
+    otherwise."""
     if point.verdict == "refuted":
         return f"{symbol}-open-dot"
     return symbol if point.stable else f"{symbol}-open"
 
 
 def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
-    """Returns the hover texts, with the texts of the table below the plot in `cells`, and the points for other
-    tables."""
+    """Returns the part of a trace with the hover texts, the texts for the table below the plot (`meta.cells`), and the
+    points for CSV tables."""
     cells = [cell(p) for p in points.values()]
     return {
         "text": [
@@ -162,7 +165,8 @@ def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
 
 
 def cell(point: Point) -> str:
-    """Returns '3.62 us [3.59 us to 3.66 us]', with ~ if unstable and ? if the state was refuted."""
+    """Formats a point, for example '3.62 us [3.59 us to 3.66 us]'; appends ~ if unstable and ? if its buffer state was
+    refuted."""
     text = FORMATS[point.unit]
     marks = ("" if point.stable else " ~") + (" ?" if point.verdict == "refuted" else "")
     interval = f" [{text(point.low)} to {text(point.high)}]" if point.high > point.low else ""

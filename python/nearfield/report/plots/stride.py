@@ -1,4 +1,4 @@
-"""Plots strided vectors and the faces of a 3-D array: by MPI datatype, packed by hand, contiguous."""
+"""Plots strided vectors and the faces of a 3-D array: sent as an MPI datatype, packed by hand, or contiguous."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHODS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the cost of strides and faces, by method."""
+    """Returns the charts of strided vectors and of faces, with a curve or bar for each method."""
     return [c for c in (_vectors(profile), _faces(profile)) if c.variants]
 
 

@@ -1,4 +1,5 @@
-"""Plots baseline and tuned MPI by size: the bandwidth of both and the gain, as `tune` measured them alternately."""
+"""Plots the baseline and the tuned MPI by message size: the bandwidth of both, and the gain, from alternating
+measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _BASELINE, _TUNED = Style("@s4", "dash", "square"), Style("@s1")
 
 
 def charts(rules: Rules) -> list[Chart]:
-    """Returns the gains of the rules by size and pattern."""
+    """Returns the charts of bandwidth and gain of the rules, by size and pattern."""
     found = [rule for rule in rules.rule if rule.point]
     if not found:
         return []
