@@ -1,5 +1,5 @@
-"""The command line: `main` starts a verb, and every error ends there. `verbs` has one module per verb, `options` the
-options that several verbs take, and the other modules what verbs print and share."""
+"""The command line. `main` runs a verb and handles all errors. `verbs` has one module per verb, `options` has options
+that several verbs share, and the other modules format the output of verbs or are shared by them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# A system resource is exhausted: disk, quota, file size, file descriptors or memory.
+# errno values for exhausted system resources: disk, quota, file size, descriptors or memory.
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 NOWHERE = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
 VERBS_BY_TASK = {
@@ -30,7 +30,7 @@ VERBS = tuple(verb for verbs in VERBS_BY_TASK.values() for verb in verbs)
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `app` on first access: the import is slow, and `nearfield run` does not need it."""
+    """Imports `app` on first access, because the import is slow and `nearfield run` does not need it."""
     if name == "app":
         from nearfield.cli.verbs import app
 
@@ -39,12 +39,12 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Runs the command line. Every error that a user can act on ends here, as one line and an exit code."""
+    """Runs the command line. Prints every error that a user can fix as one line, and exits with its exit code."""
     from nearfield.cli import signals
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
+            stream.reconfigure(errors="replace")  # characters that the terminal cannot encode become question marks
     try:
         signals.take_signals()
         from nearfield.cli import fast_dispatch
@@ -68,12 +68,12 @@ def main() -> None:
         signals.leave_signals()
 
 
-# ---- errors of the system
+# ---- operating system errors
 
 
 def _error_of_system(error: OSError) -> NearfieldError | None:
-    """Returns the error for the user if a system resource is exhausted, or if a file or the current folder cannot be
-    used; None if the error names no cause, which is a bug in nearfield."""
+    """Converts an OSError to an error for the user if a system resource is exhausted, or if a file or the current
+    folder cannot be used. Returns None if no cause is evident, which is a bug in nearfield."""
     if error.errno in EXHAUSTED or NOWHERE in str(error):
         what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         return NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room")
@@ -87,7 +87,7 @@ def _error_of_system(error: OSError) -> NearfieldError | None:
 
 
 def _is_nowhere() -> bool:
-    """Returns whether the current folder has been removed."""
+    """Returns whether the current folder was removed."""
     try:
         Path.cwd()
     except FileNotFoundError:

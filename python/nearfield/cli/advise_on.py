@@ -1,4 +1,5 @@
-"""`nearfield advise --on MACHINE`: what calls cost on a described machine, and how long the program takes there."""
+"""`nearfield advise --on MACHINE`: determines the costs of MPI calls on a described machine, and the program's
+simulated run time."""
 
 from __future__ import annotations
 
@@ -24,12 +25,13 @@ from nearfield.observe.trace import Trace
 from nearfield.profile.store import RUN
 from nearfield.ui.progress import ProgressDisplay
 
-SCENARIOS = ("pingpong", "pollution", "stride")  # the scenarios of the rules that can be simulated on every machine
+# scenarios needed by the rules of `advise` that can be simulated on every machine
+SCENARIOS = ("pingpong", "pollution", "stride")
 
 
 def profile_of(machine: DescribedMachine, name: str) -> Path:
-    """Returns the folder of a profile of this machine, which is simulated once and stored in the cache folder. `name`
-    is the argument of load_machine(). Ctrl-C ends the command; cases that are finished by then stay in the cache."""
+    """Returns the folder of a simulated profile of this machine. Simulates it once and stores it in the cache folder.
+    `name` is the argument of load_machine(). Ctrl-C exits; finished cases stay in the cache."""
     out = cache_root() / "profiles" / f"{machine.name}-{fingerprint(machine)}"
     unfinished = was_simulated(out)
     if (out / RUN).exists() and not unfinished:
@@ -43,8 +45,8 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
 
 
 def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> AssumedMachine:
-    """Simulates the program on `nodes` nodes of the machine; by default on as many as it was observed on. Returns the
-    number of nodes and the time. Raises NearfieldError if the program cannot be simulated there."""
+    """Simulates the program on `nodes` nodes of the machine (default: as many as it was observed on). Returns the
+    number of nodes and the simulated run time. Raises NearfieldError if the program cannot be simulated there."""
     node_count = nodes or len(set(hosts_of(trace)))
 
     def cluster_of(ranks: int) -> Cluster:

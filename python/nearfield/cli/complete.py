@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 
 def _names(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Returns a completion function that lists names only when it is called, since the search for MPIs is slow."""
+    """Returns a completion function. Names are listed only when the function is called, because the search for MPIs is
+    slow."""
     return lambda incomplete: [name for name in list_all() if name.startswith(incomplete)]
 
 
@@ -28,7 +29,8 @@ def _machines_and_live() -> Iterable[str]:
 
 
 def _scenarios() -> Iterable[str]:
-    """Returns the scenarios: each source file of a backend's scenarios is one, except helpers, which have a header."""
+    """Returns the names of scenarios: the source files in all `scenarios` folders, except helpers, which have a header
+    file."""
     from nearfield.mpi import native_source
 
     files = (native_source() / "src").rglob("scenarios/*.cpp")

@@ -1,4 +1,4 @@
-"""The steps of `nearfield demo`: their progress, running one as a process of its own, and describing its result."""
+"""The steps of `nearfield demo`: detects their progress, runs each as a process, and describes its result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Standing(Enum):
-    """The progress of a step in earlier demos."""
+    """The progress that earlier runs of `nearfield demo` made with a step."""
 
     ABSENT = "absent"
     UNFINISHED = "unfinished"
@@ -32,7 +32,7 @@ class Standing(Enum):
 
 
 def probe_standing(out: Path) -> Standing:
-    """Returns the progress of the profile."""
+    """Returns the progress of the profile in the folder `out`."""
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import load
 
@@ -45,7 +45,7 @@ def probe_standing(out: Path) -> Standing:
 
 
 def tune_standing(out: Path) -> Standing:
-    """Returns the progress of the rules in the profile's folder."""
+    """Returns the progress of the rules in the profile's folder `out`."""
     from nearfield.tune.trial_log_file import SUFFIX
 
     rules = out / "rules.toml"
@@ -55,8 +55,8 @@ def tune_standing(out: Path) -> Standing:
 
 
 def run_step(name: str, words: list[str]) -> int:
-    """Runs a verb of nearfield to its end and returns its exit code. Forwards terminating signals to the verb; once it
-    has saved its data, ends this process, too."""
+    """Runs a nearfield verb as a process. Returns its exit code. Forwards SIGINT and SIGTERM to the verb, waits until
+    it has saved its data, and then exits."""
     from nearfield.mpi.tied import start_tied
 
     signals: list[int] = []
@@ -93,7 +93,7 @@ def _pass_on_to(process: subprocess.Popen[bytes], signals: list[int]) -> Callabl
 
 
 def _print_lines(name: str, lines: Iterable[str]) -> None:
-    """Prints the lines of a step, and a line at intervals while it is silent."""
+    """Prints the output lines of a step, and a line at intervals while the step is silent."""
     begun = time.monotonic()
     for line in lines_or_silence(lines):
         text = f"{name}: still at work after {time.monotonic() - begun:.0f} s" if line is None else line
@@ -101,7 +101,7 @@ def _print_lines(name: str, lines: Iterable[str]) -> None:
 
 
 def describe_profile(out: Path) -> str:
-    """Returns text on what was measured, and how much of it is usable."""
+    """Returns a text on what was measured, and how much of it is stable."""
     from nearfield.profile import load
     from nearfield.profile.stability import MAX_UNSTABLE, measured_times, unstable_share
 
@@ -122,7 +122,7 @@ def describe_profile(out: Path) -> str:
 
 
 def describe_rules(rules: Path, code: int) -> str:
-    """Returns text on what tuning found, given its exit code."""
+    """Returns a text on the result of the tune; `code` is its exit code."""
     from nearfield.rules.schema import load_rules
 
     if code == NOT_DECIDED:

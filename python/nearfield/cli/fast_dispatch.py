@@ -1,7 +1,7 @@
-"""Starts `nearfield run` and the compilers with hooks without typer.
+"""Starts `nearfield run` and the compilers with hooks without importing typer.
 
-Importing typer dominates start-up, so the options of `run`, `cc`, `cxx` and `fc` are parsed here. Typer handles
-everything else, such as help and errors (cli/verbs/run.py has the same options)."""
+The import of typer dominates the start-up time, so the options of `run`, `cc`, `cxx` and `fc` are parsed here.
+Everything else, such as help and errors, is left to typer (cli/verbs/run.py declares the same options)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _LOG, _COLLECTIVES = "NEARFIELD_LOG", "NEARFIELD_COLLECTIVES"
 
 
 def run(words: Sequence[str]) -> bool:
-    """Returns whether this was a `nearfield run` or a compiler call that this module can parse. If so, the command has
-    run by then, unless this process was replaced by it."""
+    """Runs a `nearfield run` or compiler call if this module can parse it. Returns whether it did; on success this
+    process is usually replaced by exec and does not return."""
     if words and words[0] in COMPILERS and words[1:] and words[1] != "--help":
         compile_with_hooks(words[0], words[1:])
     options = parse_run_arguments(words)
@@ -43,7 +43,7 @@ def run(words: Sequence[str]) -> bool:
 
 
 def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
-    """Returns the options of `nearfield run` and the command; None for anything else."""
+    """Parses the arguments of `nearfield run`. Returns its options and the command; None for anything else."""
     if not words or words[0] != "run":
         return None
     options: dict[str, Any] = {
@@ -69,10 +69,10 @@ def start(
     argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool,
     log: str = "", no_forecast: bool = False, collectives: bool = False, learn: Path | None = None,
 ) -> None:  # fmt: skip
-    """Execs the command with the variables of the rules. With `explain` or a log, runs it as a child under the counting
-    layer, reports how its messages were copied or adds a line to the log, and ends with its exit code. With
-    `collectives`, also loads the collectives of a node, and rules may be missing. With `learn`, runs it as a child,
-    counts its collectives, and saves them in that file."""
+    """Replaces this process by the command, by exec, with the environment variables of the rules. With `explain` or a
+    log, runs the command as a child under the counting layer instead, prints how its messages were copied or appends a
+    line to the log, and exits with its exit code. With `collectives`, also preloads nearfield's collectives; rules are
+    then optional. With `learn`, runs the command as a child, counts its collectives and saves them to that file."""
     from nearfield.apply.cached_plan import Application, cached_launch_plan
     from nearfield.base import all_nodes
     from nearfield.rules.paths import default_rules
@@ -94,7 +94,7 @@ def start(
 
         environment |= node_collectives.for_command(argv, mpi_name, environment, _say)
     if (verbose or explain) and (collectives or _COLLECTIVES in made.environment):
-        # 1: how many collectives were direct; 2: also what they took
+        # summary=1 counts the direct collectives; summary=2 also times them
         environment[_COLLECTIVES] = ",".join(
             filter(None, [environment.get(_COLLECTIVES), "summary=2" if explain else "summary=1"])
         )
@@ -127,20 +127,21 @@ def _say(line: str) -> None:
 
 
 def compile_with_hooks(verb: str, words: Sequence[str]) -> None:
-    """Execs the real compiler of the language, with hooks at loads and stores."""
+    """Replaces this process by the real compiler of the language, by exec, with arguments that insert hooks at loads
+    and stores."""
     from nearfield.observe import hooks
 
     exec_command(hooks.command(hooks.LANGUAGES[verb], words), dict(os.environ))
 
 
 def exec_command(argv: Sequence[str], environment: dict[str, str]) -> None:
-    """Execs the command, as if it had been started instead of this process."""
+    """Replaces this process by the command, by exec, with the signal dispositions that Python has changed restored."""
     import signal
 
     from nearfield.cli.signals import heed_deferred
 
     heed_deferred()
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, which the command would inherit
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and exec preserves ignored signals
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(argv[0], list(argv), environment)

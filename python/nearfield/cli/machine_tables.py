@@ -1,4 +1,4 @@
-"""Formats described machines: tables, rows for --csv, and data for --json."""
+"""Formats described machines, as tables for people, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", 
 
 
 def machines_table(rows: list[dict[str, Any]]) -> Table:
-    """Returns the table of several machines."""
+    """Returns a table that lists machines."""
     columns = map(Column, ("cores", "caches", "nodes", "free", "for"))
     table = Table(Column("name", key=True), *columns, Column("what it is", prose=True))
     for row in rows:
@@ -30,7 +30,7 @@ def machines_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def row_of(machine: DescribedMachine) -> dict[str, Any]:
-    """Returns a machine as a row of the list."""
+    """Returns the row of a machine in the list of machines."""
     return {
         "name": machine.name,
         "title": machine.title,
@@ -43,12 +43,12 @@ def row_of(machine: DescribedMachine) -> dict[str, Any]:
 
 
 def words(value: Any) -> Any:
-    """Returns the value as a cell of --csv: a list as words with blanks between them."""
+    """Converts a value to a CSV cell; joins the elements of a list by spaces."""
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def print_check(machine: DescribedMachine, compared: list[Comparison]) -> None:
-    """Prints whether the simulated machine behaves as described."""
+    """Prints whether the simulated machine reproduces the described times and rates."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
     Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict(compared)} ({kinds})")
     for one in compared:
@@ -58,20 +58,21 @@ def print_check(machine: DescribedMachine, compared: list[Comparison]) -> None:
 
 
 def difference(one: Comparison) -> str:
-    """Returns text on how a simulated time or rate differs, and which key is the cause."""
+    """Returns a text that explains how a simulated time or rate differs from the described one, and which key is the
+    cause."""
     numbers = f"{one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
     return f"{one.what} is {numbers}, because {one.cause}" if one.cause else f"{one.what} is {numbers}"
 
 
 def check_as_dict(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
-    """Returns a check for --json."""
+    """Returns the result of a check for --json."""
     names = ("what", "described", "simulated", "unit", "agrees", "reached", "cause", "remedy")
     simulated = [{name: getattr(c, name) for name in names} for c in compared]
     return {"name": machine.name, "kinds": _kinds(machine), "simulated": simulated}
 
 
 def verdict(compared: list[Comparison]) -> str:
-    """Returns in a word or two whether the simulated machine behaves as described."""
+    """Returns in a few words whether the simulated machine behaves as described."""
     if not all(one.agrees for one in compared):
         return "[red]not as described[/red]"
     return "consistent" if all(one.reached for one in compared) else "consistent, but not reached"
@@ -83,7 +84,7 @@ def _kinds(machine: DescribedMachine) -> dict[str, int]:
 
 
 def print_machine(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:
-    """Prints what the machine has."""
+    """Prints the properties of a machine; with `verbose`, all keys with their sources."""
     console.print(f"[bold]{escape(machine.title)}[/bold]\n[dim]sources: {escape(machine.study)}[/dim]")
     for short, text in machine.references.items():
         console.print(f"[dim]  {escape(short)}: {escape(text)}[/dim]")
@@ -123,7 +124,7 @@ def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
 
 
 def fact_row(key: str, fact: Sourced) -> dict[str, Any]:
-    """Returns a key as a row for --csv."""
+    """Returns a key with its value and source as a row for --csv."""
     claims = " ".join(fact.claims or [])
     return {"key": key, "value": words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
 
@@ -133,7 +134,7 @@ def _free(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
 
 
 def cell(key: str, fact: Sourced | None) -> str:
-    """Returns the value of a key as a table shows it."""
+    """Formats the value of a key for a table."""
     if fact is None:
         return "-"
     value = fact.plain

@@ -1,6 +1,6 @@
-"""Renamed options. For one release, the old name still works and prints a one-line notice.
+"""Renamed options. For one release, an old name still works and prints a one-line notice.
 
-An option is removed from this table in the release after the one that renamed it.
+Remove an entry in the release after the one that renamed the option.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 
 
 class Renamed(NamedTuple):
-    """The new name of an option, and the conversion of a value of the old one."""
+    """The new name of an option, and a function that converts values of the old option."""
 
     name: str
     convert: Callable[[str], str] = str
 
 
 def _as_regression(share: str) -> str:
-    """Returns the loss that leaves a share of the baseline's speed: '0.8' as '20%'."""
+    """Converts a fraction of the baseline's speed to a loss: '0.8' to '20%'."""
     try:
         return f"{100 * (1 - float(share)):.6g}%"
     except ValueError:
-        return share  # the new option rejects it
+        return share  # the new option rejects the unchanged value
 
 
 def _as_filter(words: str) -> str:
-    """Returns 'pingpong state reused' as 'pingpong:state=reused'."""
+    """Converts 'pingpong state reused' to 'pingpong:state=reused'."""
     scenario, _, rest = words.partition(" ")
     parameter, _, values = rest.partition(" ")
     return f"{scenario}:{parameter}={','.join(values.split())}"
@@ -57,9 +57,9 @@ RENAMED: dict[str, dict[str, Renamed]] = {
 
 
 def with_current_names(ctx: Any, command: Any, words: Iterable[str]) -> list[str]:
-    """Returns the words of a command line with the current names of all options. `command` is the verb's click command,
-    which defines which options take a value, and `ctx` its context. The words of a program that the verb starts are
-    not changed."""
+    """Replaces renamed options in the words of a command line. `command` is the verb's click command, which defines
+    which options take a value, and `ctx` is its context. Does not change the words of a program that the verb
+    starts."""
     renamed = RENAMED.get(ctx.info_name, {})
     with_value = {name for option in command.params for name in option.opts if not getattr(option, "is_flag", True)}
     rest, current = list(words), []

@@ -1,4 +1,4 @@
-"""`nearfield tune --all-mpis`: tunes every MPI of this machine in turn, each into a rules file of its own."""
+"""`nearfield tune --all-mpis`: tunes every MPI of this machine in turn, each with a rules file of its own."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from nearfield.tune.trial_log_file import SUFFIX, TrialLogFile
 from nearfield.tune.tuning import BUILD_S, ENDING_S, max_duration_factor, measure_other_load
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
-Results = dict[str, Rules | NearfieldError]  # by the name of the MPI
+Results = dict[str, Rules | NearfieldError]  # name of the MPI -> its rules, or the error that prevented them
 
 
 def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
-    """Tunes every MPI. Creates the trial logs of all MPIs first, so that `--resume` knows which are left."""
+    """Tunes every MPI. Creates the trial logs of all MPIs first, so that `--resume` knows which MPIs are left."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file; --all-mpis writes a folder of rules", "name another one with --out")
     files = _unfinished_rules_files(folder) if options.resume else _all_rules_files(folder)
@@ -37,7 +37,7 @@ def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
         _print_time(waiting)
         try:
             results = _tune_each(waiting, options.confirm_best)
-        except SystemExit:  # a signal
+        except SystemExit:  # raised by the handler of SIGTERM or SIGHUP
             err.print(escape(f"stopped; what was measured is kept. To go on: {_resuming(folder)}"))
             raise
     left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
@@ -55,8 +55,8 @@ def _resuming(folder: Path) -> str:
 
 
 def _all_rules_files(folder: Path) -> list[Path]:
-    """Returns the rules files of all MPIs, the default's first. Raises NearfieldError if there is no MPI, or if the
-    folder cannot be written."""
+    """Returns the paths of the rules files of all MPIs, the default MPI's first. Raises NearfieldError if there is no
+    MPI, or if the folder cannot be written."""
     mpi.choose()
     files = [folder / f"{inst.name}.toml" for inst in mpi.discover()]
     require_writable(files[0])
@@ -74,7 +74,7 @@ def _unfinished_rules_files(folder: Path) -> list[Path]:
 
 
 def _print_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
-    """Prints how long all MPIs will take together, before anything is built or measured."""
+    """Prints the estimated total time for all MPIs, before anything is built or measured."""
     names = [unfinished.rules.stem for unfinished, _ in waiting]
     many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
     if waiting[0][1].exhaustive:
@@ -93,7 +93,7 @@ def _left_s(unfinished: TrialLogFile, request: Request) -> float:
 
 
 def _tune_each(waiting: list[tuple[TrialLogFile, Request]], confirm_best: bool) -> Results:
-    """Returns the results of all MPIs, or of those before Ctrl-C."""
+    """Tunes the MPIs one after the other. Returns the results of all, or of those finished before Ctrl-C."""
     results: Results = {}
     for number, (unfinished, request) in enumerate(waiting, 1):
         name, prefix = unfinished.rules.stem, f"{number} of {len(waiting)}, "
@@ -109,7 +109,7 @@ def _tune_each(waiting: list[tuple[TrialLogFile, Request]], confirm_best: bool) 
 
 
 def summary(results: Results) -> Table:
-    """Returns a table with a row for each distance of each MPI."""
+    """Returns a table with a row for each core distance of each MPI."""
     table = Table(Column("MPI", key=True), Column("distance", key=True), Column("gain"), Column("", prose=True))
     for name, result in results.items():
         if isinstance(result, NearfieldError):
@@ -139,7 +139,7 @@ def _print_next_steps(folder: Path, results: Results) -> None:
 
 
 def _end(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: bool) -> None:
-    """If an MPI is left to tune, prints which one and how to resume, and ends with an exit code other than 0."""
+    """If MPIs are left to tune, prints them and how to resume, and exits with a code other than 0."""
     if not left:
         return
     again = _resuming(folder)

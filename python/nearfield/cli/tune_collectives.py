@@ -1,4 +1,4 @@
-"""`nearfield tune --collectives`: adds the best algorithms of collectives to a rules file, and prints them."""
+"""`nearfield tune --collectives`: adds the best algorithms of collectives to a rules file and prints them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ USUAL_S = 60.0
 
 
 class Place(NamedTuple):
-    """Where ranks are measured: the processors of all ranks, the largest distance between two of a node, and the hosts,
-    each of which has the same number of them; none: this machine."""
+    """Where collectives are measured: one CPU per rank; the largest core distance within a node; and the hosts, each
+    with the same number of CPUs (empty: this machine)."""
 
     cpus: tuple[int, ...]
     distance: str
@@ -62,11 +62,11 @@ def run(
     hostfile: Path | None = None,
     calls: Path | None = None,
 ) -> Rules:
-    """Measures the collectives of an MPI for each number of ranks on a node, and saves the best algorithms into the
-    rules file. What the file says of messages stays. `budget_s` is for all numbers of ranks together; 0: USUAL_S for
-    each. `sizes` are multiples of 8 B; by default 8 B to 16 MiB. `hostfile` names the nodes that communicators span.
-    `calls` is a file of `run --learn`: only what that program calls is measured, and what the rules say of other
-    lengths stays. Ctrl-C keeps what is decided by then. If nothing is, ends with NOT_DECIDED."""
+    """Measures the collectives of an MPI for each number of ranks per node, and saves the best algorithms to the rules
+    file, whose rules for messages are retained. `budget_s` is the time for all numbers of ranks together; 0 means
+    USUAL_S for each. `sizes` are multiples of 8 B (default: 8 B to 16 MiB). `hostfile` names the nodes that
+    communicators span. `calls` is a file of `run --learn`: measures only what that program calls, and retains the rules
+    for other lengths. After Ctrl-C, saves what is decided. Exits with NOT_DECIDED if nothing is decided."""
     require_usable(out, sizes)
     called = load_called(calls) if calls else None
     inst = mpi.choose(mpi_name or (called.mpi if called else None))
@@ -129,7 +129,7 @@ def run(
 
 
 def require_usable(out: Path, sizes: Sequence[int]) -> None:
-    """Raises UsageError if the rules cannot go there, or lengths are no numbers of doubles."""
+    """Raises UsageError if `out` is a folder, or if a size is not a multiple of 8 B."""
     if out.is_dir():
         raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / 'rules.toml'}")
     if wrong := [size for size in sizes if size % 8]:
@@ -137,7 +137,8 @@ def require_usable(out: Path, sizes: Sequence[int]) -> None:
 
 
 def places_of(topology: Topology, ranks: Sequence[int]) -> list[Place]:
-    """Returns where each number of ranks is measured: two ranks at each distance, more ranks on the first cores."""
+    """Returns the places to measure for each number of ranks: for two ranks, a pair of cores at each core distance; for
+    more ranks, the first cores."""
     cores = _cores(topology)
     pairs = topology.representatives()
     if not pairs:
@@ -152,7 +153,7 @@ def places_of(topology: Topology, ranks: Sequence[int]) -> list[Place]:
 
 
 def _places_on(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list[Place]:
-    """Returns where each number of ranks on a node is measured: on the first cores of each node."""
+    """Returns the places to measure for each number of ranks per node: the first cores of each node in the hostfile."""
     nodes = read_hostfile(hostfile, _cores(topology))
     if len(nodes) < 2:
         raise UsageError(f"the hostfile {hostfile} names one host", "leave --hostfile out to measure inside a node")
@@ -169,12 +170,12 @@ def _places_on(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list
 
 
 def _cores(topology: Topology) -> tuple[int, ...]:
-    """Returns the first processor of each core."""
+    """Returns the first PU of each core."""
     return tuple(core[0] if isinstance(core, (list, tuple)) else core for core in topology.cores)
 
 
 def _counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
-    """Returns the numbers of ranks on a node to measure. Raises UsageError if there are fewer cores."""
+    """Returns the numbers of ranks per node to measure. Raises UsageError if one exceeds the number of cores."""
     counts = sorted(set(ranks)) or [2, *(n for n in (4, 8, 16, 32, 64, 128, 256) if n <= cores)]
     if wrong := [n for n in counts if not 2 <= n <= cores]:
         raise UsageError(f"--ranks {wrong[0]}: from 2 to the {cores} cores {of}")
@@ -184,8 +185,8 @@ def _counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
 def _counts_called(
     called: CalledCollectives, topology: Topology, hostfile: Path | None, ranks: Sequence[int]
 ) -> list[int]:
-    """Returns the numbers of ranks on a node that a program's communicators have, as far as they can be measured here:
-    on this node, or on those of the hostfile. Says what is left out. Ends with NOT_DECIDED if nothing is left."""
+    """Returns the numbers of ranks per node of the program's communicators that can be measured: on this node, or on
+    the nodes of the hostfile. Prints what cannot be measured. Exits with NOT_DECIDED if nothing can."""
     cores = _cores(topology)
     nodes = len(read_hostfile(hostfile, cores)) if hostfile else 1
     found, reasons = [], []
@@ -212,15 +213,16 @@ def _farthest(pairs: Mapping[str, tuple[int, int]]) -> str:
 
 
 def _group(topology: Topology, cpus: Sequence[int]) -> int:
-    """Returns the number of neighbouring ranks that share their last cache, if all groups of them are as large; 0 if
-    all ranks share it, or if there is no such number."""
+    """Returns the number of neighbouring ranks that share a last-level cache, if all groups have this size; 0 if all
+    ranks share one, or if the groups are unequal."""
     near = [topology.distance(cpus[0], cpu) for cpu in cpus[1:]]
     size = 1 + next((i for i, distance in enumerate(near) if distance != near[0]), len(near))
     return size if 1 < size < len(cpus) and len(cpus) % size == 0 else 0
 
 
 def existing_rules(out: Path, inst: mpi.Installation, topology: Topology) -> Rules | None:
-    """Returns the rules that are there. Raises UsageError if they are for something else."""
+    """Returns the rules in the file `out`; None if it does not exist. Raises UsageError if they are for another MPI or
+    machine."""
     if not out.is_file():
         return None
     rules, machine = load_rules(out), machine_table(topology, topology.cache_bytes(topology.pus[0]))
@@ -231,7 +233,7 @@ def existing_rules(out: Path, inst: mpi.Installation, topology: Topology) -> Rul
 
 
 def make_empty_rules(inst: mpi.Installation, topology: Topology) -> Rules:
-    """Returns rules that set nothing."""
+    """Returns rules for this MPI and machine that set nothing."""
     transport, _ = mpi.transport_or_reason(inst)
     return Rules(
         schema_version=VERSION,
@@ -255,8 +257,8 @@ def put_tables(
     latency_ns: float,
     keep_points: bool = False,
 ) -> None:
-    """Puts tables into the rule of a distance, in place of those for the same operations, ranks and nodes. With
-    `keep_points`, lengths that only the replaced ones have stay."""
+    """Inserts tables into the rule of a core distance. They replace tables for the same operation, ranks and nodes.
+    With `keep_points`, measured lengths that only the replaced tables have are retained."""
     rule = rule_of_distance(rules, distance, cpus, latency_ns, max((one.ranks for one in tables), default=len(cpus)))
     made = {(one.operation, one.place): one for one in tables}
     old = {(one.operation, one.place): one for one in rule.collective}
@@ -266,7 +268,7 @@ def put_tables(
 
 
 def rule_of_distance(rules: Rules, distance: str, cpus: Sequence[int], latency_ns: float, ranks: int) -> RuleTable:
-    """Returns the rule of a distance, a new one that sets nothing if there is none."""
+    """Returns the rule of a core distance. If there is none, adds a rule that sets nothing."""
     rule = next((one for one in rules.rule if one.distance == distance), None)
     if rule is None:
         rule = RuleTable(
@@ -281,7 +283,7 @@ def rule_of_distance(rules: Rules, distance: str, cpus: Sequence[int], latency_n
 
 
 def print_collectives(tables: Sequence[CollectiveTable]) -> None:
-    """Prints what does which collective."""
+    """Prints a table of the algorithms selected for each collective."""
     columns = [Column("collective", key=True), Column("ranks", right=True), Column("bytes up to", right=True)]
     made = Table(*columns, Column("done by"), Column("times as fast as the MPI's own"))
     for table in tables:

@@ -1,4 +1,4 @@
-"""`nearfield advise`: notes on a program's MPI calls, with what each costs on a measured machine."""
+"""`nearfield advise`: prints notes on a program's MPI calls, with the cost of each on a measured machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nearfield.advise.run import AssumedMachine
     from nearfield.observe.trace import Trace
 
-_LARGEST = 3  # number of losses to show if none is large enough for a note
+_LARGEST = 3  # number of losses to print if none is large enough for a note
 
 _On = Annotated[
     str | None,
@@ -153,7 +153,7 @@ def _show(found: Advice) -> None:
 
 
 def _in_short(note: Note) -> str:
-    """Returns '0.42 % of the run at a.c:32 (cold-send)'."""
+    """Returns a short description of a note: '0.42 % of the run at a.c:32 (cold-send)'."""
     share = (note.loss.share or 0.0) if note.loss else 0.0
     return f"{share * 100:.2g} % of the run at {place_text(note.place)} ({note.rule.id})"
 

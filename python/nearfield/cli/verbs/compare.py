@@ -99,7 +99,7 @@ def command(
 
 
 def verdict_on(gain: Gain) -> str:
-    """Returns the verdict on the gain of the tuned runs, in one line."""
+    """Returns the verdict on the gain of the tuned runs as one line of text."""
     interval = f"{gain.value:.3f}x of the baseline ({gain.low:.3f} to {gain.high:.3f}, n = {gain.n})"
     if gain.n < MIN_PAIRS:
         return f"tuned: {interval}; a verdict needs at least {MIN_PAIRS} runs of each (-n {MIN_PAIRS})"
@@ -109,8 +109,8 @@ def verdict_on(gain: Gain) -> str:
 
 
 def gate_exit_code(gain: Gain, max_slowdown: float) -> int:
-    """Returns 0 if the interval excludes that tuned is slower by more than this share, 1 if it lies wholly beyond that,
-    and else NOT_DECIDED."""
+    """Returns the exit code for --fail-if-slower: 0 if the interval excludes a slowdown above the limit, 1 if the whole
+    interval is beyond the limit, otherwise NOT_DECIDED."""
     lowest = 1 - max_slowdown
     if gain.n < MIN_PAIRS:
         return NOT_DECIDED
@@ -118,7 +118,7 @@ def gate_exit_code(gain: Gain, max_slowdown: float) -> int:
 
 
 class Program:
-    """The program to compare, and the environments of the baseline and the tuned run."""
+    """The program to compare, with the environments of its baseline and tuned runs."""
 
     def __init__(
         self, argv: Sequence[str], pattern: re.Pattern[str] | None, environments: Mapping[str, dict[str, str]]
@@ -126,8 +126,8 @@ class Program:
         self.argv, self.pattern, self.environments = argv, pattern, environments
 
     def measure(self, name: str, record: Recording | None = None) -> float:
-        """Runs the program, under the counting layer if there is a recording, and returns the seconds of the run or
-        the number that the program printed."""
+        """Runs the program in environment `name`, or under the counting layer of `record`. Returns the run time in
+        seconds, or the number that --metric matches in the output. Raises MeasurementError if the program fails."""
         from nearfield.mpi.process import run_command
 
         environment, folders = (record.environment, record.scratch) if record else (self.environments[name], ())
@@ -144,7 +144,8 @@ class Program:
         return _number(self.pattern.findall("\n".join([out, *lines["stderr"]])), self.pattern.pattern, name, out)
 
     def pairs(self, runs: int, verbose: bool) -> dict[str, list[float]]:
-        """Runs both alternately, and returns the values of each. If `verbose`, prints each pair to standard error."""
+        """Runs the program alternately in both environments. Returns the values of each. If `verbose`, prints each pair
+        to standard error."""
         values: dict[str, list[float]] = {"baseline": [], "tuned": []}
         rounds = measure_alternately({name: partial(self.measure, name) for name in values})
         for number, pair in zip(range(1, runs + 1), rounds, strict=False):
@@ -172,7 +173,7 @@ def _number(found: list[str], pattern: str, name: str, out: str) -> float:
 
 
 def _busy() -> float:
-    """Returns the share of the cores' time that other programs take, and prints it if it disturbs the runs."""
+    """Returns the fraction of CPU time that other programs use. Prints a warning if it disturbs the runs."""
     from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 
     shares = cpu_utilization()
@@ -184,8 +185,8 @@ def _busy() -> float:
 
 
 def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> tuple[Run | None, str]:
-    """Makes the first baseline run under the counting layer, prints the ceiling of a gain, and returns the run. If that
-    fails, returns None and the reason."""
+    """Makes the first baseline run under the counting layer and prints the upper bound of a gain. Returns (run, ""), or
+    (None, the reason) on failure."""
     from nearfield.forecast.saying import ceiling_sentence
     from nearfield.forecast.watching import if_possible, prices_if_any
 
@@ -205,7 +206,7 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
 
 
 def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
-    """Returns the next step, in one line."""
+    """Returns the suggested next command as one line of text."""
     from nearfield.base.cpu_load import BUSY_SHARE
     from nearfield.forecast.saying import MIN_GAIN
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from nearfield.mpi import Installation
 
 TUNE_S = 45
-SLOWEST = 6.0  # upper limit of the factor by which load extends the measuring time
-AGAIN_FROM_START = (2, 4)  # exit codes of a --resume that cannot continue
+SLOWEST = 6.0  # max factor by which a busy machine extends the measuring time
+AGAIN_FROM_START = (2, 4)  # exit codes of `--resume` after which the step must start from scratch
 
 
 def command(
@@ -67,8 +67,8 @@ def command(
 
 
 def _choose_mpi(out: Path, probe: Standing) -> Installation:
-    """Returns the MPI of the existing profile, else the default, with its engine built. If the engine of the default
-    cannot be built, tries the others."""
+    """Returns the MPI of the existing profile, else the default MPI, with its measuring engine built. If the engine
+    cannot be built for the default, tries the other MPIs. Raises MeasurementError if all fail."""
     from nearfield import mpi
 
     if probe is not Standing.ABSENT and (name := _mpi_of_profile(out)):
@@ -92,7 +92,7 @@ def _choose_mpi(out: Path, probe: Standing) -> Installation:
 
 
 def _mpi_of_profile(out: Path) -> str | None:
-    """Returns the name of the MPI that the profile measured; None if it is no longer installed."""
+    """Returns the name of the MPI that the profile was measured with; None if it is no longer installed."""
     from nearfield import mpi
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import find_profile, load
@@ -110,7 +110,7 @@ def _mpi_of_profile(out: Path) -> str | None:
 
 
 def _run(verb: str, standing: Standing, words: list[str]) -> int:
-    """Runs a verb that measures, resumes it if it was interrupted, and returns its exit code."""
+    """Runs a verb that measures, or resumes it if it was interrupted. Returns its exit code."""
     if standing is Standing.COMPLETE:
         err.print(f"{verb}: complete already")
         return 0
@@ -127,8 +127,8 @@ def _run(verb: str, standing: Standing, words: list[str]) -> int:
 
 
 def _probe_words(out: Path, inst: Installation, seen: Busyness) -> list[str]:
-    """Returns the options of the probe. On a busy machine it gets more time, up to a limit; what it does not reach is
-    left for the next demo."""
+    """Returns the options for `nearfield probe`. On a busy machine, extends the time budget up to a limit; the next
+    demo measures the rest."""
     words = ["--quick", "--mpi", inst.name, "--overwrite", "--out", str(out)]
     slower = min(seen.slowdown, SLOWEST)
     return [*words, "--budget", f"{TIERS['quick'].budget_s * slower:.0f}"] if slower > 1.5 else words
@@ -139,7 +139,7 @@ def _tune_words(out: Path, inst: Installation) -> list[str]:
 
 
 def _print_summary(out: Path, codes: dict[str, int]) -> None:
-    """Prints what was found, what is missing, and what to do next."""
+    """Prints what was measured and tuned, what is missing, and the suggested next commands."""
     rules = out / "rules.toml"
     err.print()
     err.print(f"[bold]measured[/bold]  {escape(describe_profile(out))}")

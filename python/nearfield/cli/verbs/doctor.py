@@ -48,7 +48,7 @@ def draw(checks: list[Check]) -> Table:
 
 
 def summary(checks: list[Check]) -> str:
-    """Returns the line that says whether this machine can be measured."""
+    """Returns a line that states whether this machine can be measured."""
     blocking = [check.name for check in checks if check.blocks]
     if blocking:
         return f"[bold red]Nothing can be measured[/bold red] until this is put right: {', '.join(blocking)}."

@@ -1,4 +1,4 @@
-"""`nearfield plan`: ranks the ways to split a grid over ranks and nodes."""
+"""`nearfield plan`: ranks the possible splits of a grid over ranks and nodes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def command(
 
 
 def counts(text: str, what: str, minimum: int = 1) -> list[int]:
-    """Returns '8x4x1' as one to three numbers. Raises UsageError for anything else."""
+    """Parses '8x4x1' to a list of one to three numbers. Raises UsageError for anything else."""
     words = text.lower().split("x")
     if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= minimum for word in words)):
         raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
@@ -97,9 +97,9 @@ def counts(text: str, what: str, minimum: int = 1) -> list[int]:
 
 
 def full_nodes(ranks: int, wanted: int | None, known: CostModel) -> int | None:
-    """Returns the number of ranks per node, such that all nodes are full, since only full nodes are planned; None if
-    all ranks are on one node. If the machine's number leaves a node partly empty, takes the next smaller one and adds a
-    note to `known`. Raises UsageError if the wanted number leaves one partly empty."""
+    """Returns the number of ranks per node, which must divide `ranks`, because only full nodes are planned; None if all
+    ranks are on one node. If the machine's number does not divide `ranks`, uses the next smaller divisor and adds a
+    note to `known`. Raises UsageError if the wanted number does not divide `ranks`."""
     per_node = wanted or known.ranks_per_node
     if per_node is None or per_node >= ranks or ranks % per_node == 0:
         return per_node

@@ -156,7 +156,7 @@ def command(
 
 
 def _run(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool) -> None:
-    """Measures, prints the outcome, and ends the process with the exit code."""
+    """Measures, prints the outcome, and exits with its exit code."""
     from nearfield.measure.live.session import probe
     from nearfield.ui.progress import ProgressDisplay
 

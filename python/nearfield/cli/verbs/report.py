@@ -1,4 +1,4 @@
-"""`nearfield report`: writes an HTML page about one or more profiles, and prints the most important findings."""
+"""`nearfield report`: writes an HTML page about one or more profiles and prints the most important findings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from nearfield.report.findings import Finding
     from nearfield.rules.schema import Rules
 
-MAX_FINDINGS = 4  # number of findings in the terminal
-REPRODUCTION = "reproduction.json"  # nearfield.reproduce writes this file
+MAX_FINDINGS = 4  # max number of findings printed to the terminal
+REPRODUCTION = "reproduction.json"  # this file, written by nearfield.reproduce, identifies the folder of a reproduction
 
 _Profiles = Annotated[
     list[Path] | None,
@@ -126,7 +126,7 @@ def command(
     if as_json:
         print(json.dumps(as_data(loaded, found).model_dump(), indent=1))
         return
-    from nearfield.report import page  # plotly takes a while to import
+    from nearfield.report import page  # imported late, because plotly is slow to import
 
     target = _target(loaded.path, out, "summary.html" if summary else "report.html")
     apply = run_command_line(used, anywhere=True) if used else ""
@@ -139,7 +139,7 @@ def command(
 
 
 def _advise_trace(profile: Profile, trace: Path | None) -> Advised | None:
-    """Returns the notes on an observed program; None if no trace is given."""
+    """Returns the notes of `nearfield advise` on an observed program; None without a trace."""
     if not trace:
         return None
     from nearfield.advise import MIN_SHARE, advise, read_run
@@ -152,7 +152,7 @@ def _advise_trace(profile: Profile, trace: Path | None) -> Advised | None:
 
 
 def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, trace: Path | None) -> None:
-    """Raises UsageError for options that only make sense with one profile."""
+    """Raises UsageError for options that require exactly one profile."""
     if as_json:
         several = own_command.line("diff", "A", "B", "--json")
         raise UsageError("--json is for the findings of one profile", f"For differences of two: {several}")
@@ -192,9 +192,9 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
-    """Returns the given rules, else those in the profile's folder, else the default ones. Default rules of another MPI
-    or processor are left out with a message. Raises UsageError if the given or the profile's rules are of another
-    MPI."""
+    """Returns the path of the rules for the report: the given rules, else those in the profile's folder, else the
+    default rules. Ignores default rules for another MPI or processor with a message. Raises UsageError if the given
+    rules or the profile's are for another MPI."""
     from nearfield.rules.schema import rules_of_mpi
 
     own_rules = profile.path / "rules.toml"
@@ -220,7 +220,7 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
 
 
 def _other_processor(rules: Rules, path: Path, profile: Profile) -> str:
-    """Returns text that the rules were found on another processor; empty if they were found on the profile's."""
+    """Returns a text that the rules were measured on another processor than the profile; "" if it is the same."""
     found, measured = rules.machine.cpu_model, profile.machine.cpu_model
     return "" if found == measured else f"{path} is for {found}, the profile of {measured}"
 
@@ -235,7 +235,8 @@ def _require_rules_of_profile(rules: Rules, path: Path, profile: Profile) -> Non
 
 
 def _target(folder: Path, out: Path | None, name: str) -> Path:
-    """Returns the file to write. Raises UsageError if `out` is a folder, or its folder does not exist."""
+    """Returns the path of the output file. Raises UsageError if `out` is a folder, or if its parent folder does not
+    exist."""
     path = folder / name if out is None else out
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder", f"Name a file: -o {path / name}.")

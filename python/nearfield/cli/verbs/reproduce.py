@@ -1,4 +1,4 @@
-"""`nearfield reproduce`: judges the papers' claims by simulation."""
+"""`nearfield reproduce`: judges the claims of papers by simulation and measurement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _claim_names(incomplete: str) -> list[str]:
-    """Returns the names of claims for completion in the shell."""
+    """Returns the names of papers and claims that begin with `incomplete`, for shell completion."""
     from nearfield.reproduce.papers import load_paper, paper_files
 
     papers = [load_paper(name) for name in paper_files()]
@@ -189,5 +189,5 @@ def _by_traces(wanted: Wanted, traces: list[Traced], settings: Settings) -> Trac
 
 
 def _nothing(cases: list[Case]) -> Iterator[Finished]:
-    """Simulates no case."""
+    """A runner that simulates no case."""
     return iter(())

@@ -1,4 +1,4 @@
-"""`nearfield rewrite`: patches that move communication to where it suits the caches."""
+"""`nearfield rewrite`: proposes patches that reorder communication and computation for the caches."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def command(
 
 
 def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path | None) -> None:
-    """Writes the notes as SARIF and the patches as a page, where a file is named for them."""
+    """Writes the notes as a SARIF file, and the patches as an HTML page, if the options name such files."""
     from nearfield.rewrite.notes import RULES, folder_of, notes_of
 
     if sarif:
@@ -208,7 +208,8 @@ def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path
 
 
 def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
-    """Returns the compiler's arguments, with the include path of the MPI unless they already contain it."""
+    """Returns the compiler arguments for the source file. Adds the MPI's include path unless an argument already names
+    a folder with mpi.h."""
     from nearfield import mpi
     from nearfield.rewrite.check.build import include_folders
     from nearfield.rewrite.frontend.compile_commands import arguments_of
@@ -223,7 +224,7 @@ def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: 
 def _others(
     source: Path, database: Path | None, linked: list[str], arguments: list[str]
 ) -> list[tuple[Path, list[str]]]:
-    """Returns the program's other files whose functions are analysed, each with the compiler's arguments."""
+    """Returns the program's other source files whose functions are analysed, each with its compiler arguments."""
     from nearfield.rewrite.check.build import SOURCES
     from nearfield.rewrite.frontend.compile_commands import arguments_of, files_of
 
@@ -254,7 +255,7 @@ def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
 
 
 def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
-    """Prints diffs to standard output, and everything else to standard error, so that `patch` takes the former."""
+    """Prints diffs to standard output, to be piped into `patch`, and everything else to standard error."""
     for patch in shown:
         where = f"{source}:{patch.lines[0]}"
         err.print(f"[bold]{escape(where)}: {escape(patch.transformation)}[/bold]: {escape(patch.reason)}")
@@ -269,7 +270,8 @@ def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
 
 
 def _print_long(long: list[Patch], source: Path) -> None:
-    """Prints a note for each place of which only long patches are known; nobody would merge these."""
+    """Prints a note for each place for which only long patches are known. Such patches are not printed, since nobody
+    would merge them."""
     for line in dict.fromkeys(patch.lines[0] for patch in long):
         here = [patch for patch in long if patch.lines[0] == line]
         names, shortest = ", ".join(one.transformation for one in here), min(here, key=lambda one: one.lengths[1])
@@ -280,8 +282,8 @@ def _print_long(long: list[Patch], source: Path) -> None:
 
 
 def _print_result(found: Analysis, source: Path, *, verbose: bool, is_known: bool) -> None:
-    """Prints why communication stays. If a patch is known, prints only the reasons that concern patches, unless
-    `verbose` is set."""
+    """Prints the reasons why communication stays in place. If any patch is known, prints only the reasons that concern
+    patches, unless `verbose` is set."""
     terminal = Terminal(stderr=True)
     shown = [one for one in found.missed if verbose or one.tried or not is_known]
     for one in shown:
@@ -296,7 +298,7 @@ def _print_result(found: Analysis, source: Path, *, verbose: bool, is_known: boo
 
 
 def _order_text(every: list[Patch], *, with_costs: bool) -> str:
-    """Returns text on the order of a place's variants, and its reason."""
+    """Returns a sentence that explains the order of a place's variants."""
     if with_costs and any(one.expected.gain for one in every):
         return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
     why = "" if with_costs else ": no profile is named (--profile)"
@@ -304,7 +306,7 @@ def _order_text(every: list[Patch], *, with_costs: bool) -> str:
 
 
 def _as_dict(found: Analysis, *, verified: bool) -> dict[str, Any]:
-    """Returns what --json prints."""
+    """Returns the output of --json."""
     from nearfield.rewrite.notes import notes_of
 
     missed = [vars(refusal) for refusal in found.missed]
@@ -325,8 +327,8 @@ def _plain(patch: Patch) -> dict[str, Any]:
 
 
 def _gain(patch: Patch) -> dict[str, Any]:
-    """Returns the expected gain as JSON: a ratio of speeds with its interval and the times of both versions in ns, or
-    nulls and the reason."""
+    """Returns the expected gain for --json: a ratio of speeds with its interval, and the times of both versions in ns;
+    or nulls and the reason why the gain is unknown."""
     gain = patch.expected.gain
     if gain is None:
         names = ("gain", "gain_low", "gain_high", "before_ns", "after_ns")

@@ -66,5 +66,5 @@ def command(
 
       nearfield run --learn calls.toml -- mpirun -n 4 ./app
     """
-    # cli/fast_dispatch.py reads the same options without typer
+    # cli/fast_dispatch.py parses the same options without typer
     start(argv, rules, verbose, force, mpi_name, explain, log, no_forecast, collectives, learn)

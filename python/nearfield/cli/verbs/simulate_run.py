@@ -1,4 +1,4 @@
-"""`nearfield simulate run`: an observed program on a cluster of a described machine."""
+"""`nearfield simulate run`: simulates an observed program on a cluster of a described machine."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Options:
-    """The user's options, as they were typed."""
+    """The options of `nearfield simulate run` as typed by the user."""
 
     ctx: typer.Context
     on: str
@@ -174,7 +174,8 @@ def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:
 
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
-    """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
+    """Returns the trace that all processes of the MPI job read. Raises UsageError for a command, which cannot be
+    observed by several processes."""
     from nearfield.cli.trace_argument import provide_trace
 
     if what and (len(what) != 1 or not Path(what[0]).is_dir()):
@@ -185,7 +186,8 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
 
 
 def _choose(options: _Options, shards: SingleProcess) -> Chosen:
-    """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
+    """Returns the simulation that the options describe. Raises NearfieldError if it is impossible, or if the --out
+    folder cannot be written."""
     from nearfield import profile
     from nearfield.cli.run_simulation import Chosen
     from nearfield.machine import load_machine
@@ -216,7 +218,7 @@ def _choose(options: _Options, shards: SingleProcess) -> Chosen:
 
 
 def _print_result(options: _Options, done: Simulated) -> None:
-    """Prints the result, and saves it if --out is given."""
+    """Prints the result of the simulation, and saves it if --out is given."""
     from nearfield.cli.replay_tables import as_dict, show
     from nearfield.observe.replay_profile import save
     from nearfield.observe.summary import what_names_lack
@@ -234,7 +236,7 @@ def _print_result(options: _Options, done: Simulated) -> None:
 
 
 def _print_assumptions(options: _Options, cluster: Cluster) -> None:
-    """Prints the defaults that were assumed."""
+    """Prints which defaults were assumed for nodes and the machine."""
     if options.nodes is None:
         each = counted(cluster.ranks_per_node, "rank")
         err.print(f"assumed: {counted(cluster.nodes, 'node')} with {each} on each (--nodes)")

@@ -1,4 +1,4 @@
-"""`nearfield simulate trace`: a program's own accesses in the memory of a described machine."""
+"""`nearfield simulate trace`: simulates a program's memory accesses, from a trace, on a described machine."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def command(
 
 
 def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
-    """Reads all traces. Returns False if it was interrupted."""
+    """Simulates the accesses of all traces. Returns False if interrupted."""
     try:
         for name in files:
             _read_file(run, name, stop)
@@ -131,7 +131,7 @@ def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
 
 
 def _vary(run: TraceRun, files: list[str], stop: InterruptGuard) -> TraceSensitivity | None:
-    """Returns the error bars of a run. Returns None if it was interrupted."""
+    """Simulates the traces once for each change of an uncertain value. Returns the error bars; None if interrupted."""
     from nearfield.base.progress import Progress
     from nearfield.measure.sim import pool
     from nearfield.simulate.sensitivity import sensitivity_of_trace
