@@ -15,7 +15,7 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
-from nearfield.mpi.process import MARK, end_all
+from nearfield.mpi.process import MARK, end_launch
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs, numbers
 from nearfield.rules.schema import Rules, load_rules, save_rules
 from nearfield.tune.request import Request
@@ -150,7 +150,7 @@ class Place:
         except subprocess.TimeoutExpired as error:
             raise MeasurementError(f"does not end within {LIMIT_S:.0f} s: {shown}") from error
         finally:
-            end_all(mark, process)
+            end_launch(mark, process)
             remove_stale_shm(before)
         for line in err.splitlines():
             if line.startswith("nearfield:"):

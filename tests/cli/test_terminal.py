@@ -93,9 +93,9 @@ def of_reproduce() -> list[Table]:
 
 
 def of_explain() -> list[Table]:
-    ways = dict.fromkeys(explain.WAYS, (12345678, 1 << 40))
-    ranks = [explain.Report(100, rank, f"program-{rank}", "", 0, ways) for rank in ("0", "11")]
-    return [explain.table(ranks), explain.table(ranks[:1])]
+    ways = dict.fromkeys(explain.COPY_WAYS, (12345678, 1 << 40))
+    ranks = [explain.ProcessReport(100, rank, f"program-{rank}", "", 0, ways) for rank in ("0", "11")]
+    return [explain.report_table(ranks), explain.report_table(ranks[:1])]
 
 
 def of_plan() -> list[Table]:

@@ -54,7 +54,7 @@ def build_ahead(inst: Installation, programs: Path) -> None:
 
 
 def environment(inst: Installation) -> dict[str, str]:
-    return {**collectives.for_installation(inst, os.environ), collectives.VARIABLE: collectives.SUMMARY}
+    return {**collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: collectives.SUMMARY}
 
 
 def launch(inst: Installation, command: list[object], ranks: int, env: dict[str, str], limit_s: int = 120) -> Finished:

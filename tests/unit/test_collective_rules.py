@@ -10,9 +10,9 @@ from tuning import rules_for, write
 from nearfield import mpi
 from nearfield.base.errors import NearfieldError
 from nearfield.rules.collective_tables import CollectiveRangeTable, CollectiveTable
-from nearfield.rules.collectives import selection
+from nearfield.rules.collectives import selection_text
 from nearfield.rules.schema import Rules, load_rules, save_rules
-from nearfield.tune.collectives import Cell, CollectiveTuning, Measured
+from nearfield.tune.collectives import Cell, CellMeasurements, CollectiveTuning
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 
@@ -22,9 +22,9 @@ def rules_file(tmp_path: Path) -> Path:
     return write(tmp_path, rules_for(INST, "ob1 / sm", {"eager_limit": 65536}))
 
 
-def measured(**speed: list[float]) -> Measured:
+def measured(**speed: list[float]) -> CellMeasurements:
     """Returns a cell whose launches found these speeds, as multiples of the MPI's."""
-    made = Measured([*speed, "mpi"])
+    made = CellMeasurements([*speed, "mpi"])
     for launch in zip(*speed.values(), strict=True):
         found = {**dict(zip(speed, launch, strict=True)), "mpi": 1.0}
         made.add(found, {name: 100 / one for name, one in found.items()})
@@ -108,7 +108,7 @@ def test_rules_keep_them_and_the_library_reads_them(rules_file: Path, tmp_path: 
     found = load_rules(tmp_path / "rules.toml")
     assert found.collectives() == tables
     assert found.loads_collectives and found.sets_something
-    assert selection(found.collectives()) == "bcast@2=flat-2048+mpi,allreduce@4=slices,allreduce@4x8=lanes"
+    assert selection_text(found.collectives()) == "bcast@2=flat-2048+mpi,allreduce@4=slices,allreduce@4x8=lanes"
 
 
 def test_nothing_is_loaded_if_the_mpi_does_all(rules_file: Path) -> None:

@@ -28,7 +28,7 @@ from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Case, P
 from nearfield.rules.knobs import Settings
 from nearfield.tune.confirm import MAX_FINALISTS, MAX_LAUNCHES, PAIRS, Confirmation
 from nearfield.tune.confirmed import ConfirmedGains, rule_table
-from nearfield.tune.satisfy_constraints import move_limits_towards
+from nearfield.tune.satisfy_constraints import variants_closer_to_default
 from nearfield.tune.search import Deadline, Search
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -274,8 +274,8 @@ def test_a_value_that_is_too_large_is_made_smaller() -> None:
 def test_a_limit_comes_down_to_what_is_slow_at_once() -> None:
     """Is the first change to try the one that leaves the slow sizes to the default's way, however far that is?"""
     settings: Settings = {"eager": 1 << 18, "fragment": 1 << 18, "segment": 1 << 24, "cells": 128}
-    assert move_limits_towards(KNOBS, settings, 20_000)[0] == {**settings, "eager": 16384}
-    assert move_limits_towards(KNOBS, settings, 2048)[0] == {**settings, "eager": 131072}, (
+    assert variants_closer_to_default(KNOBS, settings, 20_000)[0] == {**settings, "eager": 16384}
+    assert variants_closer_to_default(KNOBS, settings, 2048)[0] == {**settings, "eager": 131072}, (
         "the default's way begins above that"
     )
 

@@ -26,7 +26,7 @@ from factories import (
 from nearfield.rules.criterion import search_cases
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import Settings
-from nearfield.tune.satisfy_constraints import satisfy, settings_grid
+from nearfield.tune.satisfy_constraints import satisfy_constraints, settings_grid
 from nearfield.tune.search import Deadline, Search
 
 # ---- finding
@@ -289,7 +289,7 @@ def test_what_is_refused_is_never_started(how: str) -> None:
 def test_what_breaks_a_constraint_is_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a setting that could not be repaired, and that `run` would refuse, noted with the constraint's reason only?"""
     monkeypatch.setattr(
-        "nearfield.tune.search.satisfy",
+        "nearfield.tune.search.satisfy_constraints",
         lambda knobs, settings: {name: value for name, value in settings.items() if value != knobs[name].default},
     )
     broken: Settings = {"eager": 65536}
@@ -347,8 +347,8 @@ def test_it_ends_after_the_trial_that_was_under_way() -> None:
 
 def test_repair_raises_one_after_the_other() -> None:
     """Is what one constraint raises seen by another that comes before it, and what is at its default left out?"""
-    assert satisfy(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
-    assert satisfy(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
+    assert satisfy_constraints(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
+    assert satisfy_constraints(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
 
 
 def test_the_baseline_varies_too() -> None:

@@ -23,7 +23,7 @@ from nearfield.rules.knobs import Settings
 from nearfield.rules.schema import load_rules
 from nearfield.tune.request import Request
 from nearfield.tune.search import Trial
-from nearfield.tune.starved import OutOfTime, Starved
+from nearfield.tune.starved import JobStarved, OutOfTime
 from nearfield.tune.trial_log import TrialLine, read_line
 from nearfield.tune.trial_log_file import TrialLogFile
 
@@ -160,7 +160,7 @@ def test_a_starved_trial_is_measured_again(machine: Machine) -> None:
 
     def starve(name: str, count: int) -> None:
         if count == starved:
-            raise Starved("made up")
+            raise JobStarved("made up")
 
     machine.on_start = starve
     ended = tune(*GRID, "-o", "rules.toml")

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Variables whose inherited values are retained, with nearfield's libraries added.
-ADDED_TO = ("LD_PRELOAD", "ASAN_OPTIONS", "OMPI_MCA_mca_base_component_path")
+EXTENDED_VARIABLES = ("LD_PRELOAD", "ASAN_OPTIONS", "OMPI_MCA_mca_base_component_path")
 # Further variables on which a plan depends: they determine which MPIs are found and how components are built.
-_READ = (
+_INPUT_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "MPI_HOME", "NEARFIELD_MPIS", "OPAL_PREFIX", "I_MPI_ROOT", "CXXFLAGS", "LDFLAGS",
     "OMPI_CXX", "MPICH_CXX", "I_MPI_CXX", "HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_THISSYSTEM",
 )  # fmt: skip
 _SOURCES = [Path(__file__).parents[1] / folder for folder in ("apply", "rules", "rules/knobs", "mpi")]
 
 
-class Plan:
+class LaunchPlan:
     """The environment variables that the rules set for one MPI, before the user's own variables override some of them.
     Cached between runs."""
 
@@ -54,11 +54,13 @@ class Plan:
 
     def files(self) -> list[str]:
         """Returns the files that the variables refer to, such as libraries to preload."""
-        words = " ".join(self.values[name] for name in ADDED_TO if name in self.values).replace(":", " ").split()
+        words = (
+            " ".join(self.values[name] for name in EXTENDED_VARIABLES if name in self.values).replace(":", " ").split()
+        )
         return [word for word in words if word.startswith("/")] + [self.values[name] for name in self.node_files]
 
 
-class Application:
+class AppliedRules:
     """The environment variables to set for a launch, notes for verbose output, and warnings that are always printed."""
 
     def __init__(self, notes: Iterable[str] = (), warnings: Iterable[str] = ()) -> None:
@@ -67,14 +69,14 @@ class Application:
         self.warnings = list(warnings)
 
 
-def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> Application:
+def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> AppliedRules:
     """Returns the environment variables to set for this command. If the rules depend on the core-to-core latency and
     that has changed, returns only a warning. Raises UsageError or MpiError if the rules do not apply to this
     command."""
     key = _cache_key(argv, rules, force, mpi_name)
     stored = disk_cache.get("run", key) if key else None
     if stored:
-        plan = Plan(**stored)
+        plan = LaunchPlan(**stored)
     else:
         from nearfield.apply.plan import plan_launch
 
@@ -83,25 +85,25 @@ def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi
             disk_cache.put("run", key, vars(plan), [*depends_on, *plan.files()])
     warnings: list[str] = _drop_node_files(plan, argv)
     if not force and plan.latencies:
-        from nearfield.apply.distance_check import RecordedLatency, changed_distance
+        from nearfield.apply.distance_check import RecordedLatency, find_changed_distance
 
-        why, further = changed_distance(RecordedLatency(**latency) for latency in plan.latencies)
+        why, further = find_changed_distance(RecordedLatency(**latency) for latency in plan.latencies)
         if why:
-            return Application(warnings=[why])
+            return AppliedRules(warnings=[why])
         warnings += further
     made = merge_environment(plan, os.environ)
     made.warnings += [*_first_use_notice(plan), *warnings]
     return made
 
 
-def _drop_node_files(plan: Plan, argv: Sequence[str]) -> list[str]:
+def _drop_node_files(plan: LaunchPlan, argv: Sequence[str]) -> list[str]:
     """Removes variables whose files may not exist on other nodes that the command uses. Returns a warning if it removed
     any."""
     if not plan.node_files:
         return []
-    from nearfield.apply.native import all_nodes_find
+    from nearfield.apply.native import is_found_on_all_nodes
 
-    if all_nodes_find(argv, os.environ, [plan.values[name] for name in plan.node_files]):
+    if is_found_on_all_nodes(argv, os.environ, [plan.values[name] for name in plan.node_files]):
         return []
     for name in plan.node_files:
         del plan.values[name]
@@ -111,7 +113,7 @@ def _drop_node_files(plan: Plan, argv: Sequence[str]) -> list[str]:
     ]
 
 
-def _first_use_notice(plan: Plan) -> list[str]:
+def _first_use_notice(plan: LaunchPlan) -> list[str]:
     """Returns a line that lists the variables, if the rules were measured on another host and are used for the first
     time, so that nobody unknowingly applies another person's settings."""
     settings = [plan.host, plan.values]
@@ -122,11 +124,11 @@ def _first_use_notice(plan: Plan) -> list[str]:
     return [f"these rules were made on another host ({plan.host!r}) and set, as is said this once: {values}"]
 
 
-def merge_environment(plan: Plan, inherited: Mapping[str, str]) -> Application:
+def merge_environment(plan: LaunchPlan, inherited: Mapping[str, str]) -> AppliedRules:
     """Returns the variables to add to the inherited environment. A variable that the user has set keeps its value."""
-    made = Application(plan.notes, plan.warnings)
+    made = AppliedRules(plan.notes, plan.warnings)
     for name, value in plan.values.items():
-        if name in inherited and name not in ADDED_TO:
+        if name in inherited and name not in EXTENDED_VARIABLES:
             made.notes.append(f"{name} = {inherited[name]} stays, as it was set before (the rules have {value})")
         else:
             made.environment[name] = value
@@ -149,11 +151,11 @@ def _cache_key(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: s
         [word, str(Path(path).absolute()), disk_cache.file_signature(path), may_be]
         for word, path, may_be in executables(argv)
     ]
-    variables = [os.environ.get(name) for name in (*_READ, *ADDED_TO)]
-    return [str(path.absolute()), written, words, force, mpi_name, variables, _machine(), _code()]
+    variables = [os.environ.get(name) for name in (*_INPUT_VARIABLES, *EXTENDED_VARIABLES)]
+    return [str(path.absolute()), written, words, force, mpi_name, variables, _machine_key(), _code_key()]
 
 
-def _machine() -> list[Any]:
+def _machine_key() -> list[Any]:
     """Returns values that identify this machine since boot, and the CPUs in this process's affinity mask."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
@@ -162,7 +164,7 @@ def _machine() -> list[Any]:
     return [os.uname().nodename, boot, sorted(os.sched_getaffinity(0))]
 
 
-def _code() -> list[Any]:
+def _code_key() -> list[Any]:
     files = [entry.path for folder in _SOURCES for entry in os.scandir(folder) if entry.name.endswith((".py", ".toml"))]
     stamps = [disk_cache.file_signature(file) or [0, 0] for file in files]
     return [str(_SOURCES[0]), len(stamps), max(one[0] for one in stamps), sum(one[1] for one in stamps)]

@@ -27,22 +27,22 @@ class RecordedLatency:
     def of(cls, pair: str, then_ns: float) -> RecordedLatency:
         """Computes `min_ns` and `max_ns` for a latency."""
         beyond = (then_ns / _MAX_FACTOR, then_ns * _MAX_FACTOR) if then_ns else ()
-        return cls(pair, then_ns, *(_border(then_ns, one) for one in beyond))
+        return cls(pair, then_ns, *(_distance_border_ns(then_ns, one) for one in beyond))
 
 
-def _border(then: float, beyond: float) -> float:
+def _distance_border_ns(then: float, beyond: float) -> float:
     """Returns, by bisection between `then` and `beyond`, the latency furthest from `then` that still counts as the same
     distance."""
-    from nearfield.rules.gains import same_distance  # a slow import; this function runs only when a plan is computed
+    from nearfield.rules.gains import is_same_distance  # a slow import; this function runs only when a plan is computed
 
     like = then
     while max(like, beyond) > _ACCURACY * min(like, beyond):
         middle = (like * beyond) ** 0.5
-        like, beyond = (middle, beyond) if same_distance(middle, then) else (like, middle)
+        like, beyond = (middle, beyond) if is_same_distance(middle, then) else (like, middle)
     return like
 
 
-def changed_distance(latencies: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
+def find_changed_distance(latencies: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
     """Measures the current latencies, which takes some milliseconds. Returns the reason why the rules do not apply now
     (or ""), and a warning for each pair of cores whose latency is unknown."""
     warnings = []

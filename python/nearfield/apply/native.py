@@ -45,7 +45,7 @@ def environment(rules: Rules, inst: Installation | None) -> tuple[dict[str, str]
     return selected.write(folder, "set NEARFIELD_CACHE to a writable folder"), list(selected.files)
 
 
-def all_nodes_find(argv: Sequence[str], inherited: Mapping[str, str], files: Iterable[str]) -> bool:
+def is_found_on_all_nodes(argv: Sequence[str], inherited: Mapping[str, str], files: Iterable[str]) -> bool:
     """Returns whether these files certainly exist for all ranks of a command: all ranks are on this node, or the files
     are on a shared file system, or the user says so in NEARFIELD_ALL_NODES."""
     from nearfield.mpi.process import may_use_other_hosts

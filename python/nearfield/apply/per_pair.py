@@ -20,7 +20,7 @@ NEVER = "never"
 _LIMITS = ("eager_limit", "max_send_size")
 
 
-def differ(rules: Rules) -> bool:
+def rules_differ(rules: Rules) -> bool:
     """Returns whether the rules of different core distances have different parameters."""
     return any(rule.parameters != rules.rule[0].parameters for rule in rules.rule)
 
@@ -29,20 +29,20 @@ def environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) 
     """Returns the environment variables that make each pair of ranks follow the rule of its core distance; pairs
     without a rule get the MPI's defaults. Builds the library on first use. Raises MpiError with the reason if this MPI
     cannot load it."""
-    way = {"component": _component, "shim": _shim}.get(rules.knobs().per_pair or "")
+    way = {"component": _component_environment, "shim": _shim_environment}.get(rules.knobs().per_pair or "")
     if way is None:
         raise MpiError(f"{inst.name} takes no parameters per pair of ranks")
     return way(rules, inst, inherited)
 
 
-def by_distance(rules: Rules) -> dict[str, Settings]:
+def settings_by_distance(rules: Rules) -> dict[str, Settings]:
     """Returns the values of all knobs for every core distance within a node."""
     knobs = rules.knobs()
     given = {rule.distance: rule.parameters for rule in rules.rule}
     return {distance: knobs.complete(given.get(distance, {})) for distance in DISTANCES}
 
 
-def loading(inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
+def component_variables(inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment variables that load nearfield's component into Open MPI 4. Builds the component on first
     use. Raises MpiError."""
     file = mpi.program(inst, mpi.COMPONENT)
@@ -51,8 +51,8 @@ def loading(inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     return {"OMPI_MCA_mca_base_component_path": f"{file.parent}:{path}"}
 
 
-def _component(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
-    knobs, settings = rules.knobs(), by_distance(rules)
+def _component_environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
+    knobs, settings = rules.knobs(), settings_by_distance(rules)
     common = dict(rules.best_for_all().parameters)
     for name in (*_LIMITS, "segment_size"):  # the transport's own limits must be at least those of every distance
         common[name] = max(int(one[name]) for one in settings.values())
@@ -63,11 +63,11 @@ def _component(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -
         limits = [f"{name}={one[name]}" for name in _LIMITS]
         limits += [f"single_copy_from={NEVER}"] if one["single_copy"] == "none" else []
         texts.append(f"{distance}:{','.join(limits)}")
-    component = loading(inst, inherited) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
+    component = component_variables(inst, inherited) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
     return knobs.for_launch(common, inherited) | component
 
 
-def _shim(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
+def _shim_environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     library = mpi.program(inst, mpi.SHIM)
     knobs = rules.knobs()
     common = {n: value for n, value in rules.best_for_all().parameters.items() if n != "cma_threshold"}

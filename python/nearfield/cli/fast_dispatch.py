@@ -73,7 +73,7 @@ def start(
     log, runs the command as a child under the counting layer instead, prints how its messages were copied or appends a
     line to the log, and exits with its exit code. With `collectives`, also preloads nearfield's collectives; rules are
     then optional. With `learn`, runs the command as a child, counts its collectives and saves them to that file."""
-    from nearfield.apply.cached_plan import Application, cached_launch_plan
+    from nearfield.apply.cached_plan import AppliedRules, cached_launch_plan
     from nearfield.base import all_nodes
     from nearfield.rules.paths import default_rules
 
@@ -85,14 +85,14 @@ def start(
         )
     if (collectives or learn) and rules is None and not default_rules().exists():
         loaded = "the shared heap and the collectives of a node are" if collectives else "what counts collectives is"
-        made = Application(notes=[f"there are no rules; only {loaded} loaded"])
+        made = AppliedRules(notes=[f"there are no rules; only {loaded} loaded"])
     else:
         made = cached_launch_plan(argv, rules, force, mpi_name)
     environment = {**os.environ, **made.environment}
     if collectives:
         from nearfield.apply import collectives as node_collectives
 
-        environment |= node_collectives.for_command(argv, mpi_name, environment, _say)
+        environment |= node_collectives.variables_for_command(argv, mpi_name, environment, _say)
     if (verbose or explain) and (collectives or _COLLECTIVES in made.environment):
         # summary=1 counts the direct collectives; summary=2 also times them
         environment[_COLLECTIVES] = ",".join(
@@ -113,7 +113,7 @@ def start(
         if verbose and (sentence := explaining.settings_sentence(environment)):
             print(f"nearfield: {sentence}", file=sys.stderr)
         if explain and no_forecast and not log:
-            sys.exit(explaining.run(argv, environment))
+            sys.exit(explaining.run_and_explain(argv, environment))
     if explain or log:
         from nearfield.forecast.watching import run_watched
 

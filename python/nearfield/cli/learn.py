@@ -21,7 +21,7 @@ MAX_ROWS = 20
 def run(argv: Sequence[str], environment: Mapping[str, str], out: Path, mpi_name: str | None) -> int:
     """Runs the command and saves the collectives that it calls to `out`. Returns the command's exit code."""
     with ProgressDisplay() as display:
-        learning = learn.prepare(argv, environment, out, mpi_name, display)
+        learning = learn.prepare_learning(argv, environment, out, mpi_name, display)
     code, called = learning.run()
     if called is None:
         err.print(f"the program failed (exit code {code}): nothing was saved in {escape(str(out))}")

@@ -18,7 +18,7 @@ from nearfield.cli.tune_session import INTERRUPTED, TuneOptions, tune_and_save
 from nearfield.rules.schema import Rules, require_writable, run_command_line
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import SUFFIX, TrialLogFile
-from nearfield.tune.tuning import BUILD_S, ENDING_S, max_duration_factor, measure_other_load
+from nearfield.tune.tuning import ENGINE_BUILD_S, JOB_EXIT_S, max_duration_factor, measure_other_load
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 Results = dict[str, Rules | NearfieldError]  # name of the MPI -> its rules, or the error that prevented them
@@ -82,7 +82,10 @@ def _print_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
         return
     seconds = sum(_left_s(unfinished, request) for unfinished, request in waiting)
     unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.discover())
-    builds_s, max_s = unbuilt * BUILD_S, max_duration_factor(measure_other_load()) * seconds + len(waiting) * ENDING_S
+    builds_s, max_s = (
+        unbuilt * ENGINE_BUILD_S,
+        max_duration_factor(measure_other_load()) * seconds + len(waiting) * JOB_EXIT_S,
+    )
     building = f", of which {format_seconds(builds_s)} to build the measuring engine" if unbuilt else ""
     about, longest = format_seconds(seconds + builds_s), format_seconds(max_s + builds_s)
     err.print(escape(f"{many}: about {about} in all{building}; at most {longest}"))

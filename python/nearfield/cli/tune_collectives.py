@@ -22,7 +22,7 @@ from nearfield.measure.live.layout import read_hostfile
 from nearfield.rules.called_collectives import CalledCollectives, load_called
 from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.schema import (
-    UNTUNED,
+    UNTUNED_REASON,
     VERSION,
     MpiTable,
     Rules,
@@ -30,8 +30,8 @@ from nearfield.rules.schema import (
     TriedTable,
     load_rules,
     machine_table,
-    mismatches,
     require_writable,
+    rules_mismatches,
     run_command_line,
     save_rules,
 )
@@ -226,7 +226,7 @@ def existing_rules(out: Path, inst: mpi.Installation, topology: Topology) -> Rul
     if not out.is_file():
         return None
     rules, machine = load_rules(out), machine_table(topology, topology.cache_bytes(topology.pus[0]))
-    if reasons := mismatches(rules, inst.family, inst.version, machine):
+    if reasons := rules_mismatches(rules, inst.family, inst.version, machine):
         other = own_command.line("tune", "--collectives", "--mpi", inst.name, "-o", f"{inst.name}.toml")
         raise UsageError(f"{out} has rules that do not fit: {'; '.join(reasons)}", f"name another file: {other}")
     return rules
@@ -275,7 +275,7 @@ def rule_of_distance(rules: Rules, distance: str, cpus: Sequence[int], latency_n
             distance=distance,
             pair=f"{cpus[0]}-{cpus[1]}",
             c2c_latency_ns=round(latency_ns, 1),
-            reason=UNTUNED,
+            reason=UNTUNED_REASON,
             at_ranks_per_node=ranks,
         )
         rules.rule.append(rule)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.progress import Progress
-from nearfield.rules.schema import Rules, load_rules, mismatches, require_writable, save_rules
+from nearfield.rules.schema import Rules, load_rules, require_writable, rules_mismatches, save_rules
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import TrialLogFile
 from nearfield.tune.tuning import Tuning
@@ -78,7 +78,7 @@ def keep_collectives(rules: Rules, path: Path) -> None:
         old = load_rules(path)
     except NearfieldError:
         return
-    if mismatches(old, rules.mpi.family, rules.mpi.version, rules.machine):
+    if rules_mismatches(old, rules.mpi.family, rules.mpi.version, rules.machine):
         return
     for rule in rules.rule:
         rule.collective = next((one.collective for one in old.rule if one.distance == rule.distance), [])

@@ -15,7 +15,7 @@ from nearfield.base.progress import ReportLine, ignore
 from nearfield.forecast.prices import Prices
 from nearfield.forecast.ranks import read_ranks
 from nearfield.forecast.run import Run
-from nearfield.mpi.detect_command import recognise
+from nearfield.mpi.detect_command import detect_mpi
 from nearfield.mpi.launch import in_allocation
 from nearfield.observe.observing import preloading, require_buildable
 
@@ -44,7 +44,7 @@ def recording(
 ) -> Iterator[Recording]:  # fmt: skip
     """A context in which the command can run with the layer. Its record remains only in `out`, if given. Raises
     UsageError or MpiError before anything runs."""
-    inst = require_buildable(recognise(argv, mpi_name))
+    inst = require_buildable(detect_mpi(argv, mpi_name))
     library = mpi.program(inst, mpi.FORECAST, progress)
     if out:
         _new_folder(out)

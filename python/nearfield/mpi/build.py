@@ -34,7 +34,7 @@ HALO = "libnearfield_halo.so"
 FORECAST = "libnearfield_forecast.so"
 COLLECTIVES = "libnearfield_collectives.so"
 COLLECTIVES_PROGRAM = "nearfield-collectives"
-_WORDS = {
+_TARGET_NAMES = {
     ENGINE: "the measuring engine",
     COMPONENT: "the Open MPI component",
     SHIM: "the MPICH shim",
@@ -66,11 +66,11 @@ def program(
     fails, raises MpiError with the compiler's first error. `progress` is called with a line of text every few
     seconds."""
     source = source or native_source()
-    while not _is_whole(folder := _folder(inst, target, source), target):
+    while not _is_intact(folder := _folder(inst, target, source), target):
         wait = f"waiting for another build for {inst.name}"
-        with _cache_errors(), _locked(folder.with_suffix(".lock"), partial(progress, wait)):
-            if not _is_whole(folder, target):
-                progress(f"building {_WORDS.get(target, target)} for {inst.name} (once)")
+        with _cache_errors(), _hold_lock(folder.with_suffix(".lock"), partial(progress, wait)):
+            if not _is_intact(folder, target):
+                progress(f"building {_TARGET_NAMES.get(target, target)} for {inst.name} (once)")
                 _build(inst, target, source, folder, progress)
     return folder / target
 
@@ -78,7 +78,7 @@ def program(
 def is_built(inst: Installation, target: str = ENGINE, source: Path | None = None) -> bool:
     """Returns whether `program` would return from the cache without a build."""
     try:
-        return _is_whole(_folder(inst, target, source or native_source()), target)
+        return _is_intact(_folder(inst, target, source or native_source()), target)
     except (MpiError, UsageError):  # UsageError: the cache folder cannot be determined
         return False
 
@@ -98,7 +98,7 @@ def native_source() -> Path:
 
 def fingerprint(inst: Installation, target: str, source: Path) -> str:
     """Returns a hash of everything that determines a build's result: MPI, compiler, flags, target and sources."""
-    return _digest(*_toolchain_parts(inst), target, contents(target, source))
+    return _digest(*_toolchain_parts(inst), target, sources_hash(target, source))
 
 
 def _digest(*parts: str) -> str:
@@ -125,7 +125,7 @@ def _toolchain_parts(inst: Installation) -> list[str]:
     ]
 
 
-def contents(target: str, source: Path | None = None) -> str:
+def sources_hash(target: str, source: Path | None = None) -> str:
     """Returns a hash over all files that the build of the target may read."""
     source = source or native_source()
     digest = hashlib.sha256()
@@ -140,7 +140,7 @@ def _folder(inst: Installation, target: str, source: Path) -> Path:
     return cache_root() / "builds" / fingerprint(inst, target, source)
 
 
-def _is_whole(folder: Path, target: str) -> bool:
+def _is_intact(folder: Path, target: str) -> bool:
     """Returns whether the cache entry is complete and its checksum matches. If not, it is built again."""
     try:
         noted = json.loads((folder / "build.json").read_text(encoding="utf-8"))
@@ -154,7 +154,7 @@ def _sha256(file: Path) -> str:
 
 
 @contextmanager
-def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
+def _hold_lock(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Holds an exclusive file lock, which the kernel releases if the process dies. While another process holds the
     lock, calls `waiting` every few seconds."""
     from filelock import FileLock, Timeout  # imported late: the import is slow, and most programs are already built
@@ -187,9 +187,9 @@ def _cache_errors() -> Iterator[None]:
 def _build(inst: Installation, target: str, source: Path, folder: Path, say: ReportLine) -> None:
     """Builds in the work tree, then moves the result into the cache by one atomic rename."""
     work = cache_root() / "work" / _digest(*_toolchain_parts(inst), str(source))
-    with _locked(work.with_suffix(".lock"), lambda: None):
+    with _hold_lock(work.with_suffix(".lock"), lambda: None):
         log = _compile(inst, target, source, work, say)
-        built = _products(work) / target
+        built = _output_folder(work) / target
         if not os.access(built, os.X_OK):
             raise MpiError(f"the build ended well but made no {target}", f"see {log}")
         if _folder(inst, target, source) != folder:
@@ -209,10 +209,13 @@ def _build(inst: Installation, target: str, source: Path, folder: Path, say: Rep
 def _compile(inst: Installation, target: str, source: Path, work: Path, say: ReportLine) -> Path:
     """Runs CMake and Ninja in the work tree. If that fails in an old tree, starts again from an empty one. Returns the
     path of the log. Raises MpiError if the build fails."""
-    configure = [_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
-    configure += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
-    configure += [*OPTIONS, *(f"-DCMAKE_{kind}_OUTPUT_DIRECTORY={_products(work)}" for kind in ("RUNTIME", "LIBRARY"))]
-    steps = [configure, [_tool("cmake"), "--build", str(work), "--target", target]]
+    configure = [_find_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
+    configure += [f"-DCMAKE_MAKE_PROGRAM={_find_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
+    configure += [
+        *OPTIONS,
+        *(f"-DCMAKE_{kind}_OUTPUT_DIRECTORY={_output_folder(work)}" for kind in ("RUNTIME", "LIBRARY")),
+    ]
+    steps = [configure, [_find_tool("cmake"), "--build", str(work), "--target", target]]
     env = {**os.environ, **inst.env, **compiler_environment(inst), "LC_ALL": "C", "CLICOLOR_FORCE": "0"}
     log = work.with_suffix(".log")
     work.parent.mkdir(parents=True, exist_ok=True)
@@ -224,7 +227,7 @@ def _compile(inst: Installation, target: str, source: Path, work: Path, say: Rep
             return log
         if not reused:
             break
-    raise explain_failure(inst, _WORDS.get(target, target), log)
+    raise explain_failure(inst, _TARGET_NAMES.get(target, target), log)
 
 
 def _step(command: list[str], env: dict[str, str], log: Path, say: ReportLine, *, first: bool) -> bool:
@@ -238,10 +241,10 @@ def _step(command: list[str], env: dict[str, str], log: Path, say: ReportLine, *
                 try:
                     return process.wait(min(1.0, EVERY_S)) == 0
                 except subprocess.TimeoutExpired:
-                    lines.add(_how_far(log))
+                    lines.add(_progress_text(log))
 
 
-def _how_far(log: Path) -> str:
+def _progress_text(log: Path) -> str:
     """Returns the progress of a build, such as 'still building: compiling 12 of 40', from Ninja's counters in the
     log."""
     steps = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
@@ -251,13 +254,13 @@ def _how_far(log: Path) -> str:
     return f"still building: compiling {min(done + 1, of)} of {of}"
 
 
-def _products(work: Path) -> Path:
+def _output_folder(work: Path) -> Path:
     """Returns the output folder of this work tree. A reused tree may also contain outputs of sources that have moved
     since; this folder contains only current outputs."""
     return work / "products"
 
 
-def _tool(name: str) -> str:
+def _find_tool(name: str) -> str:
     """Returns the path of CMake or Ninja, from this Python environment or else from PATH. Raises MpiError if it is
     missing."""
     scripts = os.pathsep.join(

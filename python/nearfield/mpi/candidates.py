@@ -43,8 +43,8 @@ def wrappers_at(path: Path) -> Iterator[Path]:
     elif path.name.startswith(WRAPPERS):
         yield path
     else:
-        suffix = suffix_of(path.name)
-        yield from (w for w in wrappers_in(path.parent) if suffix_of(w.name) == suffix)
+        suffix = mpi_suffix(path.name)
+        yield from (w for w in wrappers_in(path.parent) if mpi_suffix(w.name) == suffix)
 
 
 def wrappers_in(folder: Path) -> list[Path]:
@@ -58,12 +58,12 @@ def wrappers_in(folder: Path) -> list[Path]:
     for wrapper in WRAPPERS:
         for name in sorted(names):
             if re.fullmatch(re.escape(wrapper) + r"(\.\w+)?", name):
-                best.setdefault(suffix_of(name), name)
+                best.setdefault(mpi_suffix(name), name)
     # names with a suffix first, because Debian's alternatives link to them
     return [folder / best[suffix] for suffix in sorted(best, reverse=True)]
 
 
-def suffix_of(name: str) -> str:
+def mpi_suffix(name: str) -> str:
     """Returns the suffix that identifies an MPI: `.mpich` for Debian's `mpirun.mpich`, but '' for Hydra's
     `mpiexec.hydra`."""
     suffix = Path(name).suffix

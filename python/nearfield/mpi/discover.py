@@ -15,13 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from nearfield.base.errors import MpiError
-from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, suffix_of, wrappers_in
+from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, mpi_suffix, wrappers_in
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation, Unusable
-from nearfield.mpi.toolchain import Toolchain, capture_output, find_library, inspect
+from nearfield.mpi.toolchain import Toolchain, capture_output, find_mpi_library, inspect_wrapper
 from nearfield.mpi.wheels import Wheel, find_wheels
 
-LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
+SEARCHED_VARIABLES = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def discover() -> list[Installation]:
 
 def survey() -> Survey:
     """Returns every MPI found, usable or not. The search runs once per process and environment."""
-    return _survey(tuple(os.environ.get(name, "") for name in LOOKED_AT))
+    return _survey(tuple(os.environ.get(name, "") for name in SEARCHED_VARIABLES))
 
 
 @lru_cache(maxsize=8)
@@ -47,39 +47,39 @@ def _survey(environment: tuple[str, ...]) -> Survey:
     wheels = find_wheels()
     candidates = [(w, f"wheel {wheel.title}") for wheel in wheels for w in wrappers_in(wheel.bin)]
     candidates += [(w, origin) for folder, origin in folders() for w in wrappers_in(folder)]
-    found = gather(candidates)
-    usable = _number_names(_default_first(_true_origins(found.usable, wheels)))
+    found = query_candidates(candidates)
+    usable = _number_names(_order_by_preference(_correct_origins(found.usable, wheels)))
     return Survey(usable, (*found.unusable, *find_unusable(usable, wheels)))
 
 
-def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
+def query_candidates(candidates: Iterable[tuple[Path, str]]) -> Survey:
     """Queries all candidates (compiler wrapper, origin) concurrently, each with a few short processes. Returns the
     usable and unusable MPIs among them."""
     unique: dict[Path, str] = {}
     for wrapper, origin in candidates:
         unique.setdefault(wrapper, origin)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        results = list(pool.map(_look_at, unique.items()))
+        results = list(pool.map(_query_candidate, unique.items()))
     usable: dict[tuple[Path, Path], Installation] = {}
     for result in results:
         if isinstance(result, Installation):
-            usable.setdefault(identity(result), result)
+            usable.setdefault(installation_key(result), result)
     broken = {u.path.resolve(): u for u in reversed(results) if isinstance(u, Unusable)}
     return Survey(tuple(usable.values()), tuple(reversed(broken.values())))
 
 
-def identity(installation: Installation) -> tuple[Path, Path]:
+def installation_key(installation: Installation) -> tuple[Path, Path]:
     """Returns a key (library, launcher) that is equal for two paths to the same MPI."""
     return (installation.library or installation.compiler.resolve(), installation.launcher.resolve())
 
 
-def _look_at(candidate: tuple[Path, str]) -> Installation | Unusable:
+def _query_candidate(candidate: tuple[Path, str]) -> Installation | Unusable:
     wrapper, origin = candidate
     try:
-        tools = inspect(wrapper)
+        tools = inspect_wrapper(wrapper)
         launcher = _launcher_for(tools)
     except MpiError as error:
-        return Unusable(wrapper, origin, error.message, error.remedy or all_packages())
+        return Unusable(wrapper, origin, error.message, error.remedy or packages_text())
     return Installation(
         name=f"{tools.family.name}-{tools.version}",
         family=tools.family.name,
@@ -99,7 +99,7 @@ def _launcher_for(tools: Toolchain) -> Path:
     MpiError if there is none."""
     others = []
     for name in tools.family.launchers:
-        for suffix in dict.fromkeys((suffix_of(tools.wrapper.name), f".{tools.family.name}", "")):
+        for suffix in dict.fromkeys((mpi_suffix(tools.wrapper.name), f".{tools.family.name}", "")):
             path = tools.wrapper.parent / f"{name}{suffix}"
             version = _launcher_version(path, tools)
             if version == tools.version:
@@ -123,7 +123,7 @@ def _launcher_version(path: Path, tools: Toolchain) -> str | None:
         return None
 
 
-def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
+def _correct_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
     """Returns the installations with corrected origins: the wheel that really owns the files, because a wheel's folder
     may contain files of another wheel."""
     result = []
@@ -135,7 +135,7 @@ def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[In
     return result
 
 
-def _default_first(found: list[Installation]) -> list[Installation]:
+def _order_by_preference(found: list[Installation]) -> list[Installation]:
     """Returns the installations in order of preference for the default: first the one to which `mpicc` on PATH belongs,
     because it links the user's programs; then nearfield's own Open MPI wheel; then the others."""
     users = library_of_mpicc()
@@ -151,7 +151,7 @@ def library_of_mpicc() -> Path | None:
     """Returns the MPI library that `mpicc` on PATH links; None if there is no mpicc or it reports no library."""
     mpicc = shutil.which("mpicc")
     try:
-        return find_library(capture_output([mpicc, "-show"])) if mpicc else None
+        return find_mpi_library(capture_output([mpicc, "-show"])) if mpicc else None
     except (MpiError, OSError, ValueError):
         return None
 
@@ -165,7 +165,7 @@ def _number_names(found: list[Installation]) -> tuple[Installation, ...]:
     return tuple(result)
 
 
-def all_packages() -> str:
+def packages_text() -> str:
     """Returns the packages to install for each MPI family, as text for people."""
     return "; ".join(family.packages for family in FAMILIES.values())
 

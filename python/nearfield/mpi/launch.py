@@ -33,7 +33,7 @@ def launch_command(
     has set take precedence, except those without which this MPI does not work (`inst.env`).
     """
     family = FAMILIES[inst.family]
-    _check(ranks, hosts, oversubscribe)
+    _check_rank_count(ranks, hosts, oversubscribe)
     path = _launcher_path(inst, launcher)
     launch = Launch(argv, ranks, hosts, oversubscribe, in_allocation(), path)
     env = {**family.environment(launch), **os.environ, **inst.env}
@@ -56,7 +56,7 @@ def _own_library_first(inst: Installation, search_path: str) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": os.pathsep.join([str(own), search_path])}
 
 
-def _check(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> None:
+def _check_rank_count(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> None:
     if ranks < 1:
         raise UsageError(f"a launch needs at least 1 rank, not {ranks}")
     if hosts and sum(count for _, count in hosts) != ranks:

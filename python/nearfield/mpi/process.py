@@ -32,7 +32,7 @@ from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 
 MARK = "NEARFIELD_LAUNCH"
 GRACE_S = 3.0
-LOOK_EVERY_S = 1.0  # interval between two calls of `is_dead`
+DEAD_CHECK_INTERVAL_S = 1.0  # interval between two calls of `is_dead`
 _TAIL_LINES = 200
 OnLine = Callable[[str, str], None]
 
@@ -106,7 +106,7 @@ def run_command(
 
 
 # Options of launchers that name hosts. Ranks on other hosts cannot use a folder on this host.
-_NAME_HOSTS = (
+_HOST_OPTIONS = (
     "-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile",
 )  # fmt: skip
 
@@ -122,7 +122,7 @@ def scratch_variables(argv: Sequence[str]) -> list[str]:
 def may_use_other_hosts(argv: Sequence[str]) -> bool:
     """Returns whether a command may start ranks on other hosts, because its options name hosts or it runs in an
     allocation of a batch system."""
-    return in_allocation() or any(word in _NAME_HOSTS for word in argv)
+    return in_allocation() or any(word in _HOST_OPTIONS for word in argv)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Session:
 
     def end(self, process: subprocess.Popen[Any]) -> None:
         """Terminates the launcher and all its descendants, and removes the files that they leave in /dev/shm."""
-        end_all(self.mark, process)
+        end_launch(self.mark, process)
         remove_stale_shm(self.before)
 
 
@@ -149,7 +149,7 @@ def session(
     end; `variables` are the environment variables that pass this folder to the launcher. `folders` belong to the caller
     and are removed only if nearfield is killed."""
     mark = mark or uuid.uuid4().hex
-    with _scratch(environment, list(variables)) as scratch:
+    with _scratch_folder(environment, list(variables)) as scratch:
         before = snapshot_shm()
         removed = sorted({*scratch.values(), *map(str, folders)})
         with Guard(mark=mark, scratch=removed, shm=sorted(before)) as guard:
@@ -175,7 +175,7 @@ class _Limit:
 
     def _patience_s(self) -> float | None:
         """Returns the seconds until the next check; None if there is neither a time limit nor an `is_dead`."""
-        looks = [] if self._is_dead is None else [LOOK_EVERY_S]
+        looks = [] if self._is_dead is None else [DEAD_CHECK_INTERVAL_S]
         limits = [] if self._ends is None else [max(0.0, self._ends - time.monotonic())]
         return min([*looks, *limits], default=None)
 
@@ -193,10 +193,10 @@ def _run(
 ) -> Finished:
     process = _start(command, launch.environment, cwd)
     launch.guard.update(launcher=process.pid)
-    return _watch(process, tuple(command), launch, limit, on_line, on_start)
+    return _wait_and_clean_up(process, tuple(command), launch, limit, on_line, on_start)
 
 
-def _watch(
+def _wait_and_clean_up(
     process: subprocess.Popen[str],
     argv: tuple[str, ...],
     launch: Session,
@@ -219,7 +219,7 @@ def _watch(
 
 
 @contextmanager
-def _scratch(environment: Mapping[str, str], variables: list[str]) -> Iterator[dict[str, str]]:
+def _scratch_folder(environment: Mapping[str, str], variables: list[str]) -> Iterator[dict[str, str]]:
     """Yields environment variables that set a temporary folder for the launcher's session files. The folder is removed
     even if the launcher was killed. Yields {} if `variables` is empty, or if the user has set one of them."""
     if not variables or any(name in environment for name in variables):
@@ -270,13 +270,13 @@ class _Reader:
         return "".join(self._tail)
 
 
-def end_all(mark: str, process: subprocess.Popen[Any]) -> None:
+def end_launch(mark: str, process: subprocess.Popen[Any]) -> None:
     """Terminates the launcher and all processes that carry the mark: by SIGTERM, and later by SIGKILL."""
     if process.poll() is None:
         _signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S / 2)
-    _end_marked(mark)
+    _end_marked_processes(mark)
     process.wait()
 
 
@@ -286,28 +286,28 @@ def clean_up_after_death(
     """Terminates a launch and removes its files, as `run` does at its end. Called by the guard process if nearfield was
     killed. `shm` are the names of files in /dev/shm before the launch; None for a build."""
     deadline = time.monotonic() + GRACE_S / 2
-    _signal([pid for pid in find_marked(mark) if pid == launcher], signal.SIGTERM)
-    while any(pid == launcher for pid in find_marked(mark)) and time.monotonic() < deadline:
+    _signal([pid for pid in find_marked_pids(mark) if pid == launcher], signal.SIGTERM)
+    while any(pid == launcher for pid in find_marked_pids(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    _end_marked(mark)
+    _end_marked_processes(mark)
     if shm is not None:
         remove_stale_shm(set(shm))
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_marked(mark: str) -> None:
+def _end_marked_processes(mark: str) -> None:
     deadline = time.monotonic() + GRACE_S / 2
-    _signal(find_marked(mark), signal.SIGTERM)
-    while (left := list(find_marked(mark))) and time.monotonic() < deadline:
+    _signal(find_marked_pids(mark), signal.SIGTERM)
+    while (left := list(find_marked_pids(mark))) and time.monotonic() < deadline:
         time.sleep(0.05)
     while left:
         _signal(left, signal.SIGKILL)
         time.sleep(0.05)
-        left = list(find_marked(mark))
+        left = list(find_marked_pids(mark))
 
 
-def find_marked(mark: str) -> Iterator[int]:
+def find_marked_pids(mark: str) -> Iterator[int]:
     """Yields the process ids of all live processes whose environment contains the mark, as far as /proc is readable."""
     wanted = f"{MARK}={mark}".encode()
     for process in Path("/proc").iterdir():

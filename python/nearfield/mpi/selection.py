@@ -11,7 +11,15 @@ from nearfield.base import disk_cache, own_command
 from nearfield.base.errors import MpiError
 from nearfield.base.progress import LogLines, ReportLine, ignore
 from nearfield.mpi.candidates import wrappers_at
-from nearfield.mpi.discover import Survey, all_packages, gather, identity, is_own_wheel, library_of_mpicc, survey
+from nearfield.mpi.discover import (
+    Survey,
+    installation_key,
+    is_own_wheel,
+    library_of_mpicc,
+    packages_text,
+    query_candidates,
+    survey,
+)
 from nearfield.mpi.installation import Installation
 from nearfield.mpi.process import run
 from nearfield.mpi.toolchain import WRAPPERS
@@ -42,7 +50,7 @@ def choose(name_or_path: str | None = None) -> Installation:
         raise MpiError(f"'{name_or_path}' may mean {', '.join(i.name for i in by_name)}", "give the whole name")
     if "/" in name_or_path or Path(name_or_path).exists():
         return _find_at(Path(name_or_path).expanduser(), found)
-    raise _unknown(name_or_path, found)
+    raise _unknown_mpi_error(name_or_path, found)
 
 
 def default(say: ReportLine = ignore) -> Choice:
@@ -51,12 +59,12 @@ def default(say: ReportLine = ignore) -> Choice:
     is called with a line of text every few seconds during a trial start."""
     found = survey()
     if not found.usable:
-        raise _none_found(found)
+        raise _no_mpi_error(found)
     refused: list[str] = []
     for inst in found.usable:
         problem = "" if inst == found.usable[-1] else _start_problem(inst, say)
         if not problem:
-            return Choice(inst, _why(inst, refused))
+            return Choice(inst, _choice_reason(inst, refused))
         refused.append(f"{inst.name} does not start 2 ranks ({problem})")
     raise AssertionError("the last MPI is taken without a try")
 
@@ -83,7 +91,7 @@ def _start_problem(inst: Installation, say: ReportLine) -> str:
     return next(iter(done.words), f"exit code {done.exit_code}")
 
 
-def _why(inst: Installation, refused: list[str]) -> str:
+def _choice_reason(inst: Installation, refused: list[str]) -> str:
     mpicc = shutil.which("mpicc")
     if mpicc and inst.library == library_of_mpicc():
         why = f"to which mpicc on PATH belongs ({mpicc})"
@@ -96,7 +104,7 @@ def _why(inst: Installation, refused: list[str]) -> str:
     return f"{inst.name}, {why}"
 
 
-def _none_found(found: Survey) -> MpiError:
+def _no_mpi_error(found: Survey) -> MpiError:
     reasons = "; ".join(f"{u.path}: {u.reason}" for u in found.unusable)
     return MpiError(
         "no usable MPI found" + (f" ({reasons})" if reasons else ""),
@@ -104,7 +112,7 @@ def _none_found(found: Survey) -> MpiError:
     )
 
 
-def _unknown(name: str, found: Survey) -> MpiError:
+def _unknown_mpi_error(name: str, found: Survey) -> MpiError:
     names = [i.name for i in found.usable]
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.3)
     hint = f"did you mean '{near[0]}'? " if near else ""
@@ -123,11 +131,11 @@ def _find_at(path: Path, found: Survey) -> Installation:
         )
     wrappers = list(wrappers_at(path.absolute()))
     if not wrappers:
-        raise MpiError(f"no MPI compiler wrapper ({', '.join(WRAPPERS)}) at {path}", all_packages())
-    fresh = gather((w, "given path") for w in wrappers)
+        raise MpiError(f"no MPI compiler wrapper ({', '.join(WRAPPERS)}) at {path}", packages_text())
+    fresh = query_candidates((w, "given path") for w in wrappers)
     if not fresh.usable:
         first = fresh.unusable[0]
         raise MpiError(f"the MPI at {path} is not usable: {first.reason}", first.remedy)
     installation = fresh.usable[0]
-    known = [i for i in found.usable if identity(i) == identity(installation)]
+    known = [i for i in found.usable if installation_key(i) == installation_key(installation)]
     return known[0] if known else installation

@@ -21,13 +21,13 @@ def snapshot_shm() -> set[str]:
 def remove_stale_shm(before: set[str]) -> list[str]:
     """Removes files in /dev/shm that are not in `before`, belong to this user, match an MPI's name patterns and are
     used by no live process. Returns their names. Files of launches that still run are in use and remain."""
-    candidates = {name for name in snapshot_shm() - before if _is_ours(name)}
+    candidates = {name for name in snapshot_shm() - before if _is_mpi_file_of_user(name)}
     if not candidates:
         return []
-    return sorted(name for name in candidates - _in_use() if _remove(SHM / name))
+    return sorted(name for name in candidates - _names_in_use() if _remove(SHM / name))
 
 
-def _is_ours(name: str) -> bool:
+def _is_mpi_file_of_user(name: str) -> bool:
     try:
         owner = (SHM / name).lstat().st_uid
     except OSError:
@@ -36,7 +36,7 @@ def _is_ours(name: str) -> bool:
     return owner == os.geteuid() and any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _in_use() -> set[str]:
+def _names_in_use() -> set[str]:
     """Returns the names of files in /dev/shm that a process has mapped or open, as far as this user may read /proc."""
     prefix = f"{SHM}/"
     return {path[len(prefix) :] for path in _paths_in_use() if path.startswith(prefix)}

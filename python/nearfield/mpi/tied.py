@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from nearfield.mpi.guard import Guard
-from nearfield.mpi.process import MARK, end_all
+from nearfield.mpi.process import MARK, end_launch
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def start_tied(
         try:
             yield process
         except BaseException:
-            end_all(mark, process)
+            end_launch(mark, process)
             raise
 
 

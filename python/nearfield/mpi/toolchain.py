@@ -65,13 +65,13 @@ def capture_output(command: list[str], env: Mapping[str, str] | None = None) -> 
     return done.stdout + done.stderr
 
 
-def inspect(wrapper: Path) -> Toolchain:
+def inspect_wrapper(wrapper: Path) -> Toolchain:
     """Returns the MPI toolchain behind a C++ compiler wrapper. Raises MpiError if the wrapper is broken, or if its MPI
     is of no supported family."""
     root = wrapper.parent.parent
     show = capture_output([str(wrapper), "-show"], {"I_MPI_ROOT": str(root)}).strip()
-    library = find_library(show)
-    text = library_text(library)
+    library = find_mpi_library(show)
+    text = library_version_text(library)
     for family in FAMILIES.values():
         version = family.library_version(text)
         if version:
@@ -80,7 +80,7 @@ def inspect(wrapper: Path) -> Toolchain:
     raise MpiError(f"{library} is of no MPI family that nearfield knows; it says: {said}")
 
 
-def find_library(show: str) -> Path:
+def find_mpi_library(show: str) -> Path:
     """Returns the libmpi that a wrapper's `-show` command line links, after symbolic links and linker scripts are
     resolved. Raises MpiError if there is none."""
     words = shlex.split(show)
@@ -92,11 +92,11 @@ def find_library(show: str) -> Path:
         for name in names:
             candidate = folder / f"lib{name}.so"
             if candidate.exists():
-                return _follow(candidate)
+                return _resolve_library(candidate)
     raise MpiError(f"lib{names[0]}.so is in none of the folders the wrapper names", "install MPI's development files")
 
 
-def _follow(library: Path) -> Path:
+def _resolve_library(library: Path) -> Path:
     """Resolves symbolic links, and linker scripts such as `INPUT(libmpi.so.40)`, which replace symbolic links in
     wheels."""
     with library.open("rb") as file:
@@ -105,7 +105,7 @@ def _follow(library: Path) -> Path:
 
 
 @lru_cache(maxsize=64)
-def library_text(library: Path) -> str:
+def library_version_text(library: Path) -> str:
     """Returns the text of MPI_Get_library_version, which may be called before MPI_Init. Calls it in a separate process,
     because two MPIs must not be loaded into one process."""
     return capture_output([sys.executable, "-ISc", _VERSION_QUERY, str(library)])

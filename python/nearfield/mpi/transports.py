@@ -20,7 +20,7 @@ from nearfield.mpi.installation import Installation
 from nearfield.mpi.process import run
 
 _TIMEOUT_S = 30
-_STEERING = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
+_MPI_VARIABLE_PREFIXES = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
 
 
 def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
@@ -29,10 +29,10 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
     environment."""
     try:
         engine = program(inst)
-        question = [str(engine), *_circumstances()]
+        question = [str(engine), *_environment_key()]
         if known := disk_cache.get("transport", question):
             return str(known), ""
-        carrier, reason = _find_out(inst, engine)
+        carrier, reason = _detect_transport(inst, engine)
         if carrier:
             disk_cache.put("transport", question, carrier, [engine])
         return carrier, reason
@@ -40,14 +40,14 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
         return None, error.message
 
 
-def _circumstances() -> list[str]:
+def _environment_key() -> list[str]:
     """Returns everything besides the executable on which the transport may depend: the host, the kernel, the user, the
     container and the MPI variables."""
-    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_STEERING))
-    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *_confinement(), *settings]
+    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_MPI_VARIABLE_PREFIXES))
+    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *_container_key(), *settings]
 
 
-def _confinement() -> list[str]:
+def _container_key() -> list[str]:
     """Returns values that differ between containers: the user namespace and the seccomp status."""
     status = (read_small_file("/proc/self/status") or "").splitlines()
     filters = [line for line in status if line.startswith("Seccomp")]
@@ -56,18 +56,18 @@ def _confinement() -> list[str]:
     return filters
 
 
-def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
+def _detect_transport(inst: Installation, engine: Path) -> tuple[str | None, str]:
     """Returns (transport, "") or (None, reason). If the MPI fails, or copies nothing, because the kernel forbids single
     copies, tries again with the shared heap preloaded."""
-    carrier, reason = _try(inst, engine, {})
+    carrier, reason = _probe_transport(inst, engine, {})
     if carrier:
         return carrier, reason
     heap = shared_heap.loading(os.environ)
-    with_heap, _ = _try(inst, engine, heap | job_key.variables(heap))
+    with_heap, _ = _probe_transport(inst, engine, heap | job_key.variables(heap))
     return (f"{with_heap}, which only the shared heap allows", "") if with_heap else (carrier, reason)
 
 
-def _try(inst: Installation, engine: Path, environment: Mapping[str, str]) -> tuple[str | None, str]:
+def _probe_transport(inst: Installation, engine: Path, environment: Mapping[str, str]) -> tuple[str | None, str]:
     family = FAMILIES[inst.family]
     lines: list[str] = []
     done = run(
@@ -88,10 +88,10 @@ def _try(inst: Installation, engine: Path, environment: Mapping[str, str]) -> tu
     carrier = family.transport(text)
     if carrier is None:
         return None, f"{inst.name} does not say it in a way that nearfield understands"
-    return carrier + single_copy(text), ""
+    return carrier + single_copy_text(text), ""
 
 
-def single_copy(text: str) -> str:
+def single_copy_text(text: str) -> str:
     """Returns text about the single copies that the engine counted; empty if it did not count."""
     found = re.search(r"^single_copies (\d+)", text, re.MULTILINE)
     if not found:

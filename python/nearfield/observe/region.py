@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nearfield.base.errors import UsageError
 from nearfield.base.executables import which
-from nearfield.mpi.detect_command import program_at
+from nearfield.mpi.detect_command import program_index
 from nearfield.observe.symbols import functions_of
 
 PCONTROL = "pcontrol"
@@ -19,7 +19,7 @@ def region_of(argv: Sequence[str], name: str) -> str:
     its source or object name. Raises UsageError with the nearest function if there is none."""
     if name == PCONTROL:
         return name
-    word = argv[program_at(argv)]
+    word = argv[program_index(argv)]
     program = which(word) or word
     functions = _functions(program)
     found = functions.get(name) or functions.get(f"{name}_")  # Fortran appends an underscore

@@ -96,7 +96,7 @@ def _measured_length(size_bytes: int) -> int:
     return -(-size_bytes // 8) * 8
 
 
-class Counted(NamedTuple):
+class CallCount(NamedTuple):
     """The calls that one process made of one operation, on communicators of one shape, with one length."""
 
     operation: str
@@ -107,7 +107,7 @@ class Counted(NamedTuple):
     ns: int
 
 
-def merge_counts(counts: Iterable[Counted], all_ranks: int) -> list[CalledTable]:
+def merge_counts(counts: Iterable[CallCount], all_ranks: int) -> list[CalledTable]:
     """Merges the counts of all processes into one table per class of lengths, in descending order of time. Since every
     rank of a communicator counts each collective, divides calls by the communicator's ranks. Divides times by
     `all_ranks`. Drops collectives with 0 bytes except barriers."""

@@ -27,7 +27,7 @@ NATIVE_OPERATIONS = ("barrier", "bcast", "reduce", "allgather", "alltoall", "all
 FLAT, OF_MPI = "flat", "mpi"
 DOUBLING, MAX_DOUBLING_BYTES = "doubling", 8192  # recursive doubling, for data that fit into a slot
 GROUPED = "grouped"  # name prefix, followed by the number of ranks per group
-_FURTHER = {
+_EXTRA_ALGORITHMS = {
     "allreduce": ("whole", "slices", DOUBLING, GROUPED),
     "bcast": ("slices", GROUPED),
     "barrier": (DOUBLING, GROUPED),
@@ -55,7 +55,7 @@ def algorithms_of(operation: str, group: int = 0, nodes: int = 1) -> list[str]:
     that share a cache; 0: no groups."""
     if nodes > 1:
         return [*ALGORITHMS_ACROSS_NODES.get(operation, ()), OF_MPI]
-    further = _FURTHER.get(operation, ())
+    further = _EXTRA_ALGORITHMS.get(operation, ())
     grouped = [f"{GROUPED}{group}"] if group and GROUPED in further else []
     return [FLAT, *(name for name in further if name != GROUPED), *grouped, OF_MPI]
 
@@ -64,11 +64,11 @@ def is_algorithm_of(operation: str, name: str, nodes: int = 1) -> bool:
     """Returns whether nearfield's library has this algorithm for the operation on `nodes` nodes."""
     if name.startswith(GROUPED) and nodes == 1:
         group = name.removeprefix(GROUPED)
-        return GROUPED in _FURTHER.get(operation, ()) and group.isdecimal() and int(group) > 1
+        return GROUPED in _EXTRA_ALGORITHMS.get(operation, ()) and group.isdecimal() and int(group) > 1
     return name in algorithms_of(operation, nodes=nodes)
 
 
-def loading(library: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+def preload_variables(library: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment variables that preload the collectives library, in front of the shared heap, which it
     uses to copy long data."""
     heap = shared_heap.loading(inherited)
@@ -76,13 +76,15 @@ def loading(library: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     return heap | {"LD_PRELOAD": " ".join([str(library), *preloaded])}
 
 
-def for_installation(inst: Installation, inherited: Mapping[str, str], progress: ReportLine = ignore) -> dict[str, str]:
+def variables_for_installation(
+    inst: Installation, inherited: Mapping[str, str], progress: ReportLine = ignore
+) -> dict[str, str]:
     """Returns the environment variables that preload the collectives library for an MPI. The first call builds the
     library. Raises MpiError if that fails."""
-    return loading(mpi.program(inst, mpi.COLLECTIVES, progress), inherited)
+    return preload_variables(mpi.program(inst, mpi.COLLECTIVES, progress), inherited)
 
 
-def selection(tables: Iterable[CollectiveTable]) -> str:
+def selection_text(tables: Iterable[CollectiveTable]) -> str:
     """Returns the selected algorithms in the library's syntax:
     "bcast@2=flat-2048+mpi-8192+flat,reduce@8x4=leaders,..."."""
     return ",".join(f"{table.operation}@{table.place}={'+'.join(map(str, table.range))}" for table in tables)

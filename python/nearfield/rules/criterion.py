@@ -26,8 +26,8 @@ from typing import NamedTuple
 from nearfield.base.paired import Gain
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, geometric_mean
 
-MAIN = "pingpong"
-MESSAGES = (MAIN, "stream", "exchange", "use")
+MAIN_PATTERN = "pingpong"
+MESSAGES = (MAIN_PATTERN, "stream", "exchange", "use")
 COLLECTIVES = ("bcast", "allreduce", "allgather", "alltoall")
 
 # The promise of a rule, as fractions of the baseline's speed.
@@ -36,18 +36,18 @@ MIN_PATTERN_GAIN = 0.9  # min speed of one pattern, at a size where the other pa
 
 # Thresholds to interpret measurements.
 NOISE = 0.07  # a loss of this size may appear by chance in one or two pairs
-BORDERLINE = 0.02  # distance below the limit that a few pairs cannot decide, but a confirmation can
+BORDERLINE_MARGIN = 0.02  # distance below the limit that a few pairs cannot decide, but a confirmation can
 MAX_CHANCE_LOSSES = 6  # max number of cases, of thirty to eighty, that may look slower by chance
-MAX_CREDIBLE = 8.0  # gains are clamped to this factor, since a preempted job looks a hundred times slower
+MAX_CREDIBLE_GAIN = 8.0  # gains are clamped to this factor, since a preempted job looks a hundred times slower
 MIN_REPORTED_GAIN = 1.05  # min gain of a range of sizes to be reported
 
 # Thresholds of the search. Weights of losses are in sizes: a loss weighs as much as three sizes, and the part beyond
 # NOISE as much as nine.
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
-LOSS, SURE_LOSS = 2, 6
-REFUSAL = 1.0  # subtracted from the score of settings that a confirmation would reject
+LOSS_WEIGHT, SURE_LOSS_WEIGHT = 2, 6
+REJECTION_PENALTY = 1.0  # subtracted from the score of settings that a confirmation would reject
 # min score of a parameter, absolute and as a fraction of the winner's; others are removed
-WORTH, WORTH_SHARE = 0.01, 0.25
+MIN_SCORE_WORTH, MIN_WORTH_SHARE = 0.01, 0.25
 
 
 def search_cases(sizes: Iterable[int]) -> list[Case]:
@@ -60,9 +60,9 @@ def confirmation_cases(sizes: Iterable[int]) -> list[Case]:
     other power of two up to 16 MiB, and collectives at those sizes between 1 KiB and 4 MiB."""
     cases: list[Case] = []
     for size in sizes:
-        cases.append((MAIN, size))
+        cases.append((MAIN_PATTERN, size))
         if size.bit_length() % 2 == 1 and size <= 16 << 20:
-            cases += [(pattern, size) for pattern in MESSAGES if pattern != MAIN]
+            cases += [(pattern, size) for pattern in MESSAGES if pattern != MAIN_PATTERN]
             cases += [(pattern, size) for pattern in COLLECTIVES if 1 << 10 <= size <= 4 << 20 and size % 8 == 0]
     return cases
 
@@ -104,7 +104,7 @@ def violations(
     for size in sorted({size for _, size in gains}):
         of_size = {case: gain for case, gain in gains.items() if case[1] == size}
         messages = {case: gain for case, gain in of_size.items() if case[0] not in COLLECTIVES}
-        joint = [gain for (pattern, _), gain in of_size.items() if pattern == MAIN]
+        joint = [gain for (pattern, _), gain in of_size.items() if pattern == MAIN_PATTERN]
         if messages:
             joint.append(of_sizes[size] if of_sizes else geometric_mean(messages.values()))
         slower = any(gain.below(never_below) for gain in joint)
@@ -121,8 +121,8 @@ def violations(
 def score(gains: Mapping[Case, Gain], never_below: float = MIN_GAIN) -> float:
     """Returns the objective of the search: the mean log gain over all cases, minus penalties for losses beyond the
     allowed ones."""
-    logs = [math.log(min(max(g.value, 1 / MAX_CREDIBLE), MAX_CREDIBLE)) for g in gains.values()]
-    losses = LOSS * _shortfall(logs, never_below) + SURE_LOSS * _shortfall(logs, never_below - NOISE)
+    logs = [math.log(min(max(g.value, 1 / MAX_CREDIBLE_GAIN), MAX_CREDIBLE_GAIN)) for g in gains.values()]
+    losses = LOSS_WEIGHT * _shortfall(logs, never_below) + SURE_LOSS_WEIGHT * _shortfall(logs, never_below - NOISE)
     return (math.fsum(logs) - losses) / len(logs)
 
 

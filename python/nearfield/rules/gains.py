@@ -45,7 +45,7 @@ def distance_class_of(c2c_latency_ns: float) -> int:
     return sum(c2c_latency_ns >= border for border in DISTANCE_BORDERS_NS)
 
 
-def same_distance(one_ns: float, other_ns: float) -> bool:
+def is_same_distance(one_ns: float, other_ns: float) -> bool:
     """Returns whether two core-to-core latencies are in the same class, or differ by at most 25 %."""
     return distance_class_of(one_ns) == distance_class_of(other_ns) or max(one_ns, other_ns) <= 1.25 * min(
         one_ns, other_ns
@@ -60,7 +60,7 @@ def group_by_distance(pairs: Iterable[Pair]) -> list[list[Pair]]:
     return [group for group in groups if group]
 
 
-def in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
+def pairs_in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
     """Returns the pairs in the most frequent class of core-to-core latency, because a virtual machine's vCPUs may be
     moved during the measurement. Omits cases without such pairs."""
     groups = group_by_distance(pair for taken in pairs.values() for pair in taken)
@@ -73,9 +73,9 @@ def in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, li
     return {case: taken for case, taken in in_class.items() if taken}
 
 
-def dominant_latency(pairs: Mapping[Case, Sequence[Pair]]) -> float:
+def dominant_latency_ns(pairs: Mapping[Case, Sequence[Pair]]) -> float:
     """Returns the median core-to-core latency in ns over the pairs in its most frequent class."""
-    return median(pair.c2c_latency_ns for taken in in_dominant_placement(pairs).values() for pair in taken)
+    return median(pair.c2c_latency_ns for taken in pairs_in_dominant_placement(pairs).values() for pair in taken)
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
@@ -109,7 +109,7 @@ def joint_gain(cases: Sequence[Sequence[Pair]]) -> Gain:
 
 
 @dataclass(frozen=True)
-class Range:
+class SizeRange:
     """A range of consecutive message sizes with its joint gain."""
 
     from_bytes: int
@@ -117,7 +117,7 @@ class Range:
     gain: Gain
 
 
-def gain_by_range(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Case]], Gain]) -> list[Range]:
+def gain_by_range(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Case]], Gain]) -> list[SizeRange]:
     """Returns the gain of each range of sizes between the limits (bytes, ascending). `mean` computes the joint gain of
     a list of cases."""
     found = []
@@ -125,11 +125,11 @@ def gain_by_range(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[
     for above, upto in zip(borders, borders[1:], strict=False):
         if inside := [case for case in cases if above < case[1] <= upto]:
             sizes = [size for _, size in inside]
-            found.append(Range(min(sizes), max(sizes), mean(inside)))
+            found.append(SizeRange(min(sizes), max(sizes), mean(inside)))
     return found
 
 
-def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> Range | None:
+def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> SizeRange | None:
     """Returns the run of consecutive sizes with the largest total gain, in which the joint gain of all patterns is
     significantly above `least` at each size; None if there is none. Uses simultaneous confidence intervals, because the
     sizes are selected by their gains."""
@@ -140,4 +140,4 @@ def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> Range | No
     if not runs:
         return None
     best = max(runs, key=lambda run: math.fsum(math.log(means[size].value) for size in run))
-    return Range(best[0], best[-1], geometric_mean(means[size] for size in best))
+    return SizeRange(best[0], best[-1], geometric_mean(means[size] for size in best))

@@ -135,7 +135,7 @@ class KnobFile(BaseModel):
     def _check(self) -> KnobFile:
         defaults = self.complete({})
         for rule in self.constraints:
-            _holds(rule, defaults)
+            _constraint_holds(rule, defaults)
         _evaluate(self.memory_bytes, {**defaults, "ranks": 2})
         return self
 
@@ -160,7 +160,7 @@ class KnobFile(BaseModel):
 
     def breaks(self, rule: str, whole: Mapping[str, Value]) -> bool:
         """Returns whether complete settings violate a constraint."""
-        return not _holds(rule, whole)
+        return not _constraint_holds(rule, whole)
 
     def environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
         """Returns the environment variables for these settings. Sets no variable for a knob at its default."""
@@ -209,7 +209,7 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
     for file in knob_files():
         if carried_by_ucx != (file.family == "ucx"):
             continue
-        is_exact = file.family == family and _within(version, file.since, file.before)
+        is_exact = file.family == family and _is_version_within(version, file.since, file.before)
         if carried_by_ucx or (is_exact and (transport or "").startswith(file.transport)):
             return file
     raise MpiError(
@@ -227,7 +227,7 @@ def _describe(file: KnobFile) -> str:
     return f"{file.family} from {file.since}{before} ({file.transport})"
 
 
-def _within(version: str, since: str, before: str | None) -> bool:
+def _is_version_within(version: str, since: str, before: str | None) -> bool:
     return numbers(since) <= numbers(version) and (before is None or numbers(version) < numbers(before))
 
 
@@ -268,7 +268,7 @@ def _evaluate(expression: str, values: Mapping[str, Value]) -> float:
     return value_of(ast.parse(expression, mode="eval").body)
 
 
-def _holds(rule: str, values: Mapping[str, Value]) -> bool:
+def _constraint_holds(rule: str, values: Mapping[str, Value]) -> bool:
     """Returns whether a constraint such as "a >= b" holds. A constraint with a knob that is left to the MPI ("auto")
     holds."""
     left, relation, right = re.split(r"\s*(>=|<=)\s*", rule)

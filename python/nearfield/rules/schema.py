@@ -22,12 +22,14 @@ from nearfield.base.units import counted, format_bytes
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.criterion import COLLECTIVES, MIN_GAIN, MIN_REPORTED_GAIN
 from nearfield.rules.gain_table import Bytes, GainTable, Ns, Ratio
-from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Range, geometric_mean, select_gaining_range
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, SizeRange, geometric_mean, select_gaining_range
 from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.rules.paths import default_rules, rules_files
 
 VERSION = 2  # version of the file format that is written
-UNTUNED = "settings for messages were not looked for"  # `reason` of a rule that only selects algorithms of collectives
+UNTUNED_REASON = (
+    "settings for messages were not looked for"  # `reason` of a rule that only selects algorithms of collectives
+)
 # Old name (format version 1) -> new name of parameters of the shared heap.
 RENAMED_PARAMETERS = {"far_stream": "stream_when_far", "help": "cooperative_copy"}
 
@@ -92,7 +94,7 @@ class RuleTable(Table):
     def is_tuned(self) -> bool:
         """Returns whether the tune searched settings for messages. If not, the rule only selects algorithms of
         collectives."""
-        return self.reason != UNTUNED
+        return self.reason != UNTUNED_REASON
 
     def gain_at(self, distance: str) -> float | None:
         """Returns the gain of these parameters at the given core distance; None if it was not measured."""
@@ -119,7 +121,7 @@ class RuleTable(Table):
             "differ by a tenth, which the intervals do not contain"
         )
 
-    def gaining(self) -> Range | None:
+    def gaining(self) -> SizeRange | None:
         """Returns the range of message sizes in which the joint gain of all patterns is significant; None if there is
         none."""
         points = [one for one in self.point if one.pattern not in COLLECTIVES]
@@ -310,7 +312,7 @@ def run_command_line(path: Path, anywhere: bool = False) -> str:
     return f"{own_command.line('run', *named, anywhere=anywhere)} -- mpirun ..."
 
 
-MAKE_THEM = "make them with: "
+MAKE_RULES_PREFIX = "make them with: "
 
 
 def _command_to_make(path: Path) -> str:
@@ -318,7 +320,7 @@ def _command_to_make(path: Path) -> str:
     trials = path.with_name(f"{path.name}.trials")  # the suffix of trial_log_file.py, which cannot be imported (cycle)
     if trials.is_file():
         return f"complete the interrupted tune: {own_command.line('tune', '--resume', '-o', path)}"
-    return f"{MAKE_THEM}{own_command.line('tune')}"
+    return f"{MAKE_RULES_PREFIX}{own_command.line('tune')}"
 
 
 def find_rules(given: Path | None) -> Path:
@@ -329,7 +331,7 @@ def find_rules(given: Path | None) -> Path:
     return path
 
 
-def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
+def load_rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
     """Returns the rules file for this MPI in a folder, and its rules. If `path` is a file, returns its rules whatever
     their MPI is. Raises UsageError if the folder has no rules for this MPI."""
     if not path.is_dir():
@@ -417,17 +419,19 @@ def _write(path: Path, text: bytes, *, keep: bool) -> None:
     atomic_write(path, text, "choose another file with --out", keep=keep)
 
 
-def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:
+def rules_mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:
     """Returns the reasons why the rules do not apply to this MPI or machine; empty if they apply."""
     found = []
     if family != rules.mpi.family:
         found.append(f"they are for {rules.mpi.family}, the program runs under {family}")
     elif numbers(version)[:2] != numbers(rules.mpi.version)[:2]:
         found.append(f"they are for {family} {rules.mpi.version}, the program runs under {version}")
-    return found + [f"they were measured on another machine: {one}" for one in differences(machine, rules.machine)]
+    return found + [
+        f"they were measured on another machine: {one}" for one in machine_differences(machine, rules.machine)
+    ]
 
 
-def differences(new: MachineTable, old: MachineTable) -> list[str]:
+def machine_differences(new: MachineTable, old: MachineTable) -> list[str]:
     """Returns the differences between two machines that make rules inapplicable, as texts for people; empty if there
     are none."""
     pairs = (

@@ -35,8 +35,8 @@ from nearfield.rules.collectives import (
     OF_MPI,
     VARIABLE,
     algorithms_of,
-    for_installation,
     operations_of,
+    variables_for_installation,
 )
 from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import geometric_mean
@@ -44,13 +44,13 @@ from nearfield.rules.gains import geometric_mean
 SIZES = (8, 64, 256, *(1 << power for power in range(10, 25, 2)))  # message lengths from 8 B to 16 MiB
 MIN_LAUNCHES, MAX_LAUNCHES = 3, 7
 MIN_SPEED = 0.97  # lower confidence bound for a selected algorithm, as a fraction of the speed of the MPI's own
-CLEAR = 1.2  # speed ratio beyond which the result of a cell is clear after MIN_LAUNCHES
-HOPELESS = 1.5  # an algorithm this many times slower than the best in each launch is dropped
+CLEAR_SPEED_RATIO = 1.2  # speed ratio beyond which the result of a cell is clear after MIN_LAUNCHES
+DROPPED_SLOWDOWN = 1.5  # an algorithm this many times slower than the best in each launch is dropped
 LAUNCH_LIMIT_S = 120.0
 MAX_BUFFER_BYTES = 128 << 20  # per rank, for the send buffer and for the receive buffer
 # operations whose length is that of one block, with a block for each rank
-_OF_BLOCKS = ("gather", "scatter", "allgather", "alltoall")
-_REFINED_BY = 0.8  # fraction of the time budget after which no new lengths are added
+_BLOCKWISE_OPERATIONS = ("gather", "scatter", "allgather", "alltoall")
+_REFINEMENT_END_SHARE = 0.8  # fraction of the time budget after which no new lengths are added
 
 
 class Cell(NamedTuple):
@@ -65,7 +65,7 @@ class Cell(NamedTuple):
 
 
 @dataclass
-class Measured:
+class CellMeasurements:
     """All measurements of one cell, over all launches so far."""
 
     algorithms: list[str]  # algorithms still under measurement, including the MPI's own
@@ -89,7 +89,7 @@ class Measured:
         self.algorithms = [
             name
             for name in self.algorithms
-            if name == OF_MPI or any(b < HOPELESS * own for b, own in zip(best, self.speed[name], strict=True))
+            if name == OF_MPI or any(b < DROPPED_SLOWDOWN * own for b, own in zip(best, self.speed[name], strict=True))
         ]
 
     def gain(self, name: str) -> Gain:
@@ -104,7 +104,7 @@ class Measured:
         if not own:
             return True
         worst_of_best = max(min(self.speed[name]) for name in own)
-        return len(own) == 1 and (worst_of_best > CLEAR or max(self.speed[own[0]]) < 1 / CLEAR)
+        return len(own) == 1 and (worst_of_best > CLEAR_SPEED_RATIO or max(self.speed[own[0]]) < 1 / CLEAR_SPEED_RATIO)
 
     def is_decided(self) -> bool:
         """Returns whether the measurements show that one of nearfield's algorithms is not slower than the MPI's own, or
@@ -112,7 +112,7 @@ class Measured:
         if self.launches < MIN_LAUNCHES:
             return False
         gains = [self.gain(name) for name in self.algorithms if name != OF_MPI]
-        return any(_is_harmless(gain) for gain in gains) or all(gain.high < 1 for gain in gains)
+        return any(_is_not_slower(gain) for gain in gains) or all(gain.high < 1 for gain in gains)
 
     def best(self) -> str:
         """Returns the algorithm to select: the fastest of those that were not found slower than the MPI's own.
@@ -120,7 +120,7 @@ class Measured:
         faster."""
         if self.launches < MIN_LAUNCHES:
             return OF_MPI
-        harmless = [name for name in self.algorithms if name != OF_MPI and _is_harmless(self.gain(name))]
+        harmless = [name for name in self.algorithms if name != OF_MPI and _is_not_slower(self.gain(name))]
         best = max(harmless, key=lambda name: self.gain(name).value, default=OF_MPI)
         if best in (FLAT, OF_MPI) or FLAT not in harmless:
             return best
@@ -128,7 +128,7 @@ class Measured:
         return best if faster.low > 1.0 and faster.value > 1 / MIN_SPEED else FLAT
 
 
-def _is_harmless(gain: Gain) -> bool:
+def _is_not_slower(gain: Gain) -> bool:
     return gain.value >= 1.0 and gain.low >= MIN_SPEED
 
 
@@ -147,7 +147,7 @@ class CollectiveTuning:
     # operation -> lengths; replaces `operations` and `sizes`
     lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
     group: int = 0  # number of neighbouring ranks that share a last-level cache; 0: all or none share one
-    cells: dict[Cell, Measured] = field(default_factory=dict)
+    cells: dict[Cell, CellMeasurements] = field(default_factory=dict)
     latencies_ns: list[float] = field(default_factory=list)  # core-to-core latencies between the first two ranks
     is_interrupted: bool = False
 
@@ -159,7 +159,7 @@ class CollectiveTuning:
         Ctrl-C, or the end of the time budget, ends the measurement early. Raises MeasurementError if the measuring
         program fails."""
         settings = [os.environ.get(VARIABLE, ""), "after=0", "all_nodes=1" if self.hosts else ""]
-        environment = for_installation(self.inst, os.environ, self.report)
+        environment = variables_for_installation(self.inst, os.environ, self.report)
         environment[VARIABLE] = ",".join(filter(None, settings))
         if self.hosts:
             environment |= all_nodes.forwarding(("mpirun",), {**os.environ, **environment})
@@ -195,7 +195,7 @@ class CollectiveTuning:
         lengths whose blocks exceed MAX_BUFFER_BYTES in total."""
         if operation == "barrier":
             return [0]
-        blocks = len(self.cpus) if operation in _OF_BLOCKS else 1
+        blocks = len(self.cpus) if operation in _BLOCKWISE_OPERATIONS else 1
         return [size for size in self.lengths.get(operation, self.sizes) if size * blocks <= MAX_BUFFER_BYTES]
 
     def undecided(self) -> list[Cell]:
@@ -205,7 +205,7 @@ class CollectiveTuning:
 
     def _add_cells(self, cells: Iterable[Cell]) -> None:
         for cell in cells:
-            self.cells.setdefault(cell, Measured(self._algorithms(cell)))
+            self.cells.setdefault(cell, CellMeasurements(self._algorithms(cell)))
 
     def _algorithms(self, cell: Cell) -> list[str]:
         """Returns the algorithms to measure for a cell. Leaves out recursive doubling for two ranks, which exchange
@@ -221,7 +221,7 @@ class CollectiveTuning:
         if passed > 1:
             return []
         left = self._unfinished()
-        if not left and passed < _REFINED_BY:
+        if not left and passed < _REFINEMENT_END_SHARE:
             self._refine()
             left = self._unfinished()
         return left
@@ -298,11 +298,11 @@ class CollectiveTuning:
         points = [_point(cell, self.cells[cell]) for cell in cells]
         nodes = self.nodes if self.nodes > 1 else None
         return CollectiveTable(
-            operation=operation, ranks=self.ranks, nodes=nodes, range=ranges_of(points), point=points
+            operation=operation, ranks=self.ranks, nodes=nodes, range=ranges_from_points(points), point=points
         )
 
 
-def ranges_of(points: Sequence[CollectivePointTable]) -> list[CollectiveRangeTable]:
+def ranges_from_points(points: Sequence[CollectivePointTable]) -> list[CollectiveRangeTable]:
     """Returns the ranges of lengths with the same algorithm, from points in ascending order of length. Each range
     extends to the last measured length with this algorithm. Lengths below half the shortest point and above twice the
     longest are left to the MPI, unless the points reach the ends of SIZES."""
@@ -327,10 +327,10 @@ def merge_points(old: CollectiveTable, new: CollectiveTable) -> CollectiveTable:
     """Returns a table with the points of both tables. For lengths in both, the point of `new` is used."""
     points = {point.size_bytes: point for point in [*old.point, *new.point]}
     merged = [points[size] for size in sorted(points)]
-    return new.model_copy(update={"range": ranges_of(merged), "point": merged})
+    return new.model_copy(update={"range": ranges_from_points(merged), "point": merged})
 
 
-def _point(cell: Cell, measured: Measured) -> CollectivePointTable:
+def _point(cell: Cell, measured: CellMeasurements) -> CollectivePointTable:
     best = measured.best()
     return CollectivePointTable(
         size_bytes=cell.size_bytes,

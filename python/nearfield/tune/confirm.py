@@ -18,16 +18,16 @@ from nearfield.rules.gains import (
     Case,
     Pair,
     geometric_mean,
-    in_dominant_placement,
-    same_distance,
+    is_same_distance,
+    pairs_in_dominant_placement,
 )
 from nearfield.rules.knobs import Settings
 from nearfield.tune.confirmed import ConfirmedGains
 from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.paired_runs import UnusableSetting
-from nearfield.tune.satisfy_constraints import move_limits_towards, without_parameter
+from nearfield.tune.satisfy_constraints import variants_closer_to_default, without_parameter
 from nearfield.tune.search import Deadline, Search, settings_key
-from nearfield.tune.starved import OutOfTime, Starved
+from nearfield.tune.starved import JobStarved, OutOfTime
 
 MAX_FINALISTS = 6
 MAX_REPAIRS = 2  # max number of finalists, slower in some case, that are repaired
@@ -47,7 +47,7 @@ class NotDecided(Exception):
 # The step with which a resumed tune continues a distance without a verdict. "confirming" measures the inconclusive
 # finalists again. "searching" looks for other finalists, because all were judged. "anew" starts the distance from
 # scratch, because trials on a busy machine do not show that nothing gains.
-GoesOn = Literal["confirming", "searching", "anew"]
+NextStep = Literal["confirming", "searching", "anew"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Outcome:
 
     chosen: ConfirmedGains | None = None
     reason: str = ""
-    goes_on: GoesOn | None = None
+    goes_on: NextStep | None = None
     seen: str = ""
 
 
@@ -132,7 +132,7 @@ class Confirmation:
         """Returns the outcome if no finalist became a rule: the defaults are best only if no verdict is in doubt.
         `refused` has the reasons why finalists were rejected, and `doubts` the reasons why verdicts are
         inconclusive."""
-        goes_on: GoesOn = "confirming" if doubts else "anew" if self._busy else "searching"
+        goes_on: NextStep = "confirming" if doubts else "anew" if self._busy else "searching"
         tried = [trial for trial in self._search.trials if trial.settings]
         if self._deadline.stopped:
             doubts.insert(0, f"the search was interrupted{'' if tried else ' before anything was tried'}")
@@ -164,7 +164,7 @@ class Confirmation:
         while (
             usual_ns
             and not (waiting.over() or self._deadline.over())
-            and not same_distance(self._benchmark.c2c_latency_ns(), usual_ns)
+            and not is_same_distance(self._benchmark.c2c_latency_ns(), usual_ns)
         ):
             time.sleep(0.2)
 
@@ -188,7 +188,7 @@ class Confirmation:
                 break
         found = _merge_pairs(launches)
         if len(confirmed.gains) < len(self._cases):
-            confirmed = ConfirmedGains.of(settings, found | in_dominant_placement(found), self._never_below)
+            confirmed = ConfirmedGains.of(settings, found | pairs_in_dominant_placement(found), self._never_below)
         if not self._count_complete(launches):
             raise NotDecided(self._describe_missing_launches(launches))
         if not all(found[case] for case in self._cases):
@@ -219,7 +219,7 @@ class Confirmation:
             for launch in self._launch(settings, cases, PAIRS):
                 launches.append(launch)
                 self._on_launch(settings, launch)
-        except Starved as error:
+        except JobStarved as error:
             if isinstance(error, OutOfTime) or self._is_late():
                 raise NotDecided(self._describe_missing_launches(launches)) from error
 
@@ -229,7 +229,7 @@ class Confirmation:
         return f"only {complete} of the {needed} launches that confirm a setting had measured every size"
 
     def _judge(self, settings: Settings, launches: Sequence[Launch]) -> ConfirmedGains:
-        return ConfirmedGains.of(settings, in_dominant_placement(_merge_pairs(launches)), self._never_below)
+        return ConfirmedGains.of(settings, pairs_in_dominant_placement(_merge_pairs(launches)), self._never_below)
 
     def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[Launch]:
         """Launches both jobs afresh, measures `count` pairs of each case and yields them. If a job is starved of CPU
@@ -240,7 +240,7 @@ class Confirmation:
             with self._benchmark.compare_with_baseline(settings, cases) as comparison:
                 measured = comparison.found
                 comparison.measure(count)
-        except Starved:
+        except JobStarved:
             if measured:
                 yield measured
             raise
@@ -268,7 +268,7 @@ class Confirmation:
         no case is slower; otherwise the settings without the parameter whose removal helps the slower cases most.
         Returns None if nothing helps."""
         knobs, cases = self._benchmark.knobs, confirmed.slower
-        for settings in move_limits_towards(knobs, confirmed.settings, min(size for _, size in cases)):
+        for settings in variants_closer_to_default(knobs, confirmed.settings, min(size for _, size in cases)):
             if self._is_late():
                 return None
             if self._min_gain(settings, cases) >= self._never_below:
@@ -288,7 +288,7 @@ class Confirmation:
                 if self._is_late():
                     return 0.0
                 launches += self._launch(settings, cases, PAIRS)
-        except (UnusableSetting, Starved):
+        except (UnusableSetting, JobStarved):
             return 0.0
         return min(gain.value for gain in self._judge(settings, launches).gains.values())
 

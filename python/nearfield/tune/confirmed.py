@@ -22,8 +22,8 @@ from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import (
     Case,
     Pair,
-    Range,
-    dominant_latency,
+    SizeRange,
+    dominant_latency_ns,
     gain_by_range,
     geometric_mean,
     group_by_distance,
@@ -36,7 +36,7 @@ from nearfield.tune.search import Trial
 
 MIN_EXTRA_GAIN = 1.1  # a rejected setting is reported if it gains this factor more than the allowed ones
 MIN_BEARABLE_GAIN = 0.75  # fraction of the baseline's speed: settings with a slower case are not reported
-MIN_SHARE = 0.02  # fraction of all pairs; rarer groups of core-to-core latencies are not reported
+MIN_LATENCY_SHARE = 0.02  # fraction of all pairs; rarer groups of core-to-core latencies are not reported
 
 
 @dataclass
@@ -74,7 +74,7 @@ class ConfirmedGains:
     @property
     def c2c_latency_ns(self) -> float:
         """Returns the median core-to-core latency in ns in the dominant placement of the cores."""
-        return dominant_latency(self.pairs)
+        return dominant_latency_ns(self.pairs)
 
     @property
     def launches(self) -> int:
@@ -86,7 +86,7 @@ class ConfirmedGains:
         """Returns the joint gain over all sizes and message patterns."""
         return self._joint_gain(list(self.messages))
 
-    def ranges(self, limits: Sequence[int]) -> list[Range]:
+    def ranges(self, limits: Sequence[int]) -> list[SizeRange]:
         """Returns the joint gain of all message patterns for each range of sizes between the limits (bytes,
         ascending)."""
         return gain_by_range(self.messages, limits, self._joint_gain)
@@ -155,7 +155,7 @@ def rule_table(
 def latency_tables(pairs: Sequence[Pair]) -> list[LatencyTable]:
     """Returns each class of core-to-core latency among the pairs, with its share of the pairs; empty if the cores did
     not move."""
-    groups = [group for group in group_by_distance(pairs) if len(group) >= MIN_SHARE * len(pairs)]
+    groups = [group for group in group_by_distance(pairs) if len(group) >= MIN_LATENCY_SHARE * len(pairs)]
     if len(groups) < 2:
         return []
     return [

@@ -26,20 +26,20 @@ from nearfield.rules.collective_tables import CollectivePointTable, NativeCollec
 from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
 from nearfield.rules.criterion import MIN_REPORTED_GAIN
 from nearfield.rules.gain_table import GainTable
-from nearfield.rules.gains import geometric_mean, same_distance
+from nearfield.rules.gains import geometric_mean, is_same_distance
 from nearfield.rules.native import FAMILIES, Algorithm
-from nearfield.tune.collectives import CLEAR, MIN_LAUNCHES, Cell, CollectiveTuning, Measured
-from nearfield.tune.native_launch import HANGS, SILENCE_LIMIT_S, Launched, Refusal, argument, launch
+from nearfield.tune.collectives import CLEAR_SPEED_RATIO, MIN_LAUNCHES, Cell, CellMeasurements, CollectiveTuning
+from nearfield.tune.native_launch import HANG_REASON, SILENCE_LIMIT_S, LaunchOutput, Refusal, algorithm_argument, launch
 
 SIZES = (8, 256, 4 << 10, 64 << 10, 1 << 20, 8 << 20)
 USUAL_S = {"launches": 300.0}  # default time budget in seconds, by NativeFamily.mode
 USUAL_OTHER_S = 120.0
 CONFIRMING_PAIRS = 9  # enough pairs for a 95 % interval that excludes minimum and maximum
-_SEARCHED = 0.7  # fraction of the time budget at which the search ends; the rest confirms
-_BETWEEN_BASELINES = 2  # number of algorithm launches between two launches of the MPI's own selection
+_SEARCH_SHARE = 0.7  # fraction of the time budget at which the search ends; the rest confirms
+_LAUNCHES_PER_BASELINE = 2  # number of algorithm launches between two launches of the MPI's own selection
 
 
-class NativeMeasured(Measured):
+class NativeCellMeasurements(CellMeasurements):
     """The measurements of a cell. An algorithm is selected only if it is significantly faster than the MPI's choice."""
 
     def best(self) -> str:
@@ -65,7 +65,7 @@ class NativeMeasured(Measured):
         others = [self.speed[name] for name in self.algorithms if name != OF_MPI]
         if all(max(speed) < 1.0 for speed in others):
             return True
-        return len(others) == 1 and min(others[0]) > CLEAR
+        return len(others) == 1 and min(others[0]) > CLEAR_SPEED_RATIO
 
 
 @dataclass
@@ -96,7 +96,7 @@ class NativeTuning(CollectiveTuning):
         number = sum(map(len, self._algorithms_of.values()))
         self.report(f"{self.inst.name}: {number} algorithms of its own on {self._place()}, about {budget_s:.0f} s")
         try:
-            self.budget_s *= _SEARCHED
+            self.budget_s *= _SEARCH_SHARE
             while cells := self._next_cells():
                 self._measure(cells)
             self.budget_s = budget_s
@@ -112,7 +112,7 @@ class NativeTuning(CollectiveTuning):
             names = [
                 name for name in self._algorithms_of[cell.operation] if (cell.operation, name) not in self.refusals
             ]
-            self.cells.setdefault(cell, NativeMeasured([OF_MPI, *names]))
+            self.cells.setdefault(cell, NativeCellMeasurements([OF_MPI, *names]))
 
     # ---- search
 
@@ -146,12 +146,12 @@ class NativeTuning(CollectiveTuning):
         times: dict[Cell, dict[str, float]] = {cell: {} for cell in cells}
         for place, name in enumerate(names):
             phase = f"launch {number}, algorithm {place + 1} of {len(names)}"
-            if place % _BETWEEN_BASELINES == 0:
+            if place % _LAUNCHES_PER_BASELINE == 0:
                 base = self._launch_base(cells, phase, number == 1)
             own = [cell for cell in cells if cell in base.samples and name in self._names(cell)]
             found = self._launch_one(own, name, phase, number == 1)
             # the virtual machine's vCPUs were moved to other cores between the launches
-            if not same_distance(base.latency_ns, found.latency_ns):
+            if not is_same_distance(base.latency_ns, found.latency_ns):
                 base = self._launch_base(cells, phase, False)
                 found = self._launch_one(own, name, phase, False)
             for cell in set(found.samples) & set(base.samples):
@@ -164,12 +164,12 @@ class NativeTuning(CollectiveTuning):
             if OF_MPI in times[cell]:
                 one.add(speed[cell], times[cell])
 
-    def _launch_base(self, cells: Sequence[Cell], phase: str, checks: bool) -> Launched:
+    def _launch_base(self, cells: Sequence[Cell], phase: str, checks: bool) -> LaunchOutput:
         """Launches the program with the MPI's own selection for all cells."""
         words = [self._word(cell, [], checks) for cell in cells if cell in self.cells]
         return self._launch_words(words, {}, phase, len(words))
 
-    def _launch_one(self, cells: Sequence[Cell], name: str, phase: str, checks: bool) -> Launched:
+    def _launch_one(self, cells: Sequence[Cell], name: str, phase: str, checks: bool) -> LaunchOutput:
         """Launches the program with the environment variables that select algorithm `name` for all operations of the
         cells at once."""
         settings: dict[str, str] = {}
@@ -177,26 +177,26 @@ class NativeTuning(CollectiveTuning):
             one = self._algorithms_of[operation][name]
             settings |= {variable: str(value) for variable, value in one.settings.items()}
         words = [self._word(cell, [], checks) for cell in cells if name in self._names(cell)]
-        return self._launch_words(words, settings, phase, len(words), name) if words else Launched()
+        return self._launch_words(words, settings, phase, len(words), name) if words else LaunchOutput()
 
     def _names(self, cell: Cell) -> list[str]:
         """Returns the names of the algorithms still under measurement in a cell, without OF_MPI."""
         return [name for name in self.cells[cell].algorithms if name != OF_MPI] if cell in self.cells else []
 
     def _word(self, cell: Cell, algorithms: Sequence[Algorithm], checks: bool) -> str:
-        word = cell.argument([OF_MPI, *map(argument, algorithms)])
+        word = cell.argument([OF_MPI, *map(algorithm_argument, algorithms)])
         if not checks:
             return word
         return f"{word}:{'check' if self.family.guards_operators else 'check-any-call'}"
 
     def _launch_words(
         self, words: Sequence[str], environment: Mapping[str, str], phase: str, cells: int, selected: str = ""
-    ) -> Launched:
+    ) -> LaunchOutput:
         """Launches the program with one argument per cell. `selected` is the algorithm that the environment selects, if
         any. If then the measurement of OF_MPI fails, drops `selected`."""
 
         def on_cell(done: int) -> None:
-            share = min(0.99, (time.monotonic() - self._begun) / (self.budget_s / _SEARCHED))
+            share = min(0.99, (time.monotonic() - self._begun) / (self.budget_s / _SEARCH_SHARE))
             self.report(Progress(f"{done} of {cells} operations and lengths", share, phase=f"{self._place()}, {phase}"))
 
         mode = "native-communicators" if self.family.mode == "native-communicators" else "native-calls"
@@ -211,7 +211,7 @@ class NativeTuning(CollectiveTuning):
         this call (an MPI error code), and for all lengths of the operation otherwise."""
         name = selected or refusal.algorithm
         cell, operation = refusal.cell, refusal.cell.operation
-        if refusal.reason == HANGS:
+        if refusal.reason == HANG_REASON:
             self._begun += SILENCE_LIMIT_S  # extends the time budget by the time spent waiting for the hung program
         if name == OF_MPI:  # without the MPI's own selection there is no baseline
             self.refusals[operation, "all"] = f"the MPI's own selection {refusal.reason}"
@@ -244,7 +244,7 @@ class NativeTuning(CollectiveTuning):
                 if any(one.refusals for one in found):
                     break
                 base, other = found if number % 2 == 0 else reversed(found)
-                if same_distance(base.latency_ns, other.latency_ns):
+                if is_same_distance(base.latency_ns, other.latency_ns):
                     for cell in chosen:
                         times = zip(base.best_ns(cell, OF_MPI), other.best_ns(cell, OF_MPI), strict=True)
                         ratios[cell].append(geometric_mean_of([mpi_ns / own_ns for mpi_ns, own_ns in times]))
@@ -254,12 +254,12 @@ class NativeTuning(CollectiveTuning):
         self._gains = {cell: gain for cell, gain in gains.items() if gain.is_gain}
         self.unconfirmed = [cell for cell in chosen if cell not in self._gains]
 
-    def _launch_chosen(self, chosen: Mapping[Cell, str], selected: Mapping[str, str], number: int) -> Launched:
+    def _launch_chosen(self, chosen: Mapping[Cell, str], selected: Mapping[str, str], number: int) -> LaunchOutput:
         """Measures the cells with or without the selection. Checks results in the first pair of launches. Records a
         refusal if the selection fails. Raises MeasurementError if the MPI fails without the selection."""
         words = [self._word(cell, [], number == 0) for cell in chosen]
         phase = f"{self._place()}, confirming, pair {number + 1} of launches"
-        share = _SEARCHED + (1 - _SEARCHED) * min(number / CONFIRMING_PAIRS, 0.99)
+        share = _SEARCH_SHARE + (1 - _SEARCH_SHARE) * min(number / CONFIRMING_PAIRS, 0.99)
 
         def on_cell(done: int) -> None:
             self.report(Progress(f"{done} of {len(chosen)} operations and lengths", share, phase=phase))

@@ -17,7 +17,7 @@ from nearfield.rules.native import Algorithm
 from nearfield.tune.collectives import Cell
 from nearfield.tune.starved import Job, Turn
 
-HANGS = "hangs"
+HANG_REASON = "hangs"
 SILENCE_LIMIT_S = 20.0  # a program that prints no line for this long, not counting waits for a CPU, hangs
 Samples = Mapping[str, Sequence[float]]  # algorithm -> time per call in ns, one value per batch
 
@@ -32,7 +32,7 @@ class Refusal:
 
 
 @dataclass
-class Launched:
+class LaunchOutput:
     """The parsed output of one launch. Each cell has samples for ranks that arrive simultaneously and, if its calls are
     short, samples for ranks that arrive late."""
 
@@ -51,7 +51,7 @@ class Launched:
         return [min(samples[algorithm]) for samples in self.samples[cell]]
 
 
-class _Silence:
+class _SilenceDetector:
     """Detects that a program prints nothing although it has CPU time."""
 
     def __init__(self, program: Path) -> None:
@@ -65,13 +65,13 @@ class _Silence:
         return not self._turn.require_progress(SILENCE_LIMIT_S)
 
 
-def argument(algorithm: Algorithm) -> str:
+def algorithm_argument(algorithm: Algorithm) -> str:
     """Returns the algorithm and the control variables that select it, as a command-line argument of the measuring
     program."""
     return f"{algorithm.name}@{'&'.join(f'{name}={value}' for name, value in algorithm.settings.items())}"
 
 
-def _cause(lines: Sequence[str]) -> str:
+def _failure_cause(lines: Sequence[str]) -> str:
     """Returns the first line that names the cause of a failure, prefixed by ": "; empty if there is none. Lines of an
     MPI about missing components are no causes."""
     causes = [line for line in lines if re.search(r"(?i)signal|segmentation|assert|fatal|unsupported", line)]
@@ -85,10 +85,10 @@ def launch(
     words: Sequence[str],
     environment: Mapping[str, str],
     on_cell: Callable[[int], None],
-) -> Launched:
+) -> LaunchOutput:
     """Runs the measuring program; `words` are its arguments, the mode and the cells. `on_cell` is called with the
     number of finished cells. Raises MeasurementError if the program fails before it tries an algorithm."""
-    found, silence = Launched(), _Silence(program)
+    found, silence = LaunchOutput(), _SilenceDetector(program)
     trying: list[tuple[Cell, str]] = []
 
     def read(stream: str, line: str) -> None:
@@ -115,7 +115,11 @@ def launch(
         is_dead=silence.is_too_long,
     )  # fmt: skip
     if not done.ok:
-        reason = HANGS if done.timed_out else f"ends the program (exit code {done.exit_code}){_cause(done.words)}"
+        reason = (
+            HANG_REASON
+            if done.timed_out
+            else f"ends the program (exit code {done.exit_code}){_failure_cause(done.words)}"
+        )
         if not trying:
             raise MeasurementError(f"measuring the algorithms of {inst.name} failed: it {reason}")
         cell, algorithm = trying[0]

@@ -16,10 +16,10 @@ from nearfield.base.paired import Gain
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.criterion import score
-from nearfield.rules.gains import Case, Pair, in_dominant_placement, median_gain
+from nearfield.rules.gains import Case, Pair, median_gain, pairs_in_dominant_placement
 from nearfield.rules.knobs import KnobFile, Settings
 from nearfield.tune.paired_runs import ResidentJob, UnusableSetting, interleaved_pairs
-from nearfield.tune.starved import Starved
+from nearfield.tune.starved import JobStarved
 
 
 class ReferenceFailed(MeasurementError):
@@ -91,7 +91,7 @@ class PairedBenchmark:
                 other.check(case)
             try:
                 yield comparison
-            except Starved:
+            except JobStarved:
                 self.end_baseline()  # the missing reply may be that of the baseline
                 raise
             except UnusableSetting as error:
@@ -176,7 +176,7 @@ class Comparison:
 
     def counted_pairs(self) -> dict[Case, list[Pair]]:
         """Returns the pairs of times from the dominant placement of the cores; the others do not count."""
-        return in_dominant_placement(self.found)
+        return pairs_in_dominant_placement(self.found)
 
     def gains(self) -> dict[Case, Gain]:
         return {case: median_gain(pairs) for case, pairs in self.counted_pairs().items()}

@@ -27,7 +27,7 @@ from nearfield.base.paired import measure_alternately
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.criterion import COLLECTIVES
-from nearfield.rules.gains import Case, Pair, same_distance
+from nearfield.rules.gains import Case, Pair, is_same_distance
 from nearfield.tune.starved import Job, OutOfTime, Turn
 
 # Time limits for the reply of a job, not counting the time that it waits for a CPU.
@@ -36,7 +36,7 @@ TURN_LIMIT_S = 10.0
 LAST_TURN_S = 2.0  # time for a job to exit voluntarily
 END_LIMIT_S = 20.0
 SCENARIO = "traffic"
-LONG = 32 << 20
+LONG_MESSAGE_BYTES = 32 << 20
 
 
 class UnusableSetting(MeasurementError):
@@ -220,7 +220,7 @@ def _run_batch(job: ResidentJob, case: Case) -> Batch:
 def _have_cores_moved(batches: Mapping[ResidentJob, Batch]) -> bool:
     """Returns whether the core-to-core latency changed during a round, so that the round must be repeated."""
     latencies = [latency for batch in batches.values() for latency in batch.latencies_ns]
-    return not same_distance(max(latencies), min(latencies))
+    return not is_same_distance(max(latencies), min(latencies))
 
 
 def _pair_of(baseline: Batch, other: Batch) -> Pair:
@@ -235,7 +235,7 @@ def count_repetitions(case: Case) -> int:
     interruption, are sent once."""
     pattern, size = case
     guess_s = count_messages(case) * (5e-7 + size / 5e9)
-    return 1 if size > LONG else max(3, min(20, int(2e-3 / guess_s)))
+    return 1 if size > LONG_MESSAGE_BYTES else max(3, min(20, int(2e-3 / guess_s)))
 
 
 def count_messages(case: Case) -> int:

@@ -17,34 +17,34 @@ from typing import TYPE_CHECKING, Literal
 
 from nearfield.base.paired import Gain
 from nearfield.rules.criterion import (
-    BORDERLINE,
+    BORDERLINE_MARGIN,
     MAX_CHANCE_LOSSES,
     MIN_GAIN,
-    REFUSAL,
+    MIN_SCORE_WORTH,
+    MIN_WORTH_SHARE,
+    REJECTION_PENALTY,
     SIZES,
-    WORTH,
-    WORTH_SHARE,
     score,
     search_cases,
     violations,
 )
-from nearfield.rules.gains import DISTANCE_BORDERS_NS, Case, distance_class_of, dominant_latency, same_distance
+from nearfield.rules.gains import DISTANCE_BORDERS_NS, Case, distance_class_of, dominant_latency_ns, is_same_distance
 from nearfield.rules.knobs import ALWAYS, NEVER, KnobFile, Settings, Value
-from nearfield.tune.model import heap_alone
+from nearfield.tune.model import heap_only_settings
 from nearfield.tune.paired_benchmark import Comparison, PairedBenchmark, ReferenceFailed
 from nearfield.tune.paired_runs import UnusableSetting
-from nearfield.tune.satisfy_constraints import satisfy, settings_grid
+from nearfield.tune.satisfy_constraints import satisfy_constraints, settings_grid
 from nearfield.tune.size_ranges import faster_size_ranges
-from nearfield.tune.starved import Starved
+from nearfield.tune.starved import JobStarved
 
 if TYPE_CHECKING:
     import optuna
 
-FIRST_LOOK = 2  # step: every second size is measured before a trial may be pruned
-AGAIN = 6  # extra pairs for a case that looks too slow, since among many cases a few do by chance
-PLAY_OFF = 3  # number of best settings that the play-off compares with each other
-PASSES = 3  # pairs per case in a comparison of the play-off
-IGNORED = 0.1  # fraction of the baseline's speed, so low that no credible gain is below it
+INITIAL_SIZE_STEP = 2  # step: every second size is measured before a trial may be pruned
+EXTRA_PAIRS = 6  # extra pairs for a case that looks too slow, since among many cases a few do by chance
+PLAY_OFF_FINALISTS = 3  # number of best settings that the play-off compares with each other
+PLAY_OFF_PAIRS = 3  # pairs per case in a comparison of the play-off
+INCREDIBLE_SPEED = 0.1  # fraction of the baseline's speed, so low that no credible gain is below it
 Origin = Literal["model", "search", "grid"]
 State = Literal["measured", "left", "unfit", "refused", "starved"]
 
@@ -100,7 +100,7 @@ class Search:
         same settings again. If `busy` (other programs use the cores), losses in single cases are attributed to chance
         and ignored."""
         self._benchmark, self._on_trial, self._cases, self._refused = benchmark, on_trial, cases, refused
-        self._never_below = IGNORED if busy else never_below
+        self._never_below = INCREDIBLE_SPEED if busy else never_below
         self.winner: Settings | None = None
         self.untried = 0  # number of model candidates, or grid combinations, that the time did not suffice for
         self._sizes_of_heap: Settings = {}
@@ -120,7 +120,7 @@ class Search:
             return []
         pairs = self._benchmark.all_pairs
         now_ns = pairs[-1].c2c_latency_ns if pairs else self._benchmark.c2c_latency_ns()
-        in_place = [trial for trial in measured if same_distance(trial.c2c_latency_ns, now_ns)]
+        in_place = [trial for trial in measured if is_same_distance(trial.c2c_latency_ns, now_ns)]
         return sorted(in_place or measured, key=lambda trial: trial.score, reverse=True)
 
     def gaining(self) -> list[Trial]:
@@ -148,7 +148,7 @@ class Search:
             return {}
         for role in list(sizes):
             always = self._try_heap(dict.fromkeys(sizes, NEVER) | {role: ALWAYS}, deadline)
-            if always and always.state == "measured" and same_distance(plain.c2c_latency_ns, always.c2c_latency_ns):
+            if always and always.state == "measured" and is_same_distance(plain.c2c_latency_ns, always.c2c_latency_ns):
                 sizes[role] = faster_size_ranges(plain.gains, always.gains)
         composed = self._try_heap(sizes, deadline)
         best = composed if composed and composed.state == "measured" else plain
@@ -162,7 +162,7 @@ class Search:
         return "stream_when_far" if is_far else "stream"
 
     def _try_heap(self, sizes: Mapping[str, str], deadline: Deadline) -> Trial | None:
-        settings = heap_alone(self._benchmark.knobs, sizes)
+        settings = heap_only_settings(self._benchmark.knobs, sizes)
         trial = self._try(settings, "model") if settings and not deadline.over() else None
         self.untried += bool(settings) and (trial is None or trial.state == "starved")
         return trial
@@ -183,7 +183,7 @@ class Search:
             if deadline.over():
                 return
             optuna_trial = study.ask()
-            settings = satisfy(knobs, _suggest(knobs, optuna_trial, self._sizes_of_heap))
+            settings = satisfy_constraints(knobs, _suggest_settings(knobs, optuna_trial, self._sizes_of_heap))
             trial = self._try(settings, "model" if number < len(first) else "search", optuna_trial)
             self.untried -= number < len(first) and trial.state != "starved"
             has_score = trial.state in ("measured", "left")
@@ -204,7 +204,7 @@ class Search:
         chance. Then removes each parameter that gains nothing from the winner. Sets `winner`. If the winner fails,
         marks its settings as unfit and compares the other finalists again."""
         self.winner = None
-        while finalists := self.gaining()[:PLAY_OFF]:
+        while finalists := self.gaining()[:PLAY_OFF_FINALISTS]:
             try:
                 best = self._best_of(finalists, deadline)
                 self._ablate(best.score, deadline)
@@ -219,7 +219,7 @@ class Search:
         self.winner = best.settings
         for trial in finalists[1:]:
             # At equal gain, settings with fewer parameters win.
-            margin = WORTH if len(trial.settings) > len(best.settings) else -WORTH
+            margin = MIN_SCORE_WORTH if len(trial.settings) > len(best.settings) else -MIN_SCORE_WORTH
             if self._is_faster(trial.settings, margin, deadline):
                 best, self.winner = trial, trial.settings
         return best
@@ -229,10 +229,10 @@ class Search:
         constraints of the other parameters allow. `gained` is the winner's score. Parameters on the left side of a
         constraint come last, because the parameters that depend on them may be gone by then."""
         assert self.winner
-        lost = min(WORTH, WORTH_SHARE * gained)
+        lost = min(MIN_SCORE_WORTH, MIN_WORTH_SHARE * gained)
         needed = {rule.split()[0] for rule in self._benchmark.knobs.constraints}
         for name in sorted(self.winner, key=lambda name: name in needed):
-            without = satisfy(self._benchmark.knobs, {k: v for k, v in self.winner.items() if k != name})
+            without = satisfy_constraints(self._benchmark.knobs, {k: v for k, v in self.winner.items() if k != name})
             if without not in ({}, self.winner) and self._is_faster(without, -lost, deadline):
                 self.winner = without
 
@@ -244,10 +244,10 @@ class Search:
         if deadline.over() or self.rejection_reason(settings) or (trial and trial.state == "unfit"):
             return False
         try:
-            return self._benchmark.compare_with_reference(self.winner, settings, self._cases, PASSES) > margin
+            return self._benchmark.compare_with_reference(self.winner, settings, self._cases, PLAY_OFF_PAIRS) > margin
         except UnusableSetting as error:
             self.record_unusable(settings, error.message)
-        except Starved:
+        except JobStarved:
             pass
         return False
 
@@ -275,15 +275,15 @@ class Search:
 
     def _initial_sizes(self) -> set[int]:
         """Returns the message sizes that are measured before a trial may be pruned."""
-        return set(sorted({size for _, size in self._cases})[::FIRST_LOOK])
+        return set(sorted({size for _, size in self._cases})[::INITIAL_SIZE_STEP])
 
     def _score(self, trial: Trial) -> float:
         """Returns the score of a trial, over all cases that were measured; -inf without measurements. The score of a
         pruned trial covers only the initial sizes."""
         if trial.state not in ("measured", "left"):
             return float("-inf")
-        refused = trial.state == "measured" and violations(trial.gains, self._never_below - BORDERLINE)
-        return score(trial.gains, self._never_below) - (REFUSAL if refused else 0.0)
+        refused = trial.state == "measured" and violations(trial.gains, self._never_below - BORDERLINE_MARGIN)
+        return score(trial.gains, self._never_below) - (REJECTION_PENALTY if refused else 0.0)
 
     def _measure(self, trial: Trial, optuna_trial: optuna.Trial | None) -> Trial:
         if reason := self.rejection_reason(trial.settings):
@@ -303,14 +303,16 @@ class Search:
                 comparison.measure(1, [case for case in comparison.cases if case[1] not in initial])
                 whole = comparison
                 comparison.measure(1)
-                comparison.measure(AGAIN, [loss.case for loss in violations(comparison.gains(), self._never_below)])
-            trial.gains, trial.c2c_latency_ns = whole.gains(), dominant_latency(whole.found)
+                comparison.measure(
+                    EXTRA_PAIRS, [loss.case for loss in violations(comparison.gains(), self._never_below)]
+                )
+            trial.gains, trial.c2c_latency_ns = whole.gains(), dominant_latency_ns(whole.found)
             self._remeasure(trial)
             trial.score = self._score(trial)
-        except Starved as error:
+        except JobStarved as error:
             if whole is None:
                 return Trial(trial.settings, trial.origin, "starved", reason=error.message)
-            trial.gains, trial.c2c_latency_ns = whole.gains(), dominant_latency(whole.found)
+            trial.gains, trial.c2c_latency_ns = whole.gains(), dominant_latency_ns(whole.found)
             trial.score = self._score(trial)
         except UnusableSetting as error:
             trial.state, trial.reason = "unfit", error.message
@@ -325,14 +327,14 @@ class Search:
             return
         self._benchmark.end_baseline()
         with self._benchmark.compare_with_baseline(trial.settings, cases) as comparison:
-            comparison.measure(AGAIN)
-            if same_distance(dominant_latency(comparison.found), trial.c2c_latency_ns):
+            comparison.measure(EXTRA_PAIRS)
+            if is_same_distance(dominant_latency_ns(comparison.found), trial.c2c_latency_ns):
                 trial.gains |= {
-                    case: _less_extreme(trial.gains[case], gain) for case, gain in comparison.gains().items()
+                    case: _gain_closer_to_one(trial.gains[case], gain) for case, gain in comparison.gains().items()
                 }
 
 
-def _less_extreme(one: Gain, other: Gain) -> Gain:
+def _gain_closer_to_one(one: Gain, other: Gain) -> Gain:
     """Returns the gain that is closer to 1. A gain or loss that appears in only one of two launches is attributed to
     chance."""
     return min(one, other, key=lambda gain: abs(math.log(gain.value)))
@@ -343,7 +345,7 @@ def settings_key(settings: Settings) -> tuple[tuple[str, Value], ...]:
     return tuple(sorted(settings.items()))
 
 
-def _suggest(knobs: KnobFile, optuna_trial: optuna.Trial, sizes: Settings) -> Settings:
+def _suggest_settings(knobs: KnobFile, optuna_trial: optuna.Trial, sizes: Settings) -> Settings:
     """Returns the settings that Optuna suggests. `sizes` holds the values of knobs of type "sizes", which Optuna does
     not search."""
     settings: Settings = {}
@@ -359,7 +361,7 @@ def _suggest(knobs: KnobFile, optuna_trial: optuna.Trial, sizes: Settings) -> Se
 
 
 def _as_parameters(knobs: KnobFile, settings: Settings) -> dict[str, Value]:
-    """Returns the parameters of an Optuna trial for which `_suggest` returns these settings."""
+    """Returns the parameters of an Optuna trial for which `_suggest_settings` returns these settings."""
     searched = [knob for knob in knobs.knob if knob.type != "sizes"]
     values = [(knob, settings.get(knob.name, knob.default)) for knob in searched]
     return {k.name: value if k.type == "choice" else k.choices().index(value) for k, value in values}

@@ -18,7 +18,7 @@ from nearfield.rules.gains import Case, geometric_mean
 from nearfield.rules.knobs import NEVER
 
 MIN_BYTES = 4 << 10  # the heap does not copy shorter messages
-MIN_RATIO = 1.03  # minimum speed-up of the other way to copy
+MIN_COPY_SPEEDUP = 1.03  # minimum speed-up of the other way to copy
 
 
 def faster_size_ranges(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) -> str:
@@ -27,7 +27,9 @@ def faster_size_ranges(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) 
     and the longest for all longer ones. Ignores cases that only one of the two measurements has."""
     both = [case for case in never if case in always and case[0] in MESSAGES and case[1] >= MIN_BYTES]
     sizes = sorted({size for _, size in both})
-    faster = [size for size in sizes if _mean(always, both, size) > MIN_RATIO * _mean(never, both, size)]
+    faster = [
+        size for size in sizes if _mean_gain(always, both, size) > MIN_COPY_SPEEDUP * _mean_gain(never, both, size)
+    ]
     ranges: list[tuple[int, int | None]] = []
     for size in faster:
         following = next((other for other in sizes if other > size), None)
@@ -37,5 +39,5 @@ def faster_size_ranges(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) 
     return "+".join(f"{first}-{last or ''}" for first, last in ranges) or NEVER
 
 
-def _mean(gains: Mapping[Case, Gain], cases: Sequence[Case], size: int) -> float:
+def _mean_gain(gains: Mapping[Case, Gain], cases: Sequence[Case], size: int) -> float:
     return geometric_mean(gains[case] for case in cases if case[1] == size).value

@@ -19,11 +19,11 @@ UNSAMPLED_S = 0.05  # no sampling before this time, since most turns end earlier
 MAX_LIMITS = 6  # a starved job is given up after this multiple of its time limit
 
 
-class Starved(MeasurementError):
+class JobStarved(MeasurementError):
     """A job did not get enough CPU time to reply in time. This failure says nothing about the job's settings."""
 
 
-class OutOfTime(Starved):
+class OutOfTime(JobStarved):
     """The deadline of the whole tune has passed."""
 
 
@@ -89,7 +89,7 @@ class Turn:
         if elapsed_s - waited_s >= limit_s:
             return False
         if elapsed_s >= MAX_LIMITS * limit_s:
-            raise Starved(f"waited {waited_s:.0f} of {elapsed_s:.0f} s for a processor that other programs used")
+            raise JobStarved(f"waited {waited_s:.0f} of {elapsed_s:.0f} s for a processor that other programs used")
         return True
 
     def _waited_s(self, name: str, sample: ProcessSample) -> float:

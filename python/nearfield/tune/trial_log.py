@@ -16,12 +16,12 @@ from nearfield.rules.criterion import COLLECTIVES, MESSAGES
 from nearfield.rules.gain_table import Bytes, Ns, Ratio
 from nearfield.rules.gains import Case, Pair
 from nearfield.rules.knobs import KnobFile, Settings, Value
-from nearfield.rules.schema import MachineTable, MpiTable, RuleTable, differences
-from nearfield.tune.confirm import GoesOn
+from nearfield.rules.schema import MachineTable, MpiTable, RuleTable, machine_differences
+from nearfield.tune.confirm import NextStep
 from nearfield.tune.request import Request
 from nearfield.tune.search import Origin, State, Trial
 
-ANEW = "start anew with --overwrite"
+RESTART_REMEDY = "start anew with --overwrite"
 
 Distance = Literal[DISTANCES]  # type: ignore[valid-type]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
@@ -60,7 +60,9 @@ class BeginLine(Table):
             ("what carries messages", self.mpi.transport, now.mpi.transport),
         ]
         found = [f"{what} was {then}, and is {here}" for what, then, here in pairs if then != here]
-        found += [f"the machine is another: {difference}" for difference in differences(now.machine, self.machine)]
+        found += [
+            f"the machine is another: {difference}" for difference in machine_differences(now.machine, self.machine)
+        ]
         if self.knobs != now.knobs and not found:
             found.append("the parameters that nearfield knows of this MPI are others now")
         return found
@@ -147,7 +149,7 @@ class UndecidedLine(Table):
     distance: Distance
     spent_s: Seconds
     reason: str
-    goes_on: GoesOn
+    goes_on: NextStep
 
 
 class RuleLine(Table):
@@ -159,8 +161,8 @@ class RuleLine(Table):
     rule: RuleTable
 
 
-OfDistance = TrialLine | WinnerLine | LaunchLine | UndecidedLine | RuleLine
-Line = RequestLine | BeginLine | OfDistance
+DistanceLine = TrialLine | WinnerLine | LaunchLine | UndecidedLine | RuleLine
+Line = RequestLine | BeginLine | DistanceLine
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
@@ -192,12 +194,12 @@ class TrialLog:
         UsageError if the trials of an earlier sitting are not valid in the environment `now`, and ProfileError if the
         begin line is damaged."""
         if self.begin is None and self.count_trials():
-            raise ProfileError("cannot resume: the line that tells where the tune began is damaged", ANEW)
+            raise ProfileError("cannot resume: the line that tells where the tune began is damaged", RESTART_REMEDY)
         if self.begin is None:
             self.add(now)
             return now
         if reasons := self.begin.differences(now):
-            raise UsageError(f"cannot resume: {'; '.join(reasons)}", f"go on where it began, or {ANEW}")
+            raise UsageError(f"cannot resume: {'; '.join(reasons)}", f"go on where it began, or {RESTART_REMEDY}")
         return self.begin
 
     def count_trials(self) -> int:
@@ -232,9 +234,9 @@ class TrialLog:
         """Returns the finished launches of the confirmation at a core distance, in order, with their settings."""
         return [(line.settings, line.launch()) for line in self._of(distance) if isinstance(line, LaunchLine)]
 
-    def _of(self, distance: str) -> list[OfDistance]:
+    def _of(self, distance: str) -> list[DistanceLine]:
         """Returns the lines of a core distance that are still valid: those since it was last started from scratch."""
-        lines = [one for one in self.lines if isinstance(one, OfDistance) and one.distance == distance]
+        lines = [one for one in self.lines if isinstance(one, DistanceLine) and one.distance == distance]
         restarts = [at for at, line in enumerate(lines) if isinstance(line, UndecidedLine) and line.goes_on == "anew"]
         return lines[restarts[-1] + 1 :] if restarts else lines
 
@@ -248,7 +250,7 @@ class TrialLog:
 
     def spent_s(self, distance: str) -> float:
         """Returns the time in seconds from the start of a core distance to its last line, over all sittings."""
-        of_distance = [one for one in self.lines if isinstance(one, OfDistance) and one.distance == distance]
+        of_distance = [one for one in self.lines if isinstance(one, DistanceLine) and one.distance == distance]
         return max((one.spent_s for one in of_distance), default=0.0)
 
     def used_s(self, distance: str) -> float:

@@ -19,7 +19,7 @@ from nearfield.base.units import counted
 from nearfield.base.words import join_and
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log import (
-    ANEW,
+    RESTART_REMEDY,
     LaunchLine,
     Line,
     RequestLine,
@@ -68,7 +68,7 @@ class TrialLogFile(TrialLog):
         """Returns the request of the interrupted tune. Raises ProfileError if its line is damaged."""
         first = self.lines[0] if self.lines else None
         if not isinstance(first, RequestLine):
-            raise ProfileError(f"cannot resume: the first line of {self.path} is damaged", ANEW)
+            raise ProfileError(f"cannot resume: the first line of {self.path} is damaged", RESTART_REMEDY)
         return first.request
 
     def require_free(self) -> None:

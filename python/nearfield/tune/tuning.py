@@ -36,24 +36,24 @@ from nearfield.rules.knobs import KnobFile, Settings, find_knobs
 from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, UndecidedTable, machine_table
 from nearfield.tune.confirm import Confirmation, Outcome
 from nearfield.tune.confirmed import describe_rejected, rule_table, tried_table
-from nearfield.tune.model import candidates
+from nearfield.tune.model import candidate_settings
 from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.paired_runs import UnusableSetting
 from nearfield.tune.request import Request
 from nearfield.tune.satisfy_constraints import settings_grid
 from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.starved import Starved
+from nearfield.tune.starved import JobStarved
 from nearfield.tune.trial_log import BeginLine, LaunchLine, RuleLine, TrialLine, TrialLog, UndecidedLine, WinnerLine
 
-SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # fractions of a distance's time at which search and play-off end
-LATEST = 1.2  # times the planned time: on a quiet machine, no confirming launch starts later
+SEARCH_END_SHARE, PLAY_OFF_END_SHARE = 0.45, 0.6  # fractions of a distance's time at which search and play-off end
+LATEST_START_FACTOR = 1.2  # times the planned time: on a quiet machine, no confirming launch starts later
 # times the planned time: everything is cut off then, on a quiet and on a busy machine
-MAX_FACTOR, BUSY_MAX_FACTOR = 2.0, 3.0
+MAX_DURATION_FACTOR, BUSY_MAX_DURATION_FACTOR = 2.0, 3.0
 # rough times, with the Open MPI wheel: one grid combination; one rule at another distance
 TRIAL_S, OTHER_DISTANCE_S = 2.0, 3.0
 # time for the jobs of a distance to exit: 32 s were observed next to six spinning processes on two cores
-ENDING_S = 40.0
-BUILD_S = 60.0  # rough time to build the measuring engine for an MPI
+JOB_EXIT_S = 40.0
+ENGINE_BUILD_S = 60.0  # rough time to build the measuring engine for an MPI
 PHASES = ("searching", "playing off", "confirming")
 OTHER_DISTANCES = "measuring the rules of other distances"
 
@@ -67,7 +67,7 @@ class Tuning:
     report: Report = ignore
     log: TrialLog = field(default_factory=TrialLog)
     only_confirms: bool = False
-    _max_factor: float = field(default=MAX_FACTOR, repr=False)
+    _max_factor: float = field(default=MAX_DURATION_FACTOR, repr=False)
     _label: str = field(default="", repr=False)  # the current distance and phase, for progress reports
     _begun: float = field(default=0.0, repr=False)  # start of the tune, on the monotonic clock
     _ends: float = field(default=0.0, repr=False)  # expected end of the tune, on the monotonic clock
@@ -125,8 +125,8 @@ class Tuning:
         adds to the time budget."""
         if not mpi.is_built(inst):
             self.report(
-                f"{inst.name}: the measuring engine is built first, once; that takes about {format_seconds(BUILD_S)} "
-                "beside the budget"
+                f"{inst.name}: the measuring engine is built first, once; that takes about "
+                f"{format_seconds(ENGINE_BUILD_S)} beside the budget"
             )
         return mpi.program(inst, progress=self.report)
 
@@ -161,7 +161,7 @@ class Tuning:
         seconds = self._estimate(knobs, distances)
         self._max_factor = max_duration_factor(self._busy[0])
         total = sum(seconds.values())
-        max_s = self._max_factor * total + ENDING_S * len(distances)
+        max_s = self._max_factor * total + JOB_EXIT_S * len(distances)
         self._begun = time.monotonic()
         self._ends, self._ends_by = self._begun + total, self._begun + max_s
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
@@ -177,8 +177,10 @@ class Tuning:
         share = self.request.budget_s / len(distances)
         searches = [one for one in left if not self.only_confirms and self.log.winner(one) is None]
         searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.log.used_s(one)) for one in searches)
-        played_off = (PLAYED_OFF_BY - SEARCHED_BY) * share * len(searches)
-        confirmed = (1 - PLAYED_OFF_BY) * share * len(left) + PLAYED_OFF_BY * share * (len(left) - len(searches))
+        played_off = (PLAY_OFF_END_SHARE - SEARCH_END_SHARE) * share * len(searches)
+        confirmed = (1 - PLAY_OFF_END_SHARE) * share * len(left) + PLAY_OFF_END_SHARE * share * (
+            len(left) - len(searches)
+        )
         seconds = dict(zip(PHASES, (searching, played_off, confirmed), strict=True))
         others = len(distances) * (len(distances) - 1)
         return {**seconds, OTHER_DISTANCES: others * OTHER_DISTANCE_S} if others else seconds
@@ -187,7 +189,7 @@ class Tuning:
         """Returns the planned search time of a distance in seconds, over all sittings. This time is a share of the
         budget; for an exhaustive search, it is extrapolated from the combinations measured so far."""
         if not self.request.exhaustive:
-            return SEARCHED_BY * share
+            return SEARCH_END_SHARE * share
         done = len(self.log.trials(distance))
         return (self.log.spent_s(distance) / done if done else TRIAL_S) * len(list(settings_grid(knobs)))
 
@@ -218,7 +220,7 @@ class Tuning:
                 ) as comparison:
                     comparison.measure(3)
                     rule.other_distances[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
-            except (UnusableSetting, Starved) as error:
+            except (UnusableSetting, JobStarved) as error:
                 self.report(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
 
     def _tune(
@@ -253,7 +255,7 @@ class Tuning:
         outcome = Confirmation(
             benchmark,
             search,
-            confirmation_cases(self.request.sizes or all_sizes(caches[-1])),
+            confirmation_cases(self.request.sizes or all_message_sizes(caches[-1])),
             limits,
             self._deadline,
             self.request.never_below,
@@ -278,7 +280,7 @@ class Tuning:
     def _check_baseline(self, benchmark: PairedBenchmark, distance: str) -> None:
         """Checks that messages arrive under the MPI's defaults. If the defaults fail, reports the variables that make
         the baseline run. Raises MeasurementError if nothing makes it run."""
-        with suppress(Starved):
+        with suppress(JobStarved):
             benchmark.check_baseline(search_cases(self.request.sizes or SIZES))
         if benchmark.needed:
             added = " ".join(f"{name}={value}" for name, value in benchmark.needed.items())
@@ -293,23 +295,25 @@ class Tuning:
         used_s = self.log.used_s(distance)
         if won := self.log.winner(distance):
             search.winner, search.untried = won.settings, won.untried
-            return time.monotonic() - min(used_s, PLAYED_OFF_BY * seconds), 0.0
+            return time.monotonic() - min(used_s, PLAY_OFF_END_SHARE * seconds), 0.0
         # A play-off that an earlier sitting did not complete is repeated.
-        start, spent = time.monotonic() - min(used_s, SEARCHED_BY * seconds), 0.0
+        start, spent = time.monotonic() - min(used_s, SEARCH_END_SHARE * seconds), 0.0
         if self.request.exhaustive:
             whole_s = self._searching_s(benchmark.knobs, distance, seconds)
             self._phase(benchmark, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
             self._deadline.seconds = benchmark.until = float("inf")
             search.run_grid(self._deadline)
-            start, spent = time.monotonic(), SEARCHED_BY
+            start, spent = time.monotonic(), SEARCH_END_SHARE
         else:
             # If a gain is known, the hard limit leaves time for the other phases. If not, the search may use all the
             # time to complete its first trial.
-            ends = SEARCHED_BY if search.gaining() else 1.0
-            self._phase(benchmark, distance, "searching", start, SEARCHED_BY * seconds, seconds, ends * seconds)
+            ends = SEARCH_END_SHARE if search.gaining() else 1.0
+            self._phase(benchmark, distance, "searching", start, SEARCH_END_SHARE * seconds, seconds, ends * seconds)
             heap = search.select_heap_settings(self._deadline)
-            search.run(candidates(benchmark.knobs, caches, distance, heap), self._deadline)
-        self._phase(benchmark, distance, "playing off", start, (PLAYED_OFF_BY - spent) * seconds, (1 - spent) * seconds)
+            search.run(candidate_settings(benchmark.knobs, caches, distance, heap), self._deadline)
+        self._phase(
+            benchmark, distance, "playing off", start, (PLAY_OFF_END_SHARE - spent) * seconds, (1 - spent) * seconds
+        )
         search.rank_finalists(self._deadline)
         return start, spent
 
@@ -354,7 +358,7 @@ class Tuning:
         busy = self._measure_other_load() > BUSY_SHARE
         benchmark.until = start + self._max_factor * (ends or whole)
         left = max(0.0, start + until - time.monotonic())
-        self._deadline = Deadline(left, start + (self._max_factor if busy else LATEST) * whole)
+        self._deadline = Deadline(left, start + (self._max_factor if busy else LATEST_START_FACTOR) * whole)
         self._deadline.stopped = self.only_confirms
         self._begin_phase(distance, name, left)
         return busy
@@ -388,7 +392,7 @@ class Tuning:
 def max_duration_factor(others: float) -> float:
     """Returns the factor of the planned time after which a tune is cut off. `others` is the fraction of CPU time that
     other programs use."""
-    return BUSY_MAX_FACTOR if others > BUSY_SHARE else MAX_FACTOR
+    return BUSY_MAX_DURATION_FACTOR if others > BUSY_SHARE else MAX_DURATION_FACTOR
 
 
 def measure_other_load() -> float:
@@ -407,7 +411,7 @@ def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
     return transport, find_knobs(inst.family, inst.version, transport)
 
 
-def all_sizes(last_level_bytes: int) -> list[int]:
+def all_message_sizes(last_level_bytes: int) -> list[int]:
     """Returns message sizes in bytes: the powers of two up to 16 MiB and, if the last-level cache is larger, its size
     and four times its size."""
     sizes = [1 << power for power in range(25)]

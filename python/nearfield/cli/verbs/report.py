@@ -195,12 +195,12 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     """Returns the path of the rules for the report: the given rules, else those in the profile's folder, else the
     default rules. Ignores default rules for another MPI or processor with a message. Raises UsageError if the given
     rules or the profile's are for another MPI."""
-    from nearfield.rules.schema import rules_of_mpi
+    from nearfield.rules.schema import load_rules_of_mpi
 
     own_rules = profile.path / "rules.toml"
     measured = profile.run.mpi
     if given or own_rules.exists():
-        path, rules = rules_of_mpi(given or own_rules, measured.family, measured.version)
+        path, rules = load_rules_of_mpi(given or own_rules, measured.family, measured.version)
         _require_rules_of_profile(rules, path, profile)
         if other := _other_processor(rules, path, profile):
             Terminal(stderr=True).print(Text(f"caution: {other}", style="yellow"))
@@ -209,7 +209,7 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     if not usual.exists():
         return None
     try:
-        usual, rules = rules_of_mpi(usual, measured.family, measured.version)
+        usual, rules = load_rules_of_mpi(usual, measured.family, measured.version)
         _require_rules_of_profile(rules, usual, profile)
         if other := _other_processor(rules, usual, profile):
             raise UsageError(other)

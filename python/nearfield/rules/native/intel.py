@@ -17,7 +17,7 @@ from nearfield.rules.collective_tables import NativeCollectiveTable
 from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
 from nearfield.rules.native.family import QUERY_LIMIT_S, Algorithm, NativeFamily, Selection
 
-_LONGEST = (1 << 31) - 1  # largest length in a variable
+_MAX_LENGTH = (1 << 31) - 1  # largest length in a variable
 
 
 def _variable(operation: str) -> str:
@@ -52,7 +52,7 @@ def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) 
     for table in tables:
         begin = 0
         for one in table.range:
-            end = _LONGEST if one.to_bytes is None else min(one.to_bytes, _LONGEST)
+            end = _MAX_LENGTH if one.to_bytes is None else min(one.to_bytes, _MAX_LENGTH)
             if one.algorithm != OF_MPI:
                 if one.id is None:
                     raise UsageError(f"{table.operation}: '{one.algorithm}' has no id", "Intel MPI needs its number")

@@ -39,7 +39,7 @@ _OF_HIERARCHY = "smp"  # fails on communicators that MPICH has not split by node
 MAX_CONDITION = (1 << 31) - 1  # largest number in a tree's condition
 
 
-def _trees(inst: Installation) -> dict[str, Tree]:
+def _decision_trees(inst: Installation) -> dict[str, Tree]:
     """Returns the decision trees contained in the library, by the prefix of their leaves. Raises MpiError if the
     message tree is missing."""
     try:
@@ -61,7 +61,7 @@ def _trees(inst: Installation) -> dict[str, Tree]:
     return found
 
 
-def _names_in(tree: Tree, operation: str) -> list[str]:
+def _algorithm_names_in(tree: Tree, operation: str) -> list[str]:
     """Returns the names of the algorithms in a tree's leaves for an operation, without "smp"."""
     leaves = json.dumps(tree.get(f"collective={operation}", {}))
     found = set(re.findall(rf'"{_MESSAGES}{operation.capitalize()}_intra_(\w+)": {{}}', leaves))
@@ -69,23 +69,23 @@ def _names_in(tree: Tree, operation: str) -> list[str]:
 
 
 def _list_algorithms(inst: Installation, report: ReportLine) -> Mapping[str, Sequence[Algorithm]]:
-    tree = _trees(inst)[_MESSAGES]
+    tree = _decision_trees(inst)[_MESSAGES]
     variables = {one["variable"]: one["description"] for one in list_variables(inst, "MPIR_CVAR_", report)}
     found = {}
     for operation in _OPERATIONS:
         variable = f"MPIR_CVAR_{operation.upper()}_INTRA_ALGORITHM"
         shared = f"MPIR_CVAR_{operation.upper()}_POSIX_INTRA_ALGORITHM"
-        passing = _value_of("mpir", variables.get(shared, ""))
+        passing = _enumerator_value("mpir", variables.get(shared, ""))
         common = {} if passing is None else {shared: passing}
         found[operation] = [
             Algorithm(name, {variable: value, **common})
-            for name in _names_in(tree, operation)
-            if (value := _value_of(name, variables.get(variable, ""))) is not None
+            for name in _algorithm_names_in(tree, operation)
+            if (value := _enumerator_value(name, variables.get(variable, ""))) is not None
         ]
     return found
 
 
-def _value_of(name: str, description: str) -> int | None:
+def _enumerator_value(name: str, description: str) -> int | None:
     """Returns the numeric value of an enumerator from a variable's description, which lists the enumerators in order:
     "auto - ..., nb - ...". Returns None if it is not listed. MPICH 4.0 joins the lines of a description without a
     space, so the name may be glued to the last word of the previous line."""
@@ -100,14 +100,16 @@ def _value_of(name: str, description: str) -> int | None:
 def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) -> Selection:
     if inst is None:
         raise MpiError("MPICH's files of collectives contain the selection of its library, which is not here")
-    trees = _trees(inst)
+    trees = _decision_trees(inst)
     for operation in dict.fromkeys(one.operation for one in tables):
         own = sorted((one for one in tables if one.operation == operation), key=lambda one: one.ranks)
-        _require_known(own, _names_in(trees[_MESSAGES], operation))
+        _require_known(own, _algorithm_names_in(trees[_MESSAGES], operation))
         for begin, tree in trees.items():
             branch = tree.get(f"collective={operation}")
             if branch and _INTRA in branch:
-                branch[_INTRA] = _by_ranks(operation, own, branch[_INTRA], trees[_MESSAGES], _leaf(begin, operation))
+                branch[_INTRA] = _branch_by_ranks(
+                    operation, own, branch[_INTRA], trees[_MESSAGES], _leaf_maker(begin, operation)
+                )
     files = {_FILES[begin][0]: (_FILES[begin][1], json.dumps(tree, indent=1) + "\n") for begin, tree in trees.items()}
     return Selection({}, files)
 
@@ -119,7 +121,7 @@ def _require_known(tables: Sequence[NativeCollectiveTable], names: Sequence[str]
         raise UsageError(f"{tables[0].operation}: this MPICH has no algorithm '{unknown[0]}'", f"it has {known}")
 
 
-def _leaf(begin: str, operation: str) -> Callable[[str, Tree], Tree]:
+def _leaf_maker(begin: str, operation: str) -> Callable[[str, Tree], Tree]:
     """Returns a function that creates the branch for a selected algorithm. In the shared-memory tree, the branch has a
     condition that never holds, so that the call falls through to the message tree."""
     if begin == _MESSAGES:
@@ -127,7 +129,7 @@ def _leaf(begin: str, operation: str) -> Callable[[str, Tree], Tree]:
     return lambda name, default: {"comm_type=inter": default}
 
 
-def _by_ranks(
+def _branch_by_ranks(
     operation: str,
     tables: Sequence[NativeCollectiveTable],
     default: Tree,
@@ -141,11 +143,13 @@ def _by_ranks(
     for table in tables:
         made.setdefault(f"comm_size<={table.ranks - 1}", default)
         size, factor = ("avg_msg_size", 1) if has_average else ("total_msg_size", table.ranks)
-        made[f"comm_size<={table.ranks}"] = _guarded(operation, _by_length(table, size, factor, default, leaf), default)
+        made[f"comm_size<={table.ranks}"] = _guarded_branch(
+            operation, _branch_by_length(table, size, factor, default, leaf), default
+        )
     return {**made, "comm_size=any": default}
 
 
-def _by_length(
+def _branch_by_length(
     table: NativeCollectiveTable, size: str, factor: int, default: Tree, leaf: Callable[[str, Tree], Tree]
 ) -> Tree:
     def branch(one: NativeRangeTable) -> Tree:
@@ -161,7 +165,7 @@ def _by_length(
     return {**made, f"{size}=any": branch(table.range[-1])}
 
 
-def _guarded(operation: str, selected: Tree, default: Tree) -> Tree:
+def _guarded_branch(operation: str, selected: Tree, default: Tree) -> Tree:
     """Returns the selected branch under the conditions in which its algorithms may be used, and the default branch
     otherwise."""
     if operation == "alltoall":
