@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 # errno values for exhausted system resources: disk, quota, file size, descriptors or memory.
-EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-NOWHERE = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
+EXHAUSTED_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+NO_TEMPORARY_FOLDER = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
 VERBS_BY_TASK = {
     "First look, builds": ("demo", "build"),
     "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "report"),
@@ -46,10 +46,10 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # characters that the terminal cannot encode become question marks
     try:
-        signals.take_signals()
+        signals.install_handlers()
         from nearfield.cli import fast_dispatch
 
-        if not fast_dispatch.run(sys.argv[1:]):
+        if not fast_dispatch.dispatch(sys.argv[1:]):
             from nearfield.cli.verbs import app
 
             app()
@@ -65,7 +65,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
-        signals.leave_signals()
+        signals.restore_default_handlers()
 
 
 # ---- operating system errors
@@ -74,19 +74,19 @@ def main() -> None:
 def _error_of_system(error: OSError) -> NearfieldError | None:
     """Converts an OSError to an error for the user if a system resource is exhausted, or if a file or the current
     folder cannot be used. Returns None if no cause is evident, which is a bug in nearfield."""
-    if error.errno in EXHAUSTED or NOWHERE in str(error):
+    if error.errno in EXHAUSTED_ERRNOS or NO_TEMPORARY_FOLDER in str(error):
         what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         return NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room")
     if isinstance(error.filename, (str, bytes, os.PathLike)):
         return ProfileError(
             f"{os.fsdecode(error.filename)}: {error.strerror}", "name another file or folder, or mend this one"
         )
-    if isinstance(error, FileNotFoundError) and _is_nowhere():
+    if isinstance(error, FileNotFoundError) and _is_current_folder_removed():
         return UsageError("the current folder does not exist any more", "change to another folder: cd")
     return None
 
 
-def _is_nowhere() -> bool:
+def _is_current_folder_removed() -> bool:
     """Returns whether the current folder was removed."""
     try:
         Path.cwd()

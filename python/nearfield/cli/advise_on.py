@@ -10,9 +10,9 @@ import typer
 from nearfield.advise.run import AssumedMachine, hosts_of
 from nearfield.base import own_command
 from nearfield.base.disk_cache import cache_root
-from nearfield.cli.axes import absolute, ranks_per_node
+from nearfield.cli.axes import absolute_path, ranks_per_node
 from nearfield.cli.probe_on import was_simulated
-from nearfield.cli.run_simulation import Chosen, simulate_trace
+from nearfield.cli.run_simulation import SimulationParameters, simulate_trace
 from nearfield.machine import DescribedMachine
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import BASE
@@ -29,14 +29,14 @@ from nearfield.ui.progress import ProgressDisplay
 SCENARIOS = ("pingpong", "pollution", "stride")
 
 
-def profile_of(machine: DescribedMachine, name: str) -> Path:
+def simulated_profile_of(machine: DescribedMachine, name: str) -> Path:
     """Returns the folder of a simulated profile of this machine. Simulates it once and stores it in the cache folder.
     `name` is the argument of load_machine(). Ctrl-C exits; finished cases stay in the cache."""
     out = cache_root() / "profiles" / f"{machine.name}-{fingerprint(machine)}"
     unfinished = was_simulated(out)
     if (out / RUN).exists() and not unfinished:
         return out
-    request = Request(tier="quick", scenarios=SCENARIOS, on=absolute(name), command=own_command.original_line())
+    request = Request(tier="quick", scenarios=SCENARIOS, on=absolute_path(name), command=own_command.original_line())
     with ProgressDisplay() as display:
         outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=cores(), report=display)
     if not outcome.complete:
@@ -52,5 +52,5 @@ def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> A
     def cluster_of(ranks: int) -> Cluster:
         return Cluster(machine, node_count, ranks_per_node(ranks, node_count), (BASE,), (1.0,))
 
-    done = simulate_trace(trace, Chosen(cluster_of, (BASE,), (1.0,), (), cores()), SingleProcess())
+    done = simulate_trace(trace, SimulationParameters(cluster_of, (BASE,), (1.0,), (), cores()), SingleProcess())
     return AssumedMachine(node_count, done.found.time_ns()[0][0] / 1e9)

@@ -85,7 +85,7 @@ def ranks_per_node(ranks: int, nodes: int) -> int:
     return ranks // nodes
 
 
-def absolute(machine: str | None) -> str | None:
+def absolute_path(machine: str | None) -> str | None:
     """Returns the absolute path if `machine` is a file or folder, so that --resume works from any folder. Names of
     machines are unchanged."""
     from nearfield.machine import machine_files

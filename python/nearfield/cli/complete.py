@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-def _names(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+def _completer(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """Returns a completion function. Names are listed only when the function is called, because the search for MPIs is
     slow."""
     return lambda incomplete: [name for name in list_all() if name.startswith(incomplete)]
@@ -50,5 +50,5 @@ def _formats() -> Iterable[str]:
 
 
 mpis, machines, machines_and_live, scenarios, formats, trace_formats = map(
-    _names, (_mpis, _machines, _machines_and_live, _scenarios, _formats, _trace_formats)
+    _completer, (_mpis, _machines, _machines_and_live, _scenarios, _formats, _trace_formats)
 )

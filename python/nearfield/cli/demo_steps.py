@@ -20,10 +20,10 @@ from nearfield.base.units import counted
 from nearfield.follow import lines_or_silence
 from nearfield.ui.terminal import err
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
+_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Standing(Enum):
+class StepProgress(Enum):
     """The progress that earlier runs of `nearfield demo` made with a step."""
 
     ABSENT = "absent"
@@ -31,27 +31,27 @@ class Standing(Enum):
     COMPLETE = "complete"
 
 
-def probe_standing(out: Path) -> Standing:
+def probe_progress(out: Path) -> StepProgress:
     """Returns the progress of the profile in the folder `out`."""
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import load
 
     if (CheckpointFolder(out.resolve()).folder / "request.json").exists():
-        return Standing.UNFINISHED
+        return StepProgress.UNFINISHED
     try:
-        return Standing.COMPLETE if load(out).run.complete else Standing.ABSENT
+        return StepProgress.COMPLETE if load(out).run.complete else StepProgress.ABSENT
     except NearfieldError:
-        return Standing.ABSENT
+        return StepProgress.ABSENT
 
 
-def tune_standing(out: Path) -> Standing:
+def tune_progress(out: Path) -> StepProgress:
     """Returns the progress of the rules in the profile's folder `out`."""
     from nearfield.tune.trial_log_file import SUFFIX
 
     rules = out / "rules.toml"
     if rules.with_name(rules.name + SUFFIX).exists():
-        return Standing.UNFINISHED
-    return Standing.COMPLETE if rules.exists() else Standing.ABSENT
+        return StepProgress.UNFINISHED
+    return StepProgress.COMPLETE if rules.exists() else StepProgress.ABSENT
 
 
 def run_step(name: str, words: list[str]) -> int:
@@ -70,7 +70,7 @@ def run_step(name: str, words: list[str]) -> int:
         start_tied(command, env, None if err.is_terminal else output) as process,
     ):
         output.close()
-        old = {number: signal.signal(number, _pass_on_to(process, signals)) for number in _ENDING}
+        old = {number: signal.signal(number, _pass_on_to(process, signals)) for number in _FORWARDED_SIGNALS}
         try:
             _print_lines(name, lines)
             code = process.wait()

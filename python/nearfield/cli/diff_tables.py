@@ -99,7 +99,7 @@ def _finite(value: Any) -> Any:
 # ---- output for people
 
 
-def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
+def comparison_view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
     """Returns the comparison of two profiles as tables and text; with `verbose`, lists all control variables that
     differ."""
     lone = lone_axes(a.records, b.records)

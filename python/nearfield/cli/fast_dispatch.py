@@ -1,6 +1,6 @@
 """Starts `nearfield run` and the compilers with hooks without importing typer.
 
-The import of typer dominates the start-up time, so the options of `run`, `cc`, `cxx` and `fc` are parsed here.
+The import of typer dominates the start-up time, so the options of `dispatch`, `cc`, `cxx` and `fc` are parsed here.
 Everything else, such as help and errors, is left to typer (cli/verbs/run.py declares the same options)."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VALUES = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log", "--learn": "
 _LOG, _COLLECTIVES = "NEARFIELD_LOG", "NEARFIELD_COLLECTIVES"
 
 
-def run(words: Sequence[str]) -> bool:
+def dispatch(words: Sequence[str]) -> bool:
     """Runs a `nearfield run` or compiler call if this module can parse it. Returns whether it did; on success this
     process is usually replaced by exec and does not return."""
     if words and words[0] in COMPILERS and words[1:] and words[1] != "--help":
@@ -38,7 +38,7 @@ def run(words: Sequence[str]) -> bool:
     for name in ("rules", "learn"):
         if options[name] is not None:
             options[name] = Path(options[name])
-    start(**options)
+    start_run(**options)
     return True
 
 
@@ -65,7 +65,7 @@ def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
     return {**options, "argv": rest} if rest else None
 
 
-def start(
+def start_run(
     argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool,
     log: str = "", no_forecast: bool = False, collectives: bool = False, learn: Path | None = None,
 ) -> None:  # fmt: skip
@@ -138,9 +138,9 @@ def exec_command(argv: Sequence[str], environment: dict[str, str]) -> None:
     """Replaces this process by the command, by exec, with the signal dispositions that Python has changed restored."""
     import signal
 
-    from nearfield.cli.signals import heed_deferred
+    from nearfield.cli.signals import raise_deferred
 
-    heed_deferred()
+    raise_deferred()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and exec preserves ignored signals
         signal.signal(number, signal.SIG_DFL)
     try:

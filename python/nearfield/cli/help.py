@@ -70,7 +70,7 @@ def print_help(command: Any, ctx: Any, console: Terminal) -> None:
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         console.print()
         _print_paragraph(_with_own_name(paragraph), console)
-    for title, rows in tables(command, ctx):
+    for title, rows in help_tables(command, ctx):
         console.print()
         console.print(Text(title, style="bold"))
         console.print(_table(rows))
@@ -93,7 +93,7 @@ def _print_paragraph(text: str, console: Terminal) -> None:
         console.print(Text(" ".join(text.split())))
 
 
-def tables(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def help_tables(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yields (title, rows) for each table of the help; a row is (name, description)."""
     parameters = command.get_params(ctx)
     for title, kind in (("Arguments", "argument"), ("Options", "option")):

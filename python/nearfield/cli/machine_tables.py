@@ -29,7 +29,7 @@ def machines_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def row_of(machine: DescribedMachine) -> dict[str, Any]:
+def machine_row(machine: DescribedMachine) -> dict[str, Any]:
     """Returns the row of a machine in the list of machines."""
     return {
         "name": machine.name,
@@ -37,12 +37,12 @@ def row_of(machine: DescribedMachine) -> dict[str, Any]:
         "cores": machine.cores.value if machine.cores else None,
         "cache_bytes": [cache.size_bytes.value for cache in machine.cache],
         "nodes": machine.network.max_nodes.value if machine.network else 1 if machine.simulable else None,
-        "free": len(_free(machine)),
+        "free": len(_free_parameters(machine)),
         "for": ["simulate"] * machine.simulable + ["plan"] * (machine.communication is not None),
     }
 
 
-def words(value: Any) -> Any:
+def csv_words(value: Any) -> Any:
     """Converts a value to a CSV cell; joins the elements of a list by spaces."""
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
@@ -50,14 +50,14 @@ def words(value: Any) -> Any:
 def print_check(machine: DescribedMachine, compared: list[Comparison]) -> None:
     """Prints whether the simulated machine reproduces the described times and rates."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
-    Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict(compared)} ({kinds})")
+    Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict_text(compared)} ({kinds})")
     for one in compared:
         mark = "" if one.reachable or one.reached else f"  [yellow]{one.simulated / one.described:.0%} of it[/yellow]"
         mark += "" if one.agrees else "  [red]differs[/red]"
         Terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
 
 
-def difference(one: Comparison) -> str:
+def difference_text(one: Comparison) -> str:
     """Returns a text that explains how a simulated time or rate differs from the described one, and which key is the
     cause."""
     numbers = f"{one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
@@ -71,7 +71,7 @@ def check_as_dict(machine: DescribedMachine, compared: list[Comparison]) -> dict
     return {"name": machine.name, "kinds": _kinds(machine), "simulated": simulated}
 
 
-def verdict(compared: list[Comparison]) -> str:
+def verdict_text(compared: list[Comparison]) -> str:
     """Returns in a few words whether the simulated machine behaves as described."""
     if not all(one.agrees for one in compared):
         return "[red]not as described[/red]"
@@ -98,7 +98,7 @@ def print_machine(machine: DescribedMachine, verbose: bool, console: Terminal) -
         if isinstance(part, BaseModel) and section != "cache":
             pairs = [("", part)] if isinstance(part, Sourced) else facts(part)
             console.print(f"[bold]{section}[/bold] " + escape(", ".join(_phrase(key, fact) for key, fact in pairs)))
-    if free := _free(machine):
+    if free := _free_parameters(machine):
         console.print("\n[bold]free parameters[/bold]: nobody states them")
         console.print(_sources(free))
 
@@ -126,10 +126,10 @@ def _sources(pairs: Iterable[tuple[str, Sourced]]) -> Table:
 def fact_row(key: str, fact: Sourced) -> dict[str, Any]:
     """Returns a key with its value and source as a row for --csv."""
     claims = " ".join(fact.claims or [])
-    return {"key": key, "value": words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
+    return {"key": key, "value": csv_words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
 
 
-def _free(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
+def _free_parameters(machine: DescribedMachine) -> list[tuple[str, Sourced]]:
     return [(key, fact) for key, fact in facts(machine) if fact.kind == "chosen"]
 
 

@@ -15,7 +15,7 @@ from nearfield.ui.terminal import err
 # click settings for commands that start a program: options after its name belong to the program, as in `mpirun -n 4`.
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 # Default machine: that of a published study, the only one whose results can be compared with published ones.
-USUAL_MACHINE = "power5-redstorm"
+DEFAULT_MACHINE = "power5-redstorm"
 TODAYS_MACHINES = ("epyc-9755", "grace", "xeon-8470")
 RULES_HELP = (
     "A file, or a folder of `tune --all-mpis`. Default: $NEARFIELD_RULES, else rules.toml or nearfield-rules here,"
@@ -134,4 +134,4 @@ def require_one_format(as_json: bool, as_csv: bool) -> None:
 def print_assumed_machine(ctx: typer.Context) -> None:
     """If the user named no machine with --on, prints that the default machine is an old one, and names current ones."""
     if "on" not in typed_options(ctx):
-        err.print(f"{USUAL_MACHINE} is a machine of 2004; of today are {', '.join(TODAYS_MACHINES)} (--on)")
+        err.print(f"{DEFAULT_MACHINE} is a machine of 2004; of today are {', '.join(TODAYS_MACHINES)} (--on)")

@@ -21,7 +21,7 @@ def load_costs(profile: Path | None, on: str | None, mode: str | None, messages:
     if mode is not None and on is None:
         raise UsageError("--mode is of a described machine", "Name it: --on t3e-900.")
     known = (
-        costs_on(on, mode)
+        costs_of_machine(on, mode)
         if on is not None
         else measured_model(load(profile))
         if profile is not None
@@ -32,7 +32,7 @@ def load_costs(profile: Path | None, on: str | None, mode: str | None, messages:
     return known
 
 
-def costs_on(name: str, mode: str | None) -> CostModel:
+def costs_of_machine(name: str, mode: str | None) -> CostModel:
     """Returns the costs that a described machine's file states; if it states none, simulates them."""
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:

@@ -28,18 +28,18 @@ LEGEND = (
 )
 
 
-def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
+def unequal_boxes_note(best: Plan, extents: list[int], ranks: int) -> list[str]:
     """Returns a list with a sentence about boxes of unequal size; [] if all boxes are equal."""
     factor = uneven(best, extents, ranks)
     return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
 
 
-def show(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
+def print_plans(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
     """Prints the costs, the best `top` splits, the notes and the verdict."""
     console = Terminal()
     console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
     listed = one_per_split(plans)
-    console.print(draw(listed[:top], dimensions))
+    console.print(plans_table(listed[:top], dimensions))
     console.print(f"[dim]{LEGEND}[/dim]")
     if len(listed) > top:
         console.print(f"[dim]{len(listed) - top} more splits: --top {len(listed)}[/dim]")
@@ -48,7 +48,7 @@ def show(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int,
     console.print(f"[bold]{escape(verdict(plans, dimensions))}[/bold]")
 
 
-def draw(plans: list[Plan], dimensions: int) -> Table:
+def plans_table(plans: list[Plan], dimensions: int) -> Table:
     """Returns a table with a row for each plan, best first."""
     times = (Column(name, right=True) for name in ("time", "latency", "bytes", "strides"))
     table = Table(Column("split", key=True), *map(Column, ("node", "box")), *times, *map(Column, ("faces", "pieces")))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 
-class Renamed(NamedTuple):
+class RenamedOption(NamedTuple):
     """The new name of an option, and a function that converts values of the old option."""
 
     name: str
@@ -32,27 +32,27 @@ def _as_filter(words: str) -> str:
     return f"{scenario}:{parameter}={','.join(values.split())}"
 
 
-RENAMED: dict[str, dict[str, Renamed]] = {
-    "advise": {"--least": Renamed("--min-loss")},
-    "probe": {"--only": Renamed("--filter", _as_filter)},
-    "reproduce": {"--here": Renamed("--live"), "--here-only": Renamed("--live-only")},
+RENAMED: dict[str, dict[str, RenamedOption]] = {
+    "advise": {"--least": RenamedOption("--min-loss")},
+    "probe": {"--only": RenamedOption("--filter", _as_filter)},
+    "reproduce": {"--here": RenamedOption("--live"), "--here-only": RenamedOption("--live-only")},
     "rewrite": {
-        "--assume-alike": Renamed("--assume-uniform"),
-        "--bytes": Renamed("--message-size"),
-        "--run-in": Renamed("--input-dir"),
-        "--link": Renamed("--extra-source"),
+        "--assume-alike": RenamedOption("--assume-uniform"),
+        "--bytes": RenamedOption("--message-size"),
+        "--run-in": RenamedOption("--input-dir"),
+        "--link": RenamedOption("--extra-source"),
     },
     "simulate": {
-        "--apart": Renamed("--independent-runs"),
-        "--whole": Renamed("--total-bytes"),
-        "--bytes": Renamed("--sizes"),
+        "--apart": RenamedOption("--independent-runs"),
+        "--whole": RenamedOption("--total-bytes"),
+        "--bytes": RenamedOption("--sizes"),
     },
     "simulate run": {
-        "--apart": Renamed("--independent-runs"),
-        "--as-observed": Renamed("--replay-outcomes"),
-        "--wtime": Renamed("--virtual-wtime"),
+        "--apart": RenamedOption("--independent-runs"),
+        "--as-observed": RenamedOption("--replay-outcomes"),
+        "--wtime": RenamedOption("--virtual-wtime"),
     },
-    "tune": {"--never-below": Renamed("--max-regression", _as_regression)},
+    "tune": {"--never-below": RenamedOption("--max-regression", _as_regression)},
 }
 
 
@@ -65,7 +65,7 @@ def with_current_names(ctx: Any, command: Any, words: Iterable[str]) -> list[str
     rest, current = list(words), []
     while rest and rest[0] != "--" and (rest[0].startswith("-") or ctx.allow_interspersed_args):
         name, equals, value = rest.pop(0).partition("=")
-        new = renamed.get(name, Renamed(name))
+        new = renamed.get(name, RenamedOption(name))
         values = [value] if equals else [rest.pop(0)] if new.name in with_value and rest else []
         if name in renamed:
             print(f"nearfield: {name} is called {new.name} now; the old name will go", file=sys.stderr)

@@ -21,7 +21,7 @@ _WORDS = {
 }
 
 
-def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
+def print_replay(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
     """Prints the simulated times of the whole program and of its call sites. `decided` means that the simulation, not
     the host, decided the nondeterministic MPI outcomes."""
     cluster, ranks = found.cluster, found.found.ranks
@@ -29,13 +29,13 @@ def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
     out = Terminal()
     where = f"{escape(cluster.machine.name)}, nodes: {cluster.nodes}, ranks: {len(ranks)}"
     out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
-    out.print(_whole(found))
+    out.print(_program_table(found))
     out.print()
     out.print(_sites(found))
     out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
     out.print()
     out.print(_traffic(found))
-    if remark := _otherwise(found, decided):
+    if remark := _divergence_sentence(found, decided):
         out.print(remark)
     flops = sum(rank.flops for rank in ranks)
     core = cluster.machine.core
@@ -46,7 +46,7 @@ def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
     out.print(f"\n{work} simulated in {format_ns(seconds * 1e9)}: {rate} accesses a second")
 
 
-def show_runs(runs: list[Replay], command: str) -> None:
+def print_runs(runs: list[Replay], command: str) -> None:
     """Prints the times of independent runs, each with one policy and one memory speed. The base policy comes first."""
     times = _times_of_runs(runs)
     policies = list(dict.fromkeys(run.cluster.policies[0] for run in runs))
@@ -74,7 +74,7 @@ def _times_of_runs(runs: list[Replay]) -> Times:
     return [flat[at : at + speeds] for at in range(0, len(flat), speeds)]
 
 
-def _otherwise(found: Replay, decided: bool) -> str:
+def _divergence_sentence(found: Replay, decided: bool) -> str:
     """Returns a sentence on the nondeterministic MPI outcomes that would differ under another policy or memory speed;
     "" if there are few."""
     cluster, outcomes = found.cluster, found.outcomes()
@@ -101,7 +101,7 @@ def _otherwise(found: Replay, decided: bool) -> str:
     return text
 
 
-def _whole(found: Replay) -> Table:
+def _program_table(found: Replay) -> Table:
     table = Table(Column("slowdown", key=True, right=True), *_by_policy(found))
     times = found.time_ns()
     for speed, slowdown in enumerate(found.cluster.slowdowns):

@@ -42,12 +42,12 @@ def _usual_place(kind: str, profiles: Sequence[Profile]) -> Path:
 def tables(profiles: Sequence[Profile], tuned: Rules | None) -> dict[str, str]:
     """Returns file name -> CSV for each plot, and a text file with the gains of the rules as columns."""
     from nearfield.report import comparison, page
-    from nearfield.report.columns import columns
+    from nearfield.report.columns import osu_columns
     from nearfield.report.plots.table import as_csv
 
     one = len(profiles) == 1
     charts = page.charts_of(profiles[0], tuned) if one else comparison.charts_of(profiles)
-    gains = {"tuned.txt": columns(tuned)} if tuned and columns(tuned) else {}
+    gains = {"tuned.txt": osu_columns(tuned)} if tuned and osu_columns(tuned) else {}
     return {f"{chart.id}.csv": as_csv(chart) for chart in charts} | gains
 
 

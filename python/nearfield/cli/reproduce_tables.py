@@ -23,7 +23,7 @@ _MANY = {"holds": "hold", "does not": "do not", "artefact": "are artefacts", "ca
 _ANSWER_COLOURS = {"holds": "green", "does not": "red", "artefact": "red", "cannot tell": "yellow"}
 
 
-def show(paper: JudgedPaper) -> None:
+def print_verdicts(paper: JudgedPaper) -> None:
     """Prints the verdicts on a paper's claims."""
     Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
     Terminal().print(_claims_table(paper))
@@ -32,7 +32,7 @@ def show(paper: JudgedPaper) -> None:
         Terminal().print(f"[dim]{text} behind these claims: see the page, or --json[/dim]")
 
 
-def show_live(paper: JudgedPaper) -> None:
+def print_live_answers(paper: JudgedPaper) -> None:
     """Prints this machine's answers to the statements of a paper; leaves out statements that were not tested on it."""
     prose = (Column(heading, prose=True) for heading in ("", "the paper", "here"))
     table = Table(Column("claim", key=True), *prose, text=True)
@@ -80,7 +80,7 @@ def _live_text(answer: Answer) -> str:
     return f"[{colour} bold]{answer.answer}[/{colour} bold]: {ours}{control}"
 
 
-def count(found: Reproduction, live_only: bool) -> None:
+def print_counts(found: Reproduction, live_only: bool) -> None:
     """Prints the number of claims for each verdict, and of statements for each answer."""
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     text = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
@@ -98,7 +98,7 @@ def count(found: Reproduction, live_only: bool) -> None:
         Terminal().print(f"here ({escape(where)}): {text}; {words.count('')} are not asked here")
 
 
-def show_collected(machines: Sequence[Collected], as_json: bool) -> None:
+def print_collected(machines: Sequence[Collected], as_json: bool) -> None:
     """Prints a table of the verdicts of several machines on the claims that they measured."""
     if as_json:
         print(json.dumps([one.model_dump() for one in machines], indent=1))

@@ -28,7 +28,7 @@ from nearfield.ui.terminal import err
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SimulationParameters:
     """The parameters of a simulation, from the command-line options."""
 
     cluster_of: Callable[[int], Cluster]  # returns the cluster for a number of ranks
@@ -39,7 +39,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulationResult:
     """The result of the simulation of a program."""
 
     found: Replay
@@ -50,7 +50,7 @@ class Simulated:
 
 
 @dataclass(frozen=True)
-class Course:
+class OutcomeSource:
     """Whether the simulation or the host decides a command's nondeterministic MPI outcomes and its MPI_Wtime."""
 
     live_outcomes: bool = True  # whether the simulation decides nondeterministic outcomes; otherwise the host
@@ -62,7 +62,7 @@ def is_command(what: list[str]) -> bool:
     return bool(what) and bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
 
 
-def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simulated:
+def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SingleProcess) -> SimulationResult:
     """Simulates the trace on all shards (processes of an MPI job). The first shard gets the result. Ctrl-C exits."""
     streams, begun = trace.streams(), time.monotonic()
     lines = shards.run_on_all(lambda: {} if shards.number else read_lines(trace))
@@ -94,10 +94,12 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
             found = shards.run_on_all(lambda: stop.run(simulated))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code if stop.signal_number else 128 + signal.SIGINT) from None
-    return Simulated(found, trace.about.command, time.monotonic() - begun, named_lines=named_lines)
+    return SimulationResult(found, trace.about.command, time.monotonic() - begun, named_lines=named_lines)
 
 
-def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Course) -> Simulated:
+def simulate_live(
+    argv: list[str], keep: Path | None, chosen: SimulationParameters, course: OutcomeSource
+) -> SimulationResult:
     """Runs the command and simulates it concurrently. Ctrl-C ends both. Raises MeasurementError if the program was not
     observed completely."""
 
@@ -116,10 +118,10 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Co
             raise typer.Exit(stop.exit_code) from None
     if problem:
         raise MeasurementError(f"the program was simulated, but {problem}")
-    return Simulated(found, shlex.join(argv), time.monotonic() - begun, decided=course.live_outcomes)
+    return SimulationResult(found, shlex.join(argv), time.monotonic() - begun, decided=course.live_outcomes)
 
 
-def simulate_independently(argv: list[str], chosen: Chosen, course: Course) -> list[Replay]:
+def simulate_independently(argv: list[str], chosen: SimulationParameters, course: OutcomeSource) -> list[Replay]:
     """Runs and simulates the command once for each policy and memory speed. Returns the results, grouped by policy."""
 
     def once(policy: str, slowdown: float) -> Replay:
@@ -132,7 +134,7 @@ def simulate_independently(argv: list[str], chosen: Chosen, course: Course) -> l
     return [once(policy, slowdown) for policy in chosen.policies for slowdown in chosen.slowdowns]
 
 
-def _while_it_runs(running: Running, chosen: Chosen) -> Replay:
+def _while_it_runs(running: Running, chosen: SimulationParameters) -> Replay:
     code = Code()
     cluster = chosen.cluster_of(running.wait_for_ranks())
     with ProgressDisplay() as display:

@@ -31,7 +31,7 @@ def show(machine: DescribedMachine, found: Sensitivity, uncertainty: Uncertainty
     _print_assumptions("time and saved: the largest change of any case", uncertainty.fixed)
 
 
-def show_trace(found: TraceSensitivity, slowdowns: Sequence[float]) -> None:
+def print_trace_sensitivity(found: TraceSensitivity, slowdowns: Sequence[float]) -> None:
     """Prints the results of a simulated trace with error bars, the most influential values, and the assumptions."""
     out = Terminal()
     table = Table(Column("result", key=True), *(Column(name, right=True) for name in ("simulated", "from", "to")))

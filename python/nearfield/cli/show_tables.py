@@ -27,7 +27,9 @@ LEGEND = "~ unstable: no decision uses it    ? the buffers were not in that stat
 # ---- selection of records
 
 
-def select(records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]) -> pl.DataFrame:
+def select_records(
+    records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]
+) -> pl.DataFrame:
     """Returns the records with this scenario and metric that satisfy all conditions NAME=VALUE. If no record has a
     given name or value, raises UsageError with the most similar one."""
     for column, value in (("scenario", scenario), ("metric", metric)):
@@ -97,7 +99,7 @@ def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
 
 def overview_of(profile: Profile) -> RenderableType:
     """Returns an overview of the profile: the header, the findings, and a small table for each scenario."""
-    parts: list[RenderableType] = summary_lines(header(profile), findings(profile))
+    parts: list[RenderableType] = summary_lines(header_table(profile), findings(profile))
     notes = Footnotes()
     declared = declared_metrics(profile.run)
     for (scenario,), records in profile.records.group_by("scenario", maintain_order=True):
@@ -124,7 +126,7 @@ def tables_of(records: pl.DataFrame, metric: str | None) -> RenderableType:
     return Group(*parts, *notes.render()) if parts else Text("no record is like that")
 
 
-def header(profile: Profile) -> Table:
+def header_table(profile: Profile) -> Table:
     """Returns a table with the facts about machine, MPI and run."""
     machine, run = profile.machine, profile.run
     unknown = f"unknown ({run.mpi.transport_reason})" if run.mpi.transport_reason else "unknown"

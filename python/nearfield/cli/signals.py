@@ -16,36 +16,36 @@ _IMPORTS = "<frozen importlib"
 _deferred = 0  # number of the signal to send again; 0: none
 
 
-def take_signals() -> None:
+def install_handlers() -> None:
     """Installs handlers that convert terminating signals to an exception, so that cleanup ends the command's ranks and
     compilers. A signal that is ignored stays ignored, such as SIGINT in a shell's background and SIGHUP under nohup."""
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-    signal.signal(signal.SIGALRM, _send_again)
+            signal.signal(number, _raise_exit)
+    signal.signal(signal.SIGALRM, _raise_again)
 
 
-def heed_deferred() -> None:
+def raise_deferred() -> None:
     """Ends the command if a deferred signal is pending. Must be called before exec, because the new program would
     inherit the timer."""
     signal.setitimer(signal.ITIMER_REAL, 0)
-    _send_again()
+    _raise_again()
 
 
-def leave_signals() -> None:
+def restore_default_handlers() -> None:
     """Restores the default disposition of terminating signals, which end the process without an exception. Call it when
     nothing is left to clean up."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in _ENDING:
-        if signal.getsignal(number) is _end:
+        if signal.getsignal(number) is _raise_exit:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _raise_exit(number: int, frame: FrameType | None) -> None:
     """Signal handler that ends the command by an exception. If an exception cannot be raised safely at this point,
     defers the signal by _RETRY_S."""
     global _deferred
-    if _is_delicate(frame):
+    if _is_unsafe_to_raise(frame):
         _deferred = number
         signal.setitimer(signal.ITIMER_REAL, _RETRY_S)
     elif number == signal.SIGINT:
@@ -54,7 +54,7 @@ def _end(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
 
-def _send_again(*_: object) -> None:
+def _raise_again(*_: object) -> None:
     """Raises the deferred signal again, if there is one, for its current handler."""
     global _deferred
     number, _deferred = _deferred, 0
@@ -62,7 +62,7 @@ def _send_again(*_: object) -> None:
         signal.raise_signal(number)
 
 
-def _is_delicate(frame: FrameType | None) -> bool:
+def _is_unsafe_to_raise(frame: FrameType | None) -> bool:
     """Returns whether an exception would be lost or abort the process at this point: within Python's import machinery,
     or below the initialisation of an extension module."""
     delicate = frame is not None and _IMPORTS in frame.f_code.co_filename

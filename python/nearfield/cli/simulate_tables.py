@@ -28,7 +28,7 @@ def show(found: list[Savings], operations: Operations) -> None:
         Terminal().print(f"\n[bold]{collective}[/bold] on {escape(operations.machine.name)}, nodes: {nodes}, "
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_table(some))
-        for sentence in conclusions(some):
+        for sentence in conclusion_sentences(some):
             Terminal().print(escape(sentence))
     if found:
         Terminal().print(
@@ -36,7 +36,7 @@ def show(found: list[Savings], operations: Operations) -> None:
         )
 
 
-def conclusions(some: list[Savings]) -> list[str]:
+def conclusion_sentences(some: list[Savings]) -> list[str]:
     """Returns sentences on which policy saves most at which sizes, and how many cache ways suffice, for each memory
     speed and swept value; [] if a single policy was simulated at a single size."""
     settings: dict[tuple[tuple[str, Any], ...], list[Savings]] = {}

@@ -22,7 +22,7 @@ _DRAM = {"reads": "reads", "writes": "writes", "prefetches": "prefetches"}
 _ALWAYS = ("evictions", "write-backs", "reads", "writes")
 
 
-def show(run: TraceRun, files: list[str], seconds: float) -> None:
+def print_trace_counts(run: TraceRun, files: list[str], seconds: float) -> None:
     """Prints tables of caches, DRAM, TLBs and times, and the speed of the simulation."""
     out = Terminal()
     counts = run.memory.counts

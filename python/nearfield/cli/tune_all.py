@@ -45,7 +45,7 @@ def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
         found = {name: one for name, one in results.items() if isinstance(one, Rules)}
         print(json.dumps({name: rules.as_json() for name, rules in found.items()}, indent=1))
     elif results:
-        Terminal().print(summary(results))
+        Terminal().print(results_table(results))
     _print_next_steps(folder, results)
     _end(folder, results, left, stopped=len(results) < len(waiting))
 
@@ -111,7 +111,7 @@ def _tune_each(waiting: list[tuple[TrialLogFile, Request]], confirm_best: bool) 
     return results
 
 
-def summary(results: Results) -> Table:
+def results_table(results: Results) -> Table:
     """Returns a table with a row for each core distance of each MPI."""
     table = Table(Column("MPI", key=True), Column("distance", key=True), Column("gain"), Column("", prose=True))
     for name, result in results.items():

@@ -41,10 +41,10 @@ from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 INTERRUPTED = 130
-USUAL_S = 60.0
+DEFAULT_BUDGET_S = 60.0
 
 
-class Place(NamedTuple):
+class RankPlacement(NamedTuple):
     """Where collectives are measured: one CPU per rank; the largest core distance within a node; and the hosts, each
     with the same number of CPUs (empty: this machine)."""
 
@@ -72,8 +72,8 @@ def run(
     inst = mpi.choose(mpi_name or (called.mpi if called else None))
     topology = Topology.live()
     if called:
-        ranks = _counts_called(called, topology, hostfile, ranks)
-    places = places_of(topology, ranks) if hostfile is None else _places_on(hostfile, topology, ranks)
+        ranks = _rank_counts_called(called, topology, hostfile, ranks)
+    places = placements_of(topology, ranks) if hostfile is None else _placements_on_hosts(hostfile, topology, ranks)
     rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
@@ -86,16 +86,16 @@ def run(
             tuning = CollectiveTuning(
                 inst,
                 cpus,
-                budget_s / len(places) or USUAL_S,
+                budget_s / len(places) or DEFAULT_BUDGET_S,
                 display,
                 hosts,
                 sizes=sorted(set(sizes)) or SIZES,
                 lengths=called.lengths(len(cpus) // max(1, len(hosts)), max(1, len(hosts))) if called else {},
-                group=0 if hosts else _group(topology, cpus),
+                group=0 if hosts else _cache_group_size(topology, cpus),
             )
             tables = tuning.run()
             latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
-            put_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
+            replace_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
             measured += tables
             undecided, cells = undecided + len(tuning.undecided()), cells + len(tuning.cells)
             if interrupted := tuning.is_interrupted:
@@ -136,23 +136,23 @@ def require_usable(out: Path, sizes: Sequence[int]) -> None:
         raise UsageError(f"--sizes {wrong[0]}: collectives are measured with numbers of 8 B")
 
 
-def places_of(topology: Topology, ranks: Sequence[int]) -> list[Place]:
+def placements_of(topology: Topology, ranks: Sequence[int]) -> list[RankPlacement]:
     """Returns the places to measure for each number of ranks: for two ranks, a pair of cores at each core distance; for
     more ranks, the first cores."""
     cores = _cores(topology)
     pairs = topology.representatives()
     if not pairs:
         raise MeasurementError("collectives need two cores; there is one")
-    places: list[Place] = []
-    for n in _counts(ranks, len(cores), "of this machine"):
+    places: list[RankPlacement] = []
+    for n in _rank_counts(ranks, len(cores), "of this machine"):
         if n == 2:
-            places += [Place(pair, distance) for distance, pair in pairs.items()]
+            places += [RankPlacement(pair, distance) for distance, pair in pairs.items()]
         else:
-            places.append(Place(cores[:n], _farthest(pairs)))
+            places.append(RankPlacement(cores[:n], _farthest(pairs)))
     return places
 
 
-def _places_on(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list[Place]:
+def _placements_on_hosts(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list[RankPlacement]:
     """Returns the places to measure for each number of ranks per node: the first cores of each node in the hostfile."""
     nodes = read_hostfile(hostfile, _cores(topology))
     if len(nodes) < 2:
@@ -164,8 +164,8 @@ def _places_on(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list
     distance = _farthest(pairs) if pairs else DISTANCES[0]
     hosts = tuple(node.host for node in nodes)
     return [
-        Place(tuple(cpu for node in nodes for cpu in node.cpus[:n]), distance, hosts)
-        for n in _counts(ranks, min_cores, f"that each node of {hostfile} has")
+        RankPlacement(tuple(cpu for node in nodes for cpu in node.cpus[:n]), distance, hosts)
+        for n in _rank_counts(ranks, min_cores, f"that each node of {hostfile} has")
     ]
 
 
@@ -174,7 +174,7 @@ def _cores(topology: Topology) -> tuple[int, ...]:
     return tuple(core[0] if isinstance(core, (list, tuple)) else core for core in topology.cores)
 
 
-def _counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
+def _rank_counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
     """Returns the numbers of ranks per node to measure. Raises UsageError if one exceeds the number of cores."""
     counts = sorted(set(ranks)) or [2, *(n for n in (4, 8, 16, 32, 64, 128, 256) if n <= cores)]
     if wrong := [n for n in counts if not 2 <= n <= cores]:
@@ -182,7 +182,7 @@ def _counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
     return counts
 
 
-def _counts_called(
+def _rank_counts_called(
     called: CalledCollectives, topology: Topology, hostfile: Path | None, ranks: Sequence[int]
 ) -> list[int]:
     """Returns the numbers of ranks per node of the program's communicators that can be measured: on this node, or on
@@ -212,7 +212,7 @@ def _farthest(pairs: Mapping[str, tuple[int, int]]) -> str:
     return max(pairs, key=list(DISTANCES).index)
 
 
-def _group(topology: Topology, cpus: Sequence[int]) -> int:
+def _cache_group_size(topology: Topology, cpus: Sequence[int]) -> int:
     """Returns the number of neighbouring ranks that share a last-level cache, if all groups have this size; 0 if all
     ranks share one, or if the groups are unequal."""
     near = [topology.distance(cpus[0], cpu) for cpu in cpus[1:]]
@@ -249,7 +249,7 @@ def make_empty_rules(inst: mpi.Installation, topology: Topology) -> Rules:
     )
 
 
-def put_tables(
+def replace_tables(
     rules: Rules,
     distance: str,
     cpus: Sequence[int],

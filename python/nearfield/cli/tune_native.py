@@ -18,7 +18,7 @@ from nearfield.cli.tune_collectives import (
     INTERRUPTED,
     existing_rules,
     make_empty_rules,
-    places_of,
+    placements_of,
     require_usable,
     rule_of_distance,
 )
@@ -38,7 +38,7 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
     require_usable(out, sizes)
     inst = mpi.choose(mpi_name)
     topology = Topology.live()
-    places = places_of(topology, ranks)
+    places = placements_of(topology, ranks)
     rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
@@ -63,7 +63,7 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
         print_native(found)
     for tuning in tunings:
         _print_findings(tuning)
-    _end(out, rules, tunings, found)
+    _print_conclusion(out, rules, tunings, found)
     return rules
 
 
@@ -97,7 +97,9 @@ def _print_findings(tuning: NativeTuning) -> None:
         err.print(f"gained in the search, but not surely in launches that load nothing, and are not selected: {cells}")
 
 
-def _end(out: Path, rules: Rules, tunings: Sequence[NativeTuning], found: Sequence[NativeCollectiveTable]) -> None:
+def _print_conclusion(
+    out: Path, rules: Rules, tunings: Sequence[NativeTuning], found: Sequence[NativeCollectiveTable]
+) -> None:
     """Prints the conclusion and the next commands. Exits if interrupted or if nothing is decided."""
     if any(one.is_interrupted for one in tunings):
         saved = f"; {escape(str(out))} has what was decided before" if found else f"; {escape(str(out))} is as it was"

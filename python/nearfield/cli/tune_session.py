@@ -16,7 +16,7 @@ from nearfield.ui.progress import ProgressDisplay
 INTERRUPTED = 130  # exit code after Ctrl-C, as in shells: 128 + SIGINT
 
 # Parameter of the command -> field of Request that it sets.
-_ASKING = {
+_REQUEST_FIELDS = {
     "mpi_name": "mpi", "budget": "budget_s", "distance": "distances", "memory": "memory_limit_bytes",
     "ranks_per_node": "ranks_per_node", "max_regression": "never_below", "sizes": "sizes", "exhaustive": "exhaustive",
 }  # fmt: skip
@@ -46,7 +46,7 @@ class TuneOptions:
             unfinished.record_request(request)
             return request
         request = unfinished.resume_request()
-        for name, field in _ASKING.items():
+        for name, field in _REQUEST_FIELDS.items():
             now, then = getattr(self.request, field), getattr(request, field)
             if name in self.given and now != then:
                 option = "--" + name.removesuffix("_name").replace("_", "-")

@@ -64,30 +64,30 @@ def single_copy() -> Check:
     """Checks process_vm_readv between two child processes, which are siblings like the ranks of a node."""
     name, scope = "single copy (CMA)", read_small_file("/proc/sys/kernel/yama/ptrace_scope")
     yama = "no Yama" if scope is None else f"yama/ptrace_scope {scope}"
-    refused = sibling_refused(permit=False)
-    if not refused and (comparison := comparison_refused()):
+    refused = sibling_read_failure(permit=False)
+    if not refused and (comparison := kcmp_failure()):
         found = f"process_vm_readv works; kcmp does not ({comparison}); {yama}"
         means = "Open MPI 5 asks by kcmp whether it may, and copies every message inside a node twice"
         return Check(name, "limited", found, means, _remedy())
     if not refused:
         return Check(name, "ok", f"process_vm_readv works; {yama}", "large messages can cross in one copy")
-    if not sibling_refused(permit=True):
+    if not sibling_read_failure(permit=True):
         found = f"process_vm_readv works only when the other process permits it; {yama}"
         means = "an MPI that does not ask (PR_SET_PTRACER) copies twice"
         return Check(name, "limited", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
     return Check(name, "missing", f"{refused}; {yama}", _SYMPTOMS, _remedy())
 
 
-def sibling_refused(*, permit: bool) -> str:
+def sibling_read_failure(*, permit: bool) -> str:
     """Lets one child process read a buffer of another by process_vm_readv. Returns the reason for a failure, or "".
     With `permit`, the owner of the buffer allows the access."""
-    return sibling_refused_in(None, permit=permit)
+    return sibling_read_failure_in(None, permit=permit)
 
 
-def sibling_refused_in(environment: Mapping[str, str] | None, *, permit: bool) -> str:
-    """Does the same as `sibling_refused`, with child processes that start in `environment`."""
-    with sibling(_HOLDER, permit=permit, environment=environment) as (pid, address):
-        return read_refused(pid, address, environment)
+def sibling_read_failure_in(environment: Mapping[str, str] | None, *, permit: bool) -> str:
+    """Does the same as `sibling_read_failure`, with child processes that start in `environment`."""
+    with start_sibling(_HOLDER, permit=permit, environment=environment) as (pid, address):
+        return read_failure(pid, address, environment)
 
 
 def _remedy() -> str:
@@ -97,18 +97,18 @@ def _remedy() -> str:
     )
 
 
-def comparison_refused() -> str:
+def kcmp_failure() -> str:
     """Lets one child process compare itself with another by kcmp. Returns the reason for a failure, or "" on success or
     if the number of the system call is unknown on this architecture."""
     if not (number := _KCMP.get(platform.machine())):
         return ""
-    with sibling(_HOLDER, permit=True) as (pid, _):
+    with start_sibling(_HOLDER, permit=True) as (pid, _):
         command = [sys.executable, "-c", _COMPARER, str(number), str(pid)]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     return done.stderr.strip() if done.returncode else ""
 
 
-def read_refused(pid: int, address: int, environment: Mapping[str, str] | None = None) -> str:
+def read_failure(pid: int, address: int, environment: Mapping[str, str] | None = None) -> str:
     """Starts a child process that reads SECRET from process `pid` by process_vm_readv. Returns the reason for a
     failure, or ""."""
     command = [sys.executable, "-c", _READER, str(pid), str(address)]
@@ -121,7 +121,9 @@ def read_refused(pid: int, address: int, environment: Mapping[str, str] | None =
 
 
 @contextmanager
-def sibling(script: str, *, permit: bool, environment: Mapping[str, str] | None = None) -> Iterator[tuple[int, int]]:
+def start_sibling(
+    script: str, *, permit: bool, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[int, int]]:
     """Starts a child process with the Python script. Yields the two numbers that it prints, its process id first. Ends
     the child by closing its standard input."""
     command = [sys.executable, "-c", script, "permit" if permit else "plain"]

@@ -63,8 +63,8 @@ def software_events() -> Check:
     """Checks whether page faults are counted by getrusage and by perf_event_open."""
     name, size_bytes = "software events", 1 << 20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    with kernel.mapping(size_bytes, shared=False) as address:
-        kernel.touch(address, size_bytes)
+    with kernel.aligned_mapping(size_bytes, shared=False) as address:
+        kernel.touch_pages(address, size_bytes)
     if resource.getrusage(resource.RUSAGE_SELF).ru_minflt <= before:
         remedy = "A sandbox such as gVisor hides them; measure outside of it."
         return Check(name, "missing", "getrusage counts no page faults", "fault counts are null", remedy)
@@ -77,9 +77,9 @@ def _perf_counts_faults() -> bool:
     try:
         with (
             kernel.perf_event(kernel.SOFTWARE, kernel.PAGE_FAULTS) as fd,
-            kernel.mapping(1 << 16, shared=False) as address,
+            kernel.aligned_mapping(1 << 16, shared=False) as address,
         ):
-            kernel.touch(address, 1 << 16)
+            kernel.touch_pages(address, 1 << 16)
             return kernel.perf_count(fd) > 0
     except OSError:
         return False

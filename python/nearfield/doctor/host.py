@@ -63,7 +63,7 @@ def cxx_compiler() -> Check:
     """Checks for a C++20 compiler, which builds the measuring engine for each MPI."""
     refusals = {}
     for compiler in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
-        refusals[compiler] = why = compile_refused(compiler)
+        refusals[compiler] = why = compile_failure(compiler)
         if not why:
             found = f"{compiler}: {_first_line_of_version(compiler)}"
             return Check("C++ compiler", "ok", found, "the measuring engine can be built for each MPI on first use")
@@ -76,7 +76,7 @@ def cxx_compiler() -> Check:
     return Check("C++ compiler", "missing", found, means, remedy, blocks=not built)
 
 
-def compile_refused(compiler: str) -> str:
+def compile_failure(compiler: str) -> str:
     """Compiles a small C++20 program. Returns the compiler's first error, or ""."""
     if shutil.which(compiler.split()[0]) is None:
         return "not found"

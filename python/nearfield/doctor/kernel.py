@@ -30,7 +30,7 @@ PAGE_FAULTS = 2
 _EXCLUDE_KERNEL_AND_HYPERVISOR = 1 << 5 | 1 << 6
 
 
-def _checked(result: int | None) -> int:
+def _check_result(result: int | None) -> int:
     if result is None or result == -1 or result == ctypes.c_void_p(-1).value:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
@@ -48,7 +48,7 @@ def perf_event(kind: int, config: int) -> Iterator[int]:
     attributes = struct.pack("=IIQQQQQIIQ", kind, 64, config, 0, 0, 0, flags, 0, 0, 0)
     this_thread, any_cpu, no_group, close_on_exec = (ctypes.c_long(n) for n in (0, -1, -1, 8))
     call = ctypes.c_long(number)
-    fd = _checked(_libc.syscall(call, attributes, this_thread, any_cpu, no_group, close_on_exec))
+    fd = _check_result(_libc.syscall(call, attributes, this_thread, any_cpu, no_group, close_on_exec))
     try:
         yield fd
     finally:
@@ -62,31 +62,31 @@ def perf_count(fd: int) -> int:
 
 
 @contextmanager
-def mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
+def aligned_mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
     """Yields the address of an untouched mapping that is aligned to its own size. A shared mapping is of a memfd."""
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     # Reserves twice the size with PROT_NONE, to replace an aligned part of it by the mapping.
-    reserved = _checked(_libc.mmap(None, 2 * size_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0))
+    reserved = _check_result(_libc.mmap(None, 2 * size_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0))
     fd = -1
     try:
         if shared:
             fd = os.memfd_create("nearfield-doctor")
             os.ftruncate(fd, size_bytes)
         aligned = (reserved + size_bytes - 1) // size_bytes * size_bytes
-        yield _checked(_libc.mmap(aligned, size_bytes, protection, kind | MAP_FIXED, fd, 0))
+        yield _check_result(_libc.mmap(aligned, size_bytes, protection, kind | MAP_FIXED, fd, 0))
     finally:
         _libc.munmap(reserved, 2 * size_bytes)
         if fd >= 0:
             os.close(fd)
 
 
-def advise(address: int, size_bytes: int, advice: int) -> None:
+def madvise(address: int, size_bytes: int, advice: int) -> None:
     """Calls madvise. Raises OSError on failure."""
-    _checked(_libc.madvise(address, size_bytes, advice))
+    _check_result(_libc.madvise(address, size_bytes, advice))
 
 
-def touch(address: int, size_bytes: int) -> None:
+def touch_pages(address: int, size_bytes: int) -> None:
     """Writes to every byte of a mapping, so that all its pages are allocated."""
     ctypes.memset(address, 1, size_bytes)
 

@@ -19,7 +19,7 @@ from nearfield.doctor.check import Check
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 SHM = Path("/dev/shm")
 # name patterns of the MPIs' files in /dev/shm
-OF_MPI = ("sm_segment.*", "vader_segment.*", "mpich_shm*", "Intel_MPI*", "mv2_*", "psm*_shm*")
+MPI_FILE_PATTERNS = ("sm_segment.*", "vader_segment.*", "mpich_shm*", "Intel_MPI*", "mv2_*", "psm*_shm*")
 MIB = 1 << 20
 ENOUGH_SHM_BYTES = 256 * MIB
 ENOUGH_LOCKED_BYTES = 64 * MIB
@@ -34,10 +34,10 @@ def private_huge_pages() -> Check:
     """Checks whether private memory gets a huge page after MADV_HUGEPAGE."""
     name, setting = "huge pages, private", bracketed_choice(THP / "enabled") or "absent"
     size = huge_page_bytes()
-    with kernel.mapping(size, shared=False) as address:
+    with kernel.aligned_mapping(size, shared=False) as address:
         with suppress(OSError):  # a kernel without huge pages refuses; the mapped pages are checked instead
-            kernel.advise(address, size, kernel.MADV_HUGEPAGE)
-        kernel.touch(address, size)
+            kernel.madvise(address, size, kernel.MADV_HUGEPAGE)
+        kernel.touch_pages(address, size)
         got = kernel.huge_bytes_mapped(address) > 0
     found = f"enabled {setting}: on request {'yes' if got else 'no'}"
     if got:
@@ -50,7 +50,7 @@ def shared_huge_pages() -> Check:
     """Checks whether memory shared between ranks can use huge pages, by MADV_HUGEPAGE before the first touch or by
     MADV_COLLAPSE after it."""
     name, setting = "huge pages, shared", bracketed_choice(THP / "shmem_enabled") or "absent"
-    on_request, collapsed = shared_gets_huge(kernel.MADV_HUGEPAGE), shared_gets_huge(kernel.MADV_COLLAPSE)
+    on_request, collapsed = shared_huge_page_result(kernel.MADV_HUGEPAGE), shared_huge_page_result(kernel.MADV_COLLAPSE)
     found = f"shmem_enabled {setting}: on request {on_request}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
     if "yes" in (on_request, collapsed):
         return Check(name, "ok", found, "pages: window-huge is measured")
@@ -61,16 +61,16 @@ def shared_huge_pages() -> Check:
     return Check(name, "missing", found, "pages: window-huge is null; shared windows use small pages", remedy)
 
 
-def shared_gets_huge(advice: int) -> str:
+def shared_huge_page_result(advice: int) -> str:
     """Returns "yes" if a memfd mapping gets huge pages with this madvise advice, or "no" with the reason. MADV_HUGEPAGE
     precedes the first touch; MADV_COLLAPSE follows it."""
     size = huge_page_bytes()
-    with kernel.mapping(size, shared=True) as address:
+    with kernel.aligned_mapping(size, shared=True) as address:
         try:
             if advice == kernel.MADV_COLLAPSE:
-                kernel.touch(address, size)
-            kernel.advise(address, size, advice)
-            kernel.touch(address, size)
+                kernel.touch_pages(address, size)
+            kernel.madvise(address, size, advice)
+            kernel.touch_pages(address, size)
         except OSError as error:
             return f"no ({error.strerror})"
         return "yes" if kernel.huge_bytes_mapped(address) >= size else "no"
@@ -116,17 +116,17 @@ def dev_shm() -> Check:
 def ended_jobs() -> Check:
     """Checks for files of killed jobs in /dev/shm, which occupy memory until they are removed."""
     name = "ended jobs"
-    left = left_behind(SHM)
+    left = find_leftover_files(SHM)
     if not left:
         return Check(name, "ok", f"they left nothing in {SHM}", "no memory is taken by jobs that have ended")
     allocated = sum(blocks for _, blocks in left)
     found = f"they left {counted(len(left), 'file')} in {SHM}, {allocated // MIB} MiB"
-    patterns = sorted({next(p for p in OF_MPI if fnmatch(file.name, p)) for file, _ in left})
+    patterns = sorted({next(p for p in MPI_FILE_PATTERNS if fnmatch(file.name, p)) for file, _ in left})
     remedy = f"While no MPI job of yours runs: rm {' '.join(f'{SHM}/{pattern}' for pattern in patterns)}"
     return Check(name, "limited", found, "their memory is not free, and a full /dev/shm ends jobs", remedy)
 
 
-def left_behind(folder: Path) -> list[tuple[Path, int]]:
+def find_leftover_files(folder: Path) -> list[tuple[Path, int]]:
     """Returns (file, allocated bytes) for files of MPI libraries in the folder that belong to this user, and that no
     process of this user has mapped or open. Skips files younger than a minute, since their job may just be starting."""
     files = {}
@@ -134,7 +134,11 @@ def left_behind(folder: Path) -> list[tuple[Path, int]]:
         with suppress(OSError):
             about = file.lstat()
             is_old = time.time() - about.st_mtime > 60
-            if about.st_uid == os.getuid() and is_old and any(fnmatch(file.name, pattern) for pattern in OF_MPI):
+            if (
+                about.st_uid == os.getuid()
+                and is_old
+                and any(fnmatch(file.name, pattern) for pattern in MPI_FILE_PATTERNS)
+            ):
                 files[file] = about.st_blocks * 512
     if files:
         used = _used_files()

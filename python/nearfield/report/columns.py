@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from nearfield.rules.schema import PointTable, Rules
-from nearfield.ui.html import folded, raw, tag
+from nearfield.ui.html import escape_html, folded_html, tag
 
 _TITLE = "size, baseline, tuned and gain as columns, to paste"
 
 
-def columns(rules: Rules) -> str:
+def osu_columns(rules: Rules) -> str:
     """Returns a block of lines for each confirmed core distance and pattern: size in bytes, time per message in us of
     the baseline and of the tuned MPI, and the gain with its 95 % interval; '' if nothing was confirmed."""
     blocks = []
@@ -23,8 +23,8 @@ def columns(rules: Rules) -> str:
 
 def columns_html(rules: Rules) -> str:
     """Returns the text columns as folded HTML; '' if there are none."""
-    text = columns(rules)
-    return folded(_TITLE, tag("pre", tag("code", raw(text)))) if text else ""
+    text = osu_columns(rules)
+    return folded_html(_TITLE, tag("pre", tag("code", escape_html(text)))) if text else ""
 
 
 def _row(point: PointTable) -> str:

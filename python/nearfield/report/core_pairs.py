@@ -11,7 +11,7 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import MAX_DRAWN, Place, Point, first_of_each, pick, places, point_of
 from nearfield.report.derived_metrics import floor_failure
 from nearfield.report.plots.chart import Chart, Figure, Variant
-from nearfield.report.plots.series import cell
+from nearfield.report.plots.series import point_text
 from nearfield.ui.html import table, tag, text
 
 TABLE_SIZES = (8, 4096, 65536, 1 << 20)
@@ -60,7 +60,7 @@ def _collect_columns(profile: Profile) -> dict[str, dict[Place, Point]]:
 
 def _without_breaks(point: Point) -> str:
     """Returns the HTML of a point, in which a narrow column can break the line only before the interval."""
-    value, bracket, interval = text(cell(point)).partition("[")
+    value, bracket, interval = text(point_text(point)).partition("[")
     return value + bracket + interval.replace(" ", "\u00a0")
 
 
@@ -89,7 +89,7 @@ def _figure(points: dict[Place, Point]) -> Figure:
         "z": [[c[1].value if c else None for c in row] for row in grid],
         "text": [[format_ns(c[1].value) if c else "" for c in row] for row in grid],
         "texttemplate": "%{text}" if few else "",
-        "customdata": [[f"{c[0].label}<br>{cell(c[1])}" if c else "" for c in row] for row in grid],
+        "customdata": [[f"{c[0].label}<br>{point_text(c[1])}" if c else "" for c in row] for row in grid],
         "hovertemplate": "%{customdata}<extra></extra>", "hoverongaps": False,
         "colorbar": {"title": {"text": "ns"}, "thickness": 12, "outlinewidth": 0},
     }  # fmt: skip

@@ -43,7 +43,7 @@ class FindingsTable(Table):
     finding: list[FindingTable] = Field(description="most important first, as on the page")
 
 
-def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
+def findings_as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
     """Converts findings to the output of `nearfield report --json`."""
     run = profile.run
     return FindingsTable(

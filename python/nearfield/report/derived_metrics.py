@@ -17,9 +17,12 @@ from nearfield.profile.curves import Curve, Place, Point, common_keys, curve, le
 from nearfield.profile.schema import Switch
 
 STATES = ("invalid", "exclusive", "modified", "reused")
-CACHED, GONE = 0.75, 0.5  # limits of a buffer's cached share: 0 reads as slowly as memory, 1 as fast as a cached buffer
+MIN_CACHED_SHARE, MAX_EVICTED_SHARE = (
+    0.75,
+    0.5,
+)  # limits of a buffer's cached share: 0 reads as slowly as memory, 1 as fast as a cached buffer
 BASE_POLICY = "memory"  # policy of a simulated NIC: deliver incoming bytes only to memory
-SURELY_LESS = 0.9  # fraction of the floor below which a time is impossible rather than noise
+IMPOSSIBLE_SHARE = 0.9  # fraction of the floor below which a time is impossible rather than noise
 MIN_DISTINGUISHABLE_RATIO = 1.3  # min ratio of the read times from memory and from cache, to tell them apart
 
 
@@ -31,13 +34,13 @@ def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", 
     )  # fmt: skip
 
 
-def flag(records: pl.DataFrame, place: Place, deciding: bool = True) -> Point | None:
+def core_to_core_latency(records: pl.DataFrame, place: Place, deciding: bool = True) -> Point | None:
     """Returns the core-to-core latency, the time until another core sees a store; None if it was not measured."""
     found = curve(records, "floor", "time", place=place, x="kind", kind="flag", deciding=deciding)
     return found.get("flag")
 
 
-def copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = True) -> Curve:
+def fastest_copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = True) -> Curve:
     """Returns size -> time of the fastest of these kinds of copy."""
     best: Curve = {}
     for kind in kinds:
@@ -50,12 +53,12 @@ def copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = Tr
 def message_floor(records: pl.DataFrame, place: Place, deciding: bool = True) -> Curve:
     """Returns size -> lower bound of a message's time between these cores: the core-to-core latency plus one copy of
     data that the other core wrote. Returns {} if the latency was not measured."""
-    signal = flag(records, place, deciding)
+    signal = core_to_core_latency(records, place, deciding)
     if signal is None:
         return {}
     return {
-        size: _after(signal, copy)
-        for size, copy in copies(records, place, "copy-remote", "copy-remote-nt", deciding=deciding).items()
+        size: _sum_of_times(signal, copy)
+        for size, copy in fastest_copies(records, place, "copy-remote", "copy-remote-nt", deciding=deciding).items()
     }
 
 
@@ -64,12 +67,12 @@ def floor_failure(records: pl.DataFrame, place: Place) -> str:
     No message is faster than the core-to-core latency, and no message from just-written buffers is faster than this
     latency plus one copy. If a measured message is, the hypervisor had moved the vCPUs between the two measurements, or
     other programs disturbed them."""
-    signal = flag(records, place, deciding=False)
+    signal = core_to_core_latency(records, place, deciding=False)
     floor = message_floor(records, place, deciding=False)
     for state in STATES if signal else ():
         for size, time in half_round_trip(records, place, state, deciding=False).items():
             least = floor.get(size, signal) if state == "modified" else signal
-            if least and time.value < SURELY_LESS * least.value:
+            if least and time.value < IMPOSSIBLE_SHARE * least.value:
                 return (
                     f"There is no floor {place.words}: a message of {format_bytes(size)} took {format_ns(time.value)}, "
                     f"and what no message can do without {format_ns(least.value)}. So the cores were farther apart, or "
@@ -110,26 +113,28 @@ def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, fl
     return result
 
 
-def pushed_out(records: pl.DataFrame, place: Place, side: str) -> dict[int, Estimate]:
+def evicted_read_ratios(records: pl.DataFrame, place: Place, side: str) -> dict[int, Estimate]:
     """Returns size -> read time of a previously cached buffer after the call, divided by its read time without a
     call."""
     return ratios(_preloaded(records, place, side, "preloaded"), _preloaded(records, place, side, "base-preloaded"))
 
 
 @dataclass(frozen=True)
-class Reach:
+class CachedReach:
     """The largest buffer size that is still cached after the call, and the smallest size that is not."""
 
     cached_to: int | None
     gone_from: int | None
 
 
-def reach(cached: dict[int, float]) -> Reach:
+def cached_reach(cached: dict[int, float]) -> CachedReach:
     """Returns the largest cached and the smallest uncached size. Sizes with a share between GONE and CACHED count as
     neither."""
-    gone = next((size for size, share in cached.items() if share <= GONE), None)
-    cached_sizes = [size for size, share in cached.items() if share >= CACHED and (gone is None or size < gone)]
-    return Reach(cached_sizes[-1] if cached_sizes else None, gone)
+    gone = next((size for size, share in cached.items() if share <= MAX_EVICTED_SHARE), None)
+    cached_sizes = [
+        size for size, share in cached.items() if share >= MIN_CACHED_SHARE and (gone is None or size < gone)
+    ]
+    return CachedReach(cached_sizes[-1] if cached_sizes else None, gone)
 
 
 def mean_times(
@@ -155,7 +160,7 @@ def savings_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
     }
 
 
-def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[str, Any], dict[str, Curve]]]:
+def savings_by_case(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[str, Any], dict[str, Curve]]]:
     """Yields, for every case of a two-rank scenario, the fractions of time that each value of `axis` saves against its
     first value: (case, value -> size -> fraction). A case consists of metric, side, place and the other parameters
     except the size."""
@@ -172,7 +177,7 @@ def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[s
         yield case, {name: points for name, points in savings_against(names[0], times).items() if points}
 
 
-def switch_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:
+def switch_size_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:
     """Returns the largest message size before this protocol switch between these cores; None if no switch was found."""
     found = [s.bytes for s in switches if s.kind == kind and s.distance == place.distance]
     own = [s.bytes for s in switches if s.kind == kind and s.pair == place.pair]
@@ -195,7 +200,7 @@ def _preloaded(records: pl.DataFrame, place: Place, side: str, state: str) -> Cu
     return {size: point for size, point in points.items() if point.stable}
 
 
-def _after(first: Point, second: Point) -> Point:
+def _sum_of_times(first: Point, second: Point) -> Point:
     """Returns the sum of two times. Its interval is the sum of both intervals, an upper bound."""
     return replace(
         second,

@@ -19,7 +19,7 @@ _SIGNS = (
 )
 
 
-def signs() -> str:
+def signs_html() -> str:
     """Returns the HTML legend of the symbols, for pages with measured times."""
     pictures = ((f'<svg width="32" height="14" aria-hidden="true">{drawn}</svg>', said) for drawn, said in _SIGNS)
     items = (tag("li", f"{picture} {said}") for picture, said in pictures)

@@ -7,7 +7,7 @@ from pathlib import Path
 from nearfield.base import own_command
 from nearfield.profile import Profile
 from nearfield.rules.schema import Rules
-from nearfield.ui.html import raw, tag, text
+from nearfield.ui.html import escape_html, tag, text
 
 MAX_STEPS = 3
 PROGRAM = ("--", "mpirun", "-n", "2", "./program")
@@ -20,7 +20,9 @@ def next_steps(profile: Profile, tuned: Rules | None, apply: str) -> str:
     found = _of_simulated(profile) if profile.run.backend == "sim" else _of_measured(profile, tuned, apply)
     if not profile.run.complete:
         found = [("Complete this profile", profile.completed_by), *found]
-    items = "".join(tag("li", f"{text(why)}: {tag('code', raw(command))}") for why, command in found[:MAX_STEPS])
+    items = "".join(
+        tag("li", f"{text(why)}: {tag('code', escape_html(command))}") for why, command in found[:MAX_STEPS]
+    )
     return tag("div", tag("h3", "Next commands") + tag("ol", items), class_="next")
 
 

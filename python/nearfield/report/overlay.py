@@ -14,7 +14,7 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Place, one_per_distance
 from nearfield.report.plots import SCENARIOS, Section, sections
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import STYLES, Style, Trace, style
+from nearfield.report.plots.series import STYLES, Style, Trace, curve_style
 
 MIN_PX, LINE_PX = 400, 12  # min height of a plot without its legend, and height of a legend entry, in pixels
 ROW_PX = 48  # height in pixels of a row in a plot of yes/no questions
@@ -117,14 +117,14 @@ def _rows(own: Named[list[Trace]], names: list[str]) -> list[Trace]:
     questions = list(dict.fromkeys(trace["y"][0] for _, trace in found))
     rows = []
     for name, trace in sorted(found, key=lambda row: questions.index(row[1]["y"][0])):
-        colour = style(names.index(name)).colour
+        colour = curve_style(names.index(name)).colour
         marker = {**trace["marker"], "color": colour, "line": {**trace["marker"]["line"], "color": colour}}
         row = f"{trace['y'][0]}<br><i>{name}</i>"
-        rows.append({**_named(trace, name), "y": [row] * len(trace["x"]), "marker": marker})
+        rows.append({**_with_profile_name(trace, name), "y": [row] * len(trace["x"]), "marker": marker})
     return rows
 
 
-def _named(trace: Trace, name: str) -> Trace:
+def _with_profile_name(trace: Trace, name: str) -> Trace:
     full = f"{name}: {trace['name']}"
     texts = {"text": [text.replace(trace["name"], full, 1) for text in trace["text"]]} if "text" in trace else {}
     return {**trace, "name": full, **({"legendgroup": full} if "legendgroup" in trace else {}), **texts}
@@ -134,7 +134,7 @@ def _style_trace(trace: Trace, name: str, number: int) -> Trace:
     """Returns the trace with the name, dash and markers of profile number `number`. Retains the shaded area below a
     floor only for the first profile."""
     look = STYLES[number % len(STYLES)]
-    new = _named(trace, name)
+    new = _with_profile_name(trace, name)
     if trace["type"] == "bar":
         return {**new, "opacity": max(0.25, 1 - 0.4 * number)}
     if number and trace.get("fill") == "tozeroy":

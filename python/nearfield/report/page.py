@@ -17,14 +17,14 @@ from nearfield.report import core_pairs, provenance, topology_boxes
 from nearfield.report.advice import Advised, advice_section
 from nearfield.report.columns import columns_html
 from nearfield.report.findings import Finding, findings
-from nearfield.report.legend import signs
+from nearfield.report.legend import signs_html
 from nearfield.report.next_steps import next_steps
 from nearfield.report.plots import Section, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Guideline, evaluate_guidelines
 from nearfield.report.tuned import tuned_html, tuned_section
 from nearfield.rules.schema import Rules
-from nearfield.ui.html import asset, embedded_json, fill, folded, framed, raw, tag, text
+from nearfield.ui.html import embedded_json, escape_html, fill_template, folded_html, framed_page, read_asset, tag, text
 
 FIRST = 6  # number of findings shown in full; the others are folded
 MAX_IN_SUMMARY = 3  # number of findings on the summary sheet
@@ -40,28 +40,28 @@ def render(profile: Profile, tuned: Rules | None = None, apply: str = "", advise
     found = findings(profile, tuned, apply)
     placement = [] if _has_no_messages(profile) else evaluate_guidelines(one_machine(restrict_to_drawn(profile)))
     how = tuned_html(tuned, apply) + columns_html(tuned) if tuned else ""
-    main = fill(
-        asset("main.html"),
+    main = fill_template(
+        read_asset("main.html"),
         {
             "findings": findings_html(found),
             "next": next_steps(profile, tuned, apply),
-            "signs": signs() if profile.run.backend == "live" else "",
+            "signs": signs_html() if profile.run.backend == "live" else "",
             "advice": advice_section(advised),
-            "rules": _placement(placement),
-            "machine": topology_boxes.draw(profile),
-            "pairs": "".join(map(chart_place, heat)) + core_pairs.pairs_table(profile),
+            "rules": _placement_section(placement),
+            "machine": topology_boxes.topology_html(profile),
+            "pairs": "".join(map(chart_placeholder, heat)) + core_pairs.pairs_table(profile),
             "scenarios": "".join(section_html(part, how if part.scenario == "tuned" else "") for part in parts),
-            "provenance": provenance.blocks(profile),
+            "provenance": provenance.provenance_html(profile),
         },
     )
-    return framed(
+    return framed_page(
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="report",
         headline=headline(profile),
-        links=_links(parts, bool(_placement(placement)), bool(advised)),
-        main=banners(profile, found) + fold_if_useless(found, main),
+        links=_links(parts, bool(_placement_section(placement)), bool(advised)),
+        main=banners(profile, found) + fold_if_unreliable(found, main),
         controls=place_selector(_labels(profile)),
-        scripts=scripts_of([*heat, *_charts(parts)], label_of(profile)),
+        scripts=chart_scripts([*heat, *_charts(parts)], origin_label(profile)),
     )
 
 
@@ -78,14 +78,14 @@ def _charts(parts: list[Section]) -> list[Chart]:
     return [chart for part in parts for chart in part.charts]
 
 
-def scripts_of(charts: list[Chart], label: str) -> str:
+def chart_scripts(charts: list[Chart], label: str) -> str:
     """Returns script elements that draw the charts in the browser. `label` is the origin shown in saved pictures."""
     data = embedded_json({"label": label, "charts": [chart.as_dict() for chart in charts]})
     data = f'<script type="application/json" id="charts">{data}</script>'
-    return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), asset("report.js")))
+    return data + "".join(f"<script>\n{script}\n</script>" for script in (get_plotlyjs(), read_asset("report.js")))
 
 
-def label_of(profile: Profile) -> str:
+def origin_label(profile: Profile) -> str:
     """Returns the origin of the data shown in saved pictures: processor, MPI and date."""
     return f"{profile.machine.cpu_model}, {profile.run.mpi.name}, {profile.run.created:%Y-%m-%d}"
 
@@ -111,20 +111,20 @@ def banners(profile: Profile, found: list[Finding], name: str = "") -> str:
     """Returns the HTML of the warnings at the top of the page. `name` is the profile's name, for pages with several
     profiles."""
     before = f"{name}: " if name else ""
-    return _warnings(found, before) + _simulated(profile, before) + _incomplete(profile, before)
+    return _warning_banners(found, before) + _simulated_banner(profile, before) + _incomplete_banner(profile, before)
 
 
-def fold_if_useless(found: list[Finding], html: str) -> str:
+def fold_if_unreliable(found: list[Finding], html: str) -> str:
     """Returns the HTML unchanged, or folded if a warning says that the measurements are unreliable."""
-    return folded("What was measured all the same", html, class_="useless") if is_useless(found) else html
+    return folded_html("What was measured all the same", html, class_="useless") if is_unreliable(found) else html
 
 
-def is_useless(found: list[Finding]) -> bool:
+def is_unreliable(found: list[Finding]) -> bool:
     """Returns whether the findings include a warning, which means that the measurements are unreliable."""
     return any(finding.level == "warning" for finding in found)
 
 
-def _simulated(profile: Profile, before: str) -> str:
+def _simulated_banner(profile: Profile, before: str) -> str:
     """Returns a banner that marks the profile as simulated; '' if it was measured."""
     run = profile.run
     if run.backend != "sim":
@@ -136,12 +136,12 @@ def _simulated(profile: Profile, before: str) -> str:
     )
     if run.simulated not in machine_files():
         return tag("p", text(message), class_="banner simulated", role="note")
-    sources = tag("code", raw(own_command.line("machine", "show", run.simulated, anywhere=True)))
+    sources = tag("code", escape_html(own_command.line("machine", "show", run.simulated, anywhere=True)))
     sentence = f"{text(message)} Where its numbers are from, and which were chosen: {sources}."
     return tag("p", sentence, class_="banner simulated", role="note")
 
 
-def _incomplete(profile: Profile, before: str) -> str:
+def _incomplete_banner(profile: Profile, before: str) -> str:
     if profile.run.complete:
         return ""
     message = f"{before}This profile is {describe_unfinished(profile.run)}. Some of what belongs here is missing."
@@ -149,10 +149,15 @@ def _incomplete(profile: Profile, before: str) -> str:
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
 
-def _warnings(found: list[Finding], before: str) -> str:
+def _warning_banners(found: list[Finding], before: str) -> str:
     sentence = [(f.statement, *f.action.partition(": ")) for f in found if f.level == "warning"]
     return "".join(
-        tag("p", f"{text(f'{before}{said} {action}{colon}')}{tag('code', raw(command))}", class_="banner", role="alert")
+        tag(
+            "p",
+            f"{text(f'{before}{said} {action}{colon}')}{tag('code', escape_html(command))}",
+            class_="banner",
+            role="alert",
+        )
         for said, action, colon, command in sentence
     )
 
@@ -163,7 +168,7 @@ def _has_no_messages(profile: Profile) -> bool:
     return profile.run.backend == "sim" and not {"pingpong", "protocol"} & set(profile.records["scenario"])
 
 
-def _placement(found: list[Guideline]) -> str:
+def _placement_section(found: list[Guideline]) -> str:
     judged = [rule for rule in found if rule.status != "not measured"]
     if not judged:
         return ""
@@ -208,7 +213,7 @@ def findings_html(found: list[Finding], first: int = FIRST) -> str:
 
 def _more(noun: str, found: list[Finding], about: str = "") -> str:
     inner = tag("ol", "".join(map(finding_item, found)), class_="findings")
-    return folded(counted(len(found), noun) + about, inner if found else "")
+    return folded_html(counted(len(found), noun) + about, inner if found else "")
 
 
 def finding_item(finding: Finding) -> str:
@@ -229,11 +234,11 @@ def section_html(section: Section, how: str = "") -> str:
     """Returns the HTML of a scenario's section. `how` is HTML to insert above its charts."""
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)
-    body = tag("h2", text(section.title)) + summary + how + remarks + "".join(map(chart_place, section.charts))
+    body = tag("h2", text(section.title)) + summary + how + remarks + "".join(map(chart_placeholder, section.charts))
     return tag("section", body, id=f"s-{section.scenario}")
 
 
-def chart_place(chart: Chart) -> str:
+def chart_placeholder(chart: Chart) -> str:
     """Returns the placeholder element of a chart. report.js adds the buttons, the plot and the table in the browser."""
     head = tag("figcaption", tag("h3", text(chart.title)) + tag("p", text(chart.caption)))
     return tag("figure", head + tag("div", "", class_="chart"), class_="plot", id=chart.id)
@@ -246,15 +251,15 @@ def render_summary(profile: Profile, tuned: Rules | None = None, apply: str = ""
     """Returns an HTML page that prints on one sheet: headline, main findings and the first chart."""
     found = findings(profile, tuned, apply)
     charts = _first_chart(profile, tuned)
-    rest = _list_main_findings(found) + "".join(map(chart_place, charts))
-    return framed(
+    rest = _list_main_findings(found) + "".join(map(chart_placeholder, charts))
+    return framed_page(
         title=f"nearfield: {profile.machine.name}, {profile.run.mpi.name}",
         verb="summary",
         headline=headline(profile),
         links=[],
-        main=banners(profile, found) + fold_if_useless(found, rest),
-        style=asset("summary.css"),
-        scripts=scripts_of(charts, label_of(profile)),
+        main=banners(profile, found) + fold_if_unreliable(found, rest),
+        style=read_asset("summary.css"),
+        scripts=chart_scripts(charts, origin_label(profile)),
     )
 
 

@@ -20,7 +20,7 @@ DRAWN_ALIKE = 4
 SAME_MEMORY = 0.1  # max relative difference of memory sizes that count as equal
 
 
-def draw(profile: Profile) -> str:
+def topology_html(profile: Profile) -> str:
     """Returns the HTML of the topology, or a sentence if the topology cannot be parsed."""
     try:
         tree = Topology.parse_xml(profile.topology_xml.encode(), "topology.xml").tree()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from nearfield.base.units import format_bytes, format_span
 from nearfield.report.plots import Section, tuned
 from nearfield.rules.schema import Rules, RuleTable
-from nearfield.ui.html import raw, table, tag, text
+from nearfield.ui.html import escape_html, table, tag, text
 
 
 def tuned_section(rules: Rules) -> Section:
@@ -49,9 +49,9 @@ def _ranges(rule: RuleTable) -> str:
     patterns = rule.patterns()
     rows = []
     for one in rule.range:
-        each = [raw(rule.gain_text(pattern, one)) for pattern in patterns]
+        each = [escape_html(rule.gain_text(pattern, one)) for pattern in patterns]
         gain = f"{one.gain.value:.2f}x [{one.gain.low:.2f} to {one.gain.high:.2f}]"
-        rows.append([text(format_span(one.from_bytes, one.to_bytes)), raw(gain), *each])
+        rows.append([text(format_span(one.from_bytes, one.to_bytes)), escape_html(gain), *each])
     name = rule.distance
     if rule.memory_per_rank_bytes:
         cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank"
@@ -64,7 +64,7 @@ def _collectives(rules: Rules) -> str:
     rows = [
         [
             text(found.operation),
-            raw(str(found.ranks)),
+            escape_html(str(found.ranks)),
             *map(text, (one.length_text(), one.algorithm_text(), one.gain_text())),
         ]
         for found in rules.collectives()
@@ -79,7 +79,11 @@ def _collectives(rules: Rules) -> str:
 def _native(rules: Rules) -> str:
     """Returns the HTML table of the selection among the MPI's own algorithms; '' if they were not searched."""
     rows = [
-        [text(found.operation), raw(found.place), *map(text, (one.length_text(), one.algorithm, one.gain_text()))]
+        [
+            text(found.operation),
+            escape_html(found.place),
+            *map(text, (one.length_text(), one.algorithm, one.gain_text())),
+        ]
         for found in rules.native_collectives()
         for one in found.range
     ]

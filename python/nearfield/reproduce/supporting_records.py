@@ -8,7 +8,7 @@ from nearfield.base import own_command
 from nearfield.base.units import UNITS, counted
 from nearfield.reproduce.outcome import Judged, Series
 from nearfield.reproduce.writers import writer_x
-from nearfield.ui.html import folded, raw, table, tag, text
+from nearfield.ui.html import escape_html, folded_html, table, tag, text
 
 
 def supporting_records_html(judged: Judged, folder: Path) -> str:
@@ -19,9 +19,11 @@ def supporting_records_html(judged: Judged, folder: Path) -> str:
     xs = sorted({x for series in records for x, _ in series.points})
     header = ["profile", "metric", "of", *(text(writer_x(judged.shown.by)(x)) for x in xs)]
     commands = dict.fromkeys(_command(series, folder) for series in records)
-    inner = table(header, [_row(series, xs) for series in records]) + tag("pre", tag("code", raw("\n".join(commands))))
+    inner = table(header, [_row(series, xs) for series in records]) + tag(
+        "pre", tag("code", escape_html("\n".join(commands)))
+    )
     count = sum(len(series.points) for series in records)
-    return folded(f"{counted(count, 'record')}", inner, class_="behind")
+    return folded_html(f"{counted(count, 'record')}", inner, class_="behind")
 
 
 def _row(series: Series, xs: list[float]) -> list[str]:

@@ -23,7 +23,7 @@ def text(value: object) -> str:
     return re.sub(r"(?<=\d) (?=(?:[KMGT]iB|B|ns|\u00b5s|ms|s|GB/s|MB/s|%)(?!\w))", "\u00a0", escaped)
 
 
-def raw(value: object) -> str:
+def escape_html(value: object) -> str:
     """Returns escaped text without typographic changes, for commands, names and paths."""
     return html.escape(str(value))
 
@@ -47,7 +47,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], **attributes: ob
     return tag("div", inner, class_="scroll")
 
 
-def folded(title: str, content: str, **attributes: object) -> str:
+def folded_html(title: str, content: str, **attributes: object) -> str:
     """Returns a collapsible element with `content` below its title; '' if `content` is empty."""
     return tag("details", tag("summary", text(title)) + content, **attributes) if content else ""
 
@@ -57,7 +57,7 @@ def embedded_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")
 
 
-def framed(
+def framed_page(
     *,
     title: str,
     verb: str,
@@ -72,18 +72,18 @@ def framed(
     """Returns a complete HTML page. `title` is plain text; `links` are pairs (id of a part, name); `version` is the
     nearfield version that made the findings; `style` is CSS added to the common style; all other arguments are HTML."""
     slots = {
-        "title": raw(title),
+        "title": escape_html(title),
         "verb": verb,
-        "style": asset("style.css") + style,
+        "style": read_asset("style.css") + style,
         "headline": headline,
         "navigation": "".join(tag("a", text(name), href=f"#{anchor}") for anchor, name in links),
         "controls": controls,
         "main": main,
-        "footer": raw(f"nearfield {version}"),
-        "theme": asset("theme.js"),
+        "footer": escape_html(f"nearfield {version}"),
+        "theme": read_asset("theme.js"),
         "scripts": scripts,
     }
-    return fill(asset("frame.html"), slots)
+    return fill_template(read_asset("frame.html"), slots)
 
 
 def write_page(path: Path, page: str) -> Path:
@@ -92,11 +92,11 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def fill(template: str, slots: Mapping[str, str]) -> str:
+def fill_template(template: str, slots: Mapping[str, str]) -> str:
     """Replaces each `{{name}}` in the template by the slot of that name. The inserted text is not expanded again."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], template)
 
 
-def asset(name: str, package: str = "nearfield.report") -> str:
+def read_asset(name: str, package: str = "nearfield.report") -> str:
     """Returns the text of a resource file of the package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

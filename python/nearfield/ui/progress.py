@@ -22,9 +22,9 @@ from nearfield.ui.terminal import err
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-KNOWN_FROM = 0.05  # min fraction of the work that must be done before the remaining time is shown
+MIN_SHARE_TO_ESTIMATE = 0.05  # min fraction of the work that must be done before the remaining time is shown
 SHORT_S = 10.0  # estimates below this may double without being distrusted
-LONGER = "longer than was planned"
+LONGER_THAN_PLANNED = "longer than was planned"
 
 
 class TimeLeft:
@@ -53,15 +53,19 @@ class TimeLeft:
     def __str__(self) -> str:
         """Returns the remaining time as text, or why there is no estimate. The time decreases between progress
         events."""
-        if self.latest is None or self._left_s is None or (self.latest.share or 0.0) < KNOWN_FROM:
-            return left_text(None)
+        if self.latest is None or self._left_s is None or (self.latest.share or 0.0) < MIN_SHARE_TO_ESTIMATE:
+            return time_left_text(None)
         silent_s = self._clock() - self._latest_at
         left_s = self._left_s - silent_s
         self._min_left_s = min(self._min_left_s, max(left_s, SHORT_S))
         if 0 <= left_s <= 2 * self._min_left_s:
-            return left_text(left_s)
+            return time_left_text(left_s)
         max_left_s = (self.latest.max_left_s or 0.0) - silent_s
-        return LONGER if max_left_s <= 0 else f"{LONGER}, at most {format_seconds(max_left_s)} more"
+        return (
+            LONGER_THAN_PLANNED
+            if max_left_s <= 0
+            else f"{LONGER_THAN_PLANNED}, at most {format_seconds(max_left_s)} more"
+        )
 
     def line(self) -> str:
         """Returns the current work, the fraction that is done, and the remaining time, as text."""
@@ -111,7 +115,7 @@ class ProgressDisplay:
             self._log.add(self._left.line())
 
 
-def left_text(seconds: float | None) -> str:
+def time_left_text(seconds: float | None) -> str:
     """Returns text such as 'about 40 s left'. It is rounded coarsely because the time is an estimate."""
     if seconds is None:
         return "time left not known yet"

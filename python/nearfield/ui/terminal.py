@@ -161,17 +161,17 @@ class Table:
             keys = Text("  ").join(cell for column, cell in named if column.key)
             keys.stylize("bold")
             yield from [_prevent_breaks(keys)] if keys else []
-            said = [(column, _said(column, cell, style)) for column, cell in named if not column.key]
-            for line in _pack(said, console, width - GAP):
+            said = [(column, _labelled_cell(column, cell, style)) for column, cell in named if not column.key]
+            for line in _pack_cells(said, console, width - GAP):
                 yield _prevent_breaks(Text(" " * GAP).append_text(line))
 
 
-def _said(column: Column, cell: Text, style: str) -> Text:
+def _labelled_cell(column: Column, cell: Text, style: str) -> Text:
     heading = f"{column.heading}: " if column.heading else ""
     return Text.assemble((heading, "dim"), cell, style=style)
 
 
-def _pack(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
+def _pack_cells(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
     """Packs the cells of a row into lines: prose gets lines of its own, and other cells share a line as long as they
     fit."""
     lines: list[Text] = []

@@ -33,29 +33,29 @@ def draw_tree(topology: Topology) -> Tree:
     """Returns the tree of topology objects. An only child shares its parent's line. On machines with more than 32
     cores, runs of more than 3 identical siblings are folded into one."""
     root = topology.tree()
-    tree = Tree(Text(f"{topology.source}: {_count(topology)}", style="bold"), guide_style="dim")
-    _grow(tree, root["children"], fold=len(topology.cores) > FOLD_ABOVE_CORES)
+    tree = Tree(Text(f"{topology.source}: {_count_text(topology)}", style="bold"), guide_style="dim")
+    _add_nodes(tree, root["children"], fold=len(topology.cores) > FOLD_ABOVE_CORES)
     return tree
 
 
-def _count(topology: Topology) -> str:
+def _count_text(topology: Topology) -> str:
     parts = [(len(topology.packages), "package"), (len(topology.numa_nodes), "NUMA node")]
     parts += [(len(topology.cores), "core"), (len(topology.pus), "PU")]
     return ", ".join(f"{n} {word}{'s' if n > 1 else ''}" for n, word in parts if n)
 
 
-def _grow(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
+def _add_nodes(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
     for run in (list(alike) for _, alike in groupby(siblings, key=_shape)):
         alike = len(run) - 1 if fold and len(run) > FOLD_RUNS_OF else 0
         for node in run[: len(run) - alike]:
-            line, rest = _line(node)
-            _grow(tree.add(line), rest, fold=fold)
+            line, rest = _node_line(node)
+            _add_nodes(tree.add(line), rest, fold=fold)
         if alike:
             pus = ranges([pu for node in run[1:] for pu in _pus(node)])
             tree.add(Text(f"… {alike} more like it: PU {pus}", style="dim"))
 
 
-def _line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
+def _node_line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
     """Returns the text for a node and the chain of only children below it, and the remaining children to draw."""
     words = [_label(node)]
     while len(node["children"]) == 1:

@@ -34,12 +34,12 @@ class Verbs(Group):
         name, found, rest = super().resolve_command(ctx, args)
         if not found or not name:  # during shell completion, there may be no verb yet
             return name, found, rest
-        if rest and (inner := further(name).get(rest[0])):
+        if rest and (inner := subcommands(name).get(rest[0])):
             return f"{name} {rest[0]}", _import_verb(inner, rest[0]), rest[1:]
         return name, _import_verb(name, name), rest
 
 
-def further(verb: str) -> dict[str, str]:
+def subcommands(verb: str) -> dict[str, str]:
     """Returns the subcommands of a verb: name -> module."""
     return getattr(importlib.import_module(f"nearfield.cli.verbs.{verb}"), "FURTHER", {})
 
@@ -54,7 +54,7 @@ def _import_verb(module_name: str, name: str) -> Any:
     verb = typer.Typer(add_completion=False)
     verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
     made: Any = typer.main.get_command(use_own_help(verb))
-    if inner := further(module_name):
+    if inner := subcommands(module_name):
         made.further = {one: TyperCommand(one, help=_summary(file)) for one, file in inner.items()}
     return made
 

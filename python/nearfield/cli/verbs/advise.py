@@ -87,11 +87,11 @@ def command(
     if nodes and not on:
         raise UsageError("--nodes is for --on", "add --on MACHINE, or leave it out")
     if on:
-        from nearfield.cli.advise_on import profile_of, simulate_on
+        from nearfield.cli.advise_on import simulate_on, simulated_profile_of
         from nearfield.machine import load_machine
 
         machine = load_machine(on)
-        known = load(profile_of(machine, on))
+        known = load(simulated_profile_of(machine, on))
     else:
         known = load(_profile(profile))
     with provide_trace(what or [], out, valgrind=valgrind) as trace:

@@ -84,7 +84,7 @@ def command(
     if not installations:
         mpi.choose(None)  # raises an error that names what to install
     results = []
-    for product in products(installations):
+    for product in products_to_build(installations):
         results.append(result := _build_product(product))
         if not as_json:
             Terminal().print(escape(str(result)))
@@ -94,7 +94,7 @@ def command(
         raise typer.Exit(MpiError.exit_code)
 
 
-def products(installations: list[Installation]) -> Iterator[Product]:
+def products_to_build(installations: list[Installation]) -> Iterator[Product]:
     """Yields the products to build. The product for settings per pair of ranks comes after the measuring engine, which
     determines the MPI's transport."""
     from nearfield.observe import hooks, valgrind

@@ -74,7 +74,7 @@ def command(
     if not made.environment:
         remedy = "; ".join(made.notes + made.warnings)
         raise UsageError("the rules set nothing: baseline and tuned are the same", remedy)
-    busy = _busy()
+    busy = _measure_load()
     baseline = dict(os.environ)
     tuned = {**baseline, **made.environment}
     tuned |= all_nodes.variables(argv, tuned)
@@ -94,7 +94,7 @@ def command(
         print(json.dumps({**outcome, "stock": values["baseline"], "tuned": values["tuned"]}, indent=1))
     else:
         print(verdict_on(gain))
-        print(_next(argv, gain, forecast, busy))
+        print(_next_command_text(argv, gain, forecast, busy))
     raise typer.Exit(0 if max_slowdown is None else gate_exit_code(gain, max_slowdown))
 
 
@@ -141,7 +141,7 @@ class Program:
             raise _run_error(self.argv, name, done.exit_code, said)
         if self.pattern is None:
             return done.seconds
-        return _number(self.pattern.findall("\n".join([out, *lines["stderr"]])), self.pattern.pattern, name, out)
+        return _parse_metric(self.pattern.findall("\n".join([out, *lines["stderr"]])), self.pattern.pattern, name, out)
 
     def pairs(self, runs: int, verbose: bool) -> dict[str, list[float]]:
         """Runs the program alternately in both environments. Returns the values of each. If `verbose`, prints each pair
@@ -163,7 +163,7 @@ def _run_error(argv: Sequence[str], name: str, code: int, said: list[str]) -> Me
     return MeasurementError(f"the {name} run ended with exit code {code}{outcome}", f"see it by hand: {by_hand}")
 
 
-def _number(found: list[str], pattern: str, name: str, out: str) -> float:
+def _parse_metric(found: list[str], pattern: str, name: str, out: str) -> float:
     if not found:
         raise MeasurementError(f"the {name} run printed nothing that fits '{pattern}'", f"it printed: {out[-300:]}")
     try:
@@ -172,7 +172,7 @@ def _number(found: list[str], pattern: str, name: str, out: str) -> float:
         raise UsageError(f"'{found[-1]}' is no number", "put the number into the first group of --metric") from error
 
 
-def _busy() -> float:
+def _measure_load() -> float:
     """Returns the fraction of CPU time that other programs use. Prints a warning if it disturbs the runs."""
     from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 
@@ -205,7 +205,7 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
     return run, ""
 
 
-def _next(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
+def _next_command_text(argv: Sequence[str], gain: Gain, forecast: Run | None, busy: float) -> str:
     """Returns the suggested next command as one line of text."""
     from nearfield.base.cpu_load import BUSY_SHARE
     from nearfield.forecast.saying import MIN_GAIN

@@ -67,7 +67,7 @@ def command(
     elif only_agreement:
         print(agreement_line(agreed))
     else:
-        Terminal().print(tables.view(first, second, comparison, verbose))
+        Terminal().print(tables.comparison_view(first, second, comparison, verbose))
     if gate:
         for line in tables.gate_lines(gate):
             print(line, file=sys.stderr)

@@ -68,27 +68,27 @@ def command(
     from nearfield.plan.words import against_best
 
     require_one_format(as_json, as_csv)
-    extents = counts(grid, "grid")
+    extents = parse_extents(grid, "grid")
     known = load_costs(profile, on, mode, messages)
     per_node = full_nodes(ranks, ranks_per_node, known)
     make_plans = partial(
         splits, extents, ranks, known.costs, ranks_per_node=per_node, halo=halo,
         periodic=periodic, corners=corners, element_bytes=parse_bytes(element),
     )  # fmt: skip
-    plans = make_plans(dims=counts(dims, "split", minimum=0) if dims else None)
+    plans = make_plans(dims=parse_extents(dims, "split", minimum=0) if dims else None)
     if as_json:
         print(json.dumps(tables.as_dict(known, plans, len(extents)), indent=1))
         return
     if as_csv:
         print_csv([tables.plan_row(plan, len(extents)) for plan in plans])
         return
-    notes = [*known.notes, *tables.unequal(plans[0], extents, ranks)]
+    notes = [*known.notes, *tables.unequal_boxes_note(plans[0], extents, ranks)]
     if dims:
         notes.append(against_best(plans[0], make_plans()[0], len(extents)))
-    tables.show(known, plans, notes, len(extents), top)
+    tables.print_plans(known, plans, notes, len(extents), top)
 
 
-def counts(text: str, what: str, minimum: int = 1) -> list[int]:
+def parse_extents(text: str, what: str, minimum: int = 1) -> list[int]:
     """Parses '8x4x1' to a list of one to three numbers. Raises UsageError for anything else."""
     words = text.lower().split("x")
     if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= minimum for word in words)):

@@ -91,7 +91,7 @@ def command(
       nearfield report before after -o comparison.html
     """
     from nearfield.profile import find_profile, load
-    from nearfield.report.data import as_data
+    from nearfield.report.data import findings_as_data
     from nearfield.report.findings import findings
     from nearfield.rules.schema import load_rules, run_command_line
     from nearfield.ui.html import write_page
@@ -106,7 +106,7 @@ def command(
     if profiles and len(profiles) > 1:
         _refuse_options_of_one(as_json, summary, rules, trace)
         if format_ == FORMATS[0]:
-            _print_written(_of_several(profiles, out), open_it)
+            _print_written(_write_comparison(profiles, out), open_it)
         else:
             _print_written(write_plots(format_, [load(folder) for folder in profiles], None, out), open_it)
         return
@@ -114,7 +114,7 @@ def command(
     if profile and (profile / REPRODUCTION).is_file():
         if format_ != FORMATS[0]:
             raise UsageError("a reproduction has no plots to write", "Leave out --format.")
-        _of_reproduction(profile, out, as_json)
+        _write_reproduction(profile, out, as_json)
         return
     loaded = load(find_profile(profile))
     used = _rules_file(loaded, rules)
@@ -124,11 +124,11 @@ def command(
         return
     found = findings(loaded, tuned, run_command_line(used) if used else "")
     if as_json:
-        print(json.dumps(as_data(loaded, found).model_dump(), indent=1))
+        print(json.dumps(findings_as_data(loaded, found).model_dump(), indent=1))
         return
     from nearfield.report import page  # imported late, because plotly is slow to import
 
-    target = _target(loaded.path, out, "summary.html" if summary else "report.html")
+    target = _output_path(loaded.path, out, "summary.html" if summary else "report.html")
     apply = run_command_line(used, anywhere=True) if used else ""
     if summary:
         path = write_page(target, page.render_summary(loaded, tuned, apply))
@@ -161,13 +161,13 @@ def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, tra
         raise UsageError(f"{name} is for one profile", f"Leave {name} out, or name one profile.")
 
 
-def _of_several(folders: list[Path], out: Path | None) -> Path:
+def _write_comparison(folders: list[Path], out: Path | None) -> Path:
     from nearfield.profile import load
     from nearfield.report import comparison
     from nearfield.ui.html import write_page
 
     loaded = [load(folder) for folder in folders]
-    path = write_page(_target(Path(), out, "comparison.html"), comparison.render(loaded))
+    path = write_page(_output_path(Path(), out, "comparison.html"), comparison.render(loaded))
     for line in comparison.describe_differences(loaded):
         Terminal().print(Text(f"• {line}"))
     return path
@@ -180,7 +180,7 @@ def _print_written(path: Path, open_it: bool) -> None:
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))
 
 
-def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
+def _write_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     from nearfield.reproduce import outcome, page
     from nearfield.ui.html import write_page
 
@@ -188,7 +188,7 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
-        print("report ", write_page(_target(folder, out, "report.html"), page.render(found, folder)))
+        print("report ", write_page(_output_path(folder, out, "report.html"), page.render(found, folder)))
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
@@ -234,7 +234,7 @@ def _require_rules_of_profile(rules: Rules, path: Path, profile: Profile) -> Non
         )
 
 
-def _target(folder: Path, out: Path | None, name: str) -> Path:
+def _output_path(folder: Path, out: Path | None, name: str) -> Path:
     """Returns the path of the output file. Raises UsageError if `out` is a folder, or if its parent folder does not
     exist."""
     path = folder / name if out is None else out

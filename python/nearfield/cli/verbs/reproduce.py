@@ -121,7 +121,7 @@ def command(
     from nearfield.ui.progress import ProgressDisplay
 
     if collect_from is not None:
-        tables.show_collected(collect(collect_from), as_json)
+        tables.print_collected(collect(collect_from), as_json)
         return
     wanted = choose(list(claims or ()))
     if list_:
@@ -148,10 +148,10 @@ def command(
     else:
         for paper in found.papers:
             if not live_only:
-                tables.show(paper)
+                tables.print_verdicts(paper)
             if live:
-                tables.show_live(paper)
-        tables.count(found, live_only)
+                tables.print_live_answers(paper)
+        tables.print_counts(found, live_only)
     if stopped or (not found.complete and not live_only):
         err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)

@@ -158,9 +158,9 @@ def command(
         )
     costs, pieces = costs_of(profile, size), chunk_sizes_of(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
-    others = _others(source, compile_commands, link or [], arguments)
+    others = _other_sources(source, compile_commands, link or [], arguments)
     found = analyse(
-        source, arguments, function=function, only=_only(only, cutting=pieces is not None),
+        source, arguments, function=function, only=_parse_transformations(only, cutting=pieces is not None),
         assume_noalias=_names(assume_noalias), costs=costs, others=others, pieces=pieces,
         assume_uniform=_names(assume_uniform),
     )  # fmt: skip
@@ -180,7 +180,7 @@ def command(
     if as_json:
         print(json.dumps(_as_dict(found, verified=verify), indent=1))
     else:
-        _show(found.patches if every else chosen, found.patches, source)
+        _print_patches(found.patches if every else chosen, found.patches, source)
         _print_long(long, source)
         _print_result(found, source, verbose=verbose, is_known=bool(found.patches or long))
         if found.patches:
@@ -221,7 +221,7 @@ def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: 
     return [*words, *(f"-I{folder}" for folder in include_folders(mpi.choose(mpi_name)))]
 
 
-def _others(
+def _other_sources(
     source: Path, database: Path | None, linked: list[str], arguments: list[str]
 ) -> list[tuple[Path, list[str]]]:
     """Returns the program's other source files whose functions are analysed, each with its compiler arguments."""
@@ -237,7 +237,7 @@ def _names(given: list[str] | None) -> list[str]:
     return [name.strip() for words in given or [] for name in words.split(",")]
 
 
-def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
+def _parse_transformations(given: str | None, *, cutting: bool) -> frozenset[str] | None:
     from nearfield.rewrite.model.schedules import NAMES, TRANSFORMATIONS
 
     if given is None:
@@ -254,7 +254,7 @@ def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
+def _print_patches(shown: list[Patch], every: list[Patch], source: Path) -> None:
     """Prints diffs to standard output, to be piped into `patch`, and everything else to standard error."""
     for patch in shown:
         where = f"{source}:{patch.lines[0]}"
@@ -311,13 +311,13 @@ def _as_dict(found: Analysis, *, verified: bool) -> dict[str, Any]:
 
     missed = [vars(refusal) for refusal in found.missed]
     return {
-        "patches": [{**_plain(patch), "verified": verified} for patch in found.patches],
+        "patches": [{**_patch_as_dict(patch), "verified": verified} for patch in found.patches],
         "refusals": missed,
         "notes": as_dict(notes_of(found)),
     }
 
 
-def _plain(patch: Patch) -> dict[str, Any]:
+def _patch_as_dict(patch: Patch) -> dict[str, Any]:
     return {
         "path": str(patch.path), "function": patch.function, "lines": list(patch.lines),
         "transformation": patch.transformation, "reason": patch.reason, **_gain(patch),

@@ -13,7 +13,7 @@ from nearfield.base import own_command
 from nearfield.base.units import counted
 from nearfield.cli.axes import parse_counts, parse_factors, parse_policies, parse_sizes
 from nearfield.cli.options import (
-    USUAL_MACHINE,
+    DEFAULT_MACHINE,
     AsCsv,
     AsJson,
     Frequency,
@@ -95,7 +95,7 @@ _List = Annotated[bool, typer.Option("--list", help="List collectives, applicati
 def command(
     ctx: typer.Context,
     collective: _Collective = None,
-    on: SimulatedMachine = USUAL_MACHINE,
+    on: SimulatedMachine = DEFAULT_MACHINE,
     nodes: _Nodes = "",
     ranks_per_node: _RanksPerNode = None,
     sizes: _Sizes = "",

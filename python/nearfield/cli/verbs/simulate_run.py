@@ -16,7 +16,7 @@ from nearfield.base.errors import UsageError
 from nearfield.base.units import counted
 from nearfield.cli.axes import parse_factors, parse_policies, ranks_per_node
 from nearfield.cli.options import (
-    USUAL_MACHINE,
+    DEFAULT_MACHINE,
     AsJson,
     Frequency,
     MemorySlowdown,
@@ -30,7 +30,7 @@ from nearfield.cli.options import (
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from nearfield.cli.run_simulation import Chosen, Simulated
+    from nearfield.cli.run_simulation import SimulationParameters, SimulationResult
     from nearfield.measure.sim.mpi_shards import SingleProcess
     from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
@@ -69,7 +69,7 @@ _VirtualWtime = Annotated[bool, typer.Option("--virtual-wtime", help="MPI_Wtime 
 def command(
     ctx: typer.Context,
     what: TraceOrCommand = None,
-    on: SimulatedMachine = USUAL_MACHINE,
+    on: SimulatedMachine = DEFAULT_MACHINE,
     nodes: _Nodes = None,
     policy: Policy = "all",
     frequency: Frequency = None,
@@ -110,7 +110,13 @@ def command(
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
-    from nearfield.cli.run_simulation import Course, is_command, simulate_independently, simulate_live, simulate_trace
+    from nearfield.cli.run_simulation import (
+        OutcomeSource,
+        is_command,
+        simulate_independently,
+        simulate_live,
+        simulate_trace,
+    )
     from nearfield.cli.trace_argument import provide_trace
     from nearfield.measure.sim.mpi_shards import SingleProcess
 
@@ -118,7 +124,7 @@ def command(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, out, as_json
     )
     what = what or []
-    course = Course(live_outcomes=not replay_outcomes, clock=virtual_wtime)
+    course = OutcomeSource(live_outcomes=not replay_outcomes, clock=virtual_wtime)
     live = is_command(what) and not (valgrind or mpi)
     if virtual_wtime and (replay_outcomes or not live):
         raise UsageError(
@@ -129,13 +135,13 @@ def command(
     elif live and independent_runs and not replay_outcomes:
         if keep or out:
             raise UsageError("--independent-runs runs the command several times", "--keep and --out are for one run")
-        from nearfield.cli.replay_tables import runs_as_dict, show_runs
+        from nearfield.cli.replay_tables import print_runs, runs_as_dict
 
         runs = simulate_independently(what, _choose(options, SingleProcess()), course)
         if as_json:
             print(json.dumps(runs_as_dict(runs), indent=1))
         else:
-            show_runs(runs, shlex.join(what))
+            print_runs(runs, shlex.join(what))
         _print_assumptions(options, runs[0].cluster)
     elif live and not independent_runs:
         _print_result(options, simulate_live(what, keep, _choose(options, SingleProcess()), course))
@@ -185,11 +191,11 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
         return trace
 
 
-def _choose(options: _Options, shards: SingleProcess) -> Chosen:
+def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
     """Returns the simulation that the options describe. Raises NearfieldError if it is impossible, or if the --out
     folder cannot be written."""
     from nearfield import profile
-    from nearfield.cli.run_simulation import Chosen
+    from nearfield.cli.run_simulation import SimulationParameters
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import at_frequency
     from nearfield.measure.sim.axes import check_axes, select_policies
@@ -214,19 +220,19 @@ def _choose(options: _Options, shards: SingleProcess) -> Chosen:
             )
         return Cluster(machine, nodes, each, policies, slowdowns, options.independent_runs)
 
-    return Chosen(cluster_of, policies, slowdowns, options.regions, options.threads or shards.cores)
+    return SimulationParameters(cluster_of, policies, slowdowns, options.regions, options.threads or shards.cores)
 
 
-def _print_result(options: _Options, done: Simulated) -> None:
+def _print_result(options: _Options, done: SimulationResult) -> None:
     """Prints the result of the simulation, and saves it if --out is given."""
-    from nearfield.cli.replay_tables import as_dict, show
+    from nearfield.cli.replay_tables import as_dict, print_replay
     from nearfield.observe.replay_profile import save
     from nearfield.observe.summary import what_names_lack
 
     if options.as_json:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
-        show(done.found, done.command, done.seconds, decided=done.decided)
+        print_replay(done.found, done.command, done.seconds, decided=done.decided)
     if lack := what_names_lack(done.named_lines):
         err.print(f"nearfield: {escape(lack)}")
     _print_assumptions(options, done.found.cluster)

@@ -12,7 +12,7 @@ from nearfield._native import trace
 from nearfield.base.words import join_and
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_factors
-from nearfield.cli.options import USUAL_MACHINE, AsJson, MemorySlowdown, SimulatedMachine
+from nearfield.cli.options import DEFAULT_MACHINE, AsJson, MemorySlowdown, SimulatedMachine
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def command(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", help="Traces, one after the other; - is standard input.")
     ],
-    on: SimulatedMachine = USUAL_MACHINE,
+    on: SimulatedMachine = DEFAULT_MACHINE,
     memory_slowdown: MemorySlowdown = "1",
     format_: Annotated[
         str,
@@ -88,8 +88,8 @@ def command(
 
       valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
     """
-    from nearfield.cli.sensitivity_tables import show_trace
-    from nearfield.cli.trace_tables import as_dict, show
+    from nearfield.cli.sensitivity_tables import print_trace_sensitivity
+    from nearfield.cli.trace_tables import as_dict, print_trace_counts
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.simulate.memory import Memory
     from nearfield.simulate.trace import Choice, TraceRun
@@ -109,9 +109,9 @@ def command(
     if as_json:
         print(json.dumps(as_dict(run, files, seconds, whole) | _sensitivity_as_dict(varied), indent=1))
     else:
-        show(run, files, seconds)
+        print_trace_counts(run, files, seconds)
         if varied:
-            show_trace(varied, memory.memory_slowdown)
+            print_trace_sensitivity(varied, memory.memory_slowdown)
     if sensitivity and whole and not varied:
         err.print("stopped: there are no error bars")
         raise typer.Exit(stop.exit_code)

@@ -17,7 +17,7 @@ MIN_GAIN = 0.05
 CALLS = (("send", "sender", "MPI_Send"), ("receive", "receiver", "MPI_Recv"))
 
 
-def significant(gains: dict[int, Estimate]) -> dict[int, Estimate]:
+def significant_gains(gains: dict[int, Estimate]) -> dict[int, Estimate]:
     """Returns the significant gains: at least MIN_GAIN, with an interval above 0."""
     return {size: gain for size, gain in gains.items() if gain.low > 0 and gain.value >= MIN_GAIN}
 
@@ -33,7 +33,7 @@ def best_gains(profile: Profile, place: Place, metric: str, side: str | None) ->
 
 
 @at_each_distance("pingpong")
-def buffer_state(profile: Profile, place: Place) -> Iterator[Finding]:
+def find_buffer_state_gain(profile: Profile, place: Place) -> Iterator[Finding]:
     """Yields a finding on how much sooner calls return if their buffers are cached (S0, section II.A)."""
     parts: list[str] = []
     numbers: dict[str, float | int | str] = {}
@@ -41,7 +41,7 @@ def buffer_state(profile: Profile, place: Place) -> Iterator[Finding]:
     for metric, side, call in CALLS:
         gains = best_gains(profile, place, metric, side)
         measured += len(gains)
-        sure = significant(gains)
+        sure = significant_gains(gains)
         if not sure:
             continue
         peak = max(sure, key=lambda size: sure[size].value)

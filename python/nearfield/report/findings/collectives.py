@@ -13,7 +13,7 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, curve, levels, one_per_distance, pick, ratios
 from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import Finding
-from nearfield.report.formatting import times
+from nearfield.report.formatting import ratio_text
 
 NAMES = {
     "bcast": "MPI_Bcast",
@@ -24,7 +24,7 @@ NAMES = {
 _JUMP = 1.5
 
 
-def against_messages(profile: Profile) -> Iterator[Finding]:
+def find_cost_in_messages(profile: Profile) -> Iterator[Finding]:
     """Yields a finding with each operation's largest time, as a multiple of half a round trip of the same size."""
     places = one_per_distance(profile.records, "pingpong")
     message = half_round_trip(profile.records, places[-1]) if places else {}
@@ -34,7 +34,7 @@ def against_messages(profile: Profile) -> Iterator[Finding]:
             cost = ratios(times_of(profile.records, operation, ranks), message)
             if cost:
                 worst = max(cost, key=lambda size: cost[size].value)
-                parts.append(f"{name} up to {times(cost[worst].value)} (at {format_bytes(worst)})")
+                parts.append(f"{name} up to {ratio_text(cost[worst].value)} (at {format_bytes(worst)})")
                 numbers[f"{operation}_factor"] = cost[worst].value
         if parts:
             yield Finding(
@@ -46,7 +46,7 @@ def against_messages(profile: Profile) -> Iterator[Finding]:
             )
 
 
-def jump(profile: Profile) -> Iterator[Finding]:
+def find_time_jump(profile: Profile) -> Iterator[Finding]:
     """Yields a finding on the largest growth of time between neighbouring sizes, if the time grows faster than the
     size."""
     found = [
@@ -62,8 +62,8 @@ def jump(profile: Profile) -> Iterator[Finding]:
         topic="collectives",
         title=f"{NAMES[operation]} jumps at {format_bytes(after)}",
         statement=(
-            f"{NAMES[operation]} over {ranks} ranks takes {times(growth)} as long for {format_bytes(after)} as for "
-            f"{format_bytes(before)}, more than its size grows: it changes how it works between the two."
+            f"{NAMES[operation]} over {ranks} ranks takes {ratio_text(growth)} as long for {format_bytes(after)} as "
+            f"for {format_bytes(before)}, more than its size grows: it changes how it works between the two."
         ),
         numbers={"operation": operation, "factor": growth, "before_bytes": before, "after_bytes": after},
         weight=growth / 2,

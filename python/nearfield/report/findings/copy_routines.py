@@ -17,14 +17,14 @@ from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, common_keys, curve, prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.formatting import percent, times
+from nearfield.report.formatting import percent, ratio_text
 
 PLAIN = "copy-remote"
 OTHERS = {"copy-remote-nt": "past the caches", "copy-remote-both": "by both cores, half each,"}
 
 
 @at_each_distance("floor")
-def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
+def find_fastest_copies(profile: Profile, place: Place) -> Iterator[Finding]:
     """Yields a finding on the fastest kind of copy by size, with the reason."""
     plain = _times(profile, place, PLAIN)
     gains = {kind: ratios(plain, _times(profile, place, kind)) for kind in OTHERS}
@@ -40,7 +40,7 @@ def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
             parts.append(f"{span} plainly")
             continue
         best = max(run, key=lambda size: gains[kind][size].value)
-        parts.append(f"{span} {OTHERS[kind]} {times(gains[kind][best].value)} as fast as plainly at best")
+        parts.append(f"{span} {OTHERS[kind]} {ratio_text(gains[kind][best].value)} as fast as plainly at best")
         numbers[f"{kind}_from_bytes"], numbers[f"{kind}_gain"] = run[0], gains[kind][best].value
     yield Finding(
         topic="copying",

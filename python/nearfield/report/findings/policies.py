@@ -11,7 +11,7 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import OF_CLUSTERS, cases, levels, pick
-from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings, savings
+from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings, savings_by_case
 from nearfield.report.findings.finding import Finding
 from nearfield.report.formatting import memory_speed, percent
 
@@ -31,7 +31,7 @@ class _Best:
         return f"{self.operation} {percent(self.share)} with {self.policy} ({self.case})"
 
 
-def policies(profile: Profile) -> Iterator[Finding]:
+def find_policy_savings(profile: Profile) -> Iterator[Finding]:
     """Yields a finding with the largest savings of a simulated NIC's delivery policies."""
     found = [best for scenario in ("application", "collective") for best in _best(profile, scenario)]
     found += _best_of_program(profile) + _best_of_pairs(profile)
@@ -82,7 +82,7 @@ def _best_of_pairs(profile: Profile) -> list[_Best]:
     for scenario in rows["scenario"].unique(maintain_order=True):
         cases = (
             (point.value, size, policy, case)
-            for case, curves in savings(profile, scenario, "policy")
+            for case, curves in savings_by_case(profile, scenario, "policy")
             for policy, points in curves.items()
             for size, point in points.items()
         )

@@ -13,7 +13,7 @@ from nearfield.profile.curves import Place, one_per_distance, prefix
 from nearfield.profile.schema import Switch
 from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import AND_COMPARE, Finding
-from nearfield.report.formatting import setting, times
+from nearfield.report.formatting import ratio_text, variable_setting
 
 NAMES = {
     "eager-limit": "its eager limit",
@@ -42,12 +42,12 @@ class Jump:
     ratio: Estimate
 
 
-def steps(profile: Profile) -> Iterator[Finding]:
+def find_protocol_steps(profile: Profile) -> Iterator[Finding]:
     """Yields a finding for each message size at which the MPI switches protocols."""
     for place in one_per_distance(profile.records, "pingpong") or _switch_places(profile):
         own = [s for s in profile.run.switch if s.distance == place.distance and s.pair in (place.pair, None)]
         for size in sorted({s.bytes for s in own}):
-            yield _step(profile, place, _telling([s for s in own if s.bytes == size]))
+            yield _step(profile, place, _without_implied_switches([s for s in own if s.bytes == size]))
 
 
 def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
@@ -61,7 +61,7 @@ def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
     return Jump(before[-1], after[0], ratio) if ratio else None
 
 
-def _telling(switches: list[Switch]) -> list[Switch]:
+def _without_implied_switches(switches: list[Switch]) -> list[Switch]:
     """Returns the switches at one size in display order. Omits an unattended limit if an eager limit implies it."""
     kinds = {s.kind for s in switches}
     implied = "unattended-limit" if "eager-limit" in kinds else ""
@@ -104,14 +104,16 @@ def _size_of(jump: Jump | None) -> str:
         return "How much time it costs cannot be said: the times around it are missing or not stable."
     sizes = f"a {format_bytes(jump.after)} message takes"
     if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
-        return f"The time does not jump there: {sizes} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
-    return f"{capitalize(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
+        return (
+            f"The time does not jump there: {sizes} {ratio_text(jump.ratio.value)} a {format_bytes(jump.before)} one."
+        )
+    return f"{capitalize(sizes)} {ratio_text(jump.ratio.value)} a {format_bytes(jump.before)} one."
 
 
 def _action(profile: Profile, switches: list[Switch], factor: float) -> str:
     eager = next((s for s in switches if s.kind == "eager-limit"), None)
     if eager and eager.name and eager.value and factor >= _WORTH_A_WORD:
-        larger = setting(profile.run.mpi.family, eager.name, 16 * eager.value)
+        larger = variable_setting(profile.run.mpi.family, eager.name, 16 * eager.value)
         return f"Worth a try: a larger limit ({larger}). {AND_COMPARE}"
     if any(s.kind == "unattended-limit" for s in switches):
         return "Let a receiver that computes for long call MPI_Test now and then, or post its receives early."

@@ -16,7 +16,7 @@ from nearfield.rules.schema import Rules, RuleTable, UndecidedTable
 FIRST = 100  # weight that ranks a gain for unmodified programs above all other losses
 
 
-def tuned(rules: Rules, apply: str) -> list[Finding]:
+def find_tuned_gains(rules: Rules, apply: str) -> list[Finding]:
     """Returns a finding for each rule, for collectives and for each undecided distance. `apply` is the command line
     that runs programs under these rules."""
     tuned_rules = [rule for rule in rules.rule if rule.is_tuned]

@@ -16,7 +16,7 @@ Axis = dict[str, Any]
 Layout = dict[str, Any]
 Mark = tuple[float, str]
 
-ROOM = 0.12  # margin beyond the extreme medians: fraction of a linear axis, or decades of a log axis
+AXIS_MARGIN = 0.12  # margin beyond the extreme medians: fraction of a linear axis, or decades of a log axis
 MAX_LOSS = -1.0
 
 SWITCH_NAMES = {
@@ -29,9 +29,11 @@ SWITCH_NAMES = {
 
 def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mark] = (), **more: Any) -> Layout:
     """Returns a layout with the colours, margins and legend common to all plots."""
-    shapes = [_rule(at, "@mark", "dash") for at, _ in switches] + [_rule(at, "@grid", "solid") for at, _ in caches]
-    notes = [_note(at, text, "top") for at, text in switches if text] + [
-        _note(at, text, "bottom") for at, text in caches
+    shapes = [_vertical_line(at, "@mark", "dash") for at, _ in switches] + [
+        _vertical_line(at, "@grid", "solid") for at, _ in caches
+    ]
+    notes = [_vertical_note(at, text, "top") for at, text in switches if text] + [
+        _vertical_note(at, text, "bottom") for at, text in caches
     ]
     return {
         "xaxis": _axis(x),
@@ -46,7 +48,7 @@ def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mar
     }
 
 
-def by_size(
+def plot_by_size(
     traces: list[Trace], y: Axis, title: str, profile: Profile | None = None, place: Place | None = None
 ) -> Figure:
     """Returns a plot over message sizes. Marks the profile's cache sizes, and its MPI's protocol switches between the
@@ -96,8 +98,8 @@ def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
         "title": title,
         "type": "log",
         "tickvals": ticks,
-        "ticktext": [_short(FORMATS[unit](t)) for t in ticks],
-        "range": [math.log10(min(values)) - ROOM, math.log10(max(values)) + ROOM],
+        "ticktext": [_shorten_number(FORMATS[unit](t)) for t in ticks],
+        "range": [math.log10(min(values)) - AXIS_MARGIN, math.log10(max(values)) + AXIS_MARGIN],
     }
 
 
@@ -106,7 +108,7 @@ def linear_axis(traces: Sequence[Trace], title: str, minimum: float = -math.inf,
     be a hundred times as long, do not extend the axis."""
     values = [0.0, *(max(value, minimum) for value in _medians(traces))]
     low, high = min(values), max(values)
-    room = ROOM * (high - low)
+    room = AXIS_MARGIN * (high - low)
     ends = {"range": [low and low - room, high and high + room]} if high > low else {}
     return {"title": title, "rangemode": "tozero", **ends, **more}
 
@@ -159,14 +161,14 @@ def _axis(axis: Axis) -> Axis:
     }  # fmt: skip
 
 
-def _rule(at: float, colour: str, dash: str) -> dict[str, Any]:
+def _vertical_line(at: float, colour: str, dash: str) -> dict[str, Any]:
     return {
         "type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "layer": "below",
         "line": {"color": colour, "width": 1.2, "dash": dash},
     }  # fmt: skip
 
 
-def _note(at: float, text: str, end: str) -> dict[str, Any]:
+def _vertical_note(at: float, text: str, end: str) -> dict[str, Any]:
     """Returns a text along a vertical mark. Plotly positions annotations on logarithmic axes by exponent."""
     return {
         "x": math.log10(at), "xref": "x", "y": 1 if end == "top" else 0, "yref": "paper", "text": text,
@@ -175,7 +177,7 @@ def _note(at: float, text: str, end: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _short(text: str) -> str:
+def _shorten_number(text: str) -> str:
     """Shortens for example '1.00 us' to '1 us'."""
     number, _, unit = text.partition(" ")
     return f"{float(number):g} {unit}" if number.replace(".", "", 1).isdigit() else text

@@ -11,7 +11,7 @@ from nearfield.profile.compare import declared_metrics
 from nearfield.profile.curves import Curve, Point, drawn_places, pick, point_of
 from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis, number_axis
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import FORMATS, bars, line, style
+from nearfield.report.plots.series import FORMATS, bar_traces, curve_style, line_traces
 
 MAX_LINES = 14
 
@@ -50,14 +50,14 @@ def figure(rows: pl.DataFrame, metric: str, among: Iterable[str] | None = None) 
     shown = list(lines.items())[:MAX_LINES]
     title = metric.replace("_", " ") + ("" if unit == "ns" else f" ({unit})")
     if x is None:
-        traces = [t for i, (name, points) in enumerate(shown) for t in bars(name, points, style(i))]
+        traces = [t for i, (name, points) in enumerate(shown) for t in bar_traces(name, points, curve_style(i))]
         return {"data": traces, "layout": layout({"type": "category"}, linear_axis(traces, title))}
     return _lines(shown, x, unit, title)
 
 
 def _lines(shown: list[tuple[str, Curve]], x: str, unit: str, title: str) -> Figure:
     text = format_bytes if x.endswith("_bytes") else (lambda value: f"{x} {value:g}")
-    traces = [t for i, (name, points) in enumerate(shown) for t in line(name, points, style(i), text)]
+    traces = [t for i, (name, points) in enumerate(shown) for t in line_traces(name, points, curve_style(i), text)]
     values = [v for trace in traces for v in trace["x"]]
     title_x = x.removesuffix("_bytes").replace("_", " ")
     x_axis = bytes_axis(values, title_x) if x.endswith("_bytes") else number_axis(values, title_x)

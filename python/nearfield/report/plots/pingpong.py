@@ -8,20 +8,20 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
 from nearfield.report.derived_metrics import STATES, floor_failure, half_round_trip, message_floor
 from nearfield.report.plots.axes import (
-    by_size,
     bytes_axis,
     cache_marks,
     layout,
+    plot_by_size,
     share_axis,
     switch_marks,
     time_or_rate,
 )
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import Style, convert_curve, floor_line, line, style
+from nearfield.report.plots.series import Style, convert_curve, curve_style, floor_line, line_traces
 
 TITLE = "Messages between two cores"
 SHORT = "Messages"
-LOOK = {"reused": style(0), "modified": style(1), "exclusive": style(2), "invalid": style(3)}
+LOOK = {"reused": curve_style(0), "modified": curve_style(1), "exclusive": curve_style(2), "invalid": curve_style(3)}
 CALLS = {
     "MPI_Send": ("send", "sender"),
     "MPI_Recv": ("receive", "receiver"),
@@ -88,9 +88,9 @@ def _gain(profile: Profile) -> Chart:
             traces = []
             for state in ("modified", "exclusive"):
                 points = gain_points(profile, place, metric, side, state)
-                traces += line(state, points, LOOK[state])
+                traces += line_traces(state, points, LOOK[state])
             if traces:
-                figure = by_size(traces, share_axis(traces, "time saved"), "message size", profile, place)
+                figure = plot_by_size(traces, share_axis(traces, "time saved"), "message size", profile, place)
                 variants.append(Variant({PLACE: place.label, "call": call}, figure))
     return Chart(
         "state-gain",
@@ -125,8 +125,12 @@ def _by_distance(profile: Profile) -> Chart:
     variants = []
     for show in ("bandwidth", "time") if len(found) > 1 else ():
         curves = {p.label: half_round_trip(profile.records, p, deciding=False) for p in found}
-        traces = [t for i, (name, c) in enumerate(curves.items()) for t in line(name, convert_curve(c, show), style(i))]
-        figure = by_size(traces, time_or_rate(show, traces), "message size", profile)
+        traces = [
+            t
+            for i, (name, c) in enumerate(curves.items())
+            for t in line_traces(name, convert_curve(c, show), curve_style(i))
+        ]
+        figure = plot_by_size(traces, time_or_rate(show, traces), "message size", profile)
         variants.append(Variant({"show": show}, figure))
     return Chart("by-distance", "By core distance", "Buffers reused; one pair for each distance.", variants)
 
@@ -134,9 +138,9 @@ def _by_distance(profile: Profile) -> Chart:
 def _figure(profile: Profile, place: Place, show: str, curves: dict[str, Curve], floor: Curve) -> Figure:
     traces = floor_line(convert_curve(floor, show)) if show == "bandwidth" else []
     for name, points in curves.items():
-        traces += line(name, convert_curve(points, show), LOOK[name])
+        traces += line_traces(name, convert_curve(points, show), LOOK[name])
     if show == "time":
-        traces += line("floor: a flag and one copy", floor, Style("@ink", "4px 3px", "circle", 1.5))
+        traces += line_traces("floor: a flag and one copy", floor, Style("@ink", "4px 3px", "circle", 1.5))
     sizes = [size for points in curves.values() for size in points]
     x, y = bytes_axis(sizes, "message size"), time_or_rate(show, traces)
     marks = switch_marks(profile, place, sizes), cache_marks(profile, sizes)

@@ -9,10 +9,10 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Point, levels, pick, point_of
 from nearfield.report.derived_metrics import mean_times, policy_savings
 from nearfield.report.formatting import memory_speed, percent
-from nearfield.report.plots.application import by_speed
+from nearfield.report.plots.application import bars_by_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Figure, Variant
-from nearfield.report.plots.series import Trace, bars, style
+from nearfield.report.plots.series import Trace, bar_traces, curve_style
 
 TITLE = "Program"
 SHORT = "Program"
@@ -32,7 +32,7 @@ def _times(rows: pl.DataFrame) -> list[Chart]:
     in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}
     variants = []
     for show, curves in (("time", in_ms), ("time saved", policy_savings(times))):
-        traces = by_speed(curves)
+        traces = bars_by_speed(curves)
         y = linear_axis(traces, "time (ms)") if show == "time" else share_axis(traces, show)
         figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group")}
         variants += [Variant({"show": show}, figure)] if traces else []
@@ -65,8 +65,8 @@ def _stacked(found: pl.DataFrame) -> list[Trace]:
         for policy, point in pieces[name].items():
             both = point.value + (rest[policy].value if policy in rest else 0.0)
             rest[policy] = Point(both, both, both, 1, True, unit="ms")
-    traces = [t for i, name in enumerate(order[:_MAX_CALLS]) for t in bars(name, pieces[name], style(i))]
-    return traces + bars("other calls", rest, style(_MAX_CALLS))
+    traces = [t for i, name in enumerate(order[:_MAX_CALLS]) for t in bar_traces(name, pieces[name], curve_style(i))]
+    return traces + bar_traces("other calls", rest, curve_style(_MAX_CALLS))
 
 
 def _sum_axis(traces: list[Trace]) -> dict[str, object]:

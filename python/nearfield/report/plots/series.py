@@ -50,12 +50,12 @@ STYLES = (
 FLOOR = Style("@ink", "4px 3px", "line-ew", 1.5)
 
 
-def style(index: int) -> Style:
+def curve_style(index: int) -> Style:
     """Returns the style of the curve with this number."""
     return STYLES[index % len(STYLES)]
 
 
-def rate(points: Curve) -> Curve:
+def bandwidth_curve(points: Curve) -> Curve:
     """Converts size -> time in ns to size -> bandwidth in GB/s."""
     return {
         size: replace(p, value=size / p.value, low=size / p.high, high=size / p.low, unit="GB/s")
@@ -66,22 +66,22 @@ def rate(points: Curve) -> Curve:
 
 def convert_curve(points: Curve, show: str) -> Curve:
     """Returns the curve of times unchanged if `show` is "time", otherwise its bandwidths."""
-    return points if show == "time" else rate(points)
+    return points if show == "time" else bandwidth_curve(points)
 
 
-def per_mib(points: Curve) -> Curve:
+def values_per_mib(points: Curve) -> Curve:
     """Returns the curve with its values divided by the size in MiB."""
     return {size: p.scaled((1 << 20) / size, f"{p.unit}/MiB") for size, p in points.items()}
 
 
-def line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
+def line_traces(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
     """Returns the traces of a curve, interval bands first; [] if there are no points."""
     if not points:
         return []
     return [*_bands(name, points, look), _line(name, points, look, x_text)]
 
 
-def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
+def bar_traces(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
     """Returns the trace of a bar chart over categories, with error bars unless every value is exact; [] if there are no
     points."""
     if not points:
@@ -99,7 +99,7 @@ def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace
                 "line": {"color": look.colour, "width": 1.5}, "pattern": {"shape": pattern, "fgcolor": "@paper"},
             },
             **({"error_y": error} if any(p.high > p.low for p in values) else {}),
-            **_hover(name, points, str), "textposition": "none",
+            **_hover_fields(name, points, str), "textposition": "none",
         }
     ]  # fmt: skip
 
@@ -122,7 +122,7 @@ def _line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str]) -
             "size": 7, "color": look.colour, "line": {"color": look.colour, "width": 1.5},
             "symbol": [_symbol(look.symbol, p) for p in points.values()],
         },
-        **_hover(name, points, x_text),
+        **_hover_fields(name, points, x_text),
     }  # fmt: skip
 
 
@@ -149,10 +149,10 @@ def _symbol(symbol: str, point: Point) -> str:
     return symbol if point.stable else f"{symbol}-open"
 
 
-def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
+def _hover_fields(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
     """Returns the part of a trace with the hover texts, the texts for the table below the plot (`meta.cells`), and the
     points for CSV tables."""
-    cells = [cell(p) for p in points.values()]
+    cells = [point_text(p) for p in points.values()]
     return {
         "text": [
             f"<b>{name}</b>, {x_text(x)}<br>{text}<br>{_detail(p)}"
@@ -164,7 +164,7 @@ def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
     }
 
 
-def cell(point: Point) -> str:
+def point_text(point: Point) -> str:
     """Formats a point, for example '3.62 us [3.59 us to 3.66 us]'; appends ~ if unstable and ? if its buffer state was
     refuted."""
     text = FORMATS[point.unit]

@@ -37,10 +37,10 @@ _CAPTION = (
 
 
 def _title(keys: list[str]) -> str:
-    return f"Time by {' and '.join(words(key) for key in keys)}"
+    return f"Time by {' and '.join(key_words(key) for key in keys)}"
 
 
-def words(key: str) -> str:
+def key_words(key: str) -> str:
     """Converts the column name 'machine_memory_latency_ns' to 'memory latency ns'."""
     return key.partition("_")[2].replace("_", " ")
 
@@ -49,11 +49,11 @@ def _variants(rows: pl.DataFrame, keys: list[str]) -> list[Variant]:
     variants = []
     for (operation, ranks, size), own in rows.group_by(*_CASE, maintain_order=True):
         choice = {"operation": str(operation), "ranks": str(ranks), "size": format_bytes(int(str(size)))}
-        variants.append(Variant(choice, figure(_rename_columns(own, keys), METRIC, map(words, keys))))
+        variants.append(Variant(choice, figure(_rename_columns(own, keys), METRIC, map(key_words, keys))))
     return variants
 
 
 def _rename_columns(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """Returns the rows without parameters that have only one value, and with display names for the swept keys."""
     same = [name for name in parameters(rows) if name not in keys and rows[name].n_unique() == 1]
-    return rows.drop(same).rename({key: words(key) for key in keys})
+    return rows.drop(same).rename({key: key_words(key) for key in keys})

@@ -4,9 +4,9 @@ measurements."""
 from __future__ import annotations
 
 from nearfield.profile.curves import Curve, Point
-from nearfield.report.plots.axes import by_size, linear_axis, time_or_rate
+from nearfield.report.plots.axes import linear_axis, plot_by_size, time_or_rate
 from nearfield.report.plots.chart import Chart, Figure, Variant
-from nearfield.report.plots.series import Style, line, style
+from nearfield.report.plots.series import Style, curve_style, line_traces
 from nearfield.rules.schema import PointTable, Rules, RuleTable
 
 TITLE = "Stock against tuned"
@@ -43,8 +43,8 @@ def _bandwidths(rule: RuleTable) -> list[Variant]:
         points = [p for p in rule.point if p.pattern == pattern]
         baseline: Curve = {p.size_bytes: _rate(p, p.baseline_ns) for p in points}
         tuned: Curve = {p.size_bytes: _rate(p, p.tuned_ns) for p in points}
-        traces = line("baseline", baseline, _BASELINE) + line("tuned", tuned, _TUNED)
-        figure = by_size(traces, time_or_rate("bandwidth", traces), "message size")
+        traces = line_traces("baseline", baseline, _BASELINE) + line_traces("tuned", tuned, _TUNED)
+        figure = plot_by_size(traces, time_or_rate("bandwidth", traces), "message size")
         variants.append(Variant({**_choice(rule), "pattern": name}, figure))
     return variants
 
@@ -57,8 +57,8 @@ def _gains(rule: RuleTable) -> Figure:
             for p in rule.point
             if p.pattern == pattern
         }
-        traces += line(name, points, style(i))
-    return by_size(traces, linear_axis(traces, "times as fast as the baseline"), "message size")
+        traces += line_traces(name, points, curve_style(i))
+    return plot_by_size(traces, linear_axis(traces, "times as fast as the baseline"), "message size")
 
 
 def _rate(point: PointTable, time_ns: float) -> Point:
