@@ -107,7 +107,7 @@ def _by_settings(inst: Installation, settings: Settings) -> Tuned:
     knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
     if problems := knobs.problems(settings):
         raise UsageError(problems[0])
-    made = knobs.for_launch(settings, os.environ)
+    made = knobs.launch_environment(settings, os.environ)
     return Tuned(f"settings {settings}", knobs, Way(environment=made))
 
 

@@ -128,7 +128,7 @@ class Turns(Deadline):
         super().__init__(math.inf)
         self.count = count
 
-    def over(self) -> bool:
+    def has_passed(self) -> bool:
         self.count -= 1
         return self.stopped or self.count < 0
 

@@ -171,16 +171,16 @@ def test_the_heap_is_set_by_one_variable(settings: Settings, variable: str | Non
     assert made.pop("NEARFIELD_HEAP", None) == variable
     assert made == ({"OMPI_MCA_btl_sm_eager_limit": "16384"} if "eager_limit" in settings else {})
     assert OPENMPI.uses_heap(settings) is (variable is not None)
-    assert ("LD_PRELOAD" in OPENMPI.for_launch(settings, {})) is (variable is not None)
+    assert ("LD_PRELOAD" in OPENMPI.launch_environment(settings, {})) is (variable is not None)
 
 
 def test_what_the_user_preloads_stays() -> None:
     """Is the heap loaded before it, and only once?"""
     ours = str(library())
-    assert OPENMPI.for_launch(HEAP, {})["LD_PRELOAD"] == ours
+    assert OPENMPI.launch_environment(HEAP, {})["LD_PRELOAD"] == ours
     for already in ("a.so b.so", "a.so:b.so", f"{ours} a.so b.so"):
-        assert OPENMPI.for_launch(HEAP, {"LD_PRELOAD": already})["LD_PRELOAD"] == f"{ours} a.so b.so"
-    made = OPENMPI.for_launch(HEAP, {"ASAN_OPTIONS": "halt_on_error=0"})
+        assert OPENMPI.launch_environment(HEAP, {"LD_PRELOAD": already})["LD_PRELOAD"] == f"{ours} a.so b.so"
+    made = OPENMPI.launch_environment(HEAP, {"ASAN_OPTIONS": "halt_on_error=0"})
     assert made["ASAN_OPTIONS"] == "halt_on_error=0:verify_asan_link_order=0"
 
 

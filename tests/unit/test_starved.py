@@ -43,7 +43,7 @@ def until_given_up(job: Job) -> float:
     """Returns after how many seconds a turn of the job is given up as hanging. Raises Starved."""
     start = time.monotonic()  # first, since this process may be preempted between the two
     turn = Turn(job, job.sample())
-    while turn.require_progress(LIMIT_S):
+    while turn.can_still_reply(LIMIT_S):
         time.sleep(0.05)
     return time.monotonic() - start
 

@@ -116,7 +116,7 @@ def test_the_heap_is_used_in_the_best_way() -> None:
     assert best == BEST
     composed = BEST["stream"], BEST["cooperative_copy"]
     assert ways(reported) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), composed]
-    assert search.best_first()[0].settings == best
+    assert search.trials_best_first()[0].settings == best
     search.run(candidate_settings(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best), Turns(12))
     with_heap = [trial for trial in reported[4:] if "shared_heap" in trial.settings]
     assert set(ways(with_heap)) == {composed}

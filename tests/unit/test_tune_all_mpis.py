@@ -36,7 +36,7 @@ def test_every_mpi_gets_the_rules_for_it(machine: Machine, monkeypatch: pytest.M
         assert (chosen.stem, rules.mpi.family) == (inst.name, inst.family)
         assert load_rules_of_mpi(folder, inst.family, re.sub(r"\d+$", "77", inst.version))[0] == chosen, "a patch level"
         plan, _ = plan_launch(["true"], folder, False, inst.name)
-        assert plan.values and set(plan.values) == set(rules.knobs().for_launch(rules.rule[0].parameters, {}))
+        assert plan.values and set(plan.values) == set(rules.knobs().launch_environment(rules.rule[0].parameters, {}))
         path, rules = only_rules(folder, inst.family)
         assert next(iter(plan.values)) in export_text(rules, inst.family, "env", path)
     with pytest.raises(UsageError, match=r"no rules in nearfield-rules are for intel 2021; there are mpich 5.0.2 \(mp"):

@@ -64,7 +64,7 @@ def _component_environment(rules: Rules, inst: Installation, inherited: Mapping[
         limits += [f"single_copy_from={NEVER}"] if one["single_copy"] == "none" else []
         texts.append(f"{distance}:{','.join(limits)}")
     component = component_variables(inst, inherited) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
-    return knobs.for_launch(common, inherited) | component
+    return knobs.launch_environment(common, inherited) | component
 
 
 def _shim_environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -80,4 +80,4 @@ def _shim_environment(rules: Rules, inst: Installation, inherited: Mapping[str, 
     ]
     preloaded = " ".join([str(library), *filter(None, [inherited.get("LD_PRELOAD")])])
     shim = {"NEARFIELD_PAIR_RULES": ";".join(texts), "LD_PRELOAD": preloaded}
-    return shim | knobs.for_launch(common, {**inherited, "LD_PRELOAD": preloaded})
+    return shim | knobs.launch_environment(common, {**inherited, "LD_PRELOAD": preloaded})

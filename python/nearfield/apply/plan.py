@@ -118,7 +118,7 @@ def _add_messages(plan: LaunchPlan, rules: Rules, found: DetectedMpi | None, inh
             why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
             # A warning only if the MPI supports rules per pair; otherwise a note.
             (plan.warnings if knobs.per_pair and inst else plan.notes).append(why)
-    plan.values = knobs.for_launch(settings, inherited)
+    plan.values = knobs.launch_environment(settings, inherited)
     return lasts
 
 

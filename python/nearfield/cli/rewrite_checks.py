@@ -56,8 +56,8 @@ class Checks:
                 if not every and len(best([*held, patch])) == len(held):
                     continue
                 alike = [one.rewritten for one in patches if one.function == patch.function]
-                problem = self._find_fault(patch, verifier, alike) if self.verify else ""
-                problem = problem or (self._find_loss(patch, program, inst) if self.measure else "")
+                problem = self._verification_problem(patch, verifier, alike) if self.verify else ""
+                problem = problem or (self._missing_gain_reason(patch, program, inst) if self.measure else "")
                 if problem:
                     reason = f"{patch.transformation}: {problem}"
                     refused.append(MissedOptimization(patch.lines[0], reason, patch.function, tried=True))
@@ -79,7 +79,7 @@ class Checks:
             return max(2, 1 << (processors.bit_length() - 1))
         return next((count for count in reversed(list(self._counts())) if count <= max(2, processors)), 2)
 
-    def _find_fault(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
+    def _verification_problem(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
         """Verifies a patch by running both versions. Returns the difference as text; "" if there is none."""
         verdict = verifier.verify(patch.rewritten, alike)
         _print_of_patch(patch, f"{verdict} ({verdict.seconds:.1f} s)")
@@ -87,7 +87,7 @@ class Checks:
             err.print(f"  {escape(note)}")
         return "" if verdict.same else str(verdict)
 
-    def _find_loss(self, patch: Patch, program: Program, inst: Installation) -> str:
+    def _missing_gain_reason(self, patch: Patch, program: Program, inst: Installation) -> str:
         """Measures a patch against the original. Returns the reason why it does not pay off; "" if it does."""
         ranks = self._ranks_to_measure()
         found = measure(program, patch.original, patch.rewritten, inst, ranks=ranks, progress=_say)

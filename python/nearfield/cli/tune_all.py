@@ -123,7 +123,7 @@ def results_table(results: Results) -> Table:
         for rule in result.rule:
             if not rule.parameters:
                 verdict = f"the defaults are best ({rule.reason})"
-            elif best := rule.gaining():
+            elif best := rule.gaining_range():
                 verdict = f"most at {format_span(best.from_bytes, best.to_bytes)}: {best.gain.value:.2f}x"
             else:
                 verdict = "a little at all sizes"

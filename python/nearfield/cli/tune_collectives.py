@@ -97,7 +97,7 @@ def run(
             latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
             replace_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
             measured += tables
-            undecided, cells = undecided + len(tuning.undecided()), cells + len(tuning.cells)
+            undecided, cells = undecided + len(tuning.undecided_cells()), cells + len(tuning.cells)
             if interrupted := tuning.is_interrupted:
                 break
     rules.busy_share = max(rules.busy_share, busy, measure_other_load())

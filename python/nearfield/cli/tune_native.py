@@ -105,7 +105,7 @@ def _print_conclusion(
         saved = f"; {escape(str(out))} has what was decided before" if found else f"; {escape(str(out))} is as it was"
         err.print(f"interrupted before this number of ranks was confirmed{saved}")
         raise SystemExit(INTERRUPTED)
-    undecided = sum(len(one.undecided()) for one in tunings)
+    undecided = sum(len(one.undecided_cells()) for one in tunings)
     cells = sum(len(one.cells) for one in tunings)
     if undecided:
         err.print(

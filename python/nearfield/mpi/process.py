@@ -167,19 +167,19 @@ class _Limit:
         """Waits for the process. Returns True if it exited by itself, or False if it must be terminated."""
         while True:
             try:
-                process.wait(self._patience_s())
+                process.wait(self._seconds_to_next_check())
                 return True
             except subprocess.TimeoutExpired:
-                if self._is_over() or (self._is_dead and self._is_dead()):
+                if self._is_time_over() or (self._is_dead and self._is_dead()):
                     return False
 
-    def _patience_s(self) -> float | None:
+    def _seconds_to_next_check(self) -> float | None:
         """Returns the seconds until the next check; None if there is neither a time limit nor an `is_dead`."""
         looks = [] if self._is_dead is None else [DEAD_CHECK_INTERVAL_S]
         limits = [] if self._ends is None else [max(0.0, self._ends - time.monotonic())]
         return min([*looks, *limits], default=None)
 
-    def _is_over(self) -> bool:
+    def _is_time_over(self) -> bool:
         return self._ends is not None and time.monotonic() >= self._ends
 
 

@@ -39,7 +39,7 @@ def tuned_html(rules: Rules, apply: str) -> str:
 
 
 def _notes(rules: Rules) -> str:
-    notes = [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.changed_latency())]
+    notes = [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.changed_latency_note())]
     notes += [f"{rule.distance}: {brief}" for rule in rules.rule if (brief := rule.few_launches_note())]
     notes += [f"{rule.distance}, there is more: {rule.beyond}" for rule in rules.rule if rule.beyond]
     return "".join(tag("p", text(line + "."), class_="quiet") for line in notes)

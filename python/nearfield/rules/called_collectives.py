@@ -55,7 +55,7 @@ class CalledCollectives(Table):
         """Returns the time in all collectives in seconds, averaged over the ranks."""
         return sum(one.seconds for one in self.call)
 
-    def worth_measuring(self) -> list[CalledTable]:
+    def calls_worth_measuring(self) -> list[CalledTable]:
         """Returns the entries with at least MIN_SHARE of the time whose operation nearfield implements for their number
         of nodes."""
         least = MIN_SHARE * self.seconds
@@ -64,13 +64,13 @@ class CalledCollectives(Table):
     def places(self) -> list[tuple[int, int]]:
         """Returns the shapes (ranks per node, nodes) of communicators that are worth measuring, in descending order of
         time."""
-        return list(dict.fromkeys((one.ranks, one.nodes) for one in self.worth_measuring()))
+        return list(dict.fromkeys((one.ranks, one.nodes) for one in self.calls_worth_measuring()))
 
     def lengths(self, ranks: int, nodes: int = 1) -> dict[str, list[int]]:
         """Returns the lengths to measure for communicators of this shape: operation -> ascending lengths in bytes,
         multiples of 8 (whole doubles), 0 for a barrier."""
         found: dict[str, set[int]] = defaultdict(set)
-        for one in self.worth_measuring():
+        for one in self.calls_worth_measuring():
             if (one.ranks, one.nodes) == (ranks, nodes):
                 found[one.operation].add(_measured_length(one.size_bytes))
         return {operation: sorted(found[operation]) for operation in OPERATIONS if operation in found}

@@ -59,7 +59,7 @@ class CollectiveTable(Table):
     point: list[CollectivePointTable] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _complete(self) -> CollectiveTable:
+    def _check_ranges(self) -> CollectiveTable:
         used = [one.algorithm for one in self.range] + [one.algorithm for one in self.point]
         if unknown := [name for name in used if not is_algorithm_of(self.operation, name, self.nodes or 1)]:
             names = ", ".join(algorithms_of(self.operation, nodes=self.nodes or 1))
@@ -108,7 +108,7 @@ class NativeCollectiveTable(Table):
     point: list[CollectivePointTable] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _complete(self) -> NativeCollectiveTable:
+    def _check_ranges(self) -> NativeCollectiveTable:
         _require_rising(self.operation, [one.to_bytes for one in self.range])
         return self
 

@@ -156,9 +156,13 @@ class KnobFile(BaseModel):
         if found:
             return found
         whole = self.complete(settings)
-        return [f"{rule} does not hold: {why}" for rule, why in self.constraints.items() if self.breaks(rule, whole)]
+        return [
+            f"{rule} does not hold: {why}"
+            for rule, why in self.constraints.items()
+            if self.violates_constraint(rule, whole)
+        ]
 
-    def breaks(self, rule: str, whole: Mapping[str, Value]) -> bool:
+    def violates_constraint(self, rule: str, whole: Mapping[str, Value]) -> bool:
         """Returns whether complete settings violate a constraint."""
         return not _constraint_holds(rule, whole)
 
@@ -171,7 +175,7 @@ class KnobFile(BaseModel):
             found[shared_heap.VARIABLE] = ",".join(f"{k.variable}={text}" for k, text in changed if k.carrier == "heap")
         return found
 
-    def for_launch(self, settings: Mapping[str, Value], inherited: Mapping[str, str]) -> dict[str, str]:
+    def launch_environment(self, settings: Mapping[str, Value], inherited: Mapping[str, str]) -> dict[str, str]:
         """Returns the environment variables to add to the inherited ones. If the settings use the shared heap, includes
         those that preload it."""
         return self.environment(settings) | (shared_heap.loading(inherited) if self.uses_heap(settings) else {})

@@ -104,7 +104,7 @@ class RuleTable(Table):
             return self.gain.value if self.gain else None
         return self.other_distances.get(distance)
 
-    def changed_latency(self) -> str:
+    def changed_latency_note(self) -> str:
         """Returns a note that the core-to-core latency changed during the tune; empty if it did not."""
         if not self.latency:
             return ""
@@ -121,7 +121,7 @@ class RuleTable(Table):
             "differ by a tenth, which the intervals do not contain"
         )
 
-    def gaining(self) -> SizeRange | None:
+    def gaining_range(self) -> SizeRange | None:
         """Returns the range of message sizes in which the joint gain of all patterns is significant; None if there is
         none."""
         points = [one for one in self.point if one.pattern not in COLLECTIVES]
@@ -129,16 +129,18 @@ class RuleTable(Table):
             {(one.pattern, one.size_bytes): one.gain.as_gain() for one in points}, MIN_REPORTED_GAIN
         )
 
-    def promise(self) -> str:
+    def promise_text(self) -> str:
         """Returns, as text for people, the promise that no size is slower, and the patterns that are slower
         nevertheless."""
         below = "slower" if self.never_below >= MIN_GAIN else f"below {self.never_below:.2f} of the baseline's speed"
         promise = f"no size was found {below}"
-        points = (f"{p.pattern} of {format_bytes(p.size_bytes)} ran at {p.gain.value:.2f}" for p in self.slower())
+        points = (
+            f"{p.pattern} of {format_bytes(p.size_bytes)} ran at {p.gain.value:.2f}" for p in self.slower_points()
+        )
         slower = " and ".join(points)
         return f"{promise} over all patterns together, but {slower} of the baseline's speed" if slower else promise
 
-    def slower(self) -> list[PointTable]:
+    def slower_points(self) -> list[PointTable]:
         """Returns the points that are slower than the baseline: patterns compensated by other patterns at the same
         size, or losses that the user allowed."""
         return [one for one in self.point if one.gain.as_gain().below(MIN_GAIN)]
@@ -163,7 +165,7 @@ class RuleTable(Table):
         return {names.get(name, name): value for name, value in values.items()}
 
     @model_validator(mode="after")
-    def _ordered(self) -> RuleTable:
+    def _check_range_order(self) -> RuleTable:
         for one in self.range:
             if one.from_bytes > one.to_bytes:
                 raise ValueError(f"range from {one.from_bytes} to {one.to_bytes}: ends before it begins")

@@ -96,7 +96,7 @@ class CellMeasurements:
         """Returns the speed-up of an algorithm over the MPI's own, with its confidence interval."""
         return paired_gain(self.speed[name], [1.0] * len(self.speed[name]))
 
-    def is_clear(self) -> bool:
+    def has_clear_choice(self) -> bool:
         """Returns whether further launches are unlikely to change the choice of the algorithm."""
         if self.launches < MIN_LAUNCHES:
             return False
@@ -114,7 +114,7 @@ class CellMeasurements:
         gains = [self.gain(name) for name in self.algorithms if name != OF_MPI]
         return any(_is_not_slower(gain) for gain in gains) or all(gain.high < 1 for gain in gains)
 
-    def best(self) -> str:
+    def best_algorithm(self) -> str:
         """Returns the algorithm to select: the fastest of those that were not found slower than the MPI's own.
         nearfield's default algorithm FLAT is preferred to its other algorithms, unless another is significantly
         faster."""
@@ -167,7 +167,7 @@ class CollectiveTuning:
         self._begun = time.monotonic()
         self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
         self.report(
-            f"{self.inst.name}: {len(self.cells)} operations and lengths on {self._place()}, at most "
+            f"{self.inst.name}: {len(self.cells)} operations and lengths on {self._placement_text()}, at most "
             f"{self.budget_s + LAUNCH_LIMIT_S / 10:.0f} s"
         )
         try:
@@ -175,7 +175,7 @@ class CollectiveTuning:
                 self._launch([str(program)], environment, cells)
         except KeyboardInterrupt:
             self.is_interrupted = True
-        tables = [self._table(name) for name in self.operations]
+        tables = [self._table_of_operation(name) for name in self.operations]
         return [table for table in tables if table]
 
     @property
@@ -187,7 +187,7 @@ class CollectiveTuning:
         """Returns the number of ranks per node."""
         return len(self.cpus) // self.nodes
 
-    def _place(self) -> str:
+    def _placement_text(self) -> str:
         return f"{self.ranks} ranks" + (f" on each of {self.nodes} nodes" if self.nodes > 1 else "")
 
     def _sizes_of(self, operation: str) -> Sequence[int]:
@@ -198,16 +198,16 @@ class CollectiveTuning:
         blocks = len(self.cpus) if operation in _BLOCKWISE_OPERATIONS else 1
         return [size for size in self.lengths.get(operation, self.sizes) if size * blocks <= MAX_BUFFER_BYTES]
 
-    def undecided(self) -> list[Cell]:
+    def undecided_cells(self) -> list[Cell]:
         """Returns the cells for which the measurements do not show whether nearfield's algorithms are slower than the
         MPI's."""
         return [cell for cell, measured in self.cells.items() if not measured.is_decided()]
 
     def _add_cells(self, cells: Iterable[Cell]) -> None:
         for cell in cells:
-            self.cells.setdefault(cell, CellMeasurements(self._algorithms(cell)))
+            self.cells.setdefault(cell, CellMeasurements(self._algorithms_to_measure(cell)))
 
-    def _algorithms(self, cell: Cell) -> list[str]:
+    def _algorithms_to_measure(self, cell: Cell) -> list[str]:
         """Returns the algorithms to measure for a cell. Leaves out recursive doubling for two ranks, which exchange
         data in one step with any algorithm, and for lengths above MAX_DOUBLING_BYTES."""
         names = algorithms_of(cell.operation, self.group, self.nodes)
@@ -220,21 +220,24 @@ class CollectiveTuning:
         passed = (time.monotonic() - self._begun) / self.budget_s
         if passed > 1:
             return []
-        left = self._unfinished()
+        left = self._unfinished_cells()
         if not left and passed < _REFINEMENT_END_SHARE:
-            self._refine()
-            left = self._unfinished()
+            self._add_intermediate_lengths()
+            left = self._unfinished_cells()
         return left
 
-    def _unfinished(self) -> list[Cell]:
-        return [cell for cell, one in self.cells.items() if one.launches < MAX_LAUNCHES and not one.is_clear()]
+    def _unfinished_cells(self) -> list[Cell]:
+        return [cell for cell, one in self.cells.items() if one.launches < MAX_LAUNCHES and not one.has_clear_choice()]
 
-    def _refine(self) -> None:
+    def _add_intermediate_lengths(self) -> None:
         """Adds a length between any two neighbouring lengths with different best algorithms."""
         for name in self.operations:
             cells = self._cells_of(name)
             for low, high in zip(cells, cells[1:], strict=False):
-                if self.cells[low].best() == self.cells[high].best() or high.size_bytes <= 2 * low.size_bytes:
+                if (
+                    self.cells[low].best_algorithm() == self.cells[high].best_algorithm()
+                    or high.size_bytes <= 2 * low.size_bytes
+                ):
                     continue
                 middle = 1 << round((math.log2(low.size_bytes) + math.log2(high.size_bytes)) / 2)
                 self._add_cells([Cell(name, middle)])
@@ -245,7 +248,7 @@ class CollectiveTuning:
     def _launch(self, program: list[str], environment: dict[str, str], cells: Sequence[Cell]) -> None:
         """Measures the cells in one launch of the measuring program. Raises MeasurementError if the program fails."""
         number = 1 + min(self.cells[cell].launches for cell in cells)
-        phase = f"{self._place()}, launch {number}"
+        phase = f"{self._placement_text()}, launch {number}"
 
         def read(stream: str, line: str) -> None:
             if stream == "stdout" and line.startswith("{"):
@@ -288,7 +291,7 @@ class CollectiveTuning:
                 times[name] = min(arrivals[0][name])
             self.cells[cell].add(speed, times)
 
-    def _table(self, operation: str) -> CollectiveTable | None:
+    def _table_of_operation(self, operation: str) -> CollectiveTable | None:
         """Returns the table of algorithms selected for an operation; None if some length has too few launches."""
         cells = self._cells_of(operation)
         usual = [cell for cell in cells if cell.size_bytes in self._sizes_of(operation)]
@@ -331,7 +334,7 @@ def merge_points(old: CollectiveTable, new: CollectiveTable) -> CollectiveTable:
 
 
 def _point(cell: Cell, measured: CellMeasurements) -> CollectivePointTable:
-    best = measured.best()
+    best = measured.best_algorithm()
     return CollectivePointTable(
         size_bytes=cell.size_bytes,
         algorithm=best,

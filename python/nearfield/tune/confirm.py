@@ -79,9 +79,9 @@ class Confirmation:
         busy: bool = False,
     ) -> None:
         """`limits` are ascending sizes in bytes that divide the message sizes into ranges; a gain in one of the ranges
-        suffices for a rule (ConfirmedGains.gains_between). `known` are the launches of an earlier sitting. `on_launch`
-        is called with every new launch. If `busy` (other programs used the cores during the search), trials without a
-        gain do not prove that the settings have none."""
+        suffices for a rule (`has_gain_between`). `known` are the launches of an earlier sitting. `on_launch` is called
+        with every new launch. If `busy` (other programs used the cores during the search), trials without a gain do not
+        prove that the settings have none."""
         self._benchmark, self._search, self._cases, self._limits = benchmark, search, cases, limits
         self._deadline, self._never_below, self._on_launch, self._busy = deadline, never_below, on_launch, busy
         # launches that suffice for a verdict on a setting after the deadline
@@ -110,8 +110,8 @@ class Confirmation:
             except NotDecided as error:
                 doubts.append(str(error))
                 continue
-            if not confirmed.slower:
-                if confirmed.gains_between(self._limits, judged):
+            if not confirmed.slower_cases:
+                if confirmed.has_gain_between(self._limits, judged):
                     return Outcome(confirmed)
                 if confirmed.may_gain:
                     doubts.append(f"a gain of {_format_interval(confirmed)} is not sure")
@@ -148,7 +148,7 @@ class Confirmation:
     def _describe_best_trial(self) -> str:
         """Returns the largest gain of any trial, as text for people; empty if no gain is large enough to be
         reported."""
-        gained = self._search.gaining()
+        gained = self._search.gaining_trials()
         largest = max((geometric_mean(trial.gains.values()).value for trial in gained), default=1.0)
         if largest < MIN_REPORTED_GAIN:
             return ""
@@ -163,7 +163,7 @@ class Confirmation:
         waiting = Deadline(MAX_WAIT_SHARE * self._deadline.seconds)
         while (
             usual_ns
-            and not (waiting.over() or self._deadline.over())
+            and not (waiting.has_passed() or self._deadline.has_passed())
             and not is_same_distance(self._benchmark.c2c_latency_ns(), usual_ns)
         ):
             time.sleep(0.2)
@@ -182,7 +182,7 @@ class Confirmation:
             confirmed = self._judge(settings, launches)
             if self._deadline.stopped or not (wanted := self._cases_to_measure(settings, launches)):
                 break
-            if self._deadline.late():
+            if self._deadline.has_passed_latest():
                 if self._count_complete(launches) < self._min_launches:
                     raise NotDecided(self._describe_missing_launches(launches))
                 break
@@ -208,7 +208,7 @@ class Confirmation:
             return []
         if complete < MIN_CONFIRMING_LAUNCHES:
             return [case for case in self._cases if sum(case in launch for launch in launches) == complete]
-        unsure = confirmed.may_gain and not confirmed.slower and not confirmed.gains_between(self._limits)
+        unsure = confirmed.may_gain and not confirmed.slower_cases and not confirmed.has_gain_between(self._limits)
         return self._cases if unsure else self._inconclusive_cases(confirmed)
 
     def _add_launch(self, settings: Settings, cases: Sequence[Case], launches: list[Launch]) -> None:
@@ -261,13 +261,13 @@ class Confirmation:
         return len(violations(confirmed.gains, self._never_below - NOISE)) > MAX_CHANCE_LOSSES
 
     def _is_late(self) -> bool:
-        return self._deadline.stopped or self._deadline.late()
+        return self._deadline.stopped or self._deadline.has_passed_latest()
 
     def _repair(self, confirmed: ConfirmedGains) -> Settings | None:
         """Returns settings that avoid the losses: the smallest change of one parameter towards its default after which
         no case is slower; otherwise the settings without the parameter whose removal helps the slower cases most.
         Returns None if nothing helps."""
-        knobs, cases = self._benchmark.knobs, confirmed.slower
+        knobs, cases = self._benchmark.knobs, confirmed.slower_cases
         for settings in variants_closer_to_default(knobs, confirmed.settings, min(size for _, size in cases)):
             if self._is_late():
                 return None
@@ -296,7 +296,7 @@ class Confirmation:
 def _select_finalists(search: Search) -> list[Settings]:
     """Returns the winner of the play-off, then the settings whose worst case is best, then the others by score. The
     others come last because they tend to lose at the same sizes as the winner."""
-    others = search.gaining()
+    others = search.gaining_trials()
     if not search.winner:
         return []
     safest = max(others, key=lambda trial: min(gain.value for gain in trial.gains.values()), default=None)

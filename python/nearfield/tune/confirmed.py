@@ -67,7 +67,7 @@ class ConfirmedGains:
         return violations(self.gains, self.never_below, of_sizes)
 
     @property
-    def slower(self) -> list[Case]:
+    def slower_cases(self) -> list[Case]:
         """Returns the cases that surely break the promise not to be slower."""
         return [loss.case for loss in self.losses if loss.sure]
 
@@ -94,7 +94,7 @@ class ConfirmedGains:
     def _joint_gain(self, cases: Sequence[Case]) -> Gain:
         return joint_gain([self.pairs[case] for case in cases])
 
-    def gains_between(self, limits: Sequence[int], judged: int = 1) -> bool:
+    def has_gain_between(self, limits: Sequence[int], judged: int = 1) -> bool:
         """Returns whether the setting is significantly faster over all sizes; or in a range between the limits, without
         being slower over all sizes. The confidence intervals are simultaneous ones for `judged` settings and for the
         number of ranges."""
@@ -110,7 +110,7 @@ class ConfirmedGains:
     @property
     def loss(self) -> str:
         """Returns the slowest case and its speed, as text for people."""
-        pattern, size = min(self.slower, key=lambda case: self.gains[case].value)
+        pattern, size = min(self.slower_cases, key=lambda case: self.gains[case].value)
         return f"{pattern} of {format_bytes(size)} at {self.gains[pattern, size].value:.2f} of the baseline's speed"
 
 

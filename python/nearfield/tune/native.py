@@ -42,7 +42,7 @@ _LAUNCHES_PER_BASELINE = 2  # number of algorithm launches between two launches 
 class NativeCellMeasurements(CellMeasurements):
     """The measurements of a cell. An algorithm is selected only if it is significantly faster than the MPI's choice."""
 
-    def best(self) -> str:
+    def best_algorithm(self) -> str:
         """Returns the fastest algorithm with a significant gain; OF_MPI if none has one."""
         if self.launches < MIN_LAUNCHES:
             return OF_MPI
@@ -56,9 +56,9 @@ class NativeCellMeasurements(CellMeasurements):
         if self.launches < MIN_LAUNCHES:
             return False
         gains = [self.gain(name) for name in self.algorithms if name != OF_MPI]
-        return self.best() != OF_MPI or all(gain.high < MIN_REPORTED_GAIN for gain in gains)
+        return self.best_algorithm() != OF_MPI or all(gain.high < MIN_REPORTED_GAIN for gain in gains)
 
-    def is_clear(self) -> bool:
+    def has_clear_choice(self) -> bool:
         """Returns whether further launches are unlikely to change the choice of the algorithm."""
         if self.launches < MIN_LAUNCHES:
             return False
@@ -94,7 +94,9 @@ class NativeTuning(CollectiveTuning):
         self._begun, budget_s = time.monotonic(), self.budget_s
         self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
         number = sum(map(len, self._algorithms_of.values()))
-        self.report(f"{self.inst.name}: {number} algorithms of its own on {self._place()}, about {budget_s:.0f} s")
+        self.report(
+            f"{self.inst.name}: {number} algorithms of its own on {self._placement_text()}, about {budget_s:.0f} s"
+        )
         try:
             self.budget_s *= _SEARCH_SHARE
             while cells := self._next_cells():
@@ -124,12 +126,12 @@ class NativeTuning(CollectiveTuning):
             return
         known = self._algorithms_of
         words = [
-            self._word(
-                cell, [known[cell.operation][name] for name in self._names(cell)], self.cells[cell].launches == 0
+            self._cell_argument(
+                cell, [known[cell.operation][name] for name in self._native_names(cell)], self.cells[cell].launches == 0
             )
             for cell in cells
         ]
-        found = self._launch_words(words, self.family.measuring, f"launch {number}", len(cells))
+        found = self._launch_program(words, self.family.measuring, f"launch {number}", len(cells))
         for cell, arrivals in found.samples.items():
             if cell not in self.cells:
                 continue
@@ -141,19 +143,19 @@ class NativeTuning(CollectiveTuning):
     def _measure_in_turn(self, cells: Sequence[Cell], number: int) -> None:
         """Measures each algorithm in a launch of its own, next to a launch with the MPI's own selection. If an
         algorithm fails in a cell, drops the algorithm from that cell."""
-        names = list(dict.fromkeys(name for cell in cells for name in self._names(cell)))
+        names = list(dict.fromkeys(name for cell in cells for name in self._native_names(cell)))
         speed: dict[Cell, dict[str, float]] = {cell: {OF_MPI: 1.0} for cell in cells}
         times: dict[Cell, dict[str, float]] = {cell: {} for cell in cells}
         for place, name in enumerate(names):
             phase = f"launch {number}, algorithm {place + 1} of {len(names)}"
             if place % _LAUNCHES_PER_BASELINE == 0:
-                base = self._launch_base(cells, phase, number == 1)
-            own = [cell for cell in cells if cell in base.samples and name in self._names(cell)]
-            found = self._launch_one(own, name, phase, number == 1)
+                base = self._launch_mpi_selection(cells, phase, number == 1)
+            own = [cell for cell in cells if cell in base.samples and name in self._native_names(cell)]
+            found = self._launch_algorithm(own, name, phase, number == 1)
             # the virtual machine's vCPUs were moved to other cores between the launches
             if not is_same_distance(base.latency_ns, found.latency_ns):
-                base = self._launch_base(cells, phase, False)
-                found = self._launch_one(own, name, phase, False)
+                base = self._launch_mpi_selection(cells, phase, False)
+                found = self._launch_algorithm(own, name, phase, False)
             for cell in set(found.samples) & set(base.samples):
                 pairs = list(zip(base.best_ns(cell, OF_MPI), found.best_ns(cell, OF_MPI), strict=True))
                 speed[cell][name] = geometric_mean_of([mpi_ns / own_ns for mpi_ns, own_ns in pairs])
@@ -164,32 +166,32 @@ class NativeTuning(CollectiveTuning):
             if OF_MPI in times[cell]:
                 one.add(speed[cell], times[cell])
 
-    def _launch_base(self, cells: Sequence[Cell], phase: str, checks: bool) -> LaunchOutput:
+    def _launch_mpi_selection(self, cells: Sequence[Cell], phase: str, checks: bool) -> LaunchOutput:
         """Launches the program with the MPI's own selection for all cells."""
-        words = [self._word(cell, [], checks) for cell in cells if cell in self.cells]
-        return self._launch_words(words, {}, phase, len(words))
+        words = [self._cell_argument(cell, [], checks) for cell in cells if cell in self.cells]
+        return self._launch_program(words, {}, phase, len(words))
 
-    def _launch_one(self, cells: Sequence[Cell], name: str, phase: str, checks: bool) -> LaunchOutput:
+    def _launch_algorithm(self, cells: Sequence[Cell], name: str, phase: str, checks: bool) -> LaunchOutput:
         """Launches the program with the environment variables that select algorithm `name` for all operations of the
         cells at once."""
         settings: dict[str, str] = {}
         for operation in {cell.operation for cell in cells}:
             one = self._algorithms_of[operation][name]
             settings |= {variable: str(value) for variable, value in one.settings.items()}
-        words = [self._word(cell, [], checks) for cell in cells if name in self._names(cell)]
-        return self._launch_words(words, settings, phase, len(words), name) if words else LaunchOutput()
+        words = [self._cell_argument(cell, [], checks) for cell in cells if name in self._native_names(cell)]
+        return self._launch_program(words, settings, phase, len(words), name) if words else LaunchOutput()
 
-    def _names(self, cell: Cell) -> list[str]:
+    def _native_names(self, cell: Cell) -> list[str]:
         """Returns the names of the algorithms still under measurement in a cell, without OF_MPI."""
         return [name for name in self.cells[cell].algorithms if name != OF_MPI] if cell in self.cells else []
 
-    def _word(self, cell: Cell, algorithms: Sequence[Algorithm], checks: bool) -> str:
+    def _cell_argument(self, cell: Cell, algorithms: Sequence[Algorithm], checks: bool) -> str:
         word = cell.argument([OF_MPI, *map(algorithm_argument, algorithms)])
         if not checks:
             return word
         return f"{word}:{'check' if self.family.guards_operators else 'check-any-call'}"
 
-    def _launch_words(
+    def _launch_program(
         self, words: Sequence[str], environment: Mapping[str, str], phase: str, cells: int, selected: str = ""
     ) -> LaunchOutput:
         """Launches the program with one argument per cell. `selected` is the algorithm that the environment selects, if
@@ -197,16 +199,18 @@ class NativeTuning(CollectiveTuning):
 
         def on_cell(done: int) -> None:
             share = min(0.99, (time.monotonic() - self._begun) / (self.budget_s / _SEARCH_SHARE))
-            self.report(Progress(f"{done} of {cells} operations and lengths", share, phase=f"{self._place()}, {phase}"))
+            self.report(
+                Progress(f"{done} of {cells} operations and lengths", share, phase=f"{self._placement_text()}, {phase}")
+            )
 
         mode = "native-communicators" if self.family.mode == "native-communicators" else "native-calls"
         found = launch(self.inst, self._program, self.cpus, [mode, *words], environment, on_cell)
         self.latencies_ns += found.latencies_ns
         for refusal in found.refusals:
-            self._leave_out(refusal, selected)
+            self._drop_algorithm(refusal, selected)
         return found
 
-    def _leave_out(self, refusal: Refusal, selected: str) -> None:
+    def _drop_algorithm(self, refusal: Refusal, selected: str) -> None:
         """Drops an algorithm that failed: for the failing cell only, if the MPI itself would not use the algorithm for
         this call (an MPI error code), and for all lengths of the operation otherwise."""
         name = selected or refusal.algorithm
@@ -231,7 +235,7 @@ class NativeTuning(CollectiveTuning):
         """Launches the program with and without the written selection in turn, with no library preloaded. Ignores pairs
         of launches between which a virtual machine's vCPUs were moved. Raises MeasurementError if the MPI fails without
         the selection."""
-        chosen = {cell: one.best() for cell, one in self.cells.items() if one.best() != OF_MPI}
+        chosen = {cell: one.best_algorithm() for cell, one in self.cells.items() if one.best_algorithm() != OF_MPI}
         if not chosen:
             return
         tables = [table for name in self.operations if (table := self._native_table(name, chosen))]
@@ -257,8 +261,8 @@ class NativeTuning(CollectiveTuning):
     def _launch_chosen(self, chosen: Mapping[Cell, str], selected: Mapping[str, str], number: int) -> LaunchOutput:
         """Measures the cells with or without the selection. Checks results in the first pair of launches. Records a
         refusal if the selection fails. Raises MeasurementError if the MPI fails without the selection."""
-        words = [self._word(cell, [], number == 0) for cell in chosen]
-        phase = f"{self._place()}, confirming, pair {number + 1} of launches"
+        words = [self._cell_argument(cell, [], number == 0) for cell in chosen]
+        phase = f"{self._placement_text()}, confirming, pair {number + 1} of launches"
         share = _SEARCH_SHARE + (1 - _SEARCH_SHARE) * min(number / CONFIRMING_PAIRS, 0.99)
 
         def on_cell(done: int) -> None:
@@ -292,7 +296,7 @@ class NativeTuning(CollectiveTuning):
                 NativeRangeTable(
                     to_bytes=point.size_bytes,
                     algorithm=point.algorithm,
-                    id=self._id_of(operation, point.algorithm),
+                    id=self._algorithm_number(operation, point.algorithm),
                     gain=GainTable.of(geometric_mean(gains) if len(gains) > 1 else gains[0]),
                 )
             )
@@ -304,7 +308,9 @@ class NativeTuning(CollectiveTuning):
 
     def _native_point(self, cell: Cell, chosen: Mapping[Cell, str] | None) -> CollectivePointTable:
         measured = self.cells[cell]
-        selected = (chosen or {}) if chosen is not None else {one: self.cells[one].best() for one in self._gains}
+        selected = (
+            (chosen or {}) if chosen is not None else {one: self.cells[one].best_algorithm() for one in self._gains}
+        )
         name = selected.get(cell, OF_MPI)
         gain = self._gains.get(cell) if chosen is None else None
         return CollectivePointTable(
@@ -315,6 +321,6 @@ class NativeTuning(CollectiveTuning):
             gain=GainTable.of(gain or measured.gain(name)),
         )
 
-    def _id_of(self, operation: str, name: str) -> int | None:
+    def _algorithm_number(self, operation: str, name: str) -> int | None:
         one = self._algorithms_of[operation].get(name)
         return one.id if one else None

@@ -62,7 +62,7 @@ class _SilenceDetector:
         self._turn = Turn(self._job, self._job.sample())
 
     def is_too_long(self) -> bool:
-        return not self._turn.require_progress(SILENCE_LIMIT_S)
+        return not self._turn.can_still_reply(SILENCE_LIMIT_S)
 
 
 def algorithm_argument(algorithm: Algorithm) -> str:

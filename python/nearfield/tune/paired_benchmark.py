@@ -125,7 +125,7 @@ class PairedBenchmark:
             return score(comparison.gains())
 
     def _environment(self, settings: Settings) -> dict[str, str]:
-        environment = self.knobs.for_launch(settings, os.environ)
+        environment = self.knobs.launch_environment(settings, os.environ)
         return environment | job_key.variables({**os.environ, **environment})
 
     def _job(self, sizes: Sequence[int], environment: dict[str, str]) -> ResidentJob:

@@ -105,7 +105,7 @@ class ResidentJob:
             stack.callback(self._end_job)
             self._thread.start()
             cases = self._read_reply("cases", START_LIMIT_S)["cases"]
-            self._job.fix_processes()
+            self._job.cache_processes()
             self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
             self._stack = stack.pop_all()
         return self
@@ -174,7 +174,7 @@ class ResidentJob:
                 if reply["type"] == kind:
                     return reply
             self._check_deadline()
-            if not turn.require_progress(limit_s):
+            if not turn.can_still_reply(limit_s):
                 raise UnusableSetting(
                     f"{'hangs' if self.cases else 'does not start'}: no answer within {limit_s:.0f} s"
                 )

@@ -16,7 +16,7 @@ def satisfy_constraints(knobs: KnobFile, settings: Settings) -> Settings:
     whole = knobs.complete(settings)
     for _ in range(1 + len(knobs.constraints)):  # the repair of one constraint may violate another
         for rule in knobs.constraints:
-            if knobs.breaks(rule, whole):
+            if knobs.violates_constraint(rule, whole):
                 _satisfy_constraint(knobs, rule, whole)
     idle = [knob.name for knob in knobs.knob if knob.carrier == "heap" and not knobs.uses_heap(whole)]
     return {name: value for name, value in whole.items() if value != knobs[name].default and name not in idle}
@@ -28,7 +28,7 @@ def _satisfy_constraint(knobs: KnobFile, rule: str, whole: Settings) -> None:
     steps += [(name, step) for name in right for step in reversed(knobs[name].steps()) if step < int(whole[name])]
     for name, step in steps:
         whole[name] = step
-        if not knobs.breaks(rule, whole):
+        if not knobs.violates_constraint(rule, whole):
             return
 
 

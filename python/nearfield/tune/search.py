@@ -73,10 +73,10 @@ class Deadline:
         self.latest = self.start + seconds if latest is None else latest
         self.stopped = False
 
-    def over(self) -> bool:
+    def has_passed(self) -> bool:
         return self.stopped or time.monotonic() - self.start > self.seconds
 
-    def late(self) -> bool:
+    def has_passed_latest(self) -> bool:
         return time.monotonic() > self.latest
 
 
@@ -112,7 +112,7 @@ class Search:
     def trials(self) -> list[Trial]:
         return list(self._known.values())
 
-    def best_first(self) -> list[Trial]:
+    def trials_best_first(self) -> list[Trial]:
         """Returns the measured trials, best score first. If any were measured at the current core-to-core latency,
         returns only those."""
         measured = [trial for trial in self.trials if trial.state == "measured"]
@@ -123,12 +123,12 @@ class Search:
         in_place = [trial for trial in measured if is_same_distance(trial.c2c_latency_ns, now_ns)]
         return sorted(in_place or measured, key=lambda trial: trial.score, reverse=True)
 
-    def gaining(self) -> list[Trial]:
+    def gaining_trials(self) -> list[Trial]:
         """Returns the trials with a gain, best score first: those measured at the current core-to-core latency, then
         the others. The overall best trial comes second, because it may gain at the current latency, too."""
         gained = [trial for trial in self.trials if trial.settings and trial.score > 0 and trial.state == "measured"]
         anywhere = sorted(gained, key=lambda trial: trial.score, reverse=True)
-        in_place = [trial for trial in self.best_first() if trial in gained]
+        in_place = [trial for trial in self.trials_best_first() if trial in gained]
         order = [*in_place[:1], *anywhere[:1], *in_place[1:], *anywhere[1:]]
         return [trial for at, trial in enumerate(order) if trial not in order[:at]]
 
@@ -142,7 +142,7 @@ class Search:
         with streaming stores, and those that sender and receiver copy together. Measures each mechanism for no size and
         for all sizes. Returns {} if the heap cannot be used, or if the deadline has passed."""
         knobs = self._benchmark.knobs
-        sizes = {self._streaming(): NEVER, "cooperative_copy": NEVER}
+        sizes = {self._streaming_role(): NEVER, "cooperative_copy": NEVER}
         plain = self._try_heap(sizes, deadline)
         if plain is None or plain.state != "measured":
             return {}
@@ -155,7 +155,7 @@ class Search:
         self._sizes_of_heap = {name: value for name, value in best.settings.items() if knobs[name].type == "sizes"}
         return best.settings
 
-    def _streaming(self) -> str:
+    def _streaming_role(self) -> str:
         """Returns the role of the knob that enables streaming stores at the current core-to-core latency: "stream" or
         "stream_when_far"."""
         is_far = distance_class_of(self._benchmark.c2c_latency_ns()) == len(DISTANCE_BORDERS_NS)
@@ -163,7 +163,7 @@ class Search:
 
     def _try_heap(self, sizes: Mapping[str, str], deadline: Deadline) -> Trial | None:
         settings = heap_only_settings(self._benchmark.knobs, sizes)
-        trial = self._try(settings, "model") if settings and not deadline.over() else None
+        trial = self._try_settings(settings, "model") if settings and not deadline.has_passed() else None
         self.untried += bool(settings) and (trial is None or trial.state == "starved")
         return trial
 
@@ -180,11 +180,11 @@ class Search:
             study.enqueue_trial(_as_parameters(knobs, settings))
         self.untried += len(first)
         for number in range(10_000):
-            if deadline.over():
+            if deadline.has_passed():
                 return
             optuna_trial = study.ask()
             settings = satisfy_constraints(knobs, _suggest_settings(knobs, optuna_trial, self._sizes_of_heap))
-            trial = self._try(settings, "model" if number < len(first) else "search", optuna_trial)
+            trial = self._try_settings(settings, "model" if number < len(first) else "search", optuna_trial)
             self.untried -= number < len(first) and trial.state != "starved"
             has_score = trial.state in ("measured", "left")
             state = None if has_score else optuna.trial.TrialState.FAIL
@@ -195,16 +195,16 @@ class Search:
         waiting = list(settings_grid(self._benchmark.knobs))
         self.untried += len(waiting)
         for settings in waiting:
-            if deadline.over():
+            if deadline.has_passed():
                 return
-            self.untried -= self._try(settings, "grid").state != "starved"
+            self.untried -= self._try_settings(settings, "grid").state != "starved"
 
     def rank_finalists(self, deadline: Deadline) -> None:
         """Compares the trials with the best scores with each other, because the largest of many noisy scores is partly
         chance. Then removes each parameter that gains nothing from the winner. Sets `winner`. If the winner fails,
         marks its settings as unfit and compares the other finalists again."""
         self.winner = None
-        while finalists := self.gaining()[:PLAY_OFF_FINALISTS]:
+        while finalists := self.gaining_trials()[:PLAY_OFF_FINALISTS]:
             try:
                 best = self._best_of(finalists, deadline)
                 self._ablate(best.score, deadline)
@@ -241,7 +241,7 @@ class Search:
         settings cannot be measured, or if the deadline has passed. Raises ReferenceFailed if the winner fails."""
         assert self.winner
         trial = self._known.get(settings_key(settings))
-        if deadline.over() or self.rejection_reason(settings) or (trial and trial.state == "unfit"):
+        if deadline.has_passed() or self.rejection_reason(settings) or (trial and trial.state == "unfit"):
             return False
         try:
             return self._benchmark.compare_with_reference(self.winner, settings, self._cases, PLAY_OFF_PAIRS) > margin
@@ -257,7 +257,7 @@ class Search:
         trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
         self._on_trial(trial)
 
-    def _try(self, settings: Settings, origin: Origin, optuna_trial: optuna.Trial | None = None) -> Trial:
+    def _try_settings(self, settings: Settings, origin: Origin, optuna_trial: optuna.Trial | None = None) -> Trial:
         """Returns the trial of these settings. Measures the settings if no earlier trial did. A trial that was starved
         of CPU time is returned, but not recorded."""
         key = settings_key(settings)

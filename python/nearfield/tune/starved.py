@@ -45,9 +45,11 @@ class Job:
 
     def processes(self) -> list[Path]:
         """Returns the /proc folders of the job's live processes."""
-        return [process for process in Path("/proc").iterdir() if process.name.isdigit() and self._is_mine(process)]
+        return [
+            process for process in Path("/proc").iterdir() if process.name.isdigit() and self._belongs_to_job(process)
+        ]
 
-    def fix_processes(self) -> None:
+    def cache_processes(self) -> None:
         """Caches the list of the job's processes, so that later samples are cheap. Call when all processes of the job
         have started."""
         self._known = self.processes()
@@ -62,7 +64,7 @@ class Job:
                 found[process.name] = ProcessSample(ran_ns, waited_ns, state == "R")
         return found
 
-    def _is_mine(self, process: Path) -> bool:
+    def _belongs_to_job(self, process: Path) -> bool:
         with suppress(OSError):
             return self._word in (process / "cmdline").read_bytes()
         return False
@@ -76,7 +78,7 @@ class Turn:
         # process id -> last changed sample and when it changed
         self._changed = {name: (sample, self._start) for name, sample in before.items()}
 
-    def require_progress(self, limit_s: float) -> bool:
+    def can_still_reply(self, limit_s: float) -> bool:
         """Returns whether the job may still reply within its time limit, not counting its waits for a CPU. Raises
         Starved after MAX_LIMITS times the limit, if the job still waits for CPUs. Must be called several times a
         second."""

@@ -216,14 +216,14 @@ class TrialLog:
     def trials(self, distance: str) -> list[Trial]:
         """Returns the trials at a core distance. If the same settings were tried twice, the later trial counts, because
         settings may fail after an earlier success."""
-        lines = [line for line in self._of(distance) if isinstance(line, TrialLine)]
+        lines = [line for line in self._lines_of_distance(distance) if isinstance(line, TrialLine)]
         return list({str(sorted(line.settings.items())): line.trial() for line in lines}.values())
 
     def winner(self, distance: str) -> WinnerLine | None:
         """Returns the winner of the play-off at a core distance; None if there was no play-off since a sitting last
         ended in a state that requires more searching."""
         found: WinnerLine | None = None
-        for line in self._of(distance):
+        for line in self._lines_of_distance(distance):
             if isinstance(line, WinnerLine):
                 found = line
             elif isinstance(line, UndecidedLine) and line.goes_on != "confirming":
@@ -232,9 +232,11 @@ class TrialLog:
 
     def launches(self, distance: str) -> list[tuple[Settings, dict[Case, list[Pair]]]]:
         """Returns the finished launches of the confirmation at a core distance, in order, with their settings."""
-        return [(line.settings, line.launch()) for line in self._of(distance) if isinstance(line, LaunchLine)]
+        return [
+            (line.settings, line.launch()) for line in self._lines_of_distance(distance) if isinstance(line, LaunchLine)
+        ]
 
-    def _of(self, distance: str) -> list[DistanceLine]:
+    def _lines_of_distance(self, distance: str) -> list[DistanceLine]:
         """Returns the lines of a core distance that are still valid: those since it was last started from scratch."""
         lines = [one for one in self.lines if isinstance(one, DistanceLine) and one.distance == distance]
         restarts = [at for at, line in enumerate(lines) if isinstance(line, UndecidedLine) and line.goes_on == "anew"]

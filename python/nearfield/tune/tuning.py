@@ -82,8 +82,8 @@ class Tuning:
         start, before = time.monotonic(), sum(map(self.log.spent_s, DISTANCES))
         inst = mpi.choose(self.log.begin.launcher if self.log.begin else self.request.mpi)
         topology = Topology.live()
-        pairs = self._pairs(topology)
-        engine = self._engine(inst)
+        pairs = self._pairs_to_tune(topology)
+        engine = self._build_engine(inst)
         transport, knobs = _transport_and_knobs(inst)
         self._busy = [measure_other_load()]
         begin = self._resume(inst, transport, knobs, topology, self._busy[0])
@@ -120,7 +120,7 @@ class Tuning:
             undecided=undecided,
         )
 
-    def _engine(self, inst: mpi.Installation) -> Path:
+    def _build_engine(self, inst: mpi.Installation) -> Path:
         """Returns the path of the measuring engine. Builds the engine if necessary, and then reports that the build
         adds to the time budget."""
         if not mpi.is_built(inst):
@@ -176,7 +176,7 @@ class Tuning:
         left = [distance for distance in distances if self.log.rule(distance) is None]
         share = self.request.budget_s / len(distances)
         searches = [one for one in left if not self.only_confirms and self.log.winner(one) is None]
-        searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.log.used_s(one)) for one in searches)
+        searching = sum(max(0.0, self._search_time_s(knobs, one, share) - self.log.used_s(one)) for one in searches)
         played_off = (PLAY_OFF_END_SHARE - SEARCH_END_SHARE) * share * len(searches)
         confirmed = (1 - PLAY_OFF_END_SHARE) * share * len(left) + PLAY_OFF_END_SHARE * share * (
             len(left) - len(searches)
@@ -185,7 +185,7 @@ class Tuning:
         others = len(distances) * (len(distances) - 1)
         return {**seconds, OTHER_DISTANCES: others * OTHER_DISTANCE_S} if others else seconds
 
-    def _searching_s(self, knobs: KnobFile, distance: str, share: float) -> float:
+    def _search_time_s(self, knobs: KnobFile, distance: str, share: float) -> float:
         """Returns the planned search time of a distance in seconds, over all sittings. This time is a share of the
         budget; for an exhaustive search, it is extrapolated from the combinations measured so far."""
         if not self.request.exhaustive:
@@ -193,7 +193,7 @@ class Tuning:
         done = len(self.log.trials(distance))
         return (self.log.spent_s(distance) / done if done else TRIAL_S) * len(list(settings_grid(knobs)))
 
-    def _pairs(self, topology: Topology) -> dict[str, tuple[int, int]]:
+    def _pairs_to_tune(self, topology: Topology) -> dict[str, tuple[int, int]]:
         """Returns the distances to tune, nearest first, with the pair of cores that represents each. Raises UsageError
         for a distance that this machine lacks, and MeasurementError if there is only one core."""
         there = topology.representatives()
@@ -210,7 +210,7 @@ class Tuning:
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
         benchmark.until = time.monotonic() + self._max_factor * len(others) * OTHER_DISTANCE_S
         if others and not self.only_confirms:
-            self._begin_phase(distance, OTHER_DISTANCES, len(others) * OTHER_DISTANCE_S)
+            self._report_phase(distance, OTHER_DISTANCES, len(others) * OTHER_DISTANCE_S)
         for rule in others:
             if self.only_confirms:
                 return
@@ -240,7 +240,7 @@ class Tuning:
             benchmark,
             lambda trial: self._add_trial(search, trial, distance, spent_s()),
             cases=search_cases(self.request.sizes or SIZES),
-            refused=self._memory_check(benchmark.knobs, ranks),
+            refused=self._memory_limit_check(benchmark.knobs, ranks),
             never_below=self.request.never_below,
             known=self.log.trials(distance),
             busy=self._measure_other_load() > BUSY_SHARE,
@@ -249,7 +249,7 @@ class Tuning:
         if not self.only_confirms and search.winner and not self.log.winner(distance):
             line = WinnerLine(distance=distance, spent_s=spent_s(), settings=search.winner, untried=search.untried)
             self.log.add(line)
-        busy = self._phase(benchmark, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
+        busy = self._enter_phase(benchmark, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
         limits = [4 << 10, *caches]
         earlier = [pair for _, launch in self.log.launches(distance) for pairs in launch.values() for pair in pairs]
         outcome = Confirmation(
@@ -264,7 +264,7 @@ class Tuning:
             busy=busy,
         ).run()
         if outcome.goes_on:
-            return self._undecided(distance, outcome, spent_s()), search.trials
+            return self._undecided_table(distance, outcome, spent_s()), search.trials
         chosen = outcome.chosen.settings if outcome.chosen else {}
         if benchmark.needed and not benchmark.knobs.uses_heap(chosen):
             reason = "the MPI's defaults fail here, and no setting with the shared heap gained over what replaces them"
@@ -272,7 +272,7 @@ class Tuning:
         all_pairs = [*earlier, *benchmark.all_pairs]
         rule = rule_table(benchmark.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, all_pairs)
         rule.baseline = benchmark.needed
-        rule.beyond = describe_rejected(search.best_first(), self.request.never_below)
+        rule.beyond = describe_rejected(search.trials_best_first(), self.request.never_below)
         if not self.only_confirms:  # a brief confirmation is not stored, so that a later sitting repeats it
             self.log.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
         return rule, search.trials
@@ -299,25 +299,27 @@ class Tuning:
         # A play-off that an earlier sitting did not complete is repeated.
         start, spent = time.monotonic() - min(used_s, SEARCH_END_SHARE * seconds), 0.0
         if self.request.exhaustive:
-            whole_s = self._searching_s(benchmark.knobs, distance, seconds)
-            self._phase(benchmark, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
+            whole_s = self._search_time_s(benchmark.knobs, distance, seconds)
+            self._enter_phase(benchmark, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
             self._deadline.seconds = benchmark.until = float("inf")
             search.run_grid(self._deadline)
             start, spent = time.monotonic(), SEARCH_END_SHARE
         else:
             # If a gain is known, the hard limit leaves time for the other phases. If not, the search may use all the
             # time to complete its first trial.
-            ends = SEARCH_END_SHARE if search.gaining() else 1.0
-            self._phase(benchmark, distance, "searching", start, SEARCH_END_SHARE * seconds, seconds, ends * seconds)
+            ends = SEARCH_END_SHARE if search.gaining_trials() else 1.0
+            self._enter_phase(
+                benchmark, distance, "searching", start, SEARCH_END_SHARE * seconds, seconds, ends * seconds
+            )
             heap = search.select_heap_settings(self._deadline)
             search.run(candidate_settings(benchmark.knobs, caches, distance, heap), self._deadline)
-        self._phase(
+        self._enter_phase(
             benchmark, distance, "playing off", start, (PLAY_OFF_END_SHARE - spent) * seconds, (1 - spent) * seconds
         )
         search.rank_finalists(self._deadline)
         return start, spent
 
-    def _undecided(self, distance: str, outcome: Outcome, spent_s: float) -> UndecidedTable:
+    def _undecided_table(self, distance: str, outcome: Outcome, spent_s: float) -> UndecidedTable:
         """Returns the table for a distance without a verdict: the reason, and its cause as far as it is known. Appends
         the reason to the log."""
         causes = [outcome.reason]
@@ -330,7 +332,7 @@ class Tuning:
             self.log.add(UndecidedLine(distance=distance, spent_s=spent_s, reason=reason, goes_on=outcome.goes_on))
         return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen)
 
-    def _memory_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
+    def _memory_limit_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
         # the memory of the MPI's defaults is always allowed
         limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))
 
@@ -340,7 +342,7 @@ class Tuning:
 
         return problem
 
-    def _phase(
+    def _enter_phase(
         self,
         benchmark: PairedBenchmark,
         distance: str,
@@ -360,10 +362,10 @@ class Tuning:
         left = max(0.0, start + until - time.monotonic())
         self._deadline = Deadline(left, start + (self._max_factor if busy else LATEST_START_FACTOR) * whole)
         self._deadline.stopped = self.only_confirms
-        self._begin_phase(distance, name, left)
+        self._report_phase(distance, name, left)
         return busy
 
-    def _begin_phase(self, distance: str, name: str, seconds: float) -> None:
+    def _report_phase(self, distance: str, name: str, seconds: float) -> None:
         """Reports the beginning of a phase that is expected to take `seconds`."""
         self._label = f"{distance}: {name}"
         self._ends = max(self._ends, time.monotonic() + seconds)
@@ -379,7 +381,7 @@ class Tuning:
         self.log.add(TrialLine.of(distance, spent_s, trial))
         if trial.reason:
             self.report(f"{trial.state}: {trial.reason}")
-        best = search.best_first()
+        best = search.trials_best_first()
         gain = f", best {geometric_mean(best[0].gains.values()).value:.2f}x" if best and best[0].gains else ""
         self._report_progress(f"{len(search.trials)} tried{gain}")
 

@@ -80,9 +80,9 @@ class Table:
         everything = range(len(self.columns))
         if self.text and options.max_width >= NO_WIDTH:
             yield from self._blocks(console, options.max_width)
-        elif self._narrowest(everything) <= options.max_width:
+        elif self._min_total_width(everything) <= options.max_width:
             yield from self._draw(everything, console, options)
-        elif parts := self._parts(options.max_width):
+        elif parts := self._split_columns(options.max_width):
             for number, part in enumerate(parts):
                 yield from [Text()] if number else []
                 yield from self._draw(part, console, options)
@@ -94,33 +94,33 @@ class Table:
     def _texts(self, column: int) -> list[str]:
         return [self.columns[column].heading, *(cells[column].plain for cells, _ in self.rows)]
 
-    def _whole(self, column: int) -> int:
+    def _unbroken_width(self, column: int) -> int:
         """Returns the column width at which no cell is broken."""
         return max(map(cell_len, self._texts(column)))
 
-    def _least(self, column: int) -> int:
+    def _min_width(self, column: int) -> int:
         """Returns the smallest column width, at which only prose and headings are broken, between words."""
         heading, *cells = self._texts(column)
         if self.columns[column].prose:
             longest = max(map(_longest_word, [heading, *cells]))
-            return max(longest, min(self._whole(column), NARROWEST_PROSE))
+            return max(longest, min(self._unbroken_width(column), NARROWEST_PROSE))
         return max([_longest_word(heading), *map(cell_len, cells)])
 
-    def _alone(self, column: int) -> int:
+    def _preferred_width(self, column: int) -> int:
         """Returns the preferred width of a column that is the only one beside the keys."""
-        return self._whole(column) if self.columns[column].prose else self._least(column)
+        return self._unbroken_width(column) if self.columns[column].prose else self._min_width(column)
 
-    def _narrowest(self, columns: Sequence[int]) -> int:
-        return sum(map(self._least, columns)) + GAP * (len(columns) - 1)
+    def _min_total_width(self, columns: Sequence[int]) -> int:
+        return sum(map(self._min_width, columns)) + GAP * (len(columns) - 1)
 
     def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
         """Returns the width of each column: the smallest width plus a share of the remaining space. Columns that need
         little more space are served first."""
-        widths = {column: self._least(column) for column in columns}
-        spare = width - self._narrowest(columns)
-        wanting = sorted(columns, key=lambda column: self._whole(column) - widths[column])
+        widths = {column: self._min_width(column) for column in columns}
+        spare = width - self._min_total_width(columns)
+        wanting = sorted(columns, key=lambda column: self._unbroken_width(column) - widths[column])
         for others, column in zip(range(len(wanting), 0, -1), wanting, strict=True):
-            more = min(self._whole(column) - widths[column], spare // others)
+            more = min(self._unbroken_width(column) - widths[column], spare // others)
             widths[column] += more
             spare -= more
         return widths
@@ -139,17 +139,17 @@ class Table:
             yield from _without_trailing_blanks(line)
             yield Segment.line()
 
-    def _parts(self, width: int) -> list[list[int]]:
+    def _split_columns(self, width: int) -> list[list[int]]:
         """Splits the columns into groups that fit the width, each with the key columns. Returns [] if some column does
         not fit beside the keys."""
         keys = [column for column, one in enumerate(self.columns) if one.key]
         rest = [column for column, one in enumerate(self.columns) if not one.key]
-        room = width - self._narrowest(keys) - GAP
-        if room < width / 2 or any(self._alone(column) > room for column in rest):
+        room = width - self._min_total_width(keys) - GAP
+        if room < width / 2 or any(self._preferred_width(column) > room for column in rest):
             return []
         parts: list[list[int]] = []
         for column in rest:
-            if parts and self._narrowest([*parts[-1], column]) <= width:
+            if parts and self._min_total_width([*parts[-1], column]) <= width:
                 parts[-1].append(column)
             else:
                 parts.append([*keys, column])

@@ -302,7 +302,7 @@ def print_rules(rules: Rules) -> None:
     for undecided in rules.undecided:
         console.print(f"[yellow]{escape(str(undecided))}[/yellow]")
     for rule in filter(lambda rule: rule.is_tuned, rules.rule):
-        if moved := rule.changed_latency():
+        if moved := rule.changed_latency_note():
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
         if not rule.parameters:
             console.print(f"[bold]{rule.distance}[/bold]: the defaults of this MPI are best ({escape(rule.reason)})")
@@ -314,10 +314,10 @@ def print_rules(rules: Rules) -> None:
         if brief := rule.few_launches_note():
             console.print(f"  [yellow]{brief}[/yellow]")
         console.print(_ranges(rule))
-        if best := rule.gaining():
+        if best := rule.gaining_range():
             span = format_span(best.from_bytes, best.to_bytes)
             console.print(f"  for messages of [bold]{span}[/bold]: {gain_text(best.gain)}")
-        if slower := rule.slower():
+        if slower := rule.slower_points():
             losses = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}x" for p in slower)
             console.print(f"  slower: {losses}")
         console.print("  " + ", ".join(f"{name} = {_value(value)}" for name, value in rule.parameters.items()))

@@ -55,7 +55,7 @@ def _collectives(rules: Rules, apply: str) -> list[Finding]:
 
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
     """Returns a finding with the gain over all sizes, and the range of sizes with the largest gain."""
-    best = rule.gaining()
+    best = rule.gaining_range()
     best_range = ""
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
     if best:
@@ -67,7 +67,7 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
         title=f"{gain.value:.2f}x as fast when tuned",
         statement=capitalize(
             f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
-            f"the mean over all sizes and patterns{best_range}; {rule.promise()}."
+            f"the mean over all sizes and patterns{best_range}; {rule.promise_text()}."
         )
         + "".join(f" The gain was {brief}." for brief in (rule.few_launches_note(),) if brief)
         + _beyond(rule),
@@ -91,7 +91,7 @@ def _baseline(rules: Rules, rule: RuleTable) -> Finding:
             f"{rules.seconds:.0f} s and measured {counted(tried.measured, 'setting')} to the end; it left {tried.left} "
             f"half-way, and {len(tried.unfit)} did not work."
         )
-        + "".join(f" {capitalize(sentence)}." for sentence in (rule.changed_latency(), rules.busy()) if sentence)
+        + "".join(f" {capitalize(sentence)}." for sentence in (rule.changed_latency_note(), rules.busy()) if sentence)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,
