@@ -18,7 +18,7 @@ _ACCURACY = 1.001
 
 class RecordedLatency:
     """The core-to-core latency in ns of a pair of cores ("0-1") at the time of the tune; 0 if unknown. Latencies from
-    `min_ns` to `max_ns` count as the same distance (gains.same_distance)."""
+    `min_ns` to `max_ns` count as the same distance (gains.is_same_distance)."""
 
     def __init__(self, pair: str, then_ns: float, min_ns: float = 0.0, max_ns: float = 0.0) -> None:
         self.pair, self.then_ns, self.min_ns, self.max_ns = pair, then_ns, min_ns, max_ns

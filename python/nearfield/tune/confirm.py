@@ -34,7 +34,7 @@ MAX_REPAIRS = 2  # max number of finalists, slower in some case, that are repair
 MAX_WAIT_SHARE = 0.25  # max fraction of the phase's time to wait for the cores' usual placement
 MIN_REPAIR = 0.05  # required improvement of the worst case, as a fraction of the baseline's speed
 PAIRS = 1  # pairs of times per case and launch: one, since launches vary more than pairs within a launch
-MAX_LAUNCHES = 9  # max launches of one setting in a sitting, while a loss or the gain is inconclusive
+MAX_LAUNCHES = 9  # max launches of one setting in a session, while a loss or the gain is inconclusive
 REPAIR_LAUNCHES = 3  # number of launches that measure the slower cases with a repaired setting
 
 Launch = Mapping[Case, Sequence[Pair]]  # case -> pairs of times from one launch of the baseline's and the setting's job
@@ -79,7 +79,7 @@ class Confirmation:
         busy: bool = False,
     ) -> None:
         """`limits` are ascending sizes in bytes that divide the message sizes into ranges; a gain in one of the ranges
-        suffices for a rule (`has_gain_between`). `known` are the launches of an earlier sitting. `on_launch` is called
+        suffices for a rule (`has_gain_between`). `known` are the launches of an earlier session. `on_launch` is called
         with every new launch. If `busy` (other programs used the cores during the search), trials without a gain do not
         prove that the settings have none."""
         self._benchmark, self._search, self._cases, self._limits = benchmark, search, cases, limits
@@ -170,7 +170,7 @@ class Confirmation:
 
     def _confirm(self, settings: Settings) -> ConfirmedGains:
         """Measures all cases of a setting in six launches (in at least three if the deadline has passed and the machine
-        is quiet), and inconclusive cases in up to three more. Launches of an earlier sitting count. Uses only pairs
+        is quiet), and inconclusive cases in up to three more. Launches of an earlier session count. Uses only pairs
         from the dominant placement of the cores; for a case without such pairs, uses its other pairs. Returns the
         gains. Raises NotDecided if the time ends too early, or if a case could not be measured in any placement, and
         UnusableSetting if the settings fail."""
@@ -305,7 +305,7 @@ def _select_finalists(search: Search) -> list[Settings]:
 
 
 def _merge_pairs(launches: Sequence[Launch]) -> dict[Case, list[Pair]]:
-    """Returns the pairs of all launches by case. Renumbers the launches, because numbers of different sittings
+    """Returns the pairs of all launches by case. Renumbers the launches, because numbers of different sessions
     collide."""
     found: dict[Case, list[Pair]] = defaultdict(list)
     for number, launch in enumerate(launches):

@@ -96,7 +96,7 @@ class Search:
         busy: bool = False,
     ) -> None:
         """`refused` returns the reason why settings must not be tried, or None. `never_below` is a fraction of the
-        baseline's speed. `known` are trials of an earlier sitting: their results are reused instead of measuring the
+        baseline's speed. `known` are trials of an earlier session: their results are reused instead of measuring the
         same settings again. If `busy` (other programs use the cores), losses in single cases are attributed to chance
         and ignored."""
         self._benchmark, self._on_trial, self._cases, self._refused = benchmark, on_trial, cases, refused

@@ -73,7 +73,7 @@ class TrialLine(Table):
 
     type: Literal["trial"] = "trial"
     distance: Distance
-    spent_s: Seconds  # time spent on this core distance so far, over all sittings
+    spent_s: Seconds  # time spent on this core distance so far, over all sessions
     settings: dict[str, Value]
     origin: Origin
     state: State
@@ -142,7 +142,7 @@ class LaunchLine(Table):
 
 
 class UndecidedLine(Table):
-    """The end of a sitting without a verdict on a core distance. A resumed tune gets the whole time budget again, and
+    """The end of a session without a verdict on a core distance. A resumed tune gets the whole time budget again, and
     begins with the step `goes_on` (`confirm.GoesOn`)."""
 
     type: Literal["undecided"] = "undecided"
@@ -191,7 +191,7 @@ class TrialLog:
 
     def resume(self, now: BeginLine) -> BeginLine:
         """Returns the line that records the beginning of the tune; for a new tune, adds `now` as this line. Raises
-        UsageError if the trials of an earlier sitting are not valid in the environment `now`, and ProfileError if the
+        UsageError if the trials of an earlier session are not valid in the environment `now`, and ProfileError if the
         begin line is damaged."""
         if self.begin is None and self.count_trials():
             raise ProfileError("cannot resume: the line that tells where the tune began is damaged", RESTART_REMEDY)
@@ -220,7 +220,7 @@ class TrialLog:
         return list({str(sorted(line.settings.items())): line.trial() for line in lines}.values())
 
     def winner(self, distance: str) -> WinnerLine | None:
-        """Returns the winner of the play-off at a core distance; None if there was no play-off since a sitting last
+        """Returns the winner of the play-off at a core distance; None if there was no play-off since a session last
         ended in a state that requires more searching."""
         found: WinnerLine | None = None
         for line in self._lines_of_distance(distance):
@@ -251,12 +251,12 @@ class TrialLog:
         return list(dict.fromkeys(line.distance for line in self.lines if isinstance(line, TrialLine)))
 
     def spent_s(self, distance: str) -> float:
-        """Returns the time in seconds from the start of a core distance to its last line, over all sittings."""
+        """Returns the time in seconds from the start of a core distance to its last line, over all sessions."""
         of_distance = [one for one in self.lines if isinstance(one, DistanceLine) and one.distance == distance]
         return max((one.spent_s for one in of_distance), default=0.0)
 
     def used_s(self, distance: str) -> float:
-        """Returns how much of a core distance's time budget is used up, in seconds: the time spent since a sitting last
+        """Returns how much of a core distance's time budget is used up, in seconds: the time spent since a session last
         ended without a verdict."""
         ended = [one for one in self.lines if isinstance(one, UndecidedLine) and one.distance == distance]
         return self.spent_s(distance) - max((one.spent_s for one in ended), default=0.0)

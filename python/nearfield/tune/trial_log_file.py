@@ -101,7 +101,7 @@ class TrialLogFile(TrialLog):
         return join_and(parts + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
 
     def undecided(self) -> bool:
-        """Returns whether an earlier sitting ended without a verdict, so that a later sitting can continue."""
+        """Returns whether an earlier session ended without a verdict, so that a later session can continue."""
         return any(isinstance(line, UndecidedLine) for line in self.lines)
 
     def end(self) -> None:

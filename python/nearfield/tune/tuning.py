@@ -2,11 +2,11 @@
 the rules.
 
 Every trial, the winner of a play-off and every launch of a confirmation are stored in a log as soon as they end, so
-that an interrupted or undecided tune can be resumed. Results from earlier sittings remain valid, because each is a
+that an interrupted or undecided tune can be resumed. Results from earlier sessions remain valid, because each is a
 ratio of times that were measured alternately. Only an interrupted play-off is repeated.
 
 The verdict on a distance is one of three: a rule, "the MPI's defaults are best", or "not decided" if the measurements
-support neither. If a distance is not decided, a later sitting continues the tune with the whole time budget."""
+support neither. If a distance is not decided, a later session continues the tune with the whole time budget."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ OTHER_DISTANCES = "measuring the rules of other distances"
 
 @dataclass
 class Tuning:
-    """One sitting of `nearfield tune`. If `only_confirms` is set, tries no new settings: briefly confirms the best
+    """One session of `nearfield tune`. If `only_confirms` is set, tries no new settings: briefly confirms the best
     trials of the log."""
 
     request: Request
@@ -131,15 +131,15 @@ class Tuning:
         return mpi.program(inst, progress=self.report)
 
     def _measure_other_load(self) -> float:
-        """Returns the mean fraction of CPU time that other programs used, over all samples of this sitting. Takes no
+        """Returns the mean fraction of CPU time that other programs used, over all samples of this session. Takes no
         new sample."""
         return round(mean(self._busy), 3)
 
     def _resume(
         self, inst: mpi.Installation, transport: str, knobs: KnobFile, topology: Topology, busy: float
     ) -> BeginLine:
-        """Returns the log line that records when and where the tune began, in this sitting or an earlier one. Reports
-        the number of damaged lines in the log of an earlier sitting."""
+        """Returns the log line that records when and where the tune began, in this session or an earlier one. Reports
+        the number of damaged lines in the log of an earlier session."""
         begin = self.log.resume(
             BeginLine(
                 created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -186,7 +186,7 @@ class Tuning:
         return {**seconds, OTHER_DISTANCES: others * OTHER_DISTANCE_S} if others else seconds
 
     def _search_time_s(self, knobs: KnobFile, distance: str, share: float) -> float:
-        """Returns the planned search time of a distance in seconds, over all sittings. This time is a share of the
+        """Returns the planned search time of a distance in seconds, over all sessions. This time is a share of the
         budget; for an exhaustive search, it is extrapolated from the combinations measured so far."""
         if not self.request.exhaustive:
             return SEARCH_END_SHARE * share
@@ -273,7 +273,7 @@ class Tuning:
         rule = rule_table(benchmark.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, all_pairs)
         rule.baseline = benchmark.needed
         rule.beyond = describe_rejected(search.trials_best_first(), self.request.never_below)
-        if not self.only_confirms:  # a brief confirmation is not stored, so that a later sitting repeats it
+        if not self.only_confirms:  # a brief confirmation is not stored, so that a later session repeats it
             self.log.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
         return rule, search.trials
 
@@ -289,14 +289,14 @@ class Tuning:
     def _search(
         self, benchmark: PairedBenchmark, search: Search, distance: str, caches: list[int], seconds: float
     ) -> tuple[float, float]:
-        """Runs the search and the play-off for a distance, unless an earlier sitting completed them. Returns the start
+        """Runs the search and the play-off for a distance, unless an earlier session completed them. Returns the start
         of the distance's time on the monotonic clock, and the fraction of its time budget that was used before this
         start."""
         used_s = self.log.used_s(distance)
         if won := self.log.winner(distance):
             search.winner, search.untried = won.settings, won.untried
             return time.monotonic() - min(used_s, PLAY_OFF_END_SHARE * seconds), 0.0
-        # A play-off that an earlier sitting did not complete is repeated.
+        # A play-off that an earlier session did not complete is repeated.
         start, spent = time.monotonic() - min(used_s, SEARCH_END_SHARE * seconds), 0.0
         if self.request.exhaustive:
             whole_s = self._search_time_s(benchmark.knobs, distance, seconds)
