@@ -55,7 +55,7 @@ class ProcessReport:
     program: str
     reason: str  # why the process had no shared heap; empty if it had one
     forks: int
-    ways: Mapping[str, tuple[int, int]]  # how messages were copied (key of WAYS) -> (messages, bytes)
+    ways: Mapping[str, tuple[int, int]]  # how messages were copied (key of COPY_WAYS) -> (messages, bytes)
     mapped_bytes: int = 0  # address space of the heap; 0: unknown
     shared_bytes: int = 0  # the part that other processes can map; 0: unknown
     # (copies, bytes) that peers made from their own memory on request of this process

@@ -64,7 +64,7 @@ def run(
 ) -> Rules:
     """Measures the collectives of an MPI for each number of ranks per node, and saves the best algorithms to the rules
     file, whose rules for messages are retained. `budget_s` is the time for all numbers of ranks together; 0 means
-    USUAL_S for each. `sizes` are multiples of 8 B (default: 8 B to 16 MiB). `hostfile` names the nodes that
+    DEFAULT_BUDGET_S for each. `sizes` are multiples of 8 B (default: 8 B to 16 MiB). `hostfile` names the nodes that
     communicators span. `calls` is a file of `run --learn`: measures only what that program calls, and retains the rules
     for other lengths. After Ctrl-C, saves what is decided. Exits with NOT_DECIDED if nothing is decided."""
     require_usable(out, sizes)

@@ -128,8 +128,8 @@ class CachedReach:
 
 
 def cached_reach(cached: dict[int, float]) -> CachedReach:
-    """Returns the largest cached and the smallest uncached size. Sizes with a share between GONE and CACHED count as
-    neither."""
+    """Returns the largest cached and the smallest uncached size. Sizes with a share between MAX_EVICTED_SHARE and
+    MIN_CACHED_SHARE count as neither."""
     gone = next((size for size, share in cached.items() if share <= MAX_EVICTED_SHARE), None)
     cached_sizes = [
         size for size, share in cached.items() if share >= MIN_CACHED_SHARE and (gone is None or size < gone)

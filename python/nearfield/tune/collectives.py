@@ -78,8 +78,8 @@ class CellMeasurements:
         return len(self.speed.get(OF_MPI, ()))
 
     def add(self, speed: Mapping[str, float], times_ns: Mapping[str, float]) -> None:
-        """Adds the results of a launch. Drops algorithms that were HOPELESS times slower than the best in each of the
-        launches so far."""
+        """Adds the results of a launch. Drops algorithms that were DROPPED_SLOWDOWN times slower than the best in each
+        of the launches so far."""
         for name in speed:
             self.speed.setdefault(name, []).append(speed[name])
             self.times_ns.setdefault(name, []).append(times_ns[name])

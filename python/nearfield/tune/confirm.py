@@ -233,7 +233,7 @@ class Confirmation:
 
     def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[Launch]:
         """Launches both jobs afresh, measures `count` pairs of each case and yields them. If a job is starved of CPU
-        time, yields the completed cases and then raises Starved."""
+        time, yields the completed cases and then raises JobStarved."""
         self._benchmark.end_baseline()
         measured: Launch = {}
         try:

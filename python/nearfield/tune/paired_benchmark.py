@@ -80,8 +80,8 @@ class PairedBenchmark:
     @contextmanager
     def compare_with_baseline(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Comparison]:
         """Launches a job with the settings, checks its data, and yields its comparison with the resident baseline job.
-        Raises UnusableSetting if the settings cannot be used, and Starved if other programs starved one of the jobs of
-        CPU time or the deadline has passed."""
+        Raises UnusableSetting if the settings cannot be used, and JobStarved if other programs starved one of the jobs
+        of CPU time or the deadline has passed."""
         sizes = sorted({size for _, size in cases})
         baseline = self._baseline_for(sizes)
         self._launches += 1

@@ -165,7 +165,7 @@ class ResidentJob:
 
     def _read_reply(self, kind: str, limit_s: float) -> dict[str, Any]:
         """Returns the job's next reply of type `kind`; skips other lines. Raises UnusableSetting if no reply arrives
-        within the limit, and Starved if other programs starved the job of CPU time or the deadline has passed."""
+        within the limit, and JobStarved if other programs starved the job of CPU time or the deadline has passed."""
         turn = Turn(self._job, self._job.sample() if self.cases else {})
         while True:
             while b"\n" in self._unread:
@@ -231,7 +231,7 @@ def _pair_of(baseline: Batch, other: Batch) -> Pair:
 
 def count_repetitions(case: Case) -> int:
     """Returns the number of repetitions in a batch: as many as take about two milliseconds, but at least three, so that
-    the median is robust against one interruption. Messages above LONG bytes, which take much longer than an
+    the median is robust against one interruption. Messages above LONG_MESSAGE_BYTES, which take much longer than an
     interruption, are sent once."""
     pattern, size = case
     guess_s = count_messages(case) * (5e-7 + size / 5e9)

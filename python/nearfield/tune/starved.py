@@ -80,7 +80,7 @@ class Turn:
 
     def can_still_reply(self, limit_s: float) -> bool:
         """Returns whether the job may still reply within its time limit, not counting its waits for a CPU. Raises
-        Starved after MAX_LIMITS times the limit, if the job still waits for CPUs. Must be called several times a
+        JobStarved after MAX_LIMITS times the limit, if the job still waits for CPUs. Must be called several times a
         second."""
         elapsed_s = time.monotonic() - self._start
         if elapsed_s < UNSAMPLED_S:

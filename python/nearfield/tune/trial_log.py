@@ -143,7 +143,7 @@ class LaunchLine(Table):
 
 class UndecidedLine(Table):
     """The end of a session without a verdict on a core distance. A resumed tune gets the whole time budget again, and
-    begins with the step `goes_on` (`confirm.GoesOn`)."""
+    begins with the step `goes_on` (`confirm.NextStep`)."""
 
     type: Literal["undecided"] = "undecided"
     distance: Distance

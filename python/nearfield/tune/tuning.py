@@ -353,9 +353,10 @@ class Tuning:
         ends: float = 0.0,
     ) -> bool:
         """Begins a phase that is planned to end `until` seconds after `start` (on the monotonic clock). `whole` is the
-        planned time of all phases in seconds. On a quiet machine, no new work begins later than LATEST times `whole`,
-        and all work is cut off at a multiple of `ends` (default: `whole`). On a busy machine, where everything takes
-        longer, new work may begin until the cut-off. Returns whether the machine is busy with other programs."""
+        planned time of all phases in seconds. On a quiet machine, no new work begins later than LATEST_START_FACTOR
+        times `whole`, and all work is cut off at a multiple of `ends` (default: `whole`). On a busy machine, where
+        everything takes longer, new work may begin until the cut-off. Returns whether the machine is busy with other
+        programs."""
         self._busy.append(measure_other_load())
         busy = self._measure_other_load() > BUSY_SHARE
         benchmark.until = start + self._max_factor * (ends or whole)
