@@ -128,9 +128,9 @@ def prepare(inst: Installation, options: argparse.Namespace, scratch: Path) -> t
     program = program_for(inst, "collectives", scratch)
     here = Place(inst, two_cpus(options.cpus), {})
     here.check()
-    heap, both = shared_heap.preload_variables(os.environ), collectives.loading(library, os.environ)
+    heap, both = shared_heap.preload_variables(os.environ), collectives.preload_variables(library, os.environ)
     if options.rules:
-        both[collectives.VARIABLE] = collectives.selection(load_rules(options.rules).collectives())
+        both[collectives.VARIABLE] = collectives.selection_text(load_rules(options.rules).collectives())
     return here, program, {"baseline": STOCK, "heap": Way(environment=heap), "collectives": Way(environment=both)}
 
 

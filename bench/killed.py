@@ -41,7 +41,7 @@ from support.launches import (
 
 from nearfield import mpi
 from nearfield.mpi import Installation, remove_stale_shm, snapshot_shm
-from nearfield.mpi.process import MARK, end_all
+from nearfield.mpi.process import MARK, end_launch
 from nearfield.rules import collectives
 from nearfield.rules.knobs import find_knobs
 
@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 def by_collectives(inst: Installation) -> Tuned:
     """Returns launches in which every communicator has the collectives of a node from its first one on."""
     knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
-    environment = {**collectives.for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
+    environment = {**collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
     return Tuned("the collectives of a node", knobs, Way(environment=environment))
 
 
@@ -139,7 +139,7 @@ def kill_once(here: Place, way: Way, argv: list[str], delay_s: float, victim: in
     except subprocess.TimeoutExpired:
         return f"the launcher did not end ({len(running(argv[0], mark))} ranks left)"
     finally:
-        end_all(mark, process)
+        end_launch(mark, process)
 
 
 def gone(program: str, mark: str) -> bool:

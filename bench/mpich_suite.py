@@ -32,7 +32,7 @@ from support import console, finish, parser, verdict
 from nearfield import mpi
 from nearfield.base import shared_heap
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
-from nearfield.mpi.process import MARK, end_all
+from nearfield.mpi.process import MARK, end_launch
 from nearfield.rules import collectives
 
 FOLDERS = "pt2pt,coll,comm"
@@ -135,10 +135,10 @@ def run(test: Test, inst: Installation, options: argparse.Namespace, way: str = 
         if way == "heap":
             env = {**env, **shared_heap.preload_variables(os.environ), shared_heap.VARIABLE: HEAP}
         elif way == "collectives":
-            env = {**env, **collectives.for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
+            env = {**env, **collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
         elif way == "across-nodes":
             settings = f"after=0,node_ranks=2,{_ACROSS_NODES}"
-            env = {**env, **collectives.for_installation(inst, os.environ), collectives.VARIABLE: settings}
+            env = {**env, **collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: settings}
         elif way:
             words = [word.format(trace=f"{folder}/trace") for word in WAYS[way]]
             command = [sys.executable, "-m", "nearfield", *words, *command]
@@ -151,7 +151,7 @@ def run(test: Test, inst: Installation, options: argparse.Namespace, way: str = 
         except subprocess.TimeoutExpired:
             said, code = "it did not end in time", None
         finally:
-            end_all(mark, process)
+            end_launch(mark, process)
             remove_stale_shm(before)
     return Outcome(code, "No Errors" in said, "\n".join(said.strip().splitlines()[-6:]))
 

@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     (inst,) = choose_mpis(options)
     knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
     layer = str(mpi.program(inst, mpi.FORECAST))
-    below = collectives.for_installation(inst, os.environ)
+    below = collectives.variables_for_installation(inst, os.environ)
     ways = {
         "stock": Way((), {"LD_PRELOAD": layer}),
         "collectives": Way((), {**below, "LD_PRELOAD": f"{layer} {below['LD_PRELOAD']}"}),

@@ -20,7 +20,7 @@ from nearfield.base.topology import Topology
 from nearfield.rules.criterion import SIZES, search_cases
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import Settings, find_knobs
-from nearfield.tune.model import candidates
+from nearfield.tune.model import candidate_settings
 from nearfield.tune.paired_benchmark import Comparison, PairedBenchmark
 from nearfield.tune.paired_runs import ResidentJob
 from nearfield.tune.search import Deadline, Search
@@ -39,7 +39,9 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("search", "grid"):
             search, start = Search(benchmark, lambda trial: None), time.monotonic()
             if name == "search":
-                search.run(candidates(knobs, topology.cache_bytes(cores[0]), distance), Deadline(options.budget))
+                search.run(
+                    candidate_settings(knobs, topology.cache_bytes(cores[0]), distance), Deadline(options.budget)
+                )
             else:
                 search.run_grid(Deadline(float("inf")))
             took = f"{len(search.trials)} tried in {time.monotonic() - start:.0f} s"

@@ -21,7 +21,7 @@ import halo_reference
 import typer
 
 import nearfield
-from nearfield.cli.help import tables as help_tables
+from nearfield.cli.help import help_tables
 from nearfield.cli.verbs import app
 
 if TYPE_CHECKING:

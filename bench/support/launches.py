@@ -15,7 +15,7 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
-from nearfield.mpi.process import MARK, end_all
+from nearfield.mpi.process import MARK, end_launch
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs, numbers
 from nearfield.rules.schema import Rules, load_rules, save_rules
 from nearfield.tune.request import Request
@@ -107,7 +107,7 @@ def _by_settings(inst: Installation, settings: Settings) -> Tuned:
     knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
     if problems := knobs.problems(settings):
         raise UsageError(problems[0])
-    made = knobs.for_launch(settings, os.environ)
+    made = knobs.launch_environment(settings, os.environ)
     return Tuned(f"settings {settings}", knobs, Way(environment=made))
 
 
@@ -150,7 +150,7 @@ class Place:
         except subprocess.TimeoutExpired as error:
             raise MeasurementError(f"does not end within {LIMIT_S:.0f} s: {shown}") from error
         finally:
-            end_all(mark, process)
+            end_launch(mark, process)
             remove_stale_shm(before)
         for line in err.splitlines():
             if line.startswith("nearfield:"):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.cli import app
-from nearfield.cli.verbs.build import Product, _build_product, products
+from nearfield.cli.verbs.build import Product, _build_product, products_to_build
 from nearfield.mpi import build
 
 
@@ -48,5 +48,5 @@ def test_what_is_missing_is_no_failure(error: Exception, state: str) -> None:
 
 def test_products_are_named_once() -> None:
     """Can each line be distinguished from the others?"""
-    named = [(product.name, product.mpi) for product in products(mpi.discover())]
+    named = [(product.name, product.mpi) for product in products_to_build(mpi.discover())]
     assert len(named) == len(set(named)) and {inst.name for inst in mpi.discover()} <= {mpi for _, mpi in named}

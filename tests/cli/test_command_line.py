@@ -28,7 +28,7 @@ NAMES = (
     "no_forecast",
     "collectives",
     "learn",
-)  # of fast_dispatch.start
+)  # of fast_dispatch.start_run
 # Instead of becoming the program, what has been imported by then.
 IMPORTED = f"""
 import os, sys
@@ -76,7 +76,7 @@ def test_run_imports_no_more_than_it_needs(tmp_path: Path) -> None:
 def test_run_reads_options_as_typer_does(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """Do both ways to read a command line come to the same?"""
     seen: list[dict[str, Any]] = []
-    monkeypatch.setattr(run, "start", lambda *values: seen.append(dict(zip(NAMES, values, strict=True))))
+    monkeypatch.setattr(run, "start_run", lambda *values: seen.append(dict(zip(NAMES, values, strict=True))))
     app(["run", *words.split()], standalone_mode=False)
     parsed = fast_dispatch.parse_run_arguments(["run", *words.split()])
     assert parsed
@@ -157,7 +157,7 @@ def verb(words):
     with tempfile.TemporaryFile() as file:
         file.write(bytes(9999))
 
-fast_dispatch.run = verb
+fast_dispatch.dispatch = verb
 cli.main()
 """
     )

@@ -11,36 +11,43 @@ import typer
 from nearfield.base import errors
 from nearfield.base.cpu_load import Busyness, busyness_advice
 from nearfield.cli import demo_steps
-from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
+from nearfield.cli.demo_steps import (
+    StepProgress,
+    describe_profile,
+    describe_rules,
+    probe_progress,
+    run_step,
+    tune_progress,
+)
 from nearfield.cli.verbs import demo
 
 
 def test_standing_follows_the_files(tmp_path: Path) -> None:
     """Are a step that never began and one that was interrupted distinguished?"""
     out = tmp_path / "demo"
-    assert (probe_standing(out), tune_standing(out)) == (Standing.ABSENT, Standing.ABSENT)
+    assert (probe_progress(out), tune_progress(out)) == (StepProgress.ABSENT, StepProgress.ABSENT)
     (tmp_path / "demo.launches").mkdir()
     (tmp_path / "demo.launches/request.json").write_text("{}")
     out.mkdir()
     (out / "rules.toml.trials").write_text("")
-    assert (probe_standing(out), tune_standing(out)) == (Standing.UNFINISHED, Standing.UNFINISHED)
+    assert (probe_progress(out), tune_progress(out)) == (StepProgress.UNFINISHED, StepProgress.UNFINISHED)
     (out / "rules.toml.trials").unlink()
     (out / "rules.toml").write_text("")
-    assert tune_standing(out) is Standing.COMPLETE
+    assert tune_progress(out) is StepProgress.COMPLETE
 
 
 @pytest.mark.parametrize(
     ("standing", "resume_code", "ran"),
     [
-        (Standing.COMPLETE, 0, []),
-        (Standing.ABSENT, 0, [["tune", "--out", "x"]]),
-        (Standing.UNFINISHED, 0, [["tune", "--resume", "--out", "x"]]),
-        (Standing.UNFINISHED, 5, [["tune", "--resume", "--out", "x"]]),
-        (Standing.UNFINISHED, 4, [["tune", "--resume", "--out", "x"], ["tune", "--out", "x"]]),
+        (StepProgress.COMPLETE, 0, []),
+        (StepProgress.ABSENT, 0, [["tune", "--out", "x"]]),
+        (StepProgress.UNFINISHED, 0, [["tune", "--resume", "--out", "x"]]),
+        (StepProgress.UNFINISHED, 5, [["tune", "--resume", "--out", "x"]]),
+        (StepProgress.UNFINISHED, 4, [["tune", "--resume", "--out", "x"], ["tune", "--out", "x"]]),
     ],
 )
 def test_a_step_goes_on_from_where_it_stands(
-    standing: Standing, resume_code: int, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    standing: StepProgress, resume_code: int, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Is what is complete left alone, what is unfinished resumed, and what cannot be resumed begun anew?"""
     seen: list[list[str]] = []
@@ -50,7 +57,7 @@ def test_a_step_goes_on_from_where_it_stands(
         return resume_code if "--resume" in words else 0
 
     monkeypatch.setattr(demo, "run_step", step)
-    demo._run("tune", standing, ["--out", "x"])
+    demo._run_or_resume("tune", standing, ["--out", "x"])
     assert seen == ran
 
 

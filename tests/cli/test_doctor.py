@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from nearfield.base.cpu_load import cpu_utilization
 from nearfield.base.errors import UsageError
-from nearfield.cli.verbs.doctor import command, draw, summary
+from nearfield.cli.verbs.doctor import checks_table, command, verdict_line
 from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor, shared_heap
 
 
@@ -70,10 +70,10 @@ def test_software_events_count_faults(checks):
     size = 64 * os.sysconf("SC_PAGESIZE")
     with (
         kernel.perf_event(kernel.SOFTWARE, kernel.PAGE_FAULTS) as fd,
-        kernel.mapping(size, shared=False) as address,
+        kernel.aligned_mapping(size, shared=False) as address,
     ):
         before = kernel.perf_count(fd)
-        kernel.touch(address, size)
+        kernel.touch_pages(address, size)
         assert 1 <= kernel.perf_count(fd) - before <= 64 + 8, "at most one fault a page, and a few of Python's"
 
 
@@ -87,9 +87,9 @@ def test_an_unknown_counter_is_refused_with_a_reason():
 def test_a_mapping_is_aligned_and_real(shared):
     """Is the memory that huge pages are tried on aligned to them, writable, and gone afterwards?"""
     size = memory.huge_page_bytes()
-    with kernel.mapping(size, shared=shared) as address:
+    with kernel.aligned_mapping(size, shared=shared) as address:
         assert address % size == 0
-        kernel.touch(address, size)
+        kernel.touch_pages(address, size)
         assert kernel.huge_bytes_mapped(address) in (0, size)
     assert kernel.huge_bytes_mapped(address) == 0
 
@@ -97,7 +97,7 @@ def test_a_mapping_is_aligned_and_real(shared):
 def test_advice_to_unmapped_memory_is_an_error_with_errno():
     """Do failing system calls arrive as OSError?"""
     with pytest.raises(OSError, match="Cannot allocate|Invalid"):
-        kernel.advise(0, memory.huge_page_bytes(), kernel.MADV_HUGEPAGE)
+        kernel.madvise(0, memory.huge_page_bytes(), kernel.MADV_HUGEPAGE)
 
 
 def test_shared_huge_pages_name_the_kernel(checks):
@@ -107,8 +107,8 @@ def test_shared_huge_pages_name_the_kernel(checks):
 
 def test_a_failing_read_of_another_process_has_a_reason():
     """Does process_vm_readv from an address that is not mapped say so?"""
-    with copying.sibling(copying._HOLDER, permit=True) as (pid, _):
-        assert copying.read_refused(pid, 0) in (
+    with copying.start_sibling(copying._HOLDER, permit=True) as (pid, _):
+        assert copying.read_failure(pid, 0) in (
             "Bad address",
             "Operation not permitted",
             "Function not implemented",
@@ -117,7 +117,7 @@ def test_a_failing_read_of_another_process_has_a_reason():
 
 def test_single_copy_agrees_with_trying_it(checks):
     """Is ok said only when a sibling could really be read, and Open MPI 5's question is allowed?"""
-    refused = copying.sibling_refused(permit=False) or copying.comparison_refused()
+    refused = copying.sibling_read_failure(permit=False) or copying.kcmp_failure()
     assert (checks["single_copy"].status == "ok") == (refused == "")
 
 
@@ -130,10 +130,10 @@ def test_single_copy_agrees_with_trying_it(checks):
             lambda path: "2" if "overcommit" in str(path) else None,
             "vm.overcommit_memory = 2",
         ),
-        (shared_heap, "_not_here", lambda: "the library is not there", "the library is not there"),
+        (shared_heap, "_library_problem", lambda: "the library is not there", "the library is not there"),
         (os, "memfd_create", lambda name: os.open("/nothing/there", os.O_RDONLY), "no memfd: No such file"),
-        (shared_heap, "_ways", lambda permit: [], "by a request to its owner"),
-        (shared_heap, "_ways", lambda permit: ["a way"] if permit else [], "a way"),
+        (shared_heap, "_available_methods", lambda permit: [], "by a request to its owner"),
+        (shared_heap, "_available_methods", lambda permit: ["a way"] if permit else [], "a way"),
     ],
 )
 def test_a_shared_heap_that_cannot_be_has_a_reason(monkeypatch, module, name, instead, words):
@@ -145,7 +145,7 @@ def test_a_shared_heap_that_cannot_be_has_a_reason(monkeypatch, module, name, in
 
 def test_another_heap_is_really_fetched(checks):
     """Does a heap count as possible only if process_vm_readv works between siblings, as the heap asks for it?"""
-    refused = copying.sibling_refused(permit=False)
+    refused = copying.sibling_read_failure(permit=False)
     assert (checks["shared_heap"].status == "ok") == (refused == "")
 
 
@@ -166,7 +166,7 @@ def test_memory_of_ended_jobs_is_found(tmp_path):
     with (tmp_path / names[2]).open("rb"), (tmp_path / names[3]).open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 8192, prot=mmap.PROT_READ)
         file.close()
-        found = memory.left_behind(tmp_path)
+        found = memory.find_leftover_files(tmp_path)
         mapped.close()
     assert [(file.name, allocated >= 8192) for file, allocated in found] == [(names[1], True), (names[0], True)]
 
@@ -197,11 +197,11 @@ def test_shares_of_time_are_shares():
 
 def test_compilers_are_tried(tmp_path):
     """Is a compiler that is absent, or too old for C++20, refused with its own first complaint?"""
-    assert host.compile_refused("no-such-compiler") == "not found"
+    assert host.compile_failure("no-such-compiler") == "not found"
     old = tmp_path / "old-c++"
     old.write_text("#!/bin/sh\necho \"cc1plus: error: unrecognized option '-std=c++20'\" >&2\nexit 1\n")
     old.chmod(0o755)
-    assert "-std=c++20" in host.compile_refused(str(old))
+    assert "-std=c++20" in host.compile_failure(str(old))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_compilers_are_tried(tmp_path):
 def test_no_compiler_blocks_only_what_is_not_built(monkeypatch, built, means):
     """Without a compiler, does it report what then cannot be done, and is it grave only if no engine was built
     before?"""
-    monkeypatch.setattr(host, "compile_refused", lambda compiler: "not found")
+    monkeypatch.setattr(host, "compile_failure", lambda compiler: "not found")
     monkeypatch.setattr(host.mpi, "discover", lambda: [None])
     monkeypatch.setattr(host.mpi, "is_built", lambda installation: built)
     check = host.cxx_compiler()
@@ -232,22 +232,22 @@ def test_one_pu_makes_measuring_impossible():
 def test_the_table_shows_brackets():
     """Do findings such as "[madvise]" survive the markup of the table?"""
     out = io.StringIO()
-    Console(file=out, width=100).print(draw([Check("pages", "ok", "always [madvise] never", "nothing")]))
+    Console(file=out, width=100).print(checks_table([Check("pages", "ok", "always [madvise] never", "nothing")]))
     assert "[madvise]" in out.getvalue()
 
 
 def test_people_and_scripts_read_the_same_words():
     """Is the status in the table the one that JSON has?"""
     for status in ("ok", "limited", "missing"):
-        [row] = draw([Check("pages", status, "x", "y")]).rows
+        [row] = checks_table([Check("pages", status, "x", "y")]).rows
         assert row[0][0].plain.split()[-1] == status
 
 
 def test_the_summary_names_the_limits():
     """Does the last line say whether to go on, and what will be missing?"""
     fine, limited = Check("a", "ok", "x", "y"), Check("counters", "missing", "x", "y", "z")
-    assert "Measuring is possible" in summary([fine, limited]) and "counters" in summary([fine, limited])
-    assert "1 of 2" in summary([fine, limited])
+    assert "Measuring is possible" in verdict_line([fine, limited]) and "counters" in verdict_line([fine, limited])
+    assert "1 of 2" in verdict_line([fine, limited])
 
 
 def test_json_and_exit_code_agree():

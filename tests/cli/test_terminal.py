@@ -52,7 +52,7 @@ def of_show() -> list[Table]:
     profile, notes = load(DATA / "epyc-vm-quiet"), show_tables.Footnotes()
     records = [one for _, one in profile.records.group_by("scenario", "metric", maintain_order=True)]
     return [
-        show_tables.header(profile),
+        show_tables.header_table(profile),
         *(show_tables.render(grid, notes)[1] for one in records for grid in grids_of_places(one)),
     ]
 
@@ -66,7 +66,7 @@ def of_diff() -> list[Table]:
 
 def of_machine() -> list[Table]:
     xeon, old = load_machine("xeon-8470"), load_machine("power5-redstorm")
-    rows = [machine_tables.row_of(load_machine(name)) for name in machine_files()]
+    rows = [machine_tables.machine_row(load_machine(name)) for name in machine_files()]
     return [machine_tables.machines_table(rows), machine_tables._caches(xeon), machine_tables._sources(facts(old))]
 
 
@@ -98,13 +98,13 @@ def of_reproduce() -> list[Table]:
 
 
 def of_explain() -> list[Table]:
-    ways = dict.fromkeys(explain.WAYS, (12345678, 1 << 40))
-    ranks = [explain.Report(100, rank, f"program-{rank}", "", 0, ways) for rank in ("0", "11")]
-    return [explain.table(ranks), explain.table(ranks[:1])]
+    ways = dict.fromkeys(explain.COPY_WAYS, (12345678, 1 << 40))
+    ranks = [explain.ProcessReport(100, rank, f"program-{rank}", "", 0, ways) for rank in ("0", "11")]
+    return [explain.report_table(ranks), explain.report_table(ranks[:1])]
 
 
 def of_plan() -> list[Table]:
-    return [plan_tables.draw(splits([256, 256, 256], 32, default_model().costs, ranks_per_node=8), 3)]
+    return [plan_tables.plans_table(splits([256, 256, 256], 32, default_model().costs, ranks_per_node=8), 3)]
 
 
 def of_probe() -> list[Table]:
@@ -116,12 +116,12 @@ def of_probe() -> list[Table]:
 def of_tune() -> list[Table]:
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
     failed = MeasurementError("what carries messages under mpich-4.0.2 is not known: no rank said so")
-    every = tune_all.summary({"openmpi-5.0.11": rules, "mpich-4.0.2": failed})
+    every = tune_all.results_table({"openmpi-5.0.11": rules, "mpich-4.0.2": failed})
     return [*(tune._ranges(rule) for rule in rules.rule), every]
 
 
 def of_this_machine() -> list[Table]:
-    return [doctor.draw(examine()), draw_distances(Topology.from_synthetic("package:2 l3:2 core:2 pu:2"))]
+    return [doctor.checks_table(examine()), draw_distances(Topology.from_synthetic("package:2 l3:2 core:2 pu:2"))]
 
 
 TABLES = (of_show, of_diff, of_machine, of_mpi, of_simulate, of_reproduce, of_explain, of_plan, of_probe, of_tune,

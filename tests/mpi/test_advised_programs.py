@@ -247,7 +247,7 @@ def test_other_records_make_other_notes(observations: Path) -> None:
 def test_losses_on_another_machine(observations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Are losses on a described machine those of its profile, as shares of the simulated time there? Do messages go
     between nodes with --nodes?"""
-    monkeypatch.setattr("nearfield.cli.advise_on.profile_of", lambda machine, name: PROFILE)
+    monkeypatch.setattr("nearfield.cli.advise_on.simulated_profile_of", lambda machine, name: PROFILE)
     words = ["advise", str(observations / "cold-send"), "--on", "leo3", "--min-loss", "0", "--json"]
     there = json.loads(CliRunner().invoke(app, words).stdout)
     note, same = there["notes"][0], advice_on(observations / "cold-send")["notes"][0]

@@ -54,7 +54,7 @@ def build_ahead(inst: Installation, programs: Path) -> None:
 
 
 def environment(inst: Installation) -> dict[str, str]:
-    return {**collectives.for_installation(inst, os.environ), collectives.VARIABLE: collectives.SUMMARY}
+    return {**collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: collectives.SUMMARY}
 
 
 def launch(inst: Installation, command: list[object], ranks: int, env: dict[str, str], limit_s: int = 120) -> Finished:
@@ -162,7 +162,7 @@ def test_run_follows_rules(programs: Path, tmp_path: Path) -> None:
         CollectiveTable(operation=name, ranks=2, range=[CollectiveRangeTable(algorithm=algorithm)])
         for name, algorithm in (("allreduce", "flat"), ("reduce", "mpi"))
     ]
-    tune_collectives.put_tables(rules, "shared-l3", (0, 1), tables, 0.0)
+    tune_collectives.replace_tables(rules, "shared-l3", (0, 1), tables, 0.0)
     save_rules(rules, tmp_path / "rules.toml")
     program = mpi_program.built(inst, "collectives_random.cpp", programs)
     command, env = mpi.launch_command(inst, [str(program), "1", "100"], 2, oversubscribe=CORES < 2)

@@ -16,6 +16,6 @@ def test_a_dead_launch_is_ended(installations: list[Installation], monkeypatch: 
         looks.append(1)
         return len(looks) > 2
 
-    monkeypatch.setattr("nearfield.mpi.process.LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr("nearfield.mpi.process.DEAD_CHECK_INTERVAL_S", 0.05)
     done = mpi.run(installations[0], ["sleep", "600"], 2, is_dead=is_dead, timeout_s=500)
     assert done.timed_out and not done.ok and len(looks) == 3

@@ -49,7 +49,7 @@ def run(words):
     print(Slow().create_module(), flush=True)
     while True: time.sleep(0.01)
 
-fast_dispatch.run = run
+fast_dispatch.dispatch = run
 cli.main()
 """
 

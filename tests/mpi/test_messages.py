@@ -17,7 +17,7 @@ from nearfield import mpi
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation, launch_command
 from nearfield.rules.knobs import find_knobs
-from nearfield.tune.model import candidates
+from nearfield.tune.model import candidate_settings
 
 CORES = len(os.sched_getaffinity(0))
 SEED, COUNT = 7, 80  # two rounds
@@ -126,7 +126,7 @@ def test_messages_arrive_under_the_models_candidates(installation: Installation,
     distance, (core, _) = list(topology.representatives().items())[-1]
     stock = stock_digests(installation, program, 2)
     argv, env = launch_command(installation, [str(program), str(SEED), str(COUNT)], 2)
-    for settings in candidates(knobs, topology.cache_bytes(core), distance)[:CANDIDATES]:
+    for settings in candidate_settings(knobs, topology.cache_bytes(core), distance)[:CANDIDATES]:
         file = write(tmp_path, rules_for(installation, transport, settings))
         done = nearfield("run", "-v", "--rules", file, "--", *argv, env=env, timeout_s=60)
         assert done.code == 0, f"fails with {settings}: {done.err}"

@@ -18,7 +18,7 @@ from nearfield.mpi import Installation
 from nearfield.rules.collective_tables import NativeCollectiveTable, NativeRangeTable
 from nearfield.rules.native import FAMILIES
 from nearfield.rules.schema import load_rules, save_rules
-from nearfield.tune.native_launch import Launched, argument, launch
+from nearfield.tune.native_launch import LaunchOutput, algorithm_argument, launch
 
 CORES = len(os.sched_getaffinity(0))
 NEARFIELD = [sys.executable, "-m", "nearfield"]
@@ -30,7 +30,7 @@ def build_ahead(inst: Installation, programs: Path) -> None:
     mpi_program.built(inst, "collectives_random.cpp", programs)
 
 
-def measure(inst: Installation, words: list[str], environment: dict[str, str], ranks: int = 2) -> Launched:
+def measure(inst: Installation, words: list[str], environment: dict[str, str], ranks: int = 2) -> LaunchOutput:
     program = mpi.program(inst, mpi.COLLECTIVES_PROGRAM)
     cpus = [sorted(os.sched_getaffinity(0))[i % CORES] for i in range(ranks)]
     return launch(inst, program, cpus, words, environment, lambda done: None)
@@ -80,7 +80,7 @@ def test_algorithms_are_measured_in_turn(installation: Installation) -> None:
     if family.mode == "launches":
         pytest.skip("this MPI reads its selection only when a program starts")
     ones = list(family.list_algorithms(installation, lambda line: None)["alltoall"])
-    word = f"alltoall:{SIZE}:mpi,{','.join(map(argument, ones))}:check"
+    word = f"alltoall:{SIZE}:mpi,{','.join(map(algorithm_argument, ones))}:check"
     found = measure(installation, [family.mode, word], dict(family.measuring))
     (samples,) = {tuple(one) for of_cell in found.samples.values() for one in of_cell}
     refused = {one.algorithm for one in found.refusals}
@@ -114,7 +114,7 @@ def test_algorithms_that_do_not_keep_the_order_are_noticed(installation: Install
     if installation.family != "openmpi":
         pytest.skip("other MPIs guard their algorithms, or do not say what they are")
     ones = FAMILIES["openmpi"].list_algorithms(installation, lambda line: None)["allreduce"]
-    ring = argument(next(one for one in ones if one.name == "ring"))
+    ring = algorithm_argument(next(one for one in ones if one.name == "ring"))
     environment = dict(FAMILIES["openmpi"].measuring)
     for check, reasons in (("check", []), ("check-any-call", ["wrong results with an operator that does not commute"])):
         found = measure(installation, ["native-communicators", f"allreduce:{SIZE}:mpi,{ring}:{check}"], environment)

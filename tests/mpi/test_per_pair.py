@@ -16,7 +16,7 @@ from nearfield import mpi
 from nearfield.apply import per_pair
 from nearfield.apply.plan import application
 from nearfield.mpi import Installation, launch_command
-from nearfield.mpi.detect_command import Recognised
+from nearfield.mpi.detect_command import DetectedMpi
 from nearfield.rules.schema import Rules, RuleTable
 
 
@@ -28,8 +28,8 @@ def two_distances(inst: Installation, transport: str, near: dict, far: dict) -> 
     return rules_for(inst, transport, {}, rule=rules)
 
 
-def recognised(inst: Installation) -> Recognised:
-    return Recognised(inst.family, inst.version, "test")
+def recognised(inst: Installation) -> DetectedMpi:
+    return DetectedMpi(inst.family, inst.version, "test")
 
 
 def of(installations: list[Installation], family: str, version: str) -> Installation:
@@ -89,8 +89,8 @@ def test_an_mpi_without_means_gets_one_set(installations: list[Installation]) ->
     assert any("takes no parameters per pair" in note for note in made.notes) and not made.warnings
 
 
-@pytest.mark.parametrize("found", [None, Recognised("openmpi", "4.0.99", "test")], ids=["none", "not-here"])
-def test_an_mpi_that_is_not_known_gets_one_set(installations: list[Installation], found: Recognised | None) -> None:
+@pytest.mark.parametrize("found", [None, DetectedMpi("openmpi", "4.0.99", "test")], ids=["none", "not-here"])
+def test_an_mpi_that_is_not_known_gets_one_set(installations: list[Installation], found: DetectedMpi | None) -> None:
     """Are rules used as far as they can be where nothing can be built, as it is not known for what?"""
     rules = two_distances(installations[0], "ob1 / vader", {"eager_limit": 1024}, {"eager_limit": 32768})
     rules.mpi.family, rules.mpi.version = "openmpi", "4.1.4"
@@ -103,7 +103,7 @@ def test_equal_rules_need_nothing_loaded(installations: list[Installation], monk
     """Is nothing built, and no MPI looked for, where all distances have the same parameters?"""
     inst = of(installations, "openmpi", "5.")
     rules = two_distances(inst, "ob1 / sm", {"eager_limit": 8192}, {"eager_limit": 8192})
-    assert not per_pair.differ(rules)
+    assert not per_pair.rules_differ(rules)
     for name in ("program", "discover"):
         monkeypatch.setattr(mpi, name, lambda *arguments: pytest.fail("must not be asked"))
     made = application(rules, recognised(inst), inherited={})

@@ -15,7 +15,7 @@ from nearfield.base import shared_heap
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.cli.verbs.export import export_text
 from nearfield.mpi import Installation, launch_command
-from nearfield.mpi.detect_command import of_launcher, of_program, recognise
+from nearfield.mpi.detect_command import detect_mpi, mpi_of_launcher, mpi_of_program
 from nearfield.rules.knobs import find_knobs
 from nearfield.rules.schema import Rules, load_rules
 
@@ -54,13 +54,13 @@ def test_an_unmodified_program_is_tuned(installation: Installation, tmp_path: Pa
 def test_the_launcher_and_the_program_show_the_mpi(installation: Installation) -> None:
     engine = str(mpi.program(installation))
     for found in (
-        of_launcher([str(installation.launcher), "-n", "2", "true"]),
-        of_program(["srun", "-n", "2", engine]),
-        of_program([engine, "--verbose"]),  # a single rank, without a launcher
-        recognise([str(installation.launcher), "-n", "2", "python3", "app.py"]),
+        mpi_of_launcher([str(installation.launcher), "-n", "2", "true"]),
+        mpi_of_program(["srun", "-n", "2", engine]),
+        mpi_of_program([engine, "--verbose"]),  # a single rank, without a launcher
+        detect_mpi([str(installation.launcher), "-n", "2", "python3", "app.py"]),
     ):
         assert found and (found.family, found.version) == (installation.family, installation.version)
-    assert of_program(["srun", "sh", "-c", engine]) is None
+    assert mpi_of_program(["srun", "sh", "-c", engine]) is None
 
 
 def test_a_program_of_another_mpi_is_refused(installations: list[Installation], tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_no_mpi_is_named_that_the_program_cannot_run_with(
     program = [str(mpi.program(installation)), "--describe"]
     for named in installations:
         if (named.family == "openmpi") == (installation.family == "openmpi"):
-            assert recognise(program, named.name).family == named.family
+            assert detect_mpi(program, named.name).family == named.family
         else:
             with pytest.raises(MpiError, match=f"--mpi names {named.family}.* is of {installation.family}"):
-                recognise(program, named.name)
+                detect_mpi(program, named.name)
 
 
 @pytest.mark.families

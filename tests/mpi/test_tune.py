@@ -20,7 +20,7 @@ from nearfield.base.topology import DISTANCES, Topology
 from nearfield.mpi import Installation
 from nearfield.rules.knobs import find_knobs
 from nearfield.rules.schema import RuleTable, load_rules
-from nearfield.tune.model import candidates
+from nearfield.tune.model import candidate_settings
 from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.tuning import Request, Tuning
 
@@ -136,7 +136,7 @@ def test_a_rule_is_measured_at_other_distances(installation: Installation) -> No
     topology = Topology.live()
     distance, pair = next(iter(topology.representatives().items()))
     knobs = find_knobs(installation.family, installation.version, mpi.transport_or_reason(installation)[0])
-    settings = candidates(knobs, topology.cache_bytes(pair[0]), distance)[0]
+    settings = candidate_settings(knobs, topology.cache_bytes(pair[0]), distance)[0]
     other = next(one for one in DISTANCES if one != distance)
     rule = RuleTable(distance=other, pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2)
     tuning = Tuning(Request(sizes=(8, 16 << 10)))

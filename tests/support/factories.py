@@ -16,7 +16,7 @@ from nearfield.base.shared_heap import VARIABLE
 from nearfield.rules.criterion import COLLECTIVES, MESSAGES, search_cases
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import Knob, KnobFile, Settings, Value, knob_files
-from nearfield.tune.model import candidates
+from nearfield.tune.model import candidate_settings
 from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.paired_runs import Batch, UnusableSetting
 from nearfield.tune.search import Deadline, Search, Trial
@@ -128,7 +128,7 @@ class Turns(Deadline):
         super().__init__(math.inf)
         self.count = count
 
-    def over(self) -> bool:
+    def has_passed(self) -> bool:
         self.count -= 1
         return self.stopped or self.count < 0
 
@@ -137,7 +137,7 @@ class Turns(Deadline):
 
 SIZES = (8, 16 << 10, 1 << 20)
 UNSEEN = 4 << 10  # a size that is confirmed but not searched
-MODEL = candidates(KNOBS, [32 << 10, 1 << 20, 32 << 20], "same-node")
+MODEL = candidate_settings(KNOBS, [32 << 10, 1 << 20, 32 << 20], "same-node")
 BEST: Settings = {"eager": 65536, "fragment": 131072, "cells": 128}  # on the grid; the model knows nothing of cells
 BIG, MANY = {"fragment": 131072}, {"cells": 128}
 ENDLESS = math.inf

@@ -155,7 +155,7 @@ def _call(use: object, folder: Path) -> None:
         use(folder)  # type: ignore[operator]
         return True
 
-    with mock.patch.object(fast_dispatch, "run", run):
+    with mock.patch.object(fast_dispatch, "dispatch", run):
         cli.main()
 
 

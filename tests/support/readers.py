@@ -258,9 +258,9 @@ _OF_TRACES: list[Use] = [
 
 
 def _heap_reports(folder: Path) -> None:
-    from nearfield.apply.explain import WAYS
+    from nearfield.apply.explain import COPY_WAYS
 
-    ways = "".join(f"{way} = {number} {number * 70000}\n" for number, way in enumerate(WAYS))
+    ways = "".join(f"{way} = {number} {number * 70000}\n" for number, way in enumerate(COPY_WAYS))
     for pid, rank in ((11, "0"), (12, "1")):
         (folder / f"{pid}.heap").write_text(f"rank = {rank}\nprogram = app\nreason = -\nforks = 1\nregions = 2\n{ways}")
 
@@ -269,7 +269,7 @@ def _explain(folder: Path) -> None:
     from nearfield.apply import explain
 
     reports = explain.read_reports(folder)
-    explain._print(explain.sentences(reports, {}, 0), explain.with_traffic(reports))
+    explain._print(explain.explanation_sentences(reports, {}, 0), explain.reports_with_messages(reports))
 
 
 # ---- sources

@@ -80,13 +80,13 @@ def patched_machine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Machine:
     monkeypatch.setattr(mpi, "transport_or_reason", lambda inst: (TRANSPORTS[inst.family], ""))
     monkeypatch.setattr(Topology, "live", lambda: made.topology)
     monkeypatch.setattr(tuning, "PairedBenchmark", made.benchmark)
-    begin_phase = Tuning._begin_phase
+    begin_phase = Tuning._report_phase
 
     def begin(tuning: Tuning, distance: str, phase: str, seconds: float) -> None:
         made.phase = (distance, phase)
         begin_phase(tuning, distance, phase, seconds)
 
-    monkeypatch.setattr(Tuning, "_begin_phase", begin)
+    monkeypatch.setattr(Tuning, "_report_phase", begin)
     monkeypatch.setattr(tuning, "cpu_utilization", lambda: dict.fromkeys(range(1024), (made.others, 0.0)))
     return made
 

@@ -9,8 +9,8 @@ from tuning import rules_for, write
 from nearfield import mpi
 from nearfield.apply import distance_check
 from nearfield.apply.cached_plan import cached_launch_plan
-from nearfield.apply.distance_check import RecordedLatency, changed_distance
-from nearfield.rules.gains import same_distance
+from nearfield.apply.distance_check import RecordedLatency, find_changed_distance
+from nearfield.rules.gains import is_same_distance
 from nearfield.rules.schema import RuleTable
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
@@ -31,14 +31,14 @@ def test_the_borders_are_those_of_tuning(then: float) -> None:
     for step in range(-40, 41):
         other = then * 1.1**step
         at_a_border = any(abs(other / border - 1) < 2e-3 for border in (recorded.min_ns, recorded.max_ns))
-        assert at_a_border or (recorded.min_ns <= other <= recorded.max_ns) == same_distance(other, then)
+        assert at_a_border or (recorded.min_ns <= other <= recorded.max_ns) == is_same_distance(other, then)
 
 
 @pytest.mark.parametrize(("ns", "words"), [(300.0, "300 ns now, and was 60"), (15.0, "15 ns now, and was 60")])
 def test_cores_that_moved_are_reported(now: dict[str, float], ns: float, words: str) -> None:
     """In either direction, and in any of several pairs?"""
     now["ns"] = ns
-    why, warnings = changed_distance([RecordedLatency.of("0-1", ns), RecordedLatency.of("2-3", 60.0)])
+    why, warnings = find_changed_distance([RecordedLatency.of("0-1", ns), RecordedLatency.of("2-3", 60.0)])
     assert words in why and "cores 2-3" in why and not warnings
 
 
@@ -46,7 +46,7 @@ def test_cores_that_moved_are_reported(now: dict[str, float], ns: float, words: 
 def test_what_is_not_known_is_never_passed_over(now: dict[str, float], then: float, ns: float) -> None:
     """Where the rules do not say how far apart the cores were, or that cannot be measured, is there a warning?"""
     now["ns"] = ns
-    why, [warning] = changed_distance([RecordedLatency.of("0-1", then)])
+    why, [warning] = find_changed_distance([RecordedLatency.of("0-1", then)])
     assert not why and "not known" in warning
 
 

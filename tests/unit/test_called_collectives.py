@@ -9,20 +9,20 @@ import pytest
 from nearfield.apply.learn import read_counts
 from nearfield.base.errors import MeasurementError, ProfileError, UsageError
 from nearfield.rules.called_collectives import (
+    CallCount,
     CalledCollectives,
-    Counted,
     load_called,
     merge_counts,
     save_called,
 )
 from nearfield.rules.collective_tables import CollectivePointTable, CollectiveTable
 from nearfield.rules.gain_table import GainTable
-from nearfield.tune.collectives import Cell, CollectiveTuning, merge_points, ranges_of
+from nearfield.tune.collectives import Cell, CollectiveTuning, merge_points, ranges_from_points
 
 S = 1_000_000_000
 
 
-def called_by(*counts: Counted, ranks: int = 2) -> CalledCollectives:
+def called_by(*counts: CallCount, ranks: int = 2) -> CalledCollectives:
     return CalledCollectives(
         schema_version=1, nearfield="0", created="now", command="run", mpi="openmpi-5", ranks=ranks,
         call=merge_counts(counts, ranks),
@@ -35,18 +35,18 @@ def point(size_bytes: int, algorithm: str = "flat", mpi_ns: float = 300.0) -> Co
 
 
 def table(*points: CollectivePointTable) -> CollectiveTable:
-    return CollectiveTable(operation="allreduce", ranks=2, range=ranges_of(points), point=list(points))
+    return CollectiveTable(operation="allreduce", ranks=2, range=ranges_from_points(points), point=list(points))
 
 
 def ranges(*points: CollectivePointTable) -> str:
-    return "+".join(map(str, ranges_of(points)))
+    return "+".join(map(str, ranges_from_points(points)))
 
 
 def test_ranks_and_similar_lengths_are_merged() -> None:
     """Is a collective that both ranks counted one call, does the class of a length have the name of the one that took
     most time, and is what moves no bytes left out?"""
-    calls = [Counted("bcast", 2, 1, size, number, ns) for size, number, ns in [(17, 10, 4), (24, 5, 6), (33, 1, 1)]]
-    found = merge_counts([*calls, *calls, Counted("bcast", 2, 1, 0, 9, 9), Counted("barrier", 2, 1, 0, 2, 3)], 2)
+    calls = [CallCount("bcast", 2, 1, size, number, ns) for size, number, ns in [(17, 10, 4), (24, 5, 6), (33, 1, 1)]]
+    found = merge_counts([*calls, *calls, CallCount("bcast", 2, 1, 0, 9, 9), CallCount("barrier", 2, 1, 0, 2, 3)], 2)
     assert [(one.operation, one.size_bytes, one.calls) for one in found] == [
         ("bcast", 24, 15), ("barrier", 0, 1), ("bcast", 33, 1)
     ]  # fmt: skip
@@ -57,9 +57,9 @@ def test_only_what_takes_time_is_measured() -> None:
     """Are lengths by operation those that took a hundredth of the time, as whole doubles, without
     operations that nearfield does not do on several nodes?"""
     called = called_by(
-        Counted("allreduce", 2, 1, 17, 100, 50 * S), Counted("allreduce", 2, 1, 4096, 1, S // 100),
-        Counted("barrier", 2, 1, 0, 10, 5 * S), Counted("bcast", 4, 2, 64, 10, 45 * S),
-        Counted("gather", 2, 8, 64, 10, 9 * S),
+        CallCount("allreduce", 2, 1, 17, 100, 50 * S), CallCount("allreduce", 2, 1, 4096, 1, S // 100),
+        CallCount("barrier", 2, 1, 0, 10, 5 * S), CallCount("bcast", 4, 2, 64, 10, 45 * S),
+        CallCount("gather", 2, 8, 64, 10, 9 * S),
     )  # fmt: skip
     assert called.lengths(2) == {"barrier": [0], "allreduce": [24]}
     assert called.lengths(4, 2) == {"bcast": [64]}
@@ -71,7 +71,7 @@ def test_only_what_takes_time_is_measured() -> None:
 
 def test_what_would_be_saved_is_calls_times_the_difference() -> None:
     """On 4 ranks, of which pairs call 1,000 Allreduces in all: does each rank save 500 times what one call saves?"""
-    called = called_by(Counted("allreduce", 2, 1, 17, 2000, 50 * S), ranks=4)
+    called = called_by(CallCount("allreduce", 2, 1, 17, 2000, 50 * S), ranks=4)
     assert called.seconds_saved([table(point(24))]) == pytest.approx(500 * 200 / S)
     assert called.seconds_saved([table(point(32))]) == 0
 
@@ -103,7 +103,7 @@ def test_other_lengths_of_an_earlier_tune_stay() -> None:
 def test_the_file_is_read_as_it_was_written_and_checked(tmp_path: Path) -> None:
     """Is what is read what was written, and is a damaged, foreign or absent file refused with the reason?"""
     file = tmp_path / "calls.toml"
-    called = called_by(Counted("allreduce", 2, 1, 17, 100, 50 * S))
+    called = called_by(CallCount("allreduce", 2, 1, 17, 100, 50 * S))
     save_called(called, file)
     assert load_called(file) == called
     text = file.read_text()
@@ -128,7 +128,7 @@ def test_missing_and_damaged_ranks_are_no_counts(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match="1 of 2 ranks"):
         read_counts(tmp_path)
     (tmp_path / "b.lengths").write_text("nearfield-lengths 1 1 2\nbcast 2 1 8 3 4\n")
-    assert read_counts(tmp_path) == ([Counted("bcast", 2, 1, 8, 3, 4)] * 2, 2)
+    assert read_counts(tmp_path) == ([CallCount("bcast", 2, 1, 8, 3, 4)] * 2, 2)
     for text in ("", "nearfield-lengths 1 1 2\nbcast 2 1 8 3", "nearfield-lengths 1 1 2\nsum 2 1 8 3 4"):
         (tmp_path / "b.lengths").write_text(text)
         with pytest.raises(MeasurementError, match="damaged"):

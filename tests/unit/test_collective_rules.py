@@ -10,9 +10,9 @@ from tuning import rules_for, write
 from nearfield import mpi
 from nearfield.base.errors import NearfieldError
 from nearfield.rules.collective_tables import CollectiveRangeTable, CollectiveTable
-from nearfield.rules.collectives import selection
+from nearfield.rules.collectives import selection_text
 from nearfield.rules.schema import Rules, load_rules, save_rules
-from nearfield.tune.collectives import Cell, CollectiveTuning, Measured
+from nearfield.tune.collectives import Cell, CellMeasurements, CollectiveTuning
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 
@@ -22,9 +22,9 @@ def rules_file(tmp_path: Path) -> Path:
     return write(tmp_path, rules_for(INST, "ob1 / sm", {"eager_limit": 65536}))
 
 
-def measured(**speed: list[float]) -> Measured:
+def measured(**speed: list[float]) -> CellMeasurements:
     """Returns a cell whose launches found these speeds, as multiples of the MPI's."""
-    made = Measured([*speed, "mpi"])
+    made = CellMeasurements([*speed, "mpi"])
     for launch in zip(*speed.values(), strict=True):
         found = {**dict(zip(speed, launch, strict=True)), "mpi": 1.0}
         made.add(found, {name: 100 / one for name, one in found.items()})
@@ -46,15 +46,15 @@ def measured(**speed: list[float]) -> Measured:
 )
 def test_an_algorithm_is_chosen_only_if_it_is_not_slower(speed: dict[str, list[float]], best: str) -> None:
     """Is nearfield's algorithm chosen where it is as fast as the MPI's for sure, and the MPI's own otherwise?"""
-    assert measured(**speed).best() == best
+    assert measured(**speed).best_algorithm() == best
 
 
 def test_hopeless_algorithms_and_clear_cells_are_left_out() -> None:
     """Does racing leave out what cannot win, but keep the MPI's own to compare with?"""
     raced = measured(flat=[3.0, 3.0, 3.0], slices=[1.0, 1.1, 1.0])
     assert raced.algorithms == ["flat", "mpi"]
-    assert raced.is_clear()
-    assert not measured(flat=[1.1, 1.0, 1.1]).is_clear()
+    assert raced.has_clear_choice()
+    assert not measured(flat=[1.1, 1.0, 1.1]).has_clear_choice()
     assert measured(flat=[0.5, 0.6, 0.5]).algorithms == ["mpi"]
 
 
@@ -63,7 +63,7 @@ def test_lengths_between_different_neighbours_are_measured() -> None:
     tuning = CollectiveTuning(None, (0, 1), 60, operations=["bcast"])  # type: ignore[arg-type]
     for size, speed in ((64, 2.0), (256, 2.0), (4096, 0.5)):
         tuning.cells[Cell("bcast", size)] = measured(flat=[speed] * 3)
-    tuning._refine()
+    tuning._add_intermediate_lengths()
     assert [cell.size_bytes for cell in tuning.cells if tuning.cells[cell].launches == 0] == [1024]
 
 
@@ -75,11 +75,11 @@ def test_neighbours_with_one_algorithm_share_a_range() -> None:
     for size, speed in zip(sizes, (2.0, 3.0, 0.5, 4.0), strict=True):
         tuning.cells[Cell("bcast", size)] = measured(flat=[speed] * 3)
     tuning.cells[Cell("scan", 8)] = measured(flat=[2.0])
-    table = tuning._table("bcast")
+    table = tuning._table_of_operation("bcast")
     assert table
     assert [str(one) for one in table.range] == ["flat-64", "mpi-4096", "flat-2097152", "mpi"]
     assert table.range[0].gain and table.range[0].gain.value == pytest.approx(6**0.5, rel=1e-3)
-    assert tuning._table("scan") is None
+    assert tuning._table_of_operation("scan") is None
 
 
 def test_blocks_of_many_ranks_are_not_longer_than_memory() -> None:
@@ -108,7 +108,7 @@ def test_rules_keep_them_and_the_library_reads_them(rules_file: Path, tmp_path: 
     found = load_rules(tmp_path / "rules.toml")
     assert found.collectives() == tables
     assert found.loads_collectives and found.sets_something
-    assert selection(found.collectives()) == "bcast@2=flat-2048+mpi,allreduce@4=slices,allreduce@4x8=lanes"
+    assert selection_text(found.collectives()) == "bcast@2=flat-2048+mpi,allreduce@4=slices,allreduce@4x8=lanes"
 
 
 def test_nothing_is_loaded_if_the_mpi_does_all(rules_file: Path) -> None:

@@ -28,7 +28,7 @@ from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Case, P
 from nearfield.rules.knobs import Settings
 from nearfield.tune.confirm import MAX_FINALISTS, MAX_LAUNCHES, PAIRS, Confirmation
 from nearfield.tune.confirmed import ConfirmedGains, rule_table
-from nearfield.tune.satisfy_constraints import move_limits_towards
+from nearfield.tune.satisfy_constraints import variants_closer_to_default
 from nearfield.tune.search import Deadline, Search
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -146,7 +146,7 @@ def test_few_launches_refuse_only_what_is_far_below(count: int) -> None:
     stream, main = ("stream", UNSEEN), ("pingpong", UNSEEN)
     for ratio, launches, refused in ((0.88, count, False), (0.88, MIN_CONFIRMING_LAUNCHES, True), (0.8, count, True)):
         made = of_launches({main: [1.3] * launches, stream: [ratio] * launches})
-        assert [loss.case for loss in made.losses] == [stream] and made.slower == ([stream] if refused else [])
+        assert [loss.case for loss in made.losses] == [stream] and made.slower_cases == ([stream] if refused else [])
 
 
 def test_only_what_is_in_doubt_is_measured_on() -> None:
@@ -257,7 +257,7 @@ def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
     benchmark = FormulaBenchmark(lambda whole, case: spoilt(whole, case) * (1.05 if whole["copies"] == "none" else 1.0))
     chosen, _ = search_and_confirm(benchmark, [BIG | MANY, {"copies": "none"}])
     assert chosen and chosen.settings == BIG
-    assert chosen.slower == []
+    assert chosen.slower_cases == []
 
 
 def test_a_value_that_is_too_large_is_made_smaller() -> None:
@@ -274,8 +274,8 @@ def test_a_value_that_is_too_large_is_made_smaller() -> None:
 def test_a_limit_comes_down_to_what_is_slow_at_once() -> None:
     """Is the first change to try the one that leaves the slow sizes to the default's way, however far that is?"""
     settings: Settings = {"eager": 1 << 18, "fragment": 1 << 18, "segment": 1 << 24, "cells": 128}
-    assert move_limits_towards(KNOBS, settings, 20_000)[0] == {**settings, "eager": 16384}
-    assert move_limits_towards(KNOBS, settings, 2048)[0] == {**settings, "eager": 131072}, (
+    assert variants_closer_to_default(KNOBS, settings, 20_000)[0] == {**settings, "eager": 16384}
+    assert variants_closer_to_default(KNOBS, settings, 2048)[0] == {**settings, "eager": 131072}, (
         "the default's way begins above that"
     )
 
@@ -365,7 +365,7 @@ def test_a_case_measured_only_in_another_placement_counts_as_it_was_there(moved_
 
     benchmark.speed, benchmark.flags = speed, (now for _ in itertools.count())
     late = Deadline(ENDLESS)
-    late.late = lambda: benchmark.started.count(BIG) >= 1 + MIN_LAUNCHES  # type: ignore[method-assign]
+    late.has_passed_latest = lambda: benchmark.started.count(BIG) >= 1 + MIN_LAUNCHES  # type: ignore[method-assign]
     found, reason = confirm_search(benchmark, search, late)
     assert bool(found) == chosen, reason
     if found:
@@ -392,7 +392,7 @@ def test_no_mending_by_what_is_as_slow() -> None:
     with benchmark.compare_with_baseline(BIG | MANY, [(pattern, UNSEEN) for pattern in PATTERNS]) as comparison:
         comparison.measure(6)
     slower = ConfirmedGains(BIG | MANY, comparison.gains(), dict(comparison.found))
-    assert len(slower.slower) == len(PATTERNS)
+    assert len(slower.slower_cases) == len(PATTERNS)
     assert make_confirmation(benchmark, run_search(benchmark, []))._repair(slower) is None
 
 
@@ -420,7 +420,7 @@ def test_a_gain_in_one_range_is_enough_if_it_is_sure(
     long: tuple[float, ...], short: tuple[float, ...], expected: bool
 ) -> None:
     """Is it, when these are the gains in as many launches?"""
-    assert of_launches({("stream", 8): short, ("stream", 1 << 20): long}).gains_between([4 << 10]) == expected
+    assert of_launches({("stream", 8): short, ("stream", 1 << 20): long}).has_gain_between([4 << 10]) == expected
 
 
 def test_a_launch_that_slows_all_patterns_is_one_launch() -> None:
@@ -429,7 +429,7 @@ def test_a_launch_that_slows_all_patterns_is_one_launch() -> None:
     found = of_launches({(pattern, 64): launches for pattern in MESSAGES})
     assert found.losses == []
     all_slower = (*launches[:-1], 0.965)
-    assert len(of_launches({(pattern, 64): all_slower for pattern in MESSAGES}).slower) == len(MESSAGES)
+    assert len(of_launches({(pattern, 64): all_slower for pattern in MESSAGES}).slower_cases) == len(MESSAGES)
 
 
 def test_what_is_only_probably_slower_is_in_doubt() -> None:

@@ -19,7 +19,7 @@ from nearfield.rules.criterion import (
 )
 from nearfield.rules.gains import Case, Pair
 from nearfield.tune.confirmed import ConfirmedGains
-from nearfield.tune.tuning import all_sizes
+from nearfield.tune.tuning import all_message_sizes
 
 
 def sure(value: float) -> Gain:
@@ -90,7 +90,7 @@ def test_collectives_are_no_gain() -> None:
     times = {("pingpong", 4096): 1.0} | {(pattern, 4096): 1.5 for pattern in COLLECTIVES}
     pairs = {case: [Pair(time, 1.0, launch=launch) for launch in range(6)] for case, time in times.items()}
     found = ConfirmedGains.of({}, pairs, MIN_GAIN)
-    assert not found.gains_between([8192])
+    assert not found.has_gain_between([8192])
     assert found.mean.value == 1.0
 
 
@@ -102,7 +102,7 @@ def test_a_search_measures_all_messages_at_every_size() -> None:
 def test_a_winner_is_measured_at_every_size() -> None:
     """Ping-pong at all, the other messages up to 16 MiB, collectives from 1 KiB to 4 MiB: each case once, what is
     searched for among them, and no collective of a size that allreduce's numbers do not fill?"""
-    sizes = all_sizes(32 << 20)
+    sizes = all_message_sizes(32 << 20)
     cases = confirmation_cases(sizes)
     assert len(set(cases)) == len(cases)
     by_pattern = {p: [size for pattern, size in cases if pattern == p] for p in (*MESSAGES, *COLLECTIVES)}
@@ -118,7 +118,7 @@ def test_a_winner_is_measured_at_every_size() -> None:
     ("last_level", "longest"), [(4 << 20, 16 << 20), (32 << 20, 128 << 20), (105 << 20, 420 << 20)]
 )
 def test_the_longest_size_is_beyond_the_caches(last_level: int, longest: int) -> None:
-    assert all_sizes(last_level)[0] == 1 and all_sizes(last_level)[-1] == longest
+    assert all_message_sizes(last_level)[0] == 1 and all_message_sizes(last_level)[-1] == longest
 
 
 def test_a_loss_outweighs_the_gain_that_pays_for_it() -> None:

@@ -18,7 +18,7 @@ from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.native import to_native
 from nearfield.plan.cost_source import measured_model
 from nearfield.profile import load
-from nearfield.report.findings.tuned import tuned
+from nearfield.report.findings.tuned import find_tuned_gains
 from nearfield.rules.schema import load_rules
 
 DATA = Path(__file__).parents[1] / "data"
@@ -59,7 +59,7 @@ def refused(read: object, *arguments: object) -> bool:
 def use_rules(file: Path) -> None:
     rules = load_rules(file)
     print_rules(rules)
-    tuned(rules, "")
+    find_tuned_gains(rules, "")
     for form in FORMATS:
         refused(export_text, rules, "", form, file)
 

@@ -9,7 +9,13 @@ import pytest
 from tuning import NEARFIELD, rules_for, write
 
 from nearfield.apply import explain
-from nearfield.apply.explain import Report, read_reports, sentences, table, with_traffic
+from nearfield.apply.explain import (
+    ProcessReport,
+    explanation_sentences,
+    read_reports,
+    report_table,
+    reports_with_messages,
+)
 from nearfield.base import shared_heap
 from nearfield.mpi import Installation
 
@@ -17,13 +23,13 @@ HEAP = {"LD_PRELOAD": f"/a/other.so:/b/{shared_heap.NAME}", "NEARFIELD_HEAP": "o
 SETTINGS = Path(__file__).parents[2] / "src/preload/heap/settings.hpp"
 
 
-def report(rank: str = "0", *, reason: str = "", forks: int = 0, **ways: tuple[int, int]) -> Report:
-    return Report(100, rank, "app", reason, forks, {way: ways.get(way, (0, 0)) for way in explain.WAYS})
+def report(rank: str = "0", *, reason: str = "", forks: int = 0, **ways: tuple[int, int]) -> ProcessReport:
+    return ProcessReport(100, rank, "app", reason, forks, {way: ways.get(way, (0, 0)) for way in explain.COPY_WAYS})
 
 
-def said(*reports: Report, code: int = 0, **settings: str) -> str:
+def said(*reports: ProcessReport, code: int = 0, **settings: str) -> str:
     text = ",".join(f"{key}={value}" for key, value in settings.items())
-    return " ".join(sentences(reports, {**HEAP, "NEARFIELD_HEAP": text}, code))
+    return " ".join(explanation_sentences(reports, {**HEAP, "NEARFIELD_HEAP": text}, code))
 
 
 # ---- words
@@ -47,7 +53,7 @@ def said(*reports: Report, code: int = 0, **settings: str) -> str:
         ([], "No process on this node has reported"),
     ],
 )  # fmt: skip
-def test_each_reason_is_a_sentence(reports: list[Report], words: str) -> None:
+def test_each_reason_is_a_sentence(reports: list[ProcessReport], words: str) -> None:
     """Is what happened said, also of one message, one process and none, and always what is not counted?"""
     text = said(*reports)
     assert words in text
@@ -81,7 +87,7 @@ def test_the_table_sums_each_way() -> None:
         report("0", user_plain=(1234567, 1288490189), user_streaming=(2, 9), kernel_not_in_heap=(12345678, 1 << 40)),
         report("11", user_plain=(3, 3), kernel_not_shared=(98765432, 1 << 20)),
     ]  # fmt: skip
-    rows = [[cell.plain for cell in cells] for cells, _ in table(reports).rows]
+    rows = [[cell.plain for cell in cells] for cells, _ in report_table(reports).rows]
     assert rows == [
         ["0", "1234567 (1.2 GiB)", "2 (9 B)", "12345678 (1020 GiB)", "-"],
         ["11", "3 (3 B)", "-", "-", "98765432 (1 MiB)"],
@@ -91,7 +97,7 @@ def test_the_table_sums_each_way() -> None:
 
 def test_memory_is_said_as_far_as_it_is_reported(tmp_path: Path) -> None:
     """Are reports read whose library writes other keys about memory, and is what they say the sum of all ranks?"""
-    ways = "".join(f"{way} = 1 5\n" for way in explain.WAYS)
+    ways = "".join(f"{way} = 1 5\n" for way in explain.COPY_WAYS)
     for rank, keys in enumerate(("mapped_bytes = 1048576\nshared_bytes = 65536\n", "mapped_bytes = 1048576\n", "")):
         lines = f"rank = {rank}\nprogram = a\nreason = -\nforks = 0\n{keys}{ways}"
         (tmp_path / f"{rank}.heap").write_text(lines)
@@ -104,7 +110,7 @@ def test_memory_is_said_as_far_as_it_is_reported(tmp_path: Path) -> None:
 def test_damaged_reports_are_left_out(tmp_path: Path) -> None:
     """And are processes in the order of their ranks, shells and launchers without traffic not shown?"""
     lines = "rank = {}\nprogram = a = b\nreason = -\nforks = 0\nshared_bytes = 1\nmore = 5\n"
-    ways = "".join(f"{way} = {{0}} 5\n" for way in explain.WAYS)
+    ways = "".join(f"{way} = {{0}} 5\n" for way in explain.COPY_WAYS)
     for pid, (rank, messages) in enumerate([("10", 1), ("9", 2), ("-", 0), ("-", 1)]):
         (tmp_path / f"{pid}.heap").write_text(lines.format(rank) + ways.format(messages))
     whole = lines.format("1") + ways.format(1)
@@ -114,7 +120,7 @@ def test_damaged_reports_are_left_out(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     reports = read_reports(tmp_path)
     assert [one.rank for one in reports] == ["9", "10", "-", "-"]
-    assert [(one.rank, one.messages) for one in with_traffic(reports)] == [("9", 10), ("10", 5), ("-", 5)]
+    assert [(one.rank, one.messages) for one in reports_with_messages(reports)] == [("9", 10), ("10", 5), ("-", 5)]
     assert reports[0].program == "a = b"
 
 

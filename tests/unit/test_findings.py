@@ -12,7 +12,7 @@ from nearfield.profile import Profile, load
 from nearfield.profile.curves import Place
 from nearfield.report.findings import FINDERS, LEVELS, NOTES, OF_MACHINES, Finding, findings
 from nearfield.report.findings.single_copy import copying_bounds
-from nearfield.report.findings.tuned import tuned
+from nearfield.report.findings.tuned import find_tuned_gains
 from nearfield.report.rules import evaluate_guidelines
 from nearfield.rules.schema import LatencyTable, load_rules
 
@@ -37,33 +37,35 @@ def test_tuned_is_headlined_by_the_gain_over_all_sizes() -> None:
     """Is a rule judged by all sizes that were confirmed, its best range second, and what is beyond its promise
     reported?"""
     rule = TUNED.rule[0].model_copy(update={"beyond": "about 1.8x with --max-regression 20%"})
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [rule]}), "")
+    (finding,) = find_tuned_gains(TUNED.model_copy(update={"rule": [rule]}), "")
     assert rule.gain and rule.gain.value < finding.numbers["best_gain"]
     assert finding.title == "1.50x as fast when tuned" and finding.level == "loss"
     assert finding.text.index("1.50 (1.46 to 1.53)") < finding.text.index("most for messages of")
     assert "There is more: about 1.8x" in finding.text
     little = rule.model_copy(update={"gain": rule.gain.model_copy(update={"value": 1.02})})
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [little]}), "")
+    (finding,) = find_tuned_gains(TUNED.model_copy(update={"rule": [little]}), "")
     assert finding.title == "1.02x as fast when tuned" and finding.level == "fact"
     slow = rule.gain.model_copy(update={"value": 0.96, "low": 0.95, "high": 0.965})
     points = [
         one.model_copy(update={"gain": slow, "size_bytes": size})
         for one, size in zip(rule.point, (64, 128), strict=False)
     ]
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [rule.model_copy(update={"point": points})]}), "")
+    (finding,) = find_tuned_gains(TUNED.model_copy(update={"rule": [rule.model_copy(update={"point": points})]}), "")
     assert "but pingpong of 64 B ran at 0.96 and pingpong of 128 B ran at 0.96 of the baseline's speed." in finding.text
 
 
 def test_stock_is_best_says_how_sure_that_is() -> None:
     """Does it say how much was measured, whether the cores stayed in place, and what gains beyond the promise?"""
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])]}), "")
+    (finding,) = find_tuned_gains(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])]}), "")
     assert finding.level == "good" and f"measured {TUNED.tried.measured} settings" in finding.text
     latency = [LatencyTable(c2c_latency_ns=30, share=0.6), LatencyTable(c2c_latency_ns=200, share=0.4)]
     moved = stock_is_best(TUNED.rule[0], latency=latency, beyond="about 1.8x with --max-regression 20%")
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [moved]}), "")
+    (finding,) = find_tuned_gains(TUNED.model_copy(update={"rule": [moved]}), "")
     assert finding.level == "fact" and "30 ns in 60%" in finding.text and "There is more: about 1.8x" in finding.text
     assert "quiet" in finding.action
-    (finding,) = tuned(TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])], "busy_share": 0.6}), "")
+    (finding,) = find_tuned_gains(
+        TUNED.model_copy(update={"rule": [stock_is_best(TUNED.rule[0])], "busy_share": 0.6}), ""
+    )
     assert (
         finding.level == "fact"
         and "Other programs took 60% of the cores' time" in finding.text

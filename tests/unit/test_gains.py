@@ -8,14 +8,14 @@ from nearfield.base.paired import Gain
 from nearfield.rules.gains import (
     Pair,
     distance_class_of,
-    dominant_latency,
+    dominant_latency_ns,
     gain_by_range,
     geometric_mean,
     group_by_distance,
-    in_dominant_placement,
+    is_same_distance,
     joint_gain,
     median_gain,
-    same_distance,
+    pairs_in_dominant_placement,
     select_gaining_range,
 )
 
@@ -42,13 +42,13 @@ def test_pairs_count_where_the_cores_mostly_were() -> None:
     """Are pairs that were taken with the cores elsewhere left out, though in one case they are the more?"""
     near, far = [Pair(200.0, 100.0, 50.0)] * 5, [Pair(300.0, 600.0, 230.0)] * 3
     pairs = {("pingpong", 8): near + far, ("pingpong", 64): near[:2] + far, ("stream", 8): far}
-    assert in_dominant_placement(pairs) == dict.fromkeys(pairs, far)
+    assert pairs_in_dominant_placement(pairs) == dict.fromkeys(pairs, far)
     del pairs["stream", 8]
     assert (
-        in_dominant_placement(pairs) == {("pingpong", 8): near, ("pingpong", 64): near[:2]}
-        and dominant_latency(pairs) == 50.0
+        pairs_in_dominant_placement(pairs) == {("pingpong", 8): near, ("pingpong", 64): near[:2]}
+        and dominant_latency_ns(pairs) == 50.0
     )
-    assert in_dominant_placement({}) == {}
+    assert pairs_in_dominant_placement({}) == {}
 
 
 def launched(*ratios: list[float]) -> list[Pair]:
@@ -97,9 +97,9 @@ def test_a_drift_is_not_one_place(drift: int) -> None:
         {35.0, 60.0, 105.0},
         {180.0, 250.0},
     ]
-    dominant = in_dominant_placement({("pingpong", 8): pairs})["pingpong", 8]
+    dominant = pairs_in_dominant_placement({("pingpong", 8): pairs})["pingpong", 8]
     assert {pair.c2c_latency_ns for pair in dominant} == {35.0, 60.0, 105.0}
-    assert dominant_latency({("pingpong", 8): pairs}) == 60.0
+    assert dominant_latency_ns({("pingpong", 8): pairs}) == 60.0
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_drift_is_not_one_place(drift: int) -> None:
 )  # fmt: skip
 def test_flags_of_one_place_are_alike(near: float, far: float, expected: bool) -> None:
     """Are near flags alike even on both sides of a border, whichever of the two comes first?"""
-    assert same_distance(near, far) is same_distance(far, near) is expected
+    assert is_same_distance(near, far) is is_same_distance(far, near) is expected
 
 
 def test_below_needs_both_amount_and_certainty() -> None:

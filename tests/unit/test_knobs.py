@@ -7,8 +7,8 @@ import pytest
 from nearfield.base.errors import MpiError
 from nearfield.base.shared_heap import library_path
 from nearfield.rules.knobs import ALWAYS, NEVER, Knob, KnobFile, Settings, find_knobs, is_size_list, knob_files, numbers
-from nearfield.tune.model import candidates, heap_alone
-from nearfield.tune.satisfy_constraints import satisfy, settings_grid, without_parameter
+from nearfield.tune.model import candidate_settings, heap_only_settings
+from nearfield.tune.satisfy_constraints import satisfy_constraints, settings_grid, without_parameter
 from nearfield.tune.search import _as_parameters
 
 FILES = pytest.mark.parametrize("file", knob_files(), ids=lambda f: f"{f.family}-{f.since}")
@@ -42,7 +42,7 @@ def test_every_step_is_in_range(file: KnobFile) -> None:
 def test_the_model_proposes_what_can_be(file: KnobFile, caches: list[int], distance: str) -> None:
     """Are the first candidates valid on any machine, different from each other and from stock, and such that a search
     can propose them itself?"""
-    found = candidates(file, caches, distance)
+    found = candidate_settings(file, caches, distance)
     assert found
     assert [_as_parameters(file, settings) for settings in found]
     assert all(settings and not file.problems(settings) for settings in found)
@@ -53,24 +53,26 @@ def test_the_model_proposes_what_can_be(file: KnobFile, caches: list[int], dista
 def test_the_model_uses_the_heap_where_it_can_be(file: KnobFile) -> None:
     """Are there candidates with the heap where an MPI has it, with the sizes that are best; and none where it has not,
     or where it was found not to work?"""
-    found = candidates(file, MACHINES[0], "same-node", heap_alone(file, {"stream": NEVER}))
+    found = candidate_settings(file, MACHINES[0], "same-node", heap_only_settings(file, {"stream": NEVER}))
     with_heap = [settings for settings in found if "shared_heap" in settings]
     assert bool(with_heap) is file.shared_heap and all(settings["stream"] == NEVER for settings in with_heap)
-    assert not any("shared_heap" in settings for settings in candidates(file, MACHINES[0], "same-node", {}))
+    assert not any("shared_heap" in settings for settings in candidate_settings(file, MACHINES[0], "same-node", {}))
 
 
 def test_the_model_halves_the_pieces_without_a_shared_cache() -> None:
     """Is S2's table 1 among the candidates: pieces of a whole L1 with a shared L2, of half of it without?"""
     knobs = find_knobs("mpich", "5.0.2", "ch4 / posix")
     for distance, piece in (("shared-l2", 32 << 10), ("same-package", 16 << 10)):
-        pieces = [int(knobs.complete(s)["cell_size"]) for s in candidates(knobs, [32 << 10, 4 << 20], distance)]
+        pieces = [int(knobs.complete(s)["cell_size"]) for s in candidate_settings(knobs, [32 << 10, 4 << 20], distance)]
         assert piece in [size - 256 for size in pieces]  # the header
 
 
 @FILES
 def test_a_message_fits_with_the_header(file: KnobFile) -> None:
     """Where what is sent at once is of a power of two, is there room for the header beside it?"""
-    whole = [file.complete(settings) for settings in candidates(file, [32 << 10, 1 << 20, 32 << 20], "shared-l3", {})]
+    whole = [
+        file.complete(settings) for settings in candidate_settings(file, [32 << 10, 1 << 20, 32 << 20], "shared-l3", {})
+    ]
     names = {"openmpi": "eager_limit", "mpich": "cell_size"}
     if name := names.get(file.family):
         sizes = {int(settings[name]) for settings in whole if settings[name] != file[name].default}
@@ -89,7 +91,7 @@ def test_repair_raises_what_must_not_be_smaller() -> None:
     """Is MPICH's pack buffer raised to its cell, which MPI_Init insists on?"""
     knobs = find_knobs("mpich", "5.0.2", "ch4 / posix")
     assert knobs.problems({"cell_size": 65536})[0].startswith("pack_buffer >= cell_size does not hold")
-    assert satisfy(knobs, {"cell_size": 65536}) == {"cell_size": 65536, "pack_buffer": 65792}
+    assert satisfy_constraints(knobs, {"cell_size": 65536}) == {"cell_size": 65536, "pack_buffer": 65792}
 
 
 @FILES
@@ -98,17 +100,17 @@ def test_what_is_repaired_can_be(file: KnobFile) -> None:
     random = Random(20100315)
     for _ in range(1000):
         random_settings = {knob.name: random.choice(knob.choices()) for knob in file.knob if random.random() < 0.7}
-        made = satisfy(file, random_settings)
+        made = satisfy_constraints(file, random_settings)
         assert file.problems(made) == [], random_settings
-        assert satisfy(file, made) == made
+        assert satisfy_constraints(file, made) == made
 
 
 def test_repair_lowers_where_nothing_can_be_raised() -> None:
     """Where the left side's range ends too soon, is the right side lowered, as little as makes it hold?"""
     knobs = find_knobs("intel", "2021.19", "shm")
-    assert satisfy(knobs, {"fwd_num": 64, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
-    assert satisfy(knobs, {"fwd_num": 4, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
-    assert satisfy(knobs, {"fwd_num": 4, "hold_num": 16}) == {"fwd_num": 32, "hold_num": 16}
+    assert satisfy_constraints(knobs, {"fwd_num": 64, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
+    assert satisfy_constraints(knobs, {"fwd_num": 4, "hold_num": 63}) == {"fwd_num": 64, "hold_num": 32}
+    assert satisfy_constraints(knobs, {"fwd_num": 4, "hold_num": 16}) == {"fwd_num": 32, "hold_num": 16}
 
 
 def test_settings_become_variables() -> None:
@@ -169,16 +171,16 @@ def test_the_heap_is_set_by_one_variable(settings: Settings, variable: str | Non
     assert made.pop("NEARFIELD_HEAP", None) == variable
     assert made == ({"OMPI_MCA_btl_sm_eager_limit": "16384"} if "eager_limit" in settings else {})
     assert OPENMPI.uses_heap(settings) is (variable is not None)
-    assert ("LD_PRELOAD" in OPENMPI.for_launch(settings, {})) is (variable is not None)
+    assert ("LD_PRELOAD" in OPENMPI.launch_environment(settings, {})) is (variable is not None)
 
 
 def test_what_the_user_preloads_stays() -> None:
     """Is the heap loaded before it, and only once?"""
     ours = str(library_path())
-    assert OPENMPI.for_launch(HEAP, {})["LD_PRELOAD"] == ours
+    assert OPENMPI.launch_environment(HEAP, {})["LD_PRELOAD"] == ours
     for already in ("a.so b.so", "a.so:b.so", f"{ours} a.so b.so"):
-        assert OPENMPI.for_launch(HEAP, {"LD_PRELOAD": already})["LD_PRELOAD"] == f"{ours} a.so b.so"
-    made = OPENMPI.for_launch(HEAP, {"ASAN_OPTIONS": "halt_on_error=0"})
+        assert OPENMPI.launch_environment(HEAP, {"LD_PRELOAD": already})["LD_PRELOAD"] == f"{ours} a.so b.so"
+    made = OPENMPI.launch_environment(HEAP, {"ASAN_OPTIONS": "halt_on_error=0"})
     assert made["ASAN_OPTIONS"] == "halt_on_error=0:verify_asan_link_order=0"
 
 
@@ -191,9 +193,9 @@ def test_the_heap_adds_knobs(file: KnobFile) -> None:
 
 def test_sizes_go_with_the_heap() -> None:
     """Is a size list without the heap, which nothing would read, left out by a repair, and by leaving out the heap?"""
-    assert satisfy(OPENMPI, {"stream": NEVER, "eager_limit": 16384}) == {"eager_limit": 16384}
+    assert satisfy_constraints(OPENMPI, {"stream": NEVER, "eager_limit": 16384}) == {"eager_limit": 16384}
     whole: Settings = HEAP | {"stream": NEVER, "eager_limit": 16384}
-    assert satisfy(OPENMPI, whole) == whole
+    assert satisfy_constraints(OPENMPI, whole) == whole
     assert without_parameter(OPENMPI, whole, "shared_heap") == {"eager_limit": 16384}
     assert without_parameter(OPENMPI, HEAP | {"stream": NEVER}, "shared_heap") is None
     assert without_parameter(OPENMPI, HEAP | {"stream": NEVER}, "stream") == HEAP

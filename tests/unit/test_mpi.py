@@ -19,7 +19,7 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi import Installation, build
 from nearfield.mpi.compiler import first_error
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.process import find_marked
+from nearfield.mpi.process import find_marked_pids
 from nearfield.mpi.wheels import find_wheels
 
 TARGET = mpi_program.TARGET
@@ -302,7 +302,7 @@ def test_the_lock_of_a_killed_build_counts_no_more(tmp_path: Path) -> None:
     command = [sys.executable, "-c", f"{script}print(1, flush=True); time.sleep(100)"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout and other.stdout.readline()
-        with build._locked(file, other.kill):
+        with build._hold_lock(file, other.kill):
             assert other.wait() == -signal.SIGKILL
 
 
@@ -386,7 +386,7 @@ def test_stray_processes_are_found_by_their_mark() -> None:
     env = {**os.environ, "NEARFIELD_LAUNCH": mark}
     subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 &"], env=env, check=True)
     deadline = time.monotonic() + 10  # it may still be on its way from sh to setsid to sleep
-    while not (strays := list(find_marked(mark))) and time.monotonic() < deadline:
+    while not (strays := list(find_marked_pids(mark))) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(strays) == 1
     os.kill(strays[0], signal.SIGKILL)
@@ -457,7 +457,7 @@ def test_list_for_scripts(installations: list[Installation]) -> None:
 
 def test_the_guard_imports_what_it_needs() -> None:
     """Does the process that ends ranks after a kill, which starts without site packages, find what it calls?"""
-    code = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from nearfield.mpi.process import find_marked"
+    code = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from nearfield.mpi.process import find_marked_pids"
     command = [sys.executable, "-I", "-S", "-c", code, json.dumps(sys.path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

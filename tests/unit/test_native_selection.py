@@ -24,8 +24,8 @@ from nearfield.rules.native import FAMILIES, Algorithm, NativeFamily, Selection,
 from nearfield.rules.schema import load_rules
 from nearfield.tune import native
 from nearfield.tune.collectives import Cell
-from nearfield.tune.native import NativeMeasured, NativeTuning
-from nearfield.tune.native_launch import HANGS, Launched, Refusal
+from nearfield.tune.native import NativeCellMeasurements, NativeTuning
+from nearfield.tune.native_launch import HANG_REASON, LaunchOutput, Refusal
 
 OPENMPI = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 INTEL = mpi.Installation("intel-2021.19.0", "intel", "2021.19.0", Path("/"), Path("/"), Path("/"), "made up")
@@ -166,7 +166,7 @@ def test_mpich_describes_the_values_of_an_enumeration_in_their_order(name: str, 
     """Is the number of an algorithm found in a description, also where MPICH 4.0 joined its lines?"""
     lines = ["Variable to select bcast algorithm", "auto - Selection", "binomial   - Force Binomial Tree", "nb - Force"]
     for description in ("\n".join([*lines, "smp - Force smp"]), "".join([*lines, "smp - Force smp"])):
-        assert mpich._value_of(name, description) == value
+        assert mpich._enumerator_value(name, description) == value
 
 
 # ---- the rules file
@@ -265,14 +265,14 @@ def test_files_are_used_only_where_all_ranks_have_them(
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     monkeypatch.delenv("PBS_JOBID", raising=False)
     (tmp_path / "file").touch()
-    assert applied.all_nodes_find(words, variables, [str(tmp_path / "file")]) == found
+    assert applied.is_found_on_all_nodes(words, variables, [str(tmp_path / "file")]) == found
 
 
 # ---- the search
 
 
-def measured(**speed: list[float]) -> NativeMeasured:
-    made = NativeMeasured(["mpi", *speed])
+def measured(**speed: list[float]) -> NativeCellMeasurements:
+    made = NativeCellMeasurements(["mpi", *speed])
     for launch in zip(*speed.values(), strict=True):
         found = {**dict(zip(speed, launch, strict=True)), "mpi": 1.0}
         made.add(found, {name: 100 / one for name, one in found.items()})
@@ -296,7 +296,7 @@ def test_an_algorithm_is_chosen_only_if_it_surely_gains(
     """Is an algorithm of the MPI chosen only if the whole interval of its gain is above 1, and is it said where the
     data do not decide?"""
     one = measured(**speed)
-    assert (one.best(), one.is_decided()) == (best, is_decided)
+    assert (one.best_algorithm(), one.is_decided()) == (best, is_decided)
 
 
 class Made:
@@ -308,8 +308,8 @@ class Made:
         self.failing, self.confirmed, self.latencies = failing, confirmed, list(latencies)
         self.launches: list[list[str]] = []
 
-    def __call__(self, inst: Any, program: Any, cpus: Any, words: Any, environment: Any, on_cell: Any) -> Launched:
-        made = Launched(latencies_ns=[self.latencies.pop(0) if self.latencies else 50.0])
+    def __call__(self, inst: Any, program: Any, cpus: Any, words: Any, environment: Any, on_cell: Any) -> LaunchOutput:
+        made = LaunchOutput(latencies_ns=[self.latencies.pop(0) if self.latencies else 50.0])
         self.launches.append(list(words))
         for word in words[1:]:
             operation, size, names = word.split(":")[:3]
@@ -319,7 +319,7 @@ class Made:
                 name = one.partition("@")[0]
                 if name in self.failing and f":{'check'}" in word:
                     made.refusals.append(Refusal(cell, name, self.failing[name]))
-                    if self.failing[name] == HANGS:
+                    if self.failing[name] == HANG_REASON:
                         return made
                 else:
                     selected = name == "ring" or "SELECTED" in environment
@@ -362,7 +362,7 @@ def test_what_gains_by_chance_is_not_selected(tuning: NativeTuning, monkeypatch:
     launches = Made()
     real = launches.__call__
 
-    def without_effect(*words: Any) -> Launched:
+    def without_effect(*words: Any) -> LaunchOutput:
         return real(*words[:4], {}, words[5])
 
     monkeypatch.setattr(native, "launch", without_effect)
@@ -378,7 +378,7 @@ def test_pairs_between_which_the_cores_moved_do_not_count(
     assert all(names == ["mpi"] for names in selected_by(tuning, launches, monkeypatch).values())
 
 
-@pytest.mark.parametrize("reason", ["wrong results", HANGS, "ends the program: Segmentation fault"])
+@pytest.mark.parametrize("reason", ["wrong results", HANG_REASON, "ends the program: Segmentation fault"])
 def test_an_algorithm_that_fails_is_left_out_for_all_lengths(
     tuning: NativeTuning, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
@@ -400,7 +400,7 @@ def test_an_interrupt_leaves_nothing_unconfirmed(tuning: NativeTuning, monkeypat
     """If a person ends it during the confirmation, is nothing selected?"""
     launches = Made()
 
-    def interrupted(*words: Any) -> Launched:
+    def interrupted(*words: Any) -> LaunchOutput:
         if len(launches.launches) == 4:
             raise KeyboardInterrupt
         return launches(*words)

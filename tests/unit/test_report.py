@@ -29,7 +29,7 @@ from nearfield.report.findings import findings
 from nearfield.report.page import render
 from nearfield.report.plots import SCENARIOS, sections
 from nearfield.report.plots.axes import linear_axis, log_axis, share_axis
-from nearfield.report.plots.series import bars, line, style
+from nearfield.report.plots.series import bar_traces, curve_style, line_traces
 from nearfield.rules.schema import load_rules
 from nearfield.ui.html import embedded_json, text
 
@@ -132,11 +132,11 @@ def test_a_page_of_unstable_times_begins_with_that(unstable: int, warned: bool) 
 def test_axes_reach_as_far_as_medians() -> None:
     """Can plots be read where intervals reach a hundred times as far, or a loss is of 70000 %?"""
     wide = {1 << i: Point(10 + i, 0.001, 5000, 3, False) for i in range(4)}
-    assert linear_axis(bars("b", wide, style(0)), "t")["range"] == [0, pytest.approx(13 * 1.12)]
-    low, high = log_axis(line("l", wide, style(0)), "t")["range"]
+    assert linear_axis(bar_traces("b", wide, curve_style(0)), "t")["range"] == [0, pytest.approx(13 * 1.12)]
+    low, high = log_axis(line_traces("l", wide, curve_style(0)), "t")["range"]
     assert 0.5 < low < 1 < high < 1.5
     lost = {8: Point(-700.0, -900, -1, 3, False, unit="share"), 16: Point(0.2, 0.1, 0.3, 3, True, unit="share")}
-    low, high = share_axis(line("l", lost, style(0)), "t")["range"]
+    low, high = share_axis(line_traces("l", lost, curve_style(0)), "t")["range"]
     assert -1.2 < low < -1 and 0.2 < high < 0.4
     assert "range" not in linear_axis([], "t")
 
@@ -265,9 +265,9 @@ def test_simulated_applications_have_a_plot_and_a_finding() -> None:
 def test_memory_that_nobody_described_is_not_drawn() -> None:
     """hwloc gives every machine a NUMA node with some memory; does the diagram show only what the profile knows?"""
     made = profile([message(8, 500)])
-    assert "NUMA node" in topology_boxes.draw(made)
+    assert "NUMA node" in topology_boxes.topology_html(made)
     unknown = made.machine.model_copy(update={"memory": Memory(numa_nodes=1)})
-    assert "NUMA node" not in topology_boxes.draw(replace(made, machine=unknown))
+    assert "NUMA node" not in topology_boxes.topology_html(replace(made, machine=unknown))
 
 
 def test_a_scenario_of_the_future_gets_a_plot() -> None:
@@ -318,7 +318,7 @@ def test_one_pair_for_each_distance_is_a_table_and_more_are_a_heat_map() -> None
 
 
 def test_the_topology_is_nested_boxes_with_sizes_and_the_measured_pus_marked() -> None:
-    html = topology_boxes.draw(profile([message(8, 500)]))
+    html = topology_boxes.topology_html(profile([message(8, 500)]))
     assert html.index("L3") < html.index("L2") < html.index("Core")
     assert "8\u00a0MiB" in html and html.count('class="pu used"') == 2
 
@@ -326,7 +326,7 @@ def test_the_topology_is_nested_boxes_with_sizes_and_the_measured_pus_marked() -
 def test_a_large_machine_is_drawn_in_part_and_counted() -> None:
     small = profile([message(8, 500)])
     xml = Topology.from_synthetic("package:1 l3:1 core:64 pu:2").xml()
-    html = topology_boxes.draw(Profile(small.path, small.machine, small.run, small.records, xml))
+    html = topology_boxes.topology_html(Profile(small.path, small.machine, small.run, small.records, xml))
     assert "and 60 more like it" in html
 
 
@@ -445,7 +445,7 @@ def test_the_page_of_several_says_first_what_surely_differs() -> None:
 
 @pytest.mark.parametrize("folders", [("x/a", "y/a"), ("x/a", "x/a"), ("a", "b", "c")])
 def test_profiles_on_one_page_have_different_names(folders: tuple[str, ...]) -> None:
-    found = comparison.names([named_profile(folder, [message(8, 500)]) for folder in folders])
+    found = comparison.unique_names([named_profile(folder, [message(8, 500)]) for folder in folders])
     assert len(set(found)) == len(folders) and all(name in found[i] for i, name in enumerate(folders))
 
 

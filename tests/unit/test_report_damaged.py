@@ -66,7 +66,7 @@ def use(profile: Profile) -> None:
     judge_slowdown(compare(BASE.records, profile.records, runs, 0.05), runs, GateLimits(0.1, each=True))
     with redirect_stdout(io.StringIO()):
         Terminal().print(show_tables.overview_of(profile))
-        Terminal().print(diff_tables.view(BASE, profile, compare(BASE.records, profile.records, runs, 0.05)))
+        Terminal().print(diff_tables.comparison_view(BASE, profile, compare(BASE.records, profile.records, runs, 0.05)))
 
 
 @pytest.mark.parametrize("change", [without, as_numbers, as_words])

@@ -12,7 +12,7 @@ from test_report import DATA, QUIET, RULES, own_part, run
 
 from nearfield.base.errors import UsageError
 from nearfield.profile.records import where
-from nearfield.report.columns import columns
+from nearfield.report.columns import osu_columns
 from nearfield.report.page import charts_of, render
 from nearfield.rules.schema import load_rules
 
@@ -35,7 +35,7 @@ def test_the_tables_are_the_records(tmp_path: Path) -> None:
 def test_the_gains_of_rules_are_columns_to_paste(tmp_path: Path) -> None:
     """Has each confirmed point a line with size, both times and the gain, as a file and on the page?"""
     rules = load_rules(RULES)
-    lines = [line.split() for line in columns(rules).splitlines() if not line.startswith("#")]
+    lines = [line.split() for line in osu_columns(rules).splitlines() if not line.startswith("#")]
     points = [point for rule in rules.rule for point in rule.point]
     assert len(lines) == len(points) > 0
     for line, point in zip(lines, points, strict=True):

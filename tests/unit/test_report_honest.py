@@ -21,7 +21,7 @@ from nearfield.report import comparison
 from nearfield.report.findings import findings, select_headlines
 from nearfield.report.page import render, render_summary
 from nearfield.report.plots.axes import share_axis
-from nearfield.report.plots.series import line, style
+from nearfield.report.plots.series import curve_style, line_traces
 from nearfield.rules.schema import load_rules
 
 shown = typer.Typer()
@@ -120,7 +120,7 @@ def test_ticks_of_small_shares_differ() -> None:
 def test_unstable_points_have_no_band() -> None:
     """Is the band there for neighbouring stable points only?"""
     points = {1 << i: Point(10.0, 9.0, 11.0, 3, i != 2) for i in range(5)}
-    *bands, drawn = line("l", points, style(0))
+    *bands, drawn = line_traces("l", points, curve_style(0))
     assert [sorted(set(band["x"])) for band in bands] == [[1, 2], [8, 16]] and drawn["x"] == list(points)
 
 

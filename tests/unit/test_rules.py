@@ -16,7 +16,7 @@ from nearfield.base.errors import NearfieldError
 from nearfield.cli.verbs.export import export_text
 from nearfield.cli.verbs.tune import print_rules
 from nearfield.rules.gain_table import GainTable
-from nearfield.rules.schema import Rules, RuleTable, load_rules, mismatches, save_rules
+from nearfield.rules.schema import Rules, RuleTable, load_rules, rules_mismatches, save_rules
 
 OLD = Path(__file__).parents[1] / "data/old_rules/openmpi-4.1.4.toml"  # of version 1
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
@@ -131,11 +131,11 @@ def test_a_truncated_or_binary_file_is_refused(file: Path) -> None:
 def test_rules_of_another_mpi_or_machine_do_not_fit(file: Path) -> None:
     """Is each difference named, and a patch level of the same MPI none?"""
     rules = load_rules(file)
-    assert mismatches(rules, "openmpi", "5.0.10", rules.machine) == []
-    assert "runs under mpich" in mismatches(rules, "mpich", "5.0.2", rules.machine)[0]
-    assert "runs under 4.1.4" in mismatches(rules, "openmpi", "4.1.4", rules.machine)[0]
+    assert rules_mismatches(rules, "openmpi", "5.0.10", rules.machine) == []
+    assert "runs under mpich" in rules_mismatches(rules, "mpich", "5.0.2", rules.machine)[0]
+    assert "runs under 4.1.4" in rules_mismatches(rules, "openmpi", "4.1.4", rules.machine)[0]
     other = rules.machine.model_copy(update={"cpu_model": "Another CPU", "cache_bytes": [1, 2]})
-    assert len(mismatches(rules, "openmpi", "5.0.11", other)) == 2
+    assert len(rules_mismatches(rules, "openmpi", "5.0.11", other)) == 2
 
 
 def test_what_the_user_has_set_stays(file: Path) -> None:

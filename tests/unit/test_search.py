@@ -26,7 +26,7 @@ from factories import (
 from nearfield.rules.criterion import search_cases
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import Settings
-from nearfield.tune.satisfy_constraints import satisfy, settings_grid
+from nearfield.tune.satisfy_constraints import satisfy_constraints, settings_grid
 from nearfield.tune.search import Deadline, Search
 
 # ---- finding
@@ -39,7 +39,7 @@ def test_the_best_of_the_models_candidates_wins(best: Settings) -> None:
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == best
     assert {trial.origin for trial in search.trials} == {"model"}
-    assert search.best_first()[0].score == pytest.approx(math.log(1.3), abs=0.02)
+    assert search.trials_best_first()[0].score == pytest.approx(math.log(1.3), abs=0.02)
 
 
 def test_the_search_goes_beyond_the_model() -> None:
@@ -78,7 +78,7 @@ def test_stock_does_not_win_by_luck() -> None:
     for seed in range(5):
         search = run_search(FormulaBenchmark(hill, seed=seed), [{}])
         search.rank_finalists(Turns(ENDLESS))
-        scores.append(search.best_first()[0].score)
+        scores.append(search.trials_best_first()[0].score)
         assert search.winner is None
     assert max(scores) > 0 > min(scores), "or there was no luck"
 
@@ -101,7 +101,7 @@ def test_a_loss_in_one_case_costs_more_than_a_gain_in_another() -> None:
         return (0.8 if case[1] == 8 else 1.4) if whole["fragment"] == 131072 else 1.0
 
     search = run_search(FormulaBenchmark(speed), [BIG, MANY])
-    assert [trial.settings for trial in search.best_first()] == [MANY, BIG]
+    assert [trial.settings for trial in search.trials_best_first()] == [MANY, BIG]
 
 
 # ---- the play-off
@@ -163,7 +163,7 @@ def test_duels_decide_not_scores() -> None:
     search = run_search(benchmark, [BIG, MANY])
     benchmark.speed = rank(MANY, BIG)
     search.rank_finalists(Turns(ENDLESS))
-    assert search.best_first()[0].settings == BIG and search.winner == MANY
+    assert search.trials_best_first()[0].settings == BIG and search.winner == MANY
 
 
 def test_without_time_the_best_score_wins() -> None:
@@ -196,7 +196,7 @@ def test_a_champion_that_fails_is_replaced(moment: str) -> None:
     assert search.winner == MANY
     failed = trial_of(search, BIG)
     assert (failed.state, failed.reason) == ("unfit", "dies")
-    assert failed not in search.best_first()
+    assert failed not in search.trials_best_first()
 
 
 def test_a_champion_that_fails_when_it_is_simplified_is_replaced() -> None:
@@ -246,7 +246,7 @@ def test_what_aborts_is_noted_and_avoided(moment: str) -> None:
     search = run_search(benchmark, [BIG, MANY])
     failed = trial_of(search, BIG)
     assert (failed.state, failed.reason, failed.score) == ("unfit", f"fails at {moment}", -math.inf)
-    assert [trial.settings for trial in search.best_first()] == [MANY]
+    assert [trial.settings for trial in search.trials_best_first()] == [MANY]
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == MANY
 
@@ -265,7 +265,7 @@ def test_stock_that_dies_is_started_anew() -> None:
     search = run_search(benchmark, [BIG, MANY])
     assert (trial_of(search, BIG).state, trial_of(search, BIG).reason) == ("unfit", "the baseline beside it dies")
     assert benchmark.started == [{}, BIG, {}, MANY]
-    assert search.best_first() == [trial_of(search, MANY)]
+    assert search.trials_best_first() == [trial_of(search, MANY)]
 
 
 @pytest.mark.parametrize("how", ["run", "grid"])
@@ -289,7 +289,7 @@ def test_what_is_refused_is_never_started(how: str) -> None:
 def test_what_breaks_a_constraint_is_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a setting that could not be repaired, and that `run` would refuse, noted with the constraint's reason only?"""
     monkeypatch.setattr(
-        "nearfield.tune.search.satisfy",
+        "nearfield.tune.search.satisfy_constraints",
         lambda knobs, settings: {name: value for name, value in settings.items() if value != knobs[name].default},
     )
     broken: Settings = {"eager": 65536}
@@ -298,7 +298,7 @@ def test_what_breaks_a_constraint_is_never_started(monkeypatch: pytest.MonkeyPat
     assert trial_of(search, broken).state == "refused"
     assert trial_of(search, broken).reason == "fragment >= eager does not hold: a short message is one piece"
     assert broken not in benchmark.started and MANY in benchmark.started
-    assert [trial.settings for trial in search.best_first()] == [MANY]
+    assert [trial.settings for trial in search.trials_best_first()] == [MANY]
 
 
 def test_what_is_bad_at_first_look_is_left() -> None:
@@ -314,7 +314,7 @@ def test_what_is_bad_at_first_look_is_left() -> None:
     left = trial_of(search, bad)
     assert left.state == "left" and {size for _, size in left.gains} == {SIZES[0], SIZES[2]}
     assert left.score == pytest.approx(math.log(0.8) - 2 * math.log(0.97 / 0.8) - 6 * math.log(0.9 / 0.8), abs=0.05)
-    assert left not in search.best_first()
+    assert left not in search.trials_best_first()
     assert {size for _, size in trial_of(search, good[0]).gains} == set(SIZES)
     assert {gain.n for gain in trial_of(search, good[0]).gains.values()} == {2}
 
@@ -324,10 +324,10 @@ def test_what_is_bad_at_first_look_is_left() -> None:
 
 def test_it_ends_when_the_time_is_over() -> None:
     """Is nothing begun after the end, be it by the clock or because somebody interrupts?"""
-    assert Deadline(-1).over() and not Deadline(1e9).over()
+    assert Deadline(-1).has_passed() and not Deadline(1e9).has_passed()
     stopped = Deadline(1e9)
     stopped.stopped = True
-    assert stopped.over()
+    assert stopped.has_passed()
     for begin in (lambda s: s.run(MODEL, stopped), lambda s: s.run_grid(stopped)):
         search = Search(FormulaBenchmark(hill), lambda trial: None, cases=search_cases(SIZES))
         assert not begin(search) and search.trials == []
@@ -347,8 +347,8 @@ def test_it_ends_after_the_trial_that_was_under_way() -> None:
 
 def test_repair_raises_one_after_the_other() -> None:
     """Is what one constraint raises seen by another that comes before it, and what is at its default left out?"""
-    assert satisfy(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
-    assert satisfy(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
+    assert satisfy_constraints(KNOBS, {"eager": 262144}) == {"eager": 262144, "fragment": 262144, "segment": 1 << 21}
+    assert satisfy_constraints(KNOBS, {"eager": 4096, "cells": 64, "copies": "none"}) == {"copies": "none"}
 
 
 def test_the_baseline_varies_too() -> None:

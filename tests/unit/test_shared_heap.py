@@ -124,7 +124,10 @@ def test_ragged_pieces_arrive(heap_ranks: Peers) -> None:
 @pytest.mark.parametrize("is_advised", [False, True])
 def test_advised_memory_gets_huge_pages(heap_ranks: Peers, is_advised: bool) -> None:
     """Where huge pages are by advice only: does memory that was advised get them, and other memory none?"""
-    if bracketed_choice(memory.THP / "enabled") != "madvise" or memory.shared_gets_huge(kernel.MADV_COLLAPSE) != "yes":
+    if (
+        bracketed_choice(memory.THP / "enabled") != "madvise"
+        or memory.shared_huge_page_result(kernel.MADV_COLLAPSE) != "yes"
+    ):
         pytest.skip("shared memory gets no huge pages by advice here")
     size = 8 * MiB
     owner, reader = heap_ranks.start(), heap_ranks.start()

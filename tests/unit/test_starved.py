@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nearfield.tune import starved
-from nearfield.tune.starved import MAX_LIMITS, Job, Starved, Turn
+from nearfield.tune.starved import MAX_LIMITS, Job, JobStarved, Turn
 
 LIMIT_S = 0.3
 SPIN = "while True: pass"
@@ -43,7 +43,7 @@ def until_given_up(job: Job) -> float:
     """Returns after how many seconds a turn of the job is given up as hanging. Raises Starved."""
     start = time.monotonic()  # first, since this process may be preempted between the two
     turn = Turn(job, job.sample())
-    while turn.require_progress(LIMIT_S):
+    while turn.can_still_reply(LIMIT_S):
         time.sleep(0.05)
     return time.monotonic() - start
 
@@ -63,7 +63,7 @@ def test_what_has_no_processor_is_starved(start: Starter, tmp_path: Path) -> Non
     start(SPIN, tmp_path / "others")
     start(SPIN, tmp_path / "job", os.SCHED_IDLE)
     begin = time.monotonic()
-    with pytest.raises(Starved, match="for a processor that other programs used"):
+    with pytest.raises(JobStarved, match="for a processor that other programs used"):
         until_given_up(Job(tmp_path / "job"))
     assert time.monotonic() - begin >= MAX_LIMITS * LIMIT_S
 

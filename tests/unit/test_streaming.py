@@ -14,7 +14,7 @@ from nearfield.base.paired import Gain
 from nearfield.rules.criterion import MESSAGES, search_cases
 from nearfield.rules.gains import Case
 from nearfield.rules.knobs import ALWAYS, NEVER, Settings, is_size_list
-from nearfield.tune.model import candidates, heap_alone
+from nearfield.tune.model import candidate_settings, heap_only_settings
 from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.size_ranges import faster_size_ranges
 
@@ -116,8 +116,8 @@ def test_the_heap_is_used_in_the_best_way() -> None:
     assert best == BEST
     composed = BEST["stream"], BEST["cooperative_copy"]
     assert ways(reported) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), composed]
-    assert search.best_first()[0].settings == best
-    search.run(candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best), Turns(12))
+    assert search.trials_best_first()[0].settings == best
+    search.run(candidate_settings(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best), Turns(12))
     with_heap = [trial for trial in reported[4:] if "shared_heap" in trial.settings]
     assert set(ways(with_heap)) == {composed}
     assert set(ways([trial for trial in reported[4:] if trial not in with_heap])) == {(None, None)}
@@ -154,7 +154,7 @@ def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: S
     search, reported = heap_search(benchmark)
     assert search.select_heap_settings(Turns(ENDLESS)) == best
     assert len(reported) == tried
-    proposed = candidates(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best)
+    proposed = candidate_settings(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best)
     search.run(proposed, Turns(len(proposed)))
     later = [settings for settings in [*proposed, *(t.settings for t in reported[tried:])] if "shared_heap" in settings]
     assert all(best and best.items() <= settings.items() for settings in later)
@@ -185,7 +185,9 @@ def test_streaming_goes_with_the_heap() -> None:
     """Where the heap gains nothing beside another parameter, is it put back together with its sizes?"""
     benchmark = FormulaBenchmark(lambda whole, case: 1.2 if whole["fragment"] == 131072 else 1.0, knobs=HEAP_KNOBS)
     search, _ = heap_search(benchmark)
-    search.run([BIG | heap_alone(HEAP_KNOBS, {"stream": NEVER})], Turns(1))
+    search.run([BIG | heap_only_settings(HEAP_KNOBS, {"stream": NEVER})], Turns(1))
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == BIG
-    assert heap_alone(KNOBS, {}) == {} and heap_alone(HEAP_KNOBS, {"stream": "16777216-"}) == {"shared_heap": "on"}
+    assert heap_only_settings(KNOBS, {}) == {} and heap_only_settings(HEAP_KNOBS, {"stream": "16777216-"}) == {
+        "shared_heap": "on"
+    }

@@ -13,7 +13,7 @@ from nearfield.apply.plan import plan_launch
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.progress import Progress
 from nearfield.cli.verbs.export import export_text
-from nearfield.rules.schema import find_rules, load_rules, only_rules, rules_of_mpi
+from nearfield.rules.schema import find_rules, load_rules, load_rules_of_mpi, only_rules
 from nearfield.tune.request import Request
 from nearfield.tune.search import Trial
 from nearfield.tune.trial_log import TrialLine
@@ -32,15 +32,15 @@ def test_every_mpi_gets_the_rules_for_it(machine: Machine, monkeypatch: pytest.M
     assert [row[:2] for row in rows] == [["openmpi-5.0.11", "shared-l3"], ["mpich-5.0.2", "shared-l3"]]
     assert "run -- mpirun ..." in done.output, "the folder is found without being named"
     for inst in (OPENMPI, MPICH):
-        chosen, rules = rules_of_mpi(find_rules(None), inst.family, inst.version)
+        chosen, rules = load_rules_of_mpi(find_rules(None), inst.family, inst.version)
         assert (chosen.stem, rules.mpi.family) == (inst.name, inst.family)
-        assert rules_of_mpi(folder, inst.family, re.sub(r"\d+$", "77", inst.version))[0] == chosen, "a patch level"
+        assert load_rules_of_mpi(folder, inst.family, re.sub(r"\d+$", "77", inst.version))[0] == chosen, "a patch level"
         plan, _ = plan_launch(["true"], folder, False, inst.name)
-        assert plan.values and set(plan.values) == set(rules.knobs().for_launch(rules.rule[0].parameters, {}))
+        assert plan.values and set(plan.values) == set(rules.knobs().launch_environment(rules.rule[0].parameters, {}))
         path, rules = only_rules(folder, inst.family)
         assert next(iter(plan.values)) in export_text(rules, inst.family, "env", path)
     with pytest.raises(UsageError, match=r"no rules in nearfield-rules are for intel 2021; there are mpich 5.0.2 \(mp"):
-        rules_of_mpi(folder, "intel", "2021")
+        load_rules_of_mpi(folder, "intel", "2021")
     with pytest.raises(UsageError, match=r"has rules for mpich 5.0.2 \(mpich-5.0.2.toml\), openmpi"):
         only_rules(folder)
     question = cached_plan._cache_key(["true"], None, False, "mpich")

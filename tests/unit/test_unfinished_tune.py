@@ -23,7 +23,7 @@ from nearfield.rules.knobs import Settings
 from nearfield.rules.schema import load_rules
 from nearfield.tune.request import Request
 from nearfield.tune.search import Trial
-from nearfield.tune.starved import OutOfTime, Starved
+from nearfield.tune.starved import JobStarved, OutOfTime
 from nearfield.tune.trial_log import TrialLine, read_line
 from nearfield.tune.trial_log_file import TrialLogFile
 
@@ -160,7 +160,7 @@ def test_a_starved_trial_is_measured_again(machine: Machine) -> None:
 
     def starve(name: str, count: int) -> None:
         if count == starved:
-            raise Starved("made up")
+            raise JobStarved("made up")
 
     machine.on_start = starve
     ended = tune(*GRID, "-o", "rules.toml")
@@ -182,12 +182,12 @@ def test_a_starved_trial_is_measured_again(machine: Machine) -> None:
 def test_what_ends_at_once_loses_nothing(machine: Machine, number: signal.Signals) -> None:
     """Does each signal that asks a command to end leave what was measured, and a command that goes on?"""
     before = signal.getsignal(number)
-    signals.take_signals()
+    signals.install_handlers()
     machine.on_start = lambda name, count: os.kill(os.getpid(), number) if count == 5 else None
     try:
         ended = tune(*GRID)
     finally:
-        signals.leave_signals()
+        signals.restore_default_handlers()
         signal.signal(number, before)
     assert ended.exit_code == 128 + number and not Path("rules.toml").exists()
     assert resuming(ended.output) == ["--resume", "-o", "rules.toml"]

@@ -6,7 +6,7 @@ import pytest
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.axes import parse_policies
-from nearfield.cli.simulate_tables import conclusions
+from nearfield.cli.simulate_tables import conclusion_sentences
 from nearfield.measure.sim.operations import Savings
 
 
@@ -24,7 +24,7 @@ def test_the_best_policy_of_each_size_is_named() -> None:
         savings(1024, payload_l3=0.05, header_l2=0.02), savings(2048, payload_l3=0.08, header_l2=0.03),
         savings(4096, payload_l3=-0.01, header_l2=0.03), savings(8192, payload_l3=-0.05, header_l2=0.009),
     ]  # fmt: skip
-    assert conclusions(found) == [
+    assert conclusion_sentences(found) == [
         "payload-l3 saves most at 1 KiB to 2 KiB: 5.0 to 8.0 %",
         "header-l2 saves most at 4 KiB: 3.0 %",
         "no policy saves 1 % at 8 KiB",
@@ -38,24 +38,24 @@ def test_as_few_ways_as_are_enough_are_named() -> None:
         savings(1024, ddio_1=0.095, ddio_2=0.10, ddio_4=0.10), savings(2048, ddio_1=0.10, ddio_2=0.11, ddio_4=0.11),
         savings(4096, ddio_1=0.05, ddio_2=0.19, ddio_4=0.20), savings(8192, ddio_1=-0.1, ddio_2=-0.1, ddio_4=-0.1),
     ]  # fmt: skip
-    assert conclusions(found) == [
+    assert conclusion_sentences(found) == [
         "ddio:ways=1 saves most at 1 KiB to 2 KiB: 9.5 to 10.0 %",
         "ddio:ways=2 saves most at 4 KiB: 19.0 %",
         "no policy saves 1 % at 8 KiB",
         "ways with which ddio saves nine tenths of its most: 1 at 1 KiB to 2 KiB, 2 at 4 KiB",
     ]
-    assert conclusions([savings(1024, ddio_4=0.1)]) == []
-    assert conclusions([savings(1024, ddio_1=0.0, ddio_2=0.0)]) == ["no policy saves 1 % at 1 KiB"]
+    assert conclusion_sentences([savings(1024, ddio_4=0.1)]) == []
+    assert conclusion_sentences([savings(1024, ddio_1=0.0, ddio_2=0.0)]) == ["no policy saves 1 % at 1 KiB"]
 
 
 def test_memory_speeds_are_judged_separately() -> None:
     """Are cases with other memory judged by themselves, and is nothing said if only the base was simulated?"""
     found = [savings(64, 1.0, payload_l3=0.05, ddio=0.0), savings(64, 7.5, payload_l3=0.2, ddio=0.0)]
-    assert conclusions(found) == [
+    assert conclusion_sentences(found) == [
         "payload-l3 saves most at 64 B: 5.0 % (memory slowdown 1)",
         "payload-l3 saves most at 64 B: 20.0 % (memory slowdown 7.5)",
     ]
-    assert not conclusions([savings(1024)])
+    assert not conclusion_sentences([savings(1024)])
 
 
 def test_a_range_is_a_policy_with_each_number() -> None:

@@ -1,1 +1,1 @@
-"""Applies rules to unmodified programs, exports them, and explains what they did."""
+"""Applies rules to unmodified programs, exports rules in other formats, and explains their effect."""

@@ -1,4 +1,4 @@
-"""Loads the collectives of a node (src/preload/collectives) into the programs of a command."""
+"""Preloads nearfield's library of collectives (src/preload/collectives) into the programs of a command."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 
 from nearfield.base.errors import MpiError
 from nearfield.base.progress import ReportLine, ignore
-from nearfield.mpi.detect_command import installation_of, recognise
-from nearfield.rules.collectives import for_installation
+from nearfield.mpi.detect_command import detect_mpi, installation_of
+from nearfield.rules.collectives import variables_for_installation
 
 
-def for_command(
+def variables_for_command(
     argv: Sequence[str], mpi_name: str | None, inherited: Mapping[str, str], progress: ReportLine = ignore
 ) -> dict[str, str]:
-    """Returns the variables for the MPI of a command; raises MpiError if that is unknown."""
-    found = recognise(argv, mpi_name)
+    """Returns the environment variables that preload the collectives library for the MPI of a command. Builds the
+    library on first use. Raises MpiError if the MPI is unknown."""
+    found = detect_mpi(argv, mpi_name)
     inst = installation_of(found)
     if inst is None:
         raise MpiError(
             f"{found.family} {found.version}, which {argv[0]} starts, is not among the MPIs that are found here",
             "name its folder in NEARFIELD_MPIS",
         )
-    return for_installation(inst, inherited, progress)
+    return variables_for_installation(inst, inherited, progress)

@@ -1,7 +1,8 @@
-"""Checks whether core-to-core latencies are those for which rules were found: a virtual machine's cores move.
+"""Checks whether core-to-core latencies are still those for which the rules were measured, because a virtual machine's
+vCPUs may be moved to other cores.
 
-Rules that send long messages through the shared heap need no check: the heap measures the latency while the program
-runs and chooses the copy accordingly."""
+Rules that send long messages through the shared heap need no check: the heap measures the latency at run time and
+selects the copy accordingly."""
 
 from __future__ import annotations
 
@@ -11,38 +12,39 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MAX_FACTOR = 100.0  # between two core-to-core latencies
+_MAX_FACTOR = 100.0  # upper bound for the ratio of two core-to-core latencies
 _ACCURACY = 1.001
 
 
 class RecordedLatency:
-    """The latency in ns between two cores ("0-1") when rules were found, or 0 if it is not known. A latency from
-    `min_ns` to `max_ns` counts as the same distance (gains.same_distance)."""
+    """The core-to-core latency in ns of a pair of cores ("0-1") at the time of the tune; 0 if unknown. Latencies from
+    `min_ns` to `max_ns` count as the same distance (gains.is_same_distance)."""
 
     def __init__(self, pair: str, then_ns: float, min_ns: float = 0.0, max_ns: float = 0.0) -> None:
         self.pair, self.then_ns, self.min_ns, self.max_ns = pair, then_ns, min_ns, max_ns
 
     @classmethod
     def of(cls, pair: str, then_ns: float) -> RecordedLatency:
-        """Returns the latency with its limits."""
+        """Computes `min_ns` and `max_ns` for a latency."""
         beyond = (then_ns / _MAX_FACTOR, then_ns * _MAX_FACTOR) if then_ns else ()
-        return cls(pair, then_ns, *(_border(then_ns, one) for one in beyond))
+        return cls(pair, then_ns, *(_distance_border_ns(then_ns, one) for one in beyond))
 
 
-def _border(then: float, beyond: float) -> float:
-    """Returns the last latency between `then` and `beyond` that counts as the same distance as `then`."""
-    from nearfield.rules.gains import same_distance  # a slow import; this function runs only when a plan is computed
+def _distance_border_ns(then: float, beyond: float) -> float:
+    """Returns, by bisection between `then` and `beyond`, the latency furthest from `then` that still counts as the same
+    distance."""
+    from nearfield.rules.gains import is_same_distance  # a slow import; this function runs only when a plan is computed
 
     like = then
     while max(like, beyond) > _ACCURACY * min(like, beyond):
         middle = (like * beyond) ** 0.5
-        like, beyond = (middle, beyond) if same_distance(middle, then) else (like, middle)
+        like, beyond = (middle, beyond) if is_same_distance(middle, then) else (like, middle)
     return like
 
 
-def changed_distance(latencies: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
-    """Measures the latencies, which takes some milliseconds. Returns why the rules do not hold now, or an empty text,
-    and a warning for each pair of cores whose distance is not known."""
+def find_changed_distance(latencies: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
+    """Measures the current latencies, which takes some milliseconds. Returns the reason why the rules do not apply now
+    (or ""), and a warning for each pair of cores whose latency is unknown."""
     warnings = []
     for recorded in latencies:
         now_ns = _native.flag_ns(*map(int, recorded.pair.split("-"))) if recorded.then_ns else 0.0

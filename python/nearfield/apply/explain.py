@@ -1,8 +1,8 @@
-"""Says how a program's messages were copied, from the reports of its processes under the shared heap.
+"""Explains how a program's messages were copied, from the reports of its processes under the shared heap.
 
-Every process writes its counts at its end (src/preload/heap/start.cpp) into a folder that NEARFIELD_HEAP names.
-Processes on other nodes, and those that were killed, report nothing. A message is counted by the process that copies
-it, usually its receiver, and only if it is copied from memory to memory: eager messages are not."""
+Every process writes its counters at exit (src/preload/heap/start.cpp) into a folder named in NEARFIELD_HEAP. Processes
+on other nodes, and killed processes, write no report. A message is counted by the process that copies it, usually the
+receiver, and only if it is copied from memory to memory; eager messages are not counted."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from nearfield.base.words import capitalize, join_and
 from nearfield.mpi.run_child import run_as_child
 
 if TYPE_CHECKING:
-    from nearfield.ui.terminal import Table  # what it imports takes longer than all the rest: only who has a table does
+    from nearfield.ui.terminal import Table  # imported late because it is slow, and only needed for a table
 
-# The names of the ways in src/preload/heap/counts.hpp -> the words for people.
-WAYS = {
+# How a message was copied: name in src/preload/heap/counts.hpp -> text for people.
+COPY_WAYS = {
     "user_plain": "in user space, plain",
     "user_streaming": "in user space, streaming",
     "user_both": "in user space, by both ends",
     "kernel_not_in_heap": "by the kernel, not in the heap",
     "kernel_not_shared": "by the kernel, not shared",
 }
-# Defaults of settings that the variable leaves out (src/preload/heap/settings.hpp).
+# Defaults of settings not in the environment variable (src/preload/heap/settings.hpp).
 DEFAULTS = {"on": "1", "from": "8192", "stream": "16777216-", "far_stream": "16384-", "help": "32768-"}
-_COUNTABLE = 1 << 64  # the heap counts in 64 bits
-_LONGEST_FOLDER = 200  # the longest path that the heap has room for
+_COUNTABLE = 1 << 64  # the heap's counters have 64 bits
+_LONGEST_FOLDER = 200  # the longest path that the heap can store
 _NO_RANK = "-"
 _EAGER = (
     "Eager messages are not counted: the MPI copies them itself. Of a message that it copies in parts, each counts."
@@ -47,18 +47,19 @@ _OFF = "The rules do not switch the shared heap on: the MPI copies all messages 
 
 
 @dataclass(frozen=True)
-class Report:
-    """The report that one process wrote at its end."""
+class ProcessReport:
+    """The report that one process wrote at exit."""
 
     pid: int
     rank: str
     program: str
-    reason: str  # why it had no heap; empty if it had one
+    reason: str  # why the process had no shared heap; empty if it had one
     forks: int
-    ways: Mapping[str, tuple[int, int]]  # messages and bytes
-    mapped_bytes: int = 0  # that the heap spans; 0: not known
-    shared_bytes: int = 0  # of these that other processes can map; 0: not known
-    by_owners: tuple[int, int] = (0, 0)  # copies that owners of memory made for it, and their bytes
+    ways: Mapping[str, tuple[int, int]]  # how messages were copied (key of COPY_WAYS) -> (messages, bytes)
+    mapped_bytes: int = 0  # address space of the heap; 0: unknown
+    shared_bytes: int = 0  # the part that other processes can map; 0: unknown
+    # (copies, bytes) that peers made from their own memory on request of this process
+    by_owners: tuple[int, int] = (0, 0)
 
     @property
     def messages(self) -> int:
@@ -73,18 +74,20 @@ class Report:
         return f"rank {self.rank}" if self.is_rank else f"process {self.pid}"
 
 
-def run(
+def run_and_explain(
     argv: Sequence[str], environment: Mapping[str, str], at_end: Callable[[], None] = lambda: None,
     folders: Sequence[Path] = (),
 ) -> int:  # fmt: skip
-    """Runs the command, then calls `at_end`, and prints on standard error how its messages were copied. Returns its
-    exit code. `folders` are removed if nearfield is killed before."""
-    if not is_on(environment):
+    """Runs the command, calls `at_end`, and prints to standard error how its messages were copied. Returns the exit
+    code. `folders` are removed if nearfield is killed during the run."""
+    if not is_heap_on(environment):
         code = run_as_child(argv, environment, folders)
         at_end()
         _print([_OFF])
         return code
-    with tempfile.TemporaryDirectory(prefix="nearfield-", dir=_place(), ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="nearfield-", dir=_report_parent_folder(), ignore_cleanup_errors=True
+    ) as folder:
         settings = ",".join(filter(None, [environment.get(shared_heap.VARIABLE), f"report={folder}"]))
         environment = {**environment, shared_heap.VARIABLE: settings}
         if all_nodes.FORWARD in environment:
@@ -92,60 +95,60 @@ def run(
         code = run_as_child(argv, environment, [*folders, Path(folder)])
         reports = read_reports(Path(folder))
     at_end()
-    _print(sentences(reports, environment, code), with_traffic(reports))
+    _print(explanation_sentences(reports, environment, code), reports_with_messages(reports))
     return code
 
 
-def is_on(environment: Mapping[str, str]) -> bool:
-    """Returns whether programs with this environment get a shared heap."""
+def is_heap_on(environment: Mapping[str, str]) -> bool:
+    """Returns whether programs with this environment preload the shared heap and have it switched on."""
     preloaded = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     is_loaded = any(Path(name).name == shared_heap.NAME for name in preloaded)
     return is_loaded and _settings(environment)["on"] != "0"
 
 
 def settings_sentence(environment: Mapping[str, str]) -> str:
-    """Returns a sentence on how the shared heap will copy messages; empty without a heap."""
-    if not is_on(environment):
+    """Returns a sentence that explains which messages the shared heap copies in which way; empty without a heap."""
+    if not is_heap_on(environment):
         return ""
     chosen = _settings(environment)
     return (
-        f"the shared heap copies past the caches {_sizes(chosen['stream'])}, between cores that are far apart "
-        f"{_sizes(chosen['far_stream'])}, and all others through them; a sender that waits in the MPI helps with "
-        f"{_sizes(chosen['help'])}; --explain says how many there were"
+        f"the shared heap copies past the caches {_sizes_text(chosen['stream'])}, between cores that are far apart "
+        f"{_sizes_text(chosen['far_stream'])}, and all others through them; a sender that waits in the MPI helps with "
+        f"{_sizes_text(chosen['help'])}; --explain says how many there were"
     )
 
 
-# ---- reading
+# ---- reading of reports
 
 
-def read_reports(folder: Path) -> list[Report]:
-    """Returns the reports in the order of ranks, without damaged ones."""
-    found = [report for file in folder.glob("*.heap") if (report := _read(file))]
+def read_reports(folder: Path) -> list[ProcessReport]:
+    """Returns the reports in the folder in rank order. Skips damaged ones."""
+    found = [report for file in folder.glob("*.heap") if (report := _read_report(file))]
     return sorted(found, key=lambda one: (not one.is_rank, one.rank.zfill(9), one.pid))
 
 
-def with_traffic(reports: Iterable[Report]) -> list[Report]:
-    """Returns the reports without those of shells, launchers and other processes that copied no message."""
+def reports_with_messages(reports: Iterable[ProcessReport]) -> list[ProcessReport]:
+    """Returns the reports of processes that copied at least one message; leaves out shells and launchers."""
     return [report for report in reports if report.messages]
 
 
-def _counts(text: str) -> tuple[int, int]:
-    """Returns the messages and bytes of a way. Raises ValueError if the heap's 64 bits cannot have counted them."""
+def _parse_counts(text: str) -> tuple[int, int]:
+    """Parses "messages bytes". Raises ValueError for numbers that do not fit into the heap's 64-bit counters."""
     messages, size_bytes = map(int, text.split())
     if not (0 <= messages < _COUNTABLE and 0 <= size_bytes < _COUNTABLE):
         raise ValueError(text)
     return messages, size_bytes
 
 
-def _read(file: Path) -> Report | None:
+def _read_report(file: Path) -> ProcessReport | None:
     try:
         values = dict(line.split(" = ", 1) for line in read_file(file).decode("utf-8", "replace").splitlines())
-        ways = {way: _counts(values[way]) for way in WAYS}
+        ways = {way: _parse_counts(values[way]) for way in COPY_WAYS}
         reason = "" if values["reason"] == "-" else values["reason"]
         names = ("forks", "mapped_bytes", "shared_bytes")
         numbers = {name: int(values.get(name, 0)) for name in names}
-        by_owners = _counts(values.get("owner", "0 0"))
-        return Report(
+        by_owners = _parse_counts(values.get("owner", "0 0"))
+        return ProcessReport(
             int(file.stem), values["rank"], values["program"], reason, ways=ways, by_owners=by_owners, **numbers
         )
     except (OSError, ValueError, KeyError):
@@ -157,25 +160,27 @@ def _settings(environment: Mapping[str, str]) -> dict[str, str]:
     return DEFAULTS | {key: value for key, _, value in pairs if value}
 
 
-def _place() -> str | None:
-    """Returns the folder of temporary files for reports, or /tmp if the heap cannot read or store its name."""
+def _report_parent_folder() -> str | None:
+    """Returns the parent folder for reports: the default temporary folder, or /tmp if the heap cannot parse or store
+    its path."""
     usual = tempfile.gettempdir()
     return usual if "," not in usual and len(os.fsencode(usual)) < _LONGEST_FOLDER else "/tmp"
 
 
-# ---- saying
+# ---- texts for people
 
 
-def table(reports: Sequence[Report]) -> Table:
-    """Returns a table with a line for each process and one for all, with only the ways that were used."""
+def report_table(reports: Sequence[ProcessReport]) -> Table:
+    """Returns a table with one row per process and one row for the sum. Its columns are the ways to copy that were
+    used."""
     from rich.markup import escape
 
     from nearfield.ui.terminal import Column, Table
 
-    used = [way for way in WAYS if any(report.ways[way][0] for report in reports)]
+    used = [way for way in COPY_WAYS if any(report.ways[way][0] for report in reports)]
     several_programs = len({report.program for report in reports}) > 1
     programs = [Column("program", key=True)] if several_programs else []
-    made = Table(Column("rank", key=True), *programs, *(Column(WAYS[way], right=True) for way in used))
+    made = Table(Column("rank", key=True), *programs, *(Column(COPY_WAYS[way], right=True) for way in used))
     for report in reports:
         who = report.rank if report.is_rank else report.name
         program = [escape(report.program)] if several_programs else []
@@ -190,25 +195,27 @@ def _cell(messages: int, size_bytes: int) -> str:
     return f"{messages} ({format_bytes(size_bytes, digits=3)})" if messages else "-"
 
 
-def sentences(reports: Sequence[Report], environment: Mapping[str, str], code: int) -> list[str]:
-    """Returns sentences that say what the heap did for these messages, what it cost, and why the kernel copied some."""
-    seen = with_traffic(reports)
+def explanation_sentences(reports: Sequence[ProcessReport], environment: Mapping[str, str], code: int) -> list[str]:
+    """Returns sentences that explain what the shared heap did for these messages, how much memory it took, and why the
+    kernel copied some messages."""
+    seen = reports_with_messages(reports)
     return [
-        *(_use(seen) if seen else [_why_nothing([one for one in reports if one.is_rank or not code])]),
-        *_why_kernel(seen, _settings(environment)["from"]),
-        *_by_owners(seen),
-        *_memory(seen),
-        *_why_no_heap(seen or [report for report in reports if report.is_rank]),
-        *(_forked(report) for report in seen if report.forks),
+        *(_use_sentences(seen) if seen else [_no_copies_sentence([one for one in reports if one.is_rank or not code])]),
+        *_kernel_copy_sentences(seen, _settings(environment)["from"]),
+        *_owner_copy_sentences(seen),
+        *_memory_sentences(seen),
+        *_no_heap_sentences(seen or [report for report in reports if report.is_rank]),
+        *(_fork_sentence(report) for report in seen if report.forks),
         *(["A process that was killed, or called _exit, has reported nothing."] if code else []),
         _EAGER,
     ]
 
 
-def _use(seen: Sequence[Report]) -> list[str]:
-    """Returns what the heap did that the MPI's defaults do not do."""
+def _use_sentences(seen: Sequence[ProcessReport]) -> list[str]:
+    """Returns a sentence on the messages that the heap copied in user space, unlike the MPI's defaults; empty if
+    none."""
     total = sum(report.messages for report in seen)
-    sizes = [report.ways[way] for report in seen for way in WAYS if way.startswith("user_")]
+    sizes = [report.ways[way] for report in seen for way in COPY_WAYS if way.startswith("user_")]
     once, size_bytes = (sum(numbers) for numbers in zip(*sizes, strict=True))
     if not once:
         return []
@@ -218,8 +225,8 @@ def _use(seen: Sequence[Report]) -> list[str]:
     return [f"{many} ({format_bytes(size_bytes, digits=3)}) {verb} copied once, in user space; {_BASELINE}."]
 
 
-def _memory(seen: Sequence[Report]) -> list[str]:
-    """Returns what the heap cost in memory; nothing where the reports do not say it."""
+def _memory_sentences(seen: Sequence[ProcessReport]) -> list[str]:
+    """Returns a sentence on the memory that the heaps took; empty if the reports do not contain the numbers."""
     mapped, shared = (sum(getattr(one, name) for one in seen) for name in ("mapped_bytes", "shared_bytes"))
     if not mapped:
         return []
@@ -230,14 +237,14 @@ def _memory(seen: Sequence[Report]) -> list[str]:
     ]
 
 
-def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
+def _kernel_copy_sentences(seen: Sequence[ProcessReport], shortest: str) -> list[str]:
     outside, unshared = (sum(one.ways[way][0] for one in seen) for way in ("kernel_not_in_heap", "kernel_not_shared"))
     messages = counted(sum(report.messages for report in seen), "message")
     said = []
     if outside:
         said.append(
             f"{outside} of {messages} came from memory outside the heap (stack, static data, another allocator, blocks "
-            f"shorter than {_size(shortest)}): the kernel copied them, as in the baseline."
+            f"shorter than {_size_text(shortest)}): the kernel copied them, as in the baseline."
         )
     if unshared:
         said.append(
@@ -248,8 +255,9 @@ def _why_kernel(seen: Sequence[Report], shortest: str) -> list[str]:
     return said
 
 
-def _by_owners(seen: Sequence[Report]) -> list[str]:
-    """Returns what replaced the kernel's copies where it forbids them."""
+def _owner_copy_sentences(seen: Sequence[ProcessReport]) -> list[str]:
+    """Returns sentences on copies that the owners of the memory made, because the kernel forbids the reader to copy;
+    empty if there were none."""
     copies = sum(one.by_owners[0] for one in seen)
     if not copies:
         return []
@@ -261,7 +269,7 @@ def _by_owners(seen: Sequence[Report]) -> list[str]:
     ]
 
 
-def _why_nothing(reports: Sequence[Report]) -> str:
+def _no_copies_sentence(reports: Sequence[ProcessReport]) -> str:
     if not reports:
         return "No process on this node has reported: nothing is known of its messages."
     return (
@@ -270,7 +278,7 @@ def _why_nothing(reports: Sequence[Report]) -> str:
     )
 
 
-def _why_no_heap(reports: Sequence[Report]) -> list[str]:
+def _no_heap_sentences(reports: Sequence[ProcessReport]) -> list[str]:
     names: dict[str, list[str]] = {}
     for report in reports:
         if report.reason:
@@ -281,29 +289,31 @@ def _why_no_heap(reports: Sequence[Report]) -> list[str]:
     ]
 
 
-def _forked(report: Report) -> str:
+def _fork_sentence(report: ProcessReport) -> str:
     times = "once" if report.forks == 1 else f"{report.forks} times"
     return f"{capitalize(report.name)} forked {times}: shared pages became private until messages passed through again."
 
 
-def _sizes(ranges: str) -> str:
-    """Returns in words the sizes of "65536-2097152+8388608-" or "never", as src/preload/heap/settings.cpp reads
-    them."""
+def _sizes_text(ranges: str) -> str:
+    """Returns the ranges of message sizes in a setting, as text for people: "65536-2097152+8388608-" or "never", as
+    parsed in src/preload/heap/settings.cpp."""
     if ranges == "never":
         return "no messages"
     pairs = [pair.partition("-") for pair in ranges.split("+")]
-    words = [f"{_size(low)} to {_size(high)}" if high else f"{_size(low)} and more" for low, _, high in pairs]
+    words = [
+        f"{_size_text(low)} to {_size_text(high)}" if high else f"{_size_text(low)} and more" for low, _, high in pairs
+    ]
     return f"messages of {join_and(words)}"
 
 
-def _size(text: str) -> str:
+def _size_text(text: str) -> str:
     return format_bytes(int(text)) if text.isdigit() else text
 
 
-def _print(said: Iterable[str], reports: Sequence[Report] = ()) -> None:
+def _print(said: Iterable[str], reports: Sequence[ProcessReport] = ()) -> None:
     if reports:
         from nearfield.ui.terminal import Terminal
 
-        Terminal(stderr=True).print(table(reports))
+        Terminal(stderr=True).print(report_table(reports))
     for sentence in said:
         print(f"nearfield: {sentence}", file=sys.stderr)

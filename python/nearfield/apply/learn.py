@@ -1,5 +1,6 @@
-"""Runs a program while its collectives are counted, by operation, communicator and length. While they are counted, the
-MPI does them. Every process writes its counts at MPI_Finalize (src/preload/collectives/call_lengths.hpp)."""
+"""Runs a program while nearfield's library counts its collectives, by operation, communicator shape and length. The MPI
+executes the collectives meanwhile. Every process writes its counts in MPI_Finalize
+(src/preload/collectives/call_lengths.hpp)."""
 
 from __future__ import annotations
 
@@ -12,25 +13,24 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import nearfield
-from nearfield.apply.collectives import for_command
+from nearfield.apply.collectives import variables_for_command
 from nearfield.base import all_nodes, own_command
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.files import atomic_write
 from nearfield.base.progress import ReportLine, ignore
-from nearfield.mpi.detect_command import recognise
+from nearfield.mpi.detect_command import detect_mpi
 from nearfield.mpi.launch import in_allocation
 from nearfield.mpi.run_child import run_as_child
-from nearfield.rules.called_collectives import CalledCollectives, Counted, merge_counts, save_called
+from nearfield.rules.called_collectives import CallCount, CalledCollectives, merge_counts, save_called
 from nearfield.rules.collectives import OPERATIONS, VARIABLE
 
-FOLDER = "NEARFIELD_COLLECTIVES_LENGTHS"  # read by src/preload/collectives/call_lengths.cpp
+FOLDER_VARIABLE = "NEARFIELD_COLLECTIVES_LENGTHS"  # environment variable for the folder of counts (call_lengths.cpp)
 _FIRST_LINE = ("nearfield-lengths", "1")
 
 
 @dataclass(frozen=True)
-class Learning:
-    """A command that is to run while its collectives are counted: the name of its MPI, its environment, and the file
-    for the counts."""
+class LearningRun:
+    """A command whose collectives are to be counted: its environment, the name of its MPI, and the output file."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -38,11 +38,11 @@ class Learning:
     out: Path
 
     def run(self) -> tuple[int, CalledCollectives | None]:
-        """Runs the command, and saves the collectives that its ranks called. Returns the command's exit code, and what
-        was saved: nothing if the command failed. Raises MeasurementError if a command that succeeded has not said what
-        its ranks called."""
+        """Runs the command and saves the collectives that its ranks called. Returns the exit code and the saved
+        collectives; None instead of the latter if the command failed. Raises MeasurementError if the command succeeded
+        but its ranks wrote no counts."""
         with _folder_for_ranks() as folder:
-            environment = {**self.environment, FOLDER: str(folder)}
+            environment = {**self.environment, FOLDER_VARIABLE: str(folder)}
             environment |= all_nodes.variables_for_all_nodes(self.argv, environment)
             code = run_as_child(self.argv, environment, [folder])
             if code:
@@ -61,25 +61,25 @@ class Learning:
         return 0, called
 
 
-def prepare(
+def prepare_learning(
     argv: Sequence[str], environment: Mapping[str, str], out: Path, mpi_name: str | None, progress: ReportLine = ignore
-) -> Learning:
-    """Builds the library for the command's MPI. Raises UsageError, ProfileError or MpiError if the command cannot be
-    started so, or if the file cannot be written."""
+) -> LearningRun:
+    """Builds the counting library for the command's MPI. Returns the command ready to run. Raises UsageError,
+    ProfileError or MpiError if the command cannot be run with the library, or if the output file cannot be written."""
     if out.is_dir():
         raise UsageError(f"'{out}' is a folder", "name a file with --learn")
     atomic_write(out, b"", "name another file with --learn", keep=False)
-    found = recognise(argv, mpi_name)
-    # A program may use a communicator once or twice only: these calls count, too.
+    found = detect_mpi(argv, mpi_name)
+    # after=0: count from the first call of a communicator, since programs may use one only once.
     settings = ",".join(filter(None, [environment.get(VARIABLE, ""), "after=0"]))
-    made = {**environment, **for_command(argv, mpi_name, environment, progress), VARIABLE: settings}
-    return Learning(argv, made, f"{found.family}-{found.version}", out)
+    made = {**environment, **variables_for_command(argv, mpi_name, environment, progress), VARIABLE: settings}
+    return LearningRun(argv, made, f"{found.family}-{found.version}", out)
 
 
-def read_counts(folder: Path) -> tuple[list[Counted], int]:
-    """Returns the rows of all ranks, and the number of ranks. Raises MeasurementError if a rank is missing or its file
-    is damaged."""
-    counts: list[Counted] = []
+def read_counts(folder: Path) -> tuple[list[CallCount], int]:
+    """Returns the counts of all ranks and the number of ranks. Raises MeasurementError if the file of a rank is missing
+    or damaged."""
+    counts: list[CallCount] = []
     seen: set[int] = set()
     expected = 0
     for file in sorted(folder.glob("*.lengths")):
@@ -88,7 +88,7 @@ def read_counts(folder: Path) -> tuple[list[Counted], int]:
             *words, rank, ranks = first.split()
             if tuple(words) != _FIRST_LINE:
                 raise ValueError(first)
-            counts += map(_parse, lines)
+            counts += map(_parse_count, lines)
             seen.add(int(rank))
             expected = max(expected, int(ranks))
         except ValueError as error:
@@ -106,18 +106,18 @@ def read_counts(folder: Path) -> tuple[list[Counted], int]:
     return counts, expected
 
 
-def _parse(line: str) -> Counted:
+def _parse_count(line: str) -> CallCount:
     operation, *numbers = line.split()
     if operation not in OPERATIONS:
         raise ValueError(f"no operation is called '{operation}'")
     ranks, nodes, size_bytes, calls, ns = map(int, numbers)
-    return Counted(operation, ranks, nodes, size_bytes, calls, ns)
+    return CallCount(operation, ranks, nodes, size_bytes, calls, ns)
 
 
 @contextmanager
 def _folder_for_ranks() -> Iterator[Path]:
-    """A folder that all ranks can write into. Other nodes of an allocation see the current folder, not this node's
-    /tmp."""
+    """Yields a temporary folder that all ranks can write to. In an allocation, creates it in the current folder,
+    because other nodes do not see this node's /tmp."""
     parent = Path.cwd() if in_allocation() else None
     folder = Path(tempfile.mkdtemp(prefix=".nearfield-learn-" if parent else "nearfield-", dir=parent))
     try:

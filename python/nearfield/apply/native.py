@@ -1,7 +1,7 @@
 """Selects the MPI's own algorithms of collectives for the programs of a command, by files in the cache folder.
 
-A file has its contents' name, so that it never changes while a program reads it. All ranks must read the same file:
-where ranks may be on other nodes, it must be on a file system that nodes share."""
+The folder of a file is named by a hash of the content, so the file never changes while a program reads it. All ranks
+must read the same file: if ranks may run on other nodes, it must be on a shared file system."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from nearfield.mpi import Installation
 from nearfield.rules.native import FAMILIES, Selection
 from nearfield.rules.schema import Rules
 
-# Variables that may send ranks to other hosts without a word of the command.
+# Environment variables that make launchers start ranks on other hosts.
 _HOST_FILES = (
     "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile",
 )  # fmt: skip
 
 
 def selection(rules: Rules, inst: Installation | None) -> Selection:
-    """Returns the rules' selection in the MPI's own formats. Raises MpiError if an MPI that is needed is not here, and
-    UsageError if the rules name an algorithm that it does not have."""
+    """Returns the rules' selection in the MPI's own format. Raises MpiError if the MPI is required but missing, and
+    UsageError if the MPI lacks an algorithm named in the rules."""
     tables = [one for one in rules.native_collectives() if not one.is_left_to_mpi]
     return FAMILIES[rules.mpi.family].select(tables, inst)
 
 
 def environment(rules: Rules, inst: Installation | None) -> tuple[dict[str, str], list[str]]:
-    """Returns the variables that select the algorithms, and which of them name files, which are written. Raises errors
-    as `selection` does, and MpiError if the cache cannot be written."""
+    """Writes the selection to files in the cache. Returns the environment variables that select the algorithms, and the
+    names of those whose values are files. Raises the errors of `selection`, and MpiError if the cache cannot be
+    written."""
     selected = selection(rules, inst)
     if not selected.files:
         return dict(selected.variables), []
@@ -44,9 +45,9 @@ def environment(rules: Rules, inst: Installation | None) -> tuple[dict[str, str]
     return selected.write(folder, "set NEARFIELD_CACHE to a writable folder"), list(selected.files)
 
 
-def all_nodes_find(argv: Sequence[str], inherited: Mapping[str, str], files: Iterable[str]) -> bool:
-    """Returns whether all ranks of a command surely find these files: they are on this node, or on a file system that
-    nodes share, or the user says so by NEARFIELD_ALL_NODES."""
+def is_found_on_all_nodes(argv: Sequence[str], inherited: Mapping[str, str], files: Iterable[str]) -> bool:
+    """Returns whether these files certainly exist for all ranks of a command: all ranks are on this node, or the files
+    are on a shared file system, or the user says so in NEARFIELD_ALL_NODES."""
     from nearfield.mpi.process import may_use_other_hosts
 
     if said := inherited.get(all_nodes.ALL_NODES, ""):

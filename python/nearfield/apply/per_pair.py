@@ -1,8 +1,9 @@
-"""Sets parameters per pair of ranks in MPIs that can have them.
+"""Sets parameters per pair of ranks in MPIs that support this.
 
-Open MPI 4 loads our component in front of its shared-memory transport (src/preload/openmpi), for eager limit, fragment
-size, and who copies. MPICH from 4.3 on loads our shim (src/preload/mpich), for who copies. Parameters that cannot
-differ between pairs (cells, fast boxes, segments, the shared heap) are set once, by the rule that is best for all."""
+Open MPI 4 loads nearfield's component, which wraps its shared-memory transport (src/preload/openmpi): it sets eager
+limit, fragment size and single copy per pair. MPICH 4.3 and later loads nearfield's shim (src/preload/mpich), which
+sets single copy per pair. Parameters that must be equal for all pairs (cells, fast boxes, segments, the shared heap)
+come from the rule that is best for all pairs."""
 
 from __future__ import annotations
 
@@ -19,38 +20,41 @@ NEVER = "never"
 _LIMITS = ("eager_limit", "max_send_size")
 
 
-def differ(rules: Rules) -> bool:
-    """Returns whether pairs at different distances want different parameters."""
+def rules_differ(rules: Rules) -> bool:
+    """Returns whether the rules of different core distances have different parameters."""
     return any(rule.parameters != rules.rule[0].parameters for rule in rules.rule)
 
 
 def environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that make each pair follow the rule of its distance; other pairs have the MPI's defaults.
-    Builds the library on first use. Raises MpiError with the reason if this MPI cannot load it."""
-    way = {"component": _component, "shim": _shim}.get(rules.knobs().per_pair or "")
+    """Returns the environment variables that make each pair of ranks follow the rule of its core distance; pairs
+    without a rule get the MPI's defaults. Builds the library on first use. Raises MpiError with the reason if this MPI
+    cannot load it."""
+    way = {"component": _component_environment, "shim": _shim_environment}.get(rules.knobs().per_pair or "")
     if way is None:
         raise MpiError(f"{inst.name} takes no parameters per pair of ranks")
     return way(rules, inst, inherited)
 
 
-def by_distance(rules: Rules) -> dict[str, Settings]:
-    """Returns the values of all knobs for every distance inside a node."""
+def settings_by_distance(rules: Rules) -> dict[str, Settings]:
+    """Returns the values of all knobs for every core distance within a node."""
     knobs = rules.knobs()
     given = {rule.distance: rule.parameters for rule in rules.rule}
     return {distance: knobs.complete(given.get(distance, {})) for distance in DISTANCES}
 
 
-def loading(inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that load our component into an Open MPI 4. Builds it on first use; raises MpiError."""
+def component_variables(inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment variables that load nearfield's component into Open MPI 4. Builds the component on first
+    use. Raises MpiError."""
     file = mpi.program(inst, mpi.COMPONENT)
-    path = inherited.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"  # its own components
+    # Open MPI's own component folders
+    path = inherited.get("OMPI_MCA_mca_base_component_path") or "SYSTEM_DEFAULT:USER_DEFAULT"
     return {"OMPI_MCA_mca_base_component_path": f"{file.parent}:{path}"}
 
 
-def _component(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
-    knobs, settings = rules.knobs(), by_distance(rules)
+def _component_environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
+    knobs, settings = rules.knobs(), settings_by_distance(rules)
     common = dict(rules.best_for_all().parameters)
-    for name in (*_LIMITS, "segment_size"):  # a class cannot have more than the transport itself
+    for name in (*_LIMITS, "segment_size"):  # the transport's own limits must be at least those of every distance
         common[name] = max(int(one[name]) for one in settings.values())
     if any(one["single_copy"] != "none" for one in settings.values()):
         common.pop("single_copy", None)
@@ -59,11 +63,11 @@ def _component(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -
         limits = [f"{name}={one[name]}" for name in _LIMITS]
         limits += [f"single_copy_from={NEVER}"] if one["single_copy"] == "none" else []
         texts.append(f"{distance}:{','.join(limits)}")
-    component = loading(inst, inherited) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
-    return knobs.for_launch(common, inherited) | component
+    component = component_variables(inst, inherited) | {"OMPI_MCA_btl_nearfield_rules": ";".join(texts)}
+    return knobs.launch_environment(common, inherited) | component
 
 
-def _shim(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
+def _shim_environment(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dict[str, str]:
     library = mpi.program(inst, mpi.SHIM)
     knobs = rules.knobs()
     common = {n: value for n, value in rules.best_for_all().parameters.items() if n != "cma_threshold"}
@@ -76,4 +80,4 @@ def _shim(rules: Rules, inst: Installation, inherited: Mapping[str, str]) -> dic
     ]
     preloaded = " ".join([str(library), *filter(None, [inherited.get("LD_PRELOAD")])])
     shim = {"NEARFIELD_PAIR_RULES": ";".join(texts), "LD_PRELOAD": preloaded}
-    return shim | knobs.for_launch(common, {**inherited, "LD_PRELOAD": preloaded})
+    return shim | knobs.launch_environment(common, {**inherited, "LD_PRELOAD": preloaded})

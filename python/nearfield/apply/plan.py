@@ -1,4 +1,4 @@
-"""Turns rules into the environment of a launch."""
+"""Converts rules to the environment of a launch."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from contextlib import suppress
 from pathlib import Path
 
 from nearfield.apply import native, per_pair
-from nearfield.apply.cached_plan import Application, Plan, merge_environment
+from nearfield.apply.cached_plan import AppliedRules, LaunchPlan, merge_environment
 from nearfield.apply.distance_check import RecordedLatency
 from nearfield.base import own_command
 from nearfield.base.errors import MpiError, NearfieldError, UsageError
 from nearfield.base.topology import Topology
-from nearfield.mpi.detect_command import Recognised, installation_of, recognise
+from nearfield.mpi.detect_command import DetectedMpi, detect_mpi, installation_of
 from nearfield.rules import collectives, paths
 from nearfield.rules.schema import (
-    MAKE_THEM,
+    MAKE_RULES_PREFIX,
     Rules,
     RuleTable,
     find_rules,
     load_rules,
+    load_rules_of_mpi,
     machine_table,
-    mismatches,
-    rules_of_mpi,
+    rules_mismatches,
 )
 
 
 def plan_launch(
     argv: Sequence[str], file: Path | None, force: bool, mpi_name: str | None
-) -> tuple[Plan, list[Path] | None]:
-    """Returns the plan for a command, and the files that identified its MPI, or None if the plan may soon change.
-    Raises errors if the rules are not for this command or this machine."""
-    path = _rules_at(file, argv, mpi_name)
-    found: Recognised | None = None
+) -> tuple[LaunchPlan, list[Path] | None]:
+    """Returns the plan for a command, and the files from which its MPI was detected; None instead of the files if the
+    plan must not be cached. Raises errors if the rules do not apply to this command or machine."""
+    path = _find_rules_or_explain(file, argv, mpi_name)
+    found: DetectedMpi | None = None
     if path.is_dir():
-        found = recognise(argv, mpi_name)
-        path, rules = rules_of_mpi(path, found.family, found.version)
+        found = detect_mpi(argv, mpi_name)
+        path, rules = load_rules_of_mpi(path, found.family, found.version)
     else:
         rules = load_rules(path)
         try:
-            found = recognise(argv, mpi_name)
+            found = detect_mpi(argv, mpi_name)
         except MpiError:
             if not force:
                 raise
@@ -51,16 +51,17 @@ def plan_launch(
 
 
 def application(
-    rules: Rules, found: Recognised | None = None, inherited: Mapping[str, str] = os.environ
-) -> Application:
-    """Returns the variables that these rules add to the inherited ones. Rules of several distances are set per pair if
-    the MPI allows that; otherwise all pairs get the same rule."""
+    rules: Rules, found: DetectedMpi | None = None, inherited: Mapping[str, str] = os.environ
+) -> AppliedRules:
+    """Returns the variables that these rules add to the inherited environment. Rules of several core distances are set
+    per pair of ranks if the MPI supports that; otherwise one rule is used for all pairs."""
     return merge_environment(_plan(rules, found, inherited)[0], inherited)
 
 
-def _plan(rules: Rules, found: Recognised | None, inherited: Mapping[str, str]) -> tuple[Plan, bool]:
-    """Returns the plan, and whether it lasts: a failure may be mended, and a missing MPI may be installed."""
-    plan = Plan({}, host=rules.host)
+def _plan(rules: Rules, found: DetectedMpi | None, inherited: Mapping[str, str]) -> tuple[LaunchPlan, bool]:
+    """Returns the plan, and whether it may be cached. A plan with failures may not, because their cause may be
+    fixed."""
+    plan = LaunchPlan({}, host=rules.host)
     plan.reason = next((rule.reason for rule in rules.rule if rule.reason), "")
     plan.latencies = [
         vars(RecordedLatency.of(rule.pair, rule.c2c_latency_ns))
@@ -75,22 +76,23 @@ def _plan(rules: Rules, found: Recognised | None, inherited: Mapping[str, str]) 
     return plan, lasts and not plan.warnings
 
 
-def _add_collectives(plan: Plan, rules: Rules, found: Recognised, inherited: Mapping[str, str]) -> bool:
-    """Adds what loads the selected algorithms of collectives. Returns whether the plan lasts."""
+def _add_collectives(plan: LaunchPlan, rules: Rules, found: DetectedMpi, inherited: Mapping[str, str]) -> bool:
+    """Adds the variables that preload nearfield's collectives. Returns whether the plan may be cached."""
     inst = installation_of(found)
     try:
         if inst is None:
             raise MpiError(f"{found.family} {found.version} is not among the MPIs that are found here")
-        plan.values |= collectives.for_installation(inst, {**inherited, **plan.values})
+        plan.values |= collectives.variables_for_installation(inst, {**inherited, **plan.values})
     except MpiError as error:
         plan.warnings.append(f"collectives are the MPI's own: {error.message}")
         return False
-    plan.values[collectives.VARIABLE] = collectives.selection(rules.collectives())
+    plan.values[collectives.VARIABLE] = collectives.selection_text(rules.collectives())
     return True
 
 
-def _add_native(plan: Plan, rules: Rules, found: Recognised) -> bool:
-    """Adds what selects the MPI's own algorithms of collectives. Returns whether the plan lasts."""
+def _add_native(plan: LaunchPlan, rules: Rules, found: DetectedMpi) -> bool:
+    """Adds the variables that select the MPI's own algorithms of collectives. Returns whether the plan may be
+    cached."""
     try:
         values, plan.node_files = native.environment(rules, installation_of(found))
     except NearfieldError as error:
@@ -100,11 +102,11 @@ def _add_native(plan: Plan, rules: Rules, found: Recognised) -> bool:
     return True
 
 
-def _add_messages(plan: Plan, rules: Rules, found: Recognised | None, inherited: Mapping[str, str]) -> bool:
-    """Adds the variables for messages between two ranks. Returns whether the plan lasts."""
+def _add_messages(plan: LaunchPlan, rules: Rules, found: DetectedMpi | None, inherited: Mapping[str, str]) -> bool:
+    """Adds the variables for point-to-point messages. Returns whether the plan may be cached."""
     lasts = True
     settings, knobs = rules.best_for_all().parameters, rules.knobs()
-    if per_pair.differ(rules):
+    if per_pair.rules_differ(rules):
         inst = installation_of(found) if found else None
         try:
             if inst is None:
@@ -114,43 +116,43 @@ def _add_messages(plan: Plan, rules: Rules, found: Recognised | None, inherited:
             return lasts
         except MpiError as error:
             why = f"{error.message}; one set for all pairs, that of {rules.best_for_all().distance}"
-            # It is a warning only if the MPI could do better; otherwise a note suffices.
+            # A warning only if the MPI supports rules per pair; otherwise a note.
             (plan.warnings if knobs.per_pair and inst else plan.notes).append(why)
-    plan.values = knobs.for_launch(settings, inherited)
+    plan.values = knobs.launch_environment(settings, inherited)
     return lasts
 
 
 def _depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
-    """Returns whether the rule only holds while the cores stay in their place. With the shared heap it always holds,
-    since that measures the distance itself."""
+    """Returns whether the rule only applies while the core-to-core latency is unchanged. Rules with the shared heap
+    always apply, because the heap measures the latency itself."""
     return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
 
 
-def require_matching_rules(rules: Rules, found: Recognised, where: str) -> None:
-    """Raises UsageError with every reason if the rules are for another MPI, version or machine."""
+def require_matching_rules(rules: Rules, found: DetectedMpi, where: str) -> None:
+    """Raises UsageError with all reasons if the rules are for another MPI, version or machine."""
     topology = Topology.live()
     machine = machine_table(topology, topology.cache_bytes(topology.pus[0]))
-    if reasons := mismatches(rules, found.family, found.version, machine):
+    if reasons := rules_mismatches(rules, found.family, found.version, machine):
         raise UsageError(
             f"the rules in {where} do not fit: {'; '.join(reasons)}",
-            f"make rules for this MPI here: {_tuning(found)}   and take them with --rules {paths.FOLDER}, or use "
-            "these all the same with --force",
+            f"make rules for this MPI here: {_tune_command_line(found)}   and take them with --rules {paths.FOLDER}, "
+            "or use these all the same with --force",
         )
 
 
-def _tuning(found: Recognised) -> str:
-    """Returns the command that tunes the MPI of a program, into the folder where rules of several MPIs are found."""
+def _tune_command_line(found: DetectedMpi) -> str:
+    """Returns the command line that tunes this MPI, with its output in the default folder for rules of several MPIs."""
     name = f"{found.family}-{found.version}"
     return own_command.line("tune", "--mpi", name, "-o", f"{paths.FOLDER}/{name}.toml")
 
 
-def _rules_at(file: Path | None, argv: Sequence[str], mpi_name: str | None) -> Path:
-    """Returns where the rules are. Without any, raises UsageError with the command that makes them for the MPI of the
-    program, as far as that is known."""
+def _find_rules_or_explain(file: Path | None, argv: Sequence[str], mpi_name: str | None) -> Path:
+    """Returns the file or folder of the rules. If there are none, raises UsageError with the command line that makes
+    rules for the program's MPI."""
     try:
         return find_rules(file)
     except UsageError as error:
-        if error.remedy.startswith(MAKE_THEM):  # not that an interrupted tune can be completed
+        if error.remedy.startswith(MAKE_RULES_PREFIX):  # retains the remedy that completes an interrupted tune
             with suppress(NearfieldError):
-                error.remedy = f"{MAKE_THEM}{_tuning(recognise(argv, mpi_name))}"
+                error.remedy = f"{MAKE_RULES_PREFIX}{_tune_command_line(detect_mpi(argv, mpi_name))}"
         raise

@@ -1,5 +1,5 @@
-"""The command line: `main` starts a verb, and every error ends there. `verbs` has one module per verb, `options` the
-options that several verbs take, and the other modules what verbs print and share."""
+"""The command line. `main` runs a verb and handles all errors. `verbs` has one module per verb, `options` has options
+that several verbs share, and the other modules format the output of verbs or are shared by them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# A system resource is exhausted: disk, quota, file size, file descriptors or memory.
-EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-NOWHERE = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
+# errno values for exhausted system resources: disk, quota, file size, descriptors or memory.
+EXHAUSTED_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+NO_TEMPORARY_FOLDER = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
 VERBS_BY_TASK = {
     "First look, builds": ("demo", "build"),
     "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "verify", "report"),
@@ -30,7 +30,7 @@ VERBS = tuple(verb for verbs in VERBS_BY_TASK.values() for verb in verbs)
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `app` on first access: the import is slow, and `nearfield run` does not need it."""
+    """Imports `app` on first access, because the import is slow and `nearfield run` does not need it."""
     if name == "app":
         from nearfield.cli.verbs import app
 
@@ -39,21 +39,21 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Runs the command line. Every error that a user can act on ends here, as one line and an exit code."""
+    """Runs the command line. Prints every error that a user can fix as one line, and exits with its exit code."""
     from nearfield.cli import signals
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
+            stream.reconfigure(errors="replace")  # characters that the terminal cannot encode become question marks
     try:
-        signals.take_signals()
+        signals.install_handlers()
         if "LD_PRELOAD" in os.environ:
             from nearfield.base import shared_heap
 
             shared_heap.drop_site_library(os.environ)
         from nearfield.cli import fast_dispatch
 
-        if not fast_dispatch.run(sys.argv[1:]):
+        if not fast_dispatch.dispatch(sys.argv[1:]):
             from nearfield.cli.verbs import app
 
             app()
@@ -69,29 +69,29 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
-        signals.leave_signals()
+        signals.restore_default_handlers()
 
 
-# ---- errors of the system
+# ---- operating system errors
 
 
 def _error_of_system(error: OSError) -> NearfieldError | None:
-    """Returns the error for the user if a system resource is exhausted, or if a file or the current folder cannot be
-    used; None if the error names no cause, which is a bug in nearfield."""
-    if error.errno in EXHAUSTED or NOWHERE in str(error):
+    """Converts an OSError to an error for the user if a system resource is exhausted, or if a file or the current
+    folder cannot be used. Returns None if no cause is evident, which is a bug in nearfield."""
+    if error.errno in EXHAUSTED_ERRNOS or NO_TEMPORARY_FOLDER in str(error):
         what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         return NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room")
     if isinstance(error.filename, (str, bytes, os.PathLike)):
         return ProfileError(
             f"{os.fsdecode(error.filename)}: {error.strerror}", "name another file or folder, or mend this one"
         )
-    if isinstance(error, FileNotFoundError) and _is_nowhere():
+    if isinstance(error, FileNotFoundError) and _is_current_folder_removed():
         return UsageError("the current folder does not exist any more", "change to another folder: cd")
     return None
 
 
-def _is_nowhere() -> bool:
-    """Returns whether the current folder has been removed."""
+def _is_current_folder_removed() -> bool:
+    """Returns whether the current folder was removed."""
     try:
         Path.cwd()
     except FileNotFoundError:

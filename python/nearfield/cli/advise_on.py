@@ -1,4 +1,5 @@
-"""`nearfield advise --on MACHINE`: what calls cost on a described machine, and how long the program takes there."""
+"""`nearfield advise --on MACHINE`: determines the costs of MPI calls on a described machine, and the program's
+simulated run time."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ import typer
 from nearfield.advise.run import AssumedMachine, hosts_of
 from nearfield.base import own_command
 from nearfield.base.disk_cache import cache_root
-from nearfield.cli.axes import absolute, ranks_per_node
+from nearfield.cli.axes import absolute_path, ranks_per_node
 from nearfield.cli.probe_on import was_simulated
-from nearfield.cli.run_simulation import Chosen, simulate_trace
+from nearfield.cli.run_simulation import SimulationParameters, simulate_trace
 from nearfield.machine import DescribedMachine
 from nearfield.measure import Request
 from nearfield.measure.sim.cases import BASE_POLICY
@@ -24,17 +25,18 @@ from nearfield.observe.trace import Trace
 from nearfield.profile.store import RUN
 from nearfield.ui.progress import ProgressDisplay
 
-SCENARIOS = ("pingpong", "pollution", "stride")  # the scenarios of the rules that can be simulated on every machine
+# scenarios needed by the rules of `advise` that can be simulated on every machine
+SCENARIOS = ("pingpong", "pollution", "stride")
 
 
-def profile_of(machine: DescribedMachine, name: str) -> Path:
-    """Returns the folder of a profile of this machine, which is simulated once and stored in the cache folder. `name`
-    is the argument of load_machine(). Ctrl-C ends the command; cases that are finished by then stay in the cache."""
+def simulated_profile_of(machine: DescribedMachine, name: str) -> Path:
+    """Returns the folder of a simulated profile of this machine. Simulates it once and stores it in the cache folder.
+    `name` is the argument of load_machine(). Ctrl-C exits; finished cases stay in the cache."""
     out = cache_root() / "profiles" / f"{machine.name}-{fingerprint(machine)}"
     unfinished = was_simulated(out)
     if (out / RUN).exists() and not unfinished:
         return out
-    request = Request(tier="quick", scenarios=SCENARIOS, on=absolute(name), command=own_command.original_line())
+    request = Request(tier="quick", scenarios=SCENARIOS, on=absolute_path(name), command=own_command.original_line())
     with ProgressDisplay() as display:
         outcome = probe_on(out, request, resume=unfinished, overwrite=True, jobs=usable_cores(), report=display)
     if not outcome.complete:
@@ -43,12 +45,14 @@ def profile_of(machine: DescribedMachine, name: str) -> Path:
 
 
 def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> AssumedMachine:
-    """Simulates the program on `nodes` nodes of the machine; by default on as many as it was observed on. Returns the
-    number of nodes and the time. Raises NearfieldError if the program cannot be simulated there."""
+    """Simulates the program on `nodes` nodes of the machine (default: as many as it was observed on). Returns the
+    number of nodes and the simulated run time. Raises NearfieldError if the program cannot be simulated there."""
     node_count = nodes or len(set(hosts_of(trace)))
 
     def cluster_of(ranks: int) -> Cluster:
         return Cluster(machine, node_count, ranks_per_node(ranks, node_count), (BASE_POLICY,), (1.0,))
 
-    done = simulate_trace(trace, Chosen(cluster_of, (BASE_POLICY,), (1.0,), (), usable_cores()), SingleProcess())
+    done = simulate_trace(
+        trace, SimulationParameters(cluster_of, (BASE_POLICY,), (1.0,), (), usable_cores()), SingleProcess()
+    )
     return AssumedMachine(node_count, done.found.time_ns()[0][0] / 1e9)

@@ -1,4 +1,4 @@
-"""Parses the options for the axes of a simulation: the machine, sizes, nodes, policies, memory speeds."""
+"""Parses the options that span the axes of a simulation: sizes, nodes, policies and memory speeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from nearfield.base.units import counted, parse_bytes
 
 
 def parse_sizes(text: str) -> list[int]:
-    """Returns '1K,12K..64K' in bytes; a range consists of every doubling of its first size, and its last size."""
+    """Parses sizes such as '1K,12K..64K' to bytes, ascending. A range consists of the doublings of its first size, and
+    its last size."""
     sizes: list[int] = []
     for part in _parts(text, "--sizes"):
         first, dots, last = part.partition("..")
@@ -25,7 +26,7 @@ def parse_sizes(text: str) -> list[int]:
 
 
 def parse_counts(text: str, what: str) -> list[int]:
-    """Returns [8, 64] for '8,64', ascending. `what` names the option in errors: 'nodes'."""
+    """Parses '8,64' to [8, 64], ascending. `what` is the option's name for error messages, such as 'nodes'."""
     counts = []
     for part in _parts(text, f"--{what}"):
         if not (part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 31):
@@ -35,7 +36,7 @@ def parse_counts(text: str, what: str) -> list[int]:
 
 
 def parse_factors(text: str) -> list[float]:
-    """Returns [1.0, 7.5] for '1,7.5', ascending."""
+    """Parses '1,7.5' to [1.0, 7.5], ascending."""
     factors = []
     for part in _parts(text, "--memory-slowdown"):
         if not re.fullmatch(r"\d+(\.\d+)?", part, re.ASCII):
@@ -45,8 +46,8 @@ def parse_factors(text: str) -> list[float]:
 
 
 def parse_policies(text: str) -> tuple[str, ...]:
-    """Returns ('a', 'b:x=1,y=2') for 'a,b:x=1,y=2', and ('all',) if that word is among them. A parameter with a range,
-    'b:x=1..3', stands for a policy with each whole number of it."""
+    """Parses 'a,b:x=1,y=2' to ('a', 'b:x=1,y=2'); returns ('all',) if 'all' is among the names. A parameter with a
+    range, such as 'b:x=1..3', stands for one policy per whole number in the range."""
     policies: list[str] = []
     for part in _parts(text, "--policy"):
         if "=" in part and ":" not in part and policies and ":" in policies[-1]:
@@ -57,7 +58,7 @@ def parse_policies(text: str) -> tuple[str, ...]:
 
 
 def _expand(policy: str) -> list[str]:
-    """Returns the policies that one with ranges of its parameters stands for."""
+    """Returns the policies for a policy with ranges of parameters, one for each combination of values."""
     if not (match := re.search(r"=([^,]*)\.\.([^,]*)", policy)):
         return [policy]
     first, last = match.groups()
@@ -78,14 +79,15 @@ def _parts(text: str, option: str) -> list[str]:
 
 
 def ranks_per_node(ranks: int, nodes: int) -> int:
-    """Returns the number of ranks per node. Raises UsageError if they cannot be distributed evenly."""
+    """Returns the number of ranks per node. Raises UsageError if the ranks cannot be distributed evenly."""
     if ranks % nodes:
         raise UsageError(f"{counted(ranks, 'rank')} cannot be dealt out evenly to {counted(nodes, 'node')}")
     return ranks // nodes
 
 
-def absolute(machine: str | None) -> str | None:
-    """Returns the path of a file or folder independently of the current folder, for --resume."""
+def absolute_path(machine: str | None) -> str | None:
+    """Returns the absolute path if `machine` is a file or folder, so that --resume works from any folder. Names of
+    machines are unchanged."""
     from nearfield.machine import machine_files
 
     if machine and machine not in machine_files() and Path(machine).exists():

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-def _names(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Returns a completion function that lists names only when it is called, since the search for MPIs is slow."""
+def _completer(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Returns a completion function. Names are listed only when the function is called, because the search for MPIs is
+    slow."""
     return lambda incomplete: [name for name in list_all() if name.startswith(incomplete)]
 
 
@@ -28,7 +29,8 @@ def _machines_and_live() -> Iterable[str]:
 
 
 def _scenarios() -> Iterable[str]:
-    """Returns the scenarios: each source file of a backend's scenarios is one, except helpers, which have a header."""
+    """Returns the names of scenarios: the source files in all `scenarios` folders, except helpers, which have a header
+    file."""
     from nearfield.mpi import native_source
 
     files = (native_source() / "src").rglob("scenarios/*.cpp")
@@ -48,5 +50,5 @@ def _formats() -> Iterable[str]:
 
 
 mpis, machines, machines_and_live, scenarios, formats, trace_formats = map(
-    _names, (_mpis, _machines, _machines_and_live, _scenarios, _formats, _trace_formats)
+    _completer, (_mpis, _machines, _machines_and_live, _scenarios, _formats, _trace_formats)
 )

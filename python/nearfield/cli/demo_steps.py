@@ -1,4 +1,4 @@
-"""The steps of `nearfield demo`: their progress, running one as a process of its own, and describing its result."""
+"""The steps of `nearfield demo`: detects their progress, runs each as a process, and describes its result."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from nearfield.base.units import counted
 from nearfield.follow import lines_or_silence
 from nearfield.ui.terminal import err
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
+_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Standing(Enum):
-    """The progress of a step in earlier demos."""
+class StepProgress(Enum):
+    """The progress that earlier runs of `nearfield demo` made with a step."""
 
     ABSENT = "absent"
     UNFINISHED = "unfinished"
     COMPLETE = "complete"
 
 
-def probe_standing(out: Path) -> Standing:
-    """Returns the progress of the profile."""
+def probe_progress(out: Path) -> StepProgress:
+    """Returns the progress of the profile in the folder `out`."""
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import load
 
     if (CheckpointFolder(out.resolve()).folder / "request.json").exists():
-        return Standing.UNFINISHED
+        return StepProgress.UNFINISHED
     try:
-        return Standing.COMPLETE if load(out).run.complete else Standing.ABSENT
+        return StepProgress.COMPLETE if load(out).run.complete else StepProgress.ABSENT
     except NearfieldError:
-        return Standing.ABSENT
+        return StepProgress.ABSENT
 
 
-def tune_standing(out: Path) -> Standing:
-    """Returns the progress of the rules in the profile's folder."""
+def tune_progress(out: Path) -> StepProgress:
+    """Returns the progress of the rules in the profile's folder `out`."""
     from nearfield.tune.trial_log_file import SUFFIX
 
     rules = out / "rules.toml"
     if rules.with_name(rules.name + SUFFIX).exists():
-        return Standing.UNFINISHED
-    return Standing.COMPLETE if rules.exists() else Standing.ABSENT
+        return StepProgress.UNFINISHED
+    return StepProgress.COMPLETE if rules.exists() else StepProgress.ABSENT
 
 
 def run_step(name: str, words: list[str]) -> int:
-    """Runs a verb of nearfield to its end and returns its exit code. Forwards terminating signals to the verb; once it
-    has saved its data, ends this process, too."""
+    """Runs a nearfield verb as a process. Returns its exit code. Forwards SIGINT and SIGTERM to the verb, waits until
+    it has saved its data, and then exits."""
     from nearfield.mpi.tied import start_tied
 
     signals: list[int] = []
@@ -70,7 +70,7 @@ def run_step(name: str, words: list[str]) -> int:
         start_tied(command, env, None if err.is_terminal else output) as process,
     ):
         output.close()
-        old = {number: signal.signal(number, _pass_on_to(process, signals)) for number in _ENDING}
+        old = {number: signal.signal(number, _pass_on_to(process, signals)) for number in _FORWARDED_SIGNALS}
         try:
             _print_lines(name, lines)
             code = process.wait()
@@ -93,7 +93,7 @@ def _pass_on_to(process: subprocess.Popen[bytes], signals: list[int]) -> Callabl
 
 
 def _print_lines(name: str, lines: Iterable[str]) -> None:
-    """Prints the lines of a step, and a line at intervals while it is silent."""
+    """Prints the output lines of a step, and a line at intervals while the step is silent."""
     begun = time.monotonic()
     for line in lines_or_silence(lines):
         text = f"{name}: still at work after {time.monotonic() - begun:.0f} s" if line is None else line
@@ -101,7 +101,7 @@ def _print_lines(name: str, lines: Iterable[str]) -> None:
 
 
 def describe_profile(out: Path) -> str:
-    """Returns text on what was measured, and how much of it is usable."""
+    """Returns a text on what was measured, and how much of it is stable."""
     from nearfield.profile import load
     from nearfield.profile.stability import MAX_UNSTABLE, measured_times, unstable_share
 
@@ -122,7 +122,7 @@ def describe_profile(out: Path) -> str:
 
 
 def describe_rules(rules: Path, code: int) -> str:
-    """Returns text on what tuning found, given its exit code."""
+    """Returns a text on the result of the tune; `code` is its exit code."""
     from nearfield.rules.schema import load_rules
 
     if code == NOT_DECIDED:

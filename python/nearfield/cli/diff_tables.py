@@ -1,4 +1,5 @@
-"""Formats the differences of two profiles, for people and for scripts, and the verdict of a CI gate."""
+"""Formats the differences of two profiles, as tables for people and data for scripts, and the verdict of the CI
+gate."""
 
 from __future__ import annotations
 
@@ -43,11 +44,11 @@ STYLES = {"faster": "green", "slower": "red", "changed": "cyan"}
 EXIT_CODES = {"not slower": 0, "slower": 1, "not decided": NOT_DECIDED}
 
 
-# ---- the gate
+# ---- verdict of the CI gate
 
 
 def gate_lines(gate: GateResult) -> list[str]:
-    """Returns the gate's lines for standard error: none if B is not slower."""
+    """Returns the gate's messages for standard error; [] if B is not slower."""
     lines = []
     for name, one in gate.scenarios.items():
         if one.verdict == "slower" and one.geometric_mean:
@@ -57,7 +58,8 @@ def gate_lines(gate: GateResult) -> list[str]:
 
 
 def gate_as_dict(gate: GateResult) -> dict[str, Any]:
-    """Returns the gate for --json: the verdict, why it is not decided, and the counts of each scenario."""
+    """Returns the gate's result for --json: the verdict, the reasons why it is undecided, and the counts of each
+    scenario."""
     return {
         "verdict": gate.verdict,
         "exit_code": EXIT_CODES[gate.verdict],
@@ -66,11 +68,12 @@ def gate_as_dict(gate: GateResult) -> dict[str, Any]:
     }
 
 
-# ---- for scripts
+# ---- output for scripts
 
 
 def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) -> dict[str, Any]:
-    """Returns what --json prints, with ratios B/A. A change without verdict lacks a value, and its note says why."""
+    """Returns the comparison for --json, with ratios B/A. A change without a verdict lacks a value; its note gives the
+    reason."""
     return {
         "a": str(a.path),
         "b": str(b.path),
@@ -87,17 +90,18 @@ def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) ->
 
 
 def _finite(value: Any) -> Any:
-    """Returns the value with None for infinity, which JSON lacks: the upper end of an interval may be infinite."""
+    """Replaces infinities by None, because JSON has none. The upper end of an interval may be infinite."""
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
     return None if isinstance(value, float) and math.isinf(value) else value
 
 
-# ---- for people
+# ---- output for people
 
 
-def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
-    """Returns the comparison of two profiles; with `verbose`, including every control variable."""
+def comparison_view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
+    """Returns the comparison of two profiles as tables and text; with `verbose`, lists all control variables that
+    differ."""
     lone = lone_axes(a.records, b.records)
     parts: list[RenderableType] = [*_header(a, b), Text()]
     if not comparison.changes:
@@ -110,14 +114,14 @@ def view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) 
 
 
 def _caution(a: Profile, b: Profile) -> str:
-    """Returns what the ratios of the two cannot show; empty if both were simulated."""
+    """Returns a caution about what the ratios cannot show; "" if both profiles were simulated."""
     if a.path.resolve() == b.path.resolve():
         return "A and B are the same profile."
     return "" if a.run.backend == b.run.backend == "sim" else UNPAIRED
 
 
 def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
-    """Returns the control variables that differ, or without `verbose` their number; they come last, being dozens."""
+    """Returns the MPI control variables that differ, or, without `verbose`, only their number. There may be dozens."""
     different = variable_differences(a, b)
     if not different:
         return []
@@ -140,7 +144,7 @@ def _header(a: Profile, b: Profile) -> list[RenderableType]:
 
 
 def _summary_table(comparison: Comparison) -> Table:
-    """Returns the table of verdicts and ratios B/A."""
+    """Returns the table of verdict counts and mean ratios B/A for each scenario."""
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
     headings = (*words, "geometric mean B/A")
     table = Table(Column("scenario", key=True), *(Column(heading, right=True) for heading in headings))
@@ -177,7 +181,8 @@ def _ratio_text(change: Change) -> str:
 
 
 def _axes(lone: list[LoneAxis], comparison: Comparison) -> list[RenderableType]:
-    """Returns lines on what cannot be compared because only one of the two has it."""
+    """Returns lines on values of parameters that only one of the two profiles has, and whose records cannot be
+    compared."""
     if not (comparison.only_a.height or comparison.only_b.height):
         return []
     title = f"not compared: {comparison.only_a.height} records only in A, {comparison.only_b.height} only in B"

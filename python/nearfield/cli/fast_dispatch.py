@@ -1,7 +1,7 @@
-"""Starts `nearfield run` and the compilers with hooks without typer.
+"""Starts `nearfield run` and the compilers with hooks without importing typer.
 
-Importing typer dominates start-up, so the options of `run`, `cc`, `cxx` and `fc` are parsed here. Typer handles
-everything else, such as help and errors (cli/verbs/run.py has the same options)."""
+The import of typer dominates the start-up time, so the options of `dispatch`, `cc`, `cxx` and `fc` are parsed here.
+Everything else, such as help and errors, is left to typer (cli/verbs/run.py declares the same options)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _VALUES = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log", "--learn": "
 _LOG, _COLLECTIVES = "NEARFIELD_LOG", "NEARFIELD_COLLECTIVES"
 
 
-def run(words: Sequence[str]) -> bool:
-    """Returns whether this was a `nearfield run` or a compiler call that this module can parse. If so, the command has
-    run by then, unless this process was replaced by it."""
+def dispatch(words: Sequence[str]) -> bool:
+    """Runs a `nearfield run` or compiler call if this module can parse it. Returns whether it did; on success this
+    process is usually replaced by exec and does not return."""
     if words and words[0] in COMPILERS and words[1:] and words[1] != "--help":
         compile_with_hooks(words[0], words[1:])
     options = parse_run_arguments(words)
@@ -38,12 +38,12 @@ def run(words: Sequence[str]) -> bool:
     for name in ("rules", "learn"):
         if options[name] is not None:
             options[name] = Path(options[name])
-    start(**options)
+    start_run(**options)
     return True
 
 
 def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
-    """Returns the options of `nearfield run` and the command; None for anything else."""
+    """Parses the arguments of `nearfield run`. Returns its options and the command; None for anything else."""
     if not words or words[0] != "run":
         return None
     options: dict[str, Any] = {
@@ -65,15 +65,15 @@ def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
     return {**options, "argv": rest} if rest else None
 
 
-def start(
+def start_run(
     argv: list[str], rules: Path | None, verbose: bool, force: bool, mpi_name: str | None, explain: bool,
     log: str = "", no_forecast: bool = False, collectives: bool = False, learn: Path | None = None,
 ) -> None:  # fmt: skip
-    """Execs the command with the variables of the rules. With `explain` or a log, runs it as a child under the counting
-    layer, reports how its messages were copied or adds a line to the log, and ends with its exit code. With
-    `collectives`, also loads the collectives of a node, and rules may be missing. With `learn`, runs it as a child,
-    counts its collectives, and saves them in that file. If NEARFIELD_OFF is set, does nothing but exec the command."""
-    from nearfield.apply.cached_plan import Application, cached_launch_plan
+    """Replaces this process by the command, by exec, with the environment variables of the rules. With `explain` or a
+    log, runs the command as a child under the counting layer instead, prints how its messages were copied or appends a
+    line to the log, and exits with its exit code. With `collectives`, also preloads nearfield's collectives; rules are
+    then optional. With `learn`, runs the command as a child, counts its collectives and saves them to that file."""
+    from nearfield.apply.cached_plan import AppliedRules, cached_launch_plan
     from nearfield.base import all_nodes, shared_heap
     from nearfield.rules.paths import default_rules
 
@@ -88,16 +88,16 @@ def start(
         )
     if (collectives or learn) and rules is None and not default_rules().exists():
         loaded = "the shared heap and the collectives of a node are" if collectives else "what counts collectives is"
-        made = Application(notes=[f"there are no rules; only {loaded} loaded"])
+        made = AppliedRules(notes=[f"there are no rules; only {loaded} loaded"])
     else:
         made = cached_launch_plan(argv, rules, force, mpi_name)
     environment = {**os.environ, **made.environment}
     if collectives:
         from nearfield.apply import collectives as node_collectives
 
-        environment |= node_collectives.for_command(argv, mpi_name, environment, _say)
+        environment |= node_collectives.variables_for_command(argv, mpi_name, environment, _say)
     if (verbose or explain) and (collectives or _COLLECTIVES in made.environment):
-        # 1: how many collectives were direct; 2: also what they took
+        # summary=1 counts the direct collectives; summary=2 also times them
         environment[_COLLECTIVES] = ",".join(
             filter(None, [environment.get(_COLLECTIVES), "summary=2" if explain else "summary=1"])
         )
@@ -116,7 +116,7 @@ def start(
         if verbose and (sentence := explaining.settings_sentence(environment)):
             print(f"nearfield: {sentence}", file=sys.stderr)
         if explain and no_forecast and not log:
-            sys.exit(explaining.run(argv, environment))
+            sys.exit(explaining.run_and_explain(argv, environment))
     if explain or log:
         from nearfield.forecast.watching import run_watched
 
@@ -130,20 +130,21 @@ def _say(line: str) -> None:
 
 
 def compile_with_hooks(verb: str, words: Sequence[str]) -> None:
-    """Execs the real compiler of the language, with hooks at loads and stores."""
+    """Replaces this process by the real compiler of the language, by exec, with arguments that insert hooks at loads
+    and stores."""
     from nearfield.observe import hooks
 
     exec_command(hooks.compiler_command(hooks.LANGUAGES[verb], words), dict(os.environ))
 
 
 def exec_command(argv: Sequence[str], environment: dict[str, str]) -> None:
-    """Execs the command, as if it had been started instead of this process."""
+    """Replaces this process by the command, by exec, with the signal dispositions that Python has changed restored."""
     import signal
 
-    from nearfield.cli.signals import heed_deferred
+    from nearfield.cli.signals import raise_deferred
 
-    heed_deferred()
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, which the command would inherit
+    raise_deferred()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and exec preserves ignored signals
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(argv[0], list(argv), environment)

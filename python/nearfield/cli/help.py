@@ -1,5 +1,6 @@
-"""Prints the help of every verb. Paragraphs are wrapped at the width of the terminal. An indented line of a docstring
-is an example: it is never wrapped, and it names nearfield as the shell finds it, so that it can be copied."""
+"""Prints the help of every verb. Paragraphs are wrapped at the terminal's width. An indented line of a docstring is an
+example, which is never wrapped, so that users can copy it; in it, `nearfield` is replaced by the command by which the
+shell finds this nearfield."""
 
 from __future__ import annotations
 
@@ -22,12 +23,13 @@ _CALL = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
 
 
 class Command(TyperCommand):
-    """A verb whose help this module prints. A verb may have `further` commands."""
+    """A verb whose help is printed by this module. `further` maps names to the verb's subcommands."""
 
     further: Mapping[str, TyperCommand] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses as typer does, but an option without its value is a UsageError that says what the value is."""
+        """Parses as typer does, but accepts renamed options. If an option lacks its value, raises UsageError with a
+        description of the value."""
         try:
             return super().parse_args(ctx, with_current_names(ctx, self, args))
         except Exception as error:
@@ -43,10 +45,10 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A verb that has commands of its own, or the group of all verbs."""
+    """A verb with subcommands, or the group of all verbs."""
 
     def commands_by_title(self, ctx: Any) -> Mapping[str, Iterable[str]]:
-        """Returns the names of the commands that the help lists below each title."""
+        """Returns title -> names of the commands that the help lists below the title."""
         return {"Commands": self.list_commands(ctx)}
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -54,7 +56,7 @@ class Group(TyperGroup):
 
 
 def use_own_help(app: typer.Typer) -> typer.Typer:
-    """Lets this module print the help of the app's commands; returns the app."""
+    """Configures the app so that this module prints the help of its commands. Returns the app."""
     app.info.cls = Group
     for one in app.registered_commands:
         one.cls = Command
@@ -62,13 +64,13 @@ def use_own_help(app: typer.Typer) -> typer.Typer:
 
 
 def print_help(command: Any, ctx: Any, console: Terminal) -> None:
-    """Prints usage, text, arguments, options and commands."""
+    """Prints the help of a command: usage, text, arguments, options and subcommands."""
     usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
     console.print(Text("Usage: ", style="bold").append(_with_own_name(usage), style="not bold"))
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         console.print()
         _print_paragraph(_with_own_name(paragraph), console)
-    for title, rows in tables(command, ctx):
+    for title, rows in help_tables(command, ctx):
         console.print()
         console.print(Text(title, style="bold"))
         console.print(_table(rows))
@@ -78,20 +80,21 @@ def print_help(command: Any, ctx: Any, console: Terminal) -> None:
 
 
 def _with_own_name(text: str) -> str:
-    """Returns the text with every `nearfield VERB` written as the shell finds this nearfield."""
+    """Replaces `nearfield` in every `nearfield VERB` of the text by the command by which the shell finds this
+    nearfield."""
     return _CALL.sub(lambda _: own_command.executable(), text)
 
 
 def _print_paragraph(text: str, console: Terminal) -> None:
-    """Prints prose wrapped, and an example in one line."""
+    """Prints a paragraph wrapped, or an example unwrapped."""
     if text.startswith("  "):
         console.print(Text(text.rstrip(), style="cyan"), soft_wrap=True)
     else:
         console.print(Text(" ".join(text.split())))
 
 
-def tables(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yields for each table of the help its title, and its rows as pairs of a name and what it does."""
+def help_tables(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yields (title, rows) for each table of the help; a row is (name, description)."""
     parameters = command.get_params(ctx)
     for title, kind in (("Arguments", "argument"), ("Options", "option")):
         records = (one.get_help_record(ctx) for one in parameters if one.param_type_name == kind)

@@ -1,4 +1,5 @@
-"""`nearfield run --learn`: runs a program, saves which collectives it calls, and prints those that take time."""
+"""`nearfield run --learn`: runs a program, saves the collectives that it calls, and prints those that take significant
+time."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ MAX_ROWS = 20
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str], out: Path, mpi_name: str | None) -> int:
-    """Runs the command and saves the collectives that it calls. Returns its exit code."""
+    """Runs the command and saves the collectives that it calls to `out`. Returns the command's exit code."""
     with ProgressDisplay() as display:
-        learning = learn.prepare(argv, environment, out, mpi_name, display)
+        learning = learn.prepare_learning(argv, environment, out, mpi_name, display)
     code, called = learning.run()
     if called is None:
         err.print(f"the program failed (exit code {code}): nothing was saved in {escape(str(out))}")
@@ -35,7 +36,8 @@ def run(argv: Sequence[str], environment: Mapping[str, str], out: Path, mpi_name
 
 
 def _print(called: CalledCollectives) -> None:
-    """Prints what took at least MIN_SHARE of the time, on standard error, since the output is the program's."""
+    """Prints the collectives with at least MIN_SHARE of the time to standard error, because standard output belongs to
+    the program."""
     names = ("ranks", "length", "calls", "time in them", "share")
     table = Table(Column("collective", key=True), *(Column(name, right=True) for name in names))
     shown = [one for one in called.call if one.seconds >= MIN_SHARE * called.seconds][:MAX_ROWS]

@@ -1,4 +1,4 @@
-"""Formats described machines: tables, rows for --csv, and data for --json."""
+"""Formats described machines, as tables for people, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", 
 
 
 def machines_table(rows: list[dict[str, Any]]) -> Table:
-    """Returns the table of several machines."""
+    """Returns a table that lists machines."""
     columns = map(Column, ("cores", "caches", "nodes", "free", "for"))
     table = Table(Column("name", key=True), *columns, Column("what it is", prose=True))
     for row in rows:
@@ -29,49 +29,50 @@ def machines_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def row_of(machine: DescribedMachine) -> dict[str, Any]:
-    """Returns a machine as a row of the list."""
+def machine_row(machine: DescribedMachine) -> dict[str, Any]:
+    """Returns the row of a machine in the list of machines."""
     return {
         "name": machine.name,
         "title": machine.title,
         "cores": machine.cores.value if machine.cores else None,
         "cache_bytes": [cache.size_bytes.value for cache in machine.cache],
         "nodes": machine.network.max_nodes.value if machine.network else 1 if machine.simulable else None,
-        "free": len(_free(machine)),
+        "free": len(_free_parameters(machine)),
         "for": ["simulate"] * machine.simulable + ["plan"] * (machine.communication is not None),
     }
 
 
-def words(value: Any) -> Any:
-    """Returns the value as a cell of --csv: a list as words with blanks between them."""
+def csv_words(value: Any) -> Any:
+    """Converts a value to a CSV cell; joins the elements of a list by spaces."""
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def print_check(machine: DescribedMachine, compared: list[Comparison]) -> None:
-    """Prints whether the simulated machine behaves as described."""
+    """Prints whether the simulated machine reproduces the described times and rates."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
-    Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict(compared)} ({kinds})")
+    Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict_text(compared)} ({kinds})")
     for one in compared:
         mark = "" if one.reachable or one.reached else f"  [yellow]{one.simulated / one.described:.0%} of it[/yellow]"
         mark += "" if one.agrees else "  [red]differs[/red]"
         Terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
 
 
-def difference(one: Comparison) -> str:
-    """Returns text on how a simulated time or rate differs, and which key is the cause."""
+def difference_text(one: Comparison) -> str:
+    """Returns a text that explains how a simulated time or rate differs from the described one, and which key is the
+    cause."""
     numbers = f"{one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
     return f"{one.what} is {numbers}, because {one.cause}" if one.cause else f"{one.what} is {numbers}"
 
 
 def check_as_dict(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
-    """Returns a check for --json."""
+    """Returns the result of a check for --json."""
     names = ("what", "described", "simulated", "unit", "agrees", "reached", "cause", "remedy")
     simulated = [{name: getattr(c, name) for name in names} for c in compared]
     return {"name": machine.name, "kinds": _kinds(machine), "simulated": simulated}
 
 
-def verdict(compared: list[Comparison]) -> str:
-    """Returns in a word or two whether the simulated machine behaves as described."""
+def verdict_text(compared: list[Comparison]) -> str:
+    """Returns in a few words whether the simulated machine behaves as described."""
     if not all(one.agrees for one in compared):
         return "[red]not as described[/red]"
     return "consistent" if all(one.reached for one in compared) else "consistent, but not reached"
@@ -83,7 +84,7 @@ def _kinds(machine: DescribedMachine) -> dict[str, int]:
 
 
 def print_machine(machine: DescribedMachine, verbose: bool, console: Terminal) -> None:
-    """Prints what the machine has."""
+    """Prints the properties of a machine; with `verbose`, all keys with their sources."""
     console.print(f"[bold]{escape(machine.title)}[/bold]\n[dim]sources: {escape(machine.study)}[/dim]")
     for short, text in machine.references.items():
         console.print(f"[dim]  {escape(short)}: {escape(text)}[/dim]")
@@ -97,7 +98,7 @@ def print_machine(machine: DescribedMachine, verbose: bool, console: Terminal) -
         if isinstance(part, BaseModel) and section != "cache":
             pairs = [("", part)] if isinstance(part, SourcedFact) else facts(part)
             console.print(f"[bold]{section}[/bold] " + escape(", ".join(_phrase(key, fact) for key, fact in pairs)))
-    if free := _free(machine):
+    if free := _free_parameters(machine):
         console.print("\n[bold]free parameters[/bold]: nobody states them")
         console.print(_sources(free))
 
@@ -123,17 +124,17 @@ def _sources(pairs: Iterable[tuple[str, SourcedFact]]) -> Table:
 
 
 def fact_row(key: str, fact: SourcedFact) -> dict[str, Any]:
-    """Returns a key as a row for --csv."""
+    """Returns a key with its value and source as a row for --csv."""
     claims = " ".join(fact.claims or [])
-    return {"key": key, "value": words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
+    return {"key": key, "value": csv_words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
 
 
-def _free(machine: DescribedMachine) -> list[tuple[str, SourcedFact]]:
+def _free_parameters(machine: DescribedMachine) -> list[tuple[str, SourcedFact]]:
     return [(key, fact) for key, fact in facts(machine) if fact.kind == "chosen"]
 
 
 def cell(key: str, fact: SourcedFact | None) -> str:
-    """Returns the value of a key as a table shows it."""
+    """Formats the value of a key for a table."""
     if fact is None:
         return "-"
     value = fact.plain

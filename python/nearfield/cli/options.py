@@ -1,5 +1,5 @@
-"""The options that several commands have, so that each has one name and one help everywhere, and what is common to all
-checks of options."""
+"""Options that several commands share, so that each has the same name and help everywhere, and common checks of
+options."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from nearfield.base.errors import UsageError
 from nearfield.cli import complete
 from nearfield.ui.terminal import err
 
-# Of commands that start a program, the options after whose name are its own: `mpirun -n 4`.
+# click settings for commands that start a program: options after its name belong to the program, as in `mpirun -n 4`.
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-# The default machine is that of a study, since only its results can be compared with published ones.
-USUAL_MACHINE = "power5-redstorm"
+# Default machine: that of a published study, the only one whose results can be compared with published ones.
+DEFAULT_MACHINE = "power5-redstorm"
 TODAYS_MACHINES = ("epyc-9755", "grace", "xeon-8470")
 RULES_HELP = (
     "A file, or a folder of `tune --all-mpis`. Default: $NEARFIELD_RULES, else rules.toml or nearfield-rules here,"
@@ -23,31 +23,31 @@ RULES_HELP = (
 
 
 def mpi_option(*, help: str) -> Any:
-    """Returns the option --mpi with its help."""
+    """Returns a declaration of the option --mpi with this help text."""
     return typer.Option("--mpi", help=help, autocompletion=complete.mpis)
 
 
 def machine_option(*, help: str) -> Any:
-    """Returns the option --on with its help."""
+    """Returns a declaration of the option --on with this help text."""
     return typer.Option("--on", metavar="NAME|FILE|PROFILE", help=help, autocompletion=complete.machines)
 
 
 def rules_option(*, help: str) -> Any:
-    """Returns the option --rules with its help."""
+    """Returns a declaration of the option --rules with this help text."""
     return typer.Option("--rules", metavar="FILE", help=help)
 
 
 def profile_option(*, help: str) -> Any:
-    """Returns the option --profile with its help."""
+    """Returns a declaration of the option --profile with this help text."""
     return typer.Option("--profile", "-p", metavar="FOLDER", help=help, show_default=False)
 
 
 def out_option(*, help: str, metavar: str = "FOLDER") -> Any:
-    """Returns the option --out with its help."""
+    """Returns a declaration of the option --out with this help text."""
     return typer.Option("--out", "-o", metavar=metavar, help=help)
 
 
-# ---- what a command prints
+# ---- output formats
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print rows as CSV and nothing else.")]
@@ -55,7 +55,7 @@ Sarif = Annotated[
     Path | None, typer.Option("--sarif", metavar="FILE", help="Write the notes as SARIF 2.1.0, for editors and CI.")
 ]
 
-# ---- the program to run, and its MPI
+# ---- program to run, and its MPI
 
 Command = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command as without nearfield.")]
 CompilerWords = Annotated[list[str], typer.Argument(metavar="ARGUMENTS...", help="The compiler's own arguments.")]
@@ -109,29 +109,29 @@ Frequency = Annotated[
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes (default: one per core).")]
 
 
-# ---- checks
+# ---- checks of options
 
 
 def typed_options(ctx: typer.Context) -> list[str]:
-    """Returns the parameters of the command that the user typed, in the order of the help."""
+    """Returns the names of the parameters that the user typed on the command line, in the order of the help."""
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
 def require_one(**options: object) -> None:
-    """Raises UsageError if two of these options are set. Options are named as in Python: all_mpis is --all-mpis."""
+    """Raises UsageError if two of these options are set. Keyword `all_mpis` stands for --all-mpis."""
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if len(given) > 1:
         raise UsageError(f"{given[0]} and {given[1]} exclude each other", "leave one of them out")
 
 
 def require_one_format(as_json: bool, as_csv: bool) -> None:
-    """Raises UsageError if both formats are requested."""
+    """Raises UsageError if both --json and --csv are set."""
     if as_json and as_csv:
         raise UsageError("--json and --csv are two formats", "Give one of them.")
 
 
 def print_assumed_machine(ctx: typer.Context) -> None:
-    """If the user named no machine, prints that the default is an old one, and which others there are."""
+    """If the user named no machine with --on, prints that the default machine is an old one, and names current ones."""
     if "on" not in typed_options(ctx):
-        err.print(f"{USUAL_MACHINE} is a machine of 2004; of today are {', '.join(TODAYS_MACHINES)} (--on)")
+        err.print(f"{DEFAULT_MACHINE} is a machine of 2004; of today are {', '.join(TODAYS_MACHINES)} (--on)")

@@ -1,4 +1,4 @@
-"""The costs of messages for `nearfield plan`, from the source that its options name."""
+"""The costs of messages for `nearfield plan`, from the source that the options name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from nearfield.ui.progress import ProgressDisplay
 
 
 def load_costs(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> CostModel:
-    """Returns the costs from the one source that the options name; the defaults if they name none."""
+    """Returns the costs of messages from the profile or the machine that the options name, or the default costs. With
+    `messages`, ranks of a node do not read in place."""
     if profile is not None and on is not None:
         raise UsageError("--profile and --on name two machines", "Give one of them.")
     if mode is not None and on is None:
@@ -32,7 +33,7 @@ def load_costs(profile: Path | None, on: str | None, mode: str | None, messages:
 
 
 def costs_of_machine(name: str, mode: str | None) -> CostModel:
-    """Returns the costs that a described machine's file states, else simulates them."""
+    """Returns the costs that a described machine's file states; if it states none, simulates them."""
     machine = load_machine(name)
     if machine.communication or mode is not None or not machine.simulable:
         return described_model(machine, mode)

@@ -1,4 +1,4 @@
-"""Formats plans: the table for people, rows for --csv, and data for --json."""
+"""Formats plans of grid splits, as tables for people, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ LEGEND = (
 )
 
 
-def unequal(best: Plan, extents: list[int], ranks: int) -> list[str]:
-    """Returns a sentence about boxes of different sizes; nothing if all are equal."""
+def unequal_boxes_note(best: Plan, extents: list[int], ranks: int) -> list[str]:
+    """Returns a list with a sentence about boxes of unequal size; [] if all boxes are equal."""
     factor = load_imbalance(best, extents, ranks)
     return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
 
 
-def show(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
+def print_plans(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
     """Prints the costs, the best `top` splits, the notes and the verdict."""
     console = Terminal()
     console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
     listed = fastest_plan_per_split(plans)
-    console.print(draw(listed[:top], dimensions))
+    console.print(plans_table(listed[:top], dimensions))
     console.print(f"[dim]{LEGEND}[/dim]")
     if len(listed) > top:
         console.print(f"[dim]{len(listed) - top} more splits: --top {len(listed)}[/dim]")
@@ -48,8 +48,8 @@ def show(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int,
     console.print(f"[bold]{escape(verdict_text(plans, dimensions))}[/bold]")
 
 
-def draw(plans: list[Plan], dimensions: int) -> Table:
-    """Returns a table with a row for each plan, the best one first."""
+def plans_table(plans: list[Plan], dimensions: int) -> Table:
+    """Returns a table with a row for each plan, best first."""
     times = (Column(name, right=True) for name in ("time", "latency", "bytes", "strides"))
     table = Table(Column("split", key=True), *map(Column, ("node", "box")), *times, *map(Column, ("faces", "pieces")))
     for number, plan in enumerate(plans):
@@ -62,7 +62,7 @@ def draw(plans: list[Plan], dimensions: int) -> Table:
 
 
 def as_dict(known: CostModel, plans: list[Plan], dimensions: int) -> dict[str, Any]:
-    """Returns what --json prints."""
+    """Returns the plans for --json."""
     return {
         "origin": known.origin,
         "notes": known.notes,
@@ -73,7 +73,7 @@ def as_dict(known: CostModel, plans: list[Plan], dimensions: int) -> dict[str, A
 
 
 def costs_dict(costs: Costs) -> dict[str, Any]:
-    """Returns costs as plain data; None for a cost that the machine does not have."""
+    """Converts message costs to plain data; None for a link that the machine does not have."""
     links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
     return {name: _plain(link, _LINK) if link else None for name, link in links.items()}
 
@@ -87,7 +87,7 @@ def _plain(struct: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
-    """Returns a plan as plain data."""
+    """Converts a plan to plain data."""
     return {
         "dims": plan.dims[-dimensions:],
         "node_dims": plan.node_dims[-dimensions:],
@@ -101,7 +101,7 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
 
 
 def plan_row(plan: Plan, dimensions: int) -> dict[str, Any]:
-    """Returns a plan as a row for --csv: the numbers of `plan_dict` without those of single faces."""
+    """Returns a plan as a row for --csv: the numbers of `plan_dict`, without those of individual faces."""
     names = {"split": "dims", "node": "node_dims", "box": "box"}
     found = plan_dict(plan, dimensions)
     splits = {name: "x".join(map(str, found.pop(key))) for name, key in names.items()}
@@ -110,5 +110,5 @@ def plan_row(plan: Plan, dimensions: int) -> dict[str, Any]:
 
 
 def face_dict(face: Face) -> dict[str, int]:
-    """Returns the messages of one dimension as plain data."""
+    """Converts the messages in one dimension to plain data."""
     return {"messages": face.messages, **_plain(face.message, ("bytes", "run_bytes", "stride_bytes"))}

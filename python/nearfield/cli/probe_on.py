@@ -1,4 +1,4 @@
-"""`nearfield probe --on MACHINE`: simulates the same scenarios on a described machine."""
+"""`nearfield probe --on MACHINE`: simulates the scenarios of `probe` on a described machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nearfield.profile.schema import Scenario
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
-# Parameters of `probe` about ranks, launching and time, which a simulation does not have.
+# Parameters of `probe` that only apply to measurements, not to simulations.
 LIVE_ONLY = {"budget", "filter_", "launches", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples"}
 SIMULATED_ONLY = {"distance", "nodes", "policy", "memory_slowdown", "jobs"}
 OF_RESUME = {"resume", "out", "keep_samples", "jobs", "budget"}
@@ -36,8 +36,8 @@ def was_simulated(out: Path) -> bool:
 
 
 def check_options(typed: Iterable[str], *, resume: bool, simulated: bool) -> None:
-    """Raises UsageError for an option that would change what an interrupted probe measures, or that is for measuring
-    only if the probe simulates, or for simulating only if it measures."""
+    """Raises UsageError for a typed option that would change what an interrupted probe measures, that only applies to
+    measurements if the probe simulates, or that only applies to simulations if it measures."""
     for name in typed:
         option = f"--{name.removesuffix('_name').strip('_').replace('_', '-')}"
         if resume and name not in OF_RESUME:
@@ -52,8 +52,8 @@ def check_options(typed: Iterable[str], *, resume: bool, simulated: bool) -> Non
 
 
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int | None) -> None:
-    """Runs the simulation, prints its outcome, and ends the process with the exit code. Simulates `jobs` cases
-    concurrently, by default one on each core."""
+    """Runs the simulation, prints its outcome, and exits with the exit code. Simulates `jobs` cases concurrently
+    (default: one per core)."""
     jobs = jobs or usable_cores()
     with ProgressDisplay() as display:
         outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, report=display)
@@ -78,7 +78,8 @@ def list_scenarios(as_json: bool) -> None:
 
 
 def table(scenarios: Iterable[Scenario], summary: str, ranks: Mapping[str, str] | None = None) -> Table:
-    """Returns a table with a row for each scenario. `ranks` maps the name of a scenario to the ranks that take part."""
+    """Returns a table with a row for each scenario. `ranks` maps the name of a scenario to its number of ranks, as
+    text."""
     column = [Column("ranks")] if ranks else []
     lists = (Column(name, prose=True) for name in (summary, "parameters", "metrics"))
     made = Table(Column("scenario", key=True), *column, *lists)

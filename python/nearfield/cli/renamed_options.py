@@ -1,6 +1,6 @@
-"""Renamed options. For one release, the old name still works and prints a one-line notice.
+"""Renamed options. For one release, an old name still works and prints a one-line notice.
 
-An option is removed from this table in the release after the one that renamed it.
+Remove an entry in the release after the one that renamed the option.
 """
 
 from __future__ import annotations
@@ -10,62 +10,62 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 
-class Renamed(NamedTuple):
-    """The new name of an option, and the conversion of a value of the old one."""
+class RenamedOption(NamedTuple):
+    """The new name of an option, and a function that converts values of the old option."""
 
     name: str
     convert: Callable[[str], str] = str
 
 
 def _as_regression(share: str) -> str:
-    """Returns the loss that leaves a share of the baseline's speed: '0.8' as '20%'."""
+    """Converts a fraction of the baseline's speed to a loss: '0.8' to '20%'."""
     try:
         return f"{100 * (1 - float(share)):.6g}%"
     except ValueError:
-        return share  # the new option rejects it
+        return share  # the new option rejects the unchanged value
 
 
 def _as_filter(words: str) -> str:
-    """Returns 'pingpong state reused' as 'pingpong:state=reused'."""
+    """Converts 'pingpong state reused' to 'pingpong:state=reused'."""
     scenario, _, rest = words.partition(" ")
     parameter, _, values = rest.partition(" ")
     return f"{scenario}:{parameter}={','.join(values.split())}"
 
 
-RENAMED: dict[str, dict[str, Renamed]] = {
-    "advise": {"--least": Renamed("--min-loss")},
-    "probe": {"--only": Renamed("--filter", _as_filter)},
-    "reproduce": {"--here": Renamed("--live"), "--here-only": Renamed("--live-only")},
+RENAMED: dict[str, dict[str, RenamedOption]] = {
+    "advise": {"--least": RenamedOption("--min-loss")},
+    "probe": {"--only": RenamedOption("--filter", _as_filter)},
+    "reproduce": {"--here": RenamedOption("--live"), "--here-only": RenamedOption("--live-only")},
     "rewrite": {
-        "--assume-alike": Renamed("--assume-uniform"),
-        "--bytes": Renamed("--message-size"),
-        "--run-in": Renamed("--input-dir"),
-        "--link": Renamed("--extra-source"),
+        "--assume-alike": RenamedOption("--assume-uniform"),
+        "--bytes": RenamedOption("--message-size"),
+        "--run-in": RenamedOption("--input-dir"),
+        "--link": RenamedOption("--extra-source"),
     },
     "simulate": {
-        "--apart": Renamed("--independent-runs"),
-        "--whole": Renamed("--total-bytes"),
-        "--bytes": Renamed("--sizes"),
+        "--apart": RenamedOption("--independent-runs"),
+        "--whole": RenamedOption("--total-bytes"),
+        "--bytes": RenamedOption("--sizes"),
     },
     "simulate run": {
-        "--apart": Renamed("--independent-runs"),
-        "--as-observed": Renamed("--replay-outcomes"),
-        "--wtime": Renamed("--virtual-wtime"),
+        "--apart": RenamedOption("--independent-runs"),
+        "--as-observed": RenamedOption("--replay-outcomes"),
+        "--wtime": RenamedOption("--virtual-wtime"),
     },
-    "tune": {"--never-below": Renamed("--max-regression", _as_regression)},
+    "tune": {"--never-below": RenamedOption("--max-regression", _as_regression)},
 }
 
 
 def with_current_names(ctx: Any, command: Any, words: Iterable[str]) -> list[str]:
-    """Returns the words of a command line with the current names of all options. `command` is the verb's click command,
-    which defines which options take a value, and `ctx` its context. The words of a program that the verb starts are
-    not changed."""
+    """Replaces renamed options in the words of a command line. `command` is the verb's click command, which defines
+    which options take a value, and `ctx` is its context. Does not change the words of a program that the verb
+    starts."""
     renamed = RENAMED.get(ctx.info_name, {})
     with_value = {name for option in command.params for name in option.opts if not getattr(option, "is_flag", True)}
     rest, current = list(words), []
     while rest and rest[0] != "--" and (rest[0].startswith("-") or ctx.allow_interspersed_args):
         name, equals, value = rest.pop(0).partition("=")
-        new = renamed.get(name, Renamed(name))
+        new = renamed.get(name, RenamedOption(name))
         values = [value] if equals else [rest.pop(0)] if new.name in with_value and rest else []
         if name in renamed:
             print(f"nearfield: {name} is called {new.name} now; the old name will go", file=sys.stderr)

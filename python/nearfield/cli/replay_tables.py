@@ -1,4 +1,4 @@
-"""Formats the results of `nearfield simulate run`: tables for people, and data for --json."""
+"""Formats the results of `nearfield simulate run`, as tables for people and data for --json."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from nearfield.observe.replay import CallSite, Replay, Times
 from nearfield.observe.replay_profile import memory_counts
 from nearfield.ui.terminal import Column, Table, Terminal
 
-MAX_SITES = 20  # in the table
-MIN_SHARE = 0.01  # of the nondeterministic MPI outcomes; a smaller share is not reported
+MAX_SITES = 20  # max number of call sites in the table
+MIN_SHARE = 0.01  # fraction of nondeterministic MPI outcomes; smaller differences are not reported
 _WORDS = {
     "misses": "misses of {}",
     "injected": "injected into {}",
@@ -21,21 +21,21 @@ _WORDS = {
 }
 
 
-def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
-    """Prints the times of the whole program and of its call sites. `decided`: the simulation decided the
-    nondeterministic MPI outcomes."""
+def print_replay(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
+    """Prints the simulated times of the whole program and of its call sites. `decided` means that the simulation, not
+    the host, decided the nondeterministic MPI outcomes."""
     cluster, ranks = found.cluster, found.found.ranks
     accesses = sum(rank.accesses for rank in ranks)
     out = Terminal()
     where = f"{escape(cluster.machine.name)}, nodes: {cluster.nodes}, ranks: {len(ranks)}"
     out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
-    out.print(_whole(found))
+    out.print(_program_table(found))
     out.print()
     out.print(_sites(found))
     out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
     out.print()
     out.print(_traffic(found))
-    if remark := _otherwise(found, decided):
+    if remark := _divergence_sentence(found, decided):
         out.print(remark)
     flops = sum(rank.flops for rank in ranks)
     core = cluster.machine.core
@@ -46,8 +46,8 @@ def show(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
     out.print(f"\n{work} simulated in {format_ns(seconds * 1e9)}: {rate} accesses a second")
 
 
-def show_runs(runs: list[Replay], command: str) -> None:
-    """Prints the times of independent runs, each of one policy at one memory speed, the base policy first."""
+def print_runs(runs: list[Replay], command: str) -> None:
+    """Prints the times of independent runs, each with one policy and one memory speed. The base policy comes first."""
     times = _times_of_runs(runs)
     policies = list(dict.fromkeys(run.cluster.policies[0] for run in runs))
     out = Terminal()
@@ -59,7 +59,7 @@ def show_runs(runs: list[Replay], command: str) -> None:
 
 
 def runs_as_dict(runs: list[Replay]) -> dict[str, Any]:
-    """Returns independent runs for --json."""
+    """Returns the results of independent runs for --json."""
     return {
         "policies": list(dict.fromkeys(run.cluster.policies[0] for run in runs)),
         "memory_slowdown": list(dict.fromkeys(run.cluster.slowdowns[0] for run in runs)),
@@ -74,9 +74,9 @@ def _times_of_runs(runs: list[Replay]) -> Times:
     return [flat[at : at + speeds] for at in range(0, len(flat), speeds)]
 
 
-def _otherwise(found: Replay, decided: bool) -> str:
-    """Returns a sentence on the nondeterministic outcomes that would have differed in other configurations; empty if
-    they are few."""
+def _divergence_sentence(found: Replay, decided: bool) -> str:
+    """Returns a sentence on the nondeterministic MPI outcomes that would differ under another policy or memory speed;
+    "" if there are few."""
     cluster, outcomes = found.cluster, found.outcomes()
     counts = {
         (policy, slowdown): count
@@ -101,7 +101,7 @@ def _otherwise(found: Replay, decided: bool) -> str:
     return text
 
 
-def _whole(found: Replay) -> Table:
+def _program_table(found: Replay) -> Table:
     table = Table(Column("slowdown", key=True, right=True), *_by_policy(found))
     times = found.time_ns()
     for speed, slowdown in enumerate(found.cluster.slowdowns):
@@ -121,8 +121,8 @@ def _sites(found: Replay) -> Table:
 
 
 def _traffic(found: Replay) -> Table:
-    """Returns the memory counts of all nodes by policy, at the first memory speed; those of other speeds hardly
-    differ."""
+    """Returns the table of memory counters summed over all nodes, by policy, at the first memory speed. Counters at
+    other speeds hardly differ."""
     table = Table(Column("lines", key=True), *_by_policy(found))
     for name, of_policy in memory_counts(found.found.memory).items():
         written = (format_bytes(n, digits=3) if name.endswith("bytes") else format_rounded(n) for n in of_policy)
@@ -136,14 +136,14 @@ def _by_policy(found: Replay) -> list[Column]:
 
 
 def _compare_with_base(times: Times, speed: int, ranks: int = 1) -> list[str]:
-    """Returns the time under the base policy, as the mean over the ranks, and the share that each other policy
-    saves."""
+    """Returns the cells of a row: the time under the base policy, averaged over the ranks, and the fraction of it that
+    each other policy saves."""
     base, *others = (of_policy[speed] for of_policy in times)
     return [format_ns(base / ranks), *(f"{100 * (1 - other / base):+.1f} %" if base else "-" for other in others)]
 
 
 def as_dict(found: Replay) -> dict[str, Any]:
-    """Returns what --json prints: times in nanoseconds, by policy and then by memory slowdown."""
+    """Returns the result for --json: times in ns, indexed by policy, then by memory slowdown."""
     cluster = found.cluster
     names = ("from_any", "contested", "looks", "failed_looks", "waits_for_any")
     return {

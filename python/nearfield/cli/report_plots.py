@@ -1,4 +1,4 @@
-"""`nearfield report --format svg` and `csv`: the plots of a page as files in a folder."""
+"""`nearfield report --format svg` and `csv`: writes the plots of a page as files in a folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PLACE = "Give another folder with -o."
 
 
 def require_format(name: str) -> None:
-    """Raises UsageError unless the page can be written in this format."""
+    """Raises UsageError unless `name` is one of FORMATS."""
     if name not in FORMATS:
         raise UsageError(f"there is no format '{name}'", f"Write --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
 
 
 def write_plots(kind: str, profiles: Sequence[Profile], tuned: Rules | None, out: Path | None) -> Path:
-    """Writes one file for each plot into a folder, and returns the folder: for `csv` the table behind the plot, for
-    `svg` the picture for each choice of its options. Raises ProfileError if a file cannot be written."""
+    """Writes files for each plot into a folder: for `csv` the table behind the plot, for `svg` a picture for each
+    choice of its options. Returns the folder. Raises ProfileError if a file cannot be written."""
     folder = out or _usual_place(kind, profiles)
     files = tables(profiles, tuned) if kind == "csv" else pictures(profiles, tuned)
     with os_errors_as_profile_errors(folder, _PLACE):
@@ -40,19 +40,20 @@ def _usual_place(kind: str, profiles: Sequence[Profile]) -> Path:
 
 
 def tables(profiles: Sequence[Profile], tuned: Rules | None) -> dict[str, str]:
-    """Returns file name -> CSV for each plot, and the gains of rules as columns."""
+    """Returns file name -> CSV for each plot, and a text file with the gains of the rules as columns."""
     from nearfield.report import comparison, page
-    from nearfield.report.columns import columns
+    from nearfield.report.columns import osu_columns
     from nearfield.report.plots.table import as_csv
 
     one = len(profiles) == 1
     charts = page.charts_of(profiles[0], tuned) if one else comparison.charts_of(profiles)
-    gains = {"tuned.txt": columns(tuned)} if tuned and columns(tuned) else {}
+    gains = {"tuned.txt": osu_columns(tuned)} if tuned and osu_columns(tuned) else {}
     return {f"{chart.id}.csv": as_csv(chart) for chart in charts} | gains
 
 
 def pictures(profiles: Sequence[Profile], tuned: Rules | None) -> Mapping[str, str]:
-    """Returns file name -> SVG for each plot and choice. Raises UsageError if no browser is installed."""
+    """Returns file name -> SVG for each plot and each choice of its options. Raises UsageError if no browser is
+    installed."""
     from nearfield.report import comparison, page
     from nearfield.report.pictures import draw_pictures
 

@@ -1,4 +1,5 @@
-"""Formats the results of `nearfield reproduce`: the verdicts, and the answers of this machine and of real programs."""
+"""Formats the results of `nearfield reproduce`: the verdicts on claims, and the answers of this machine and of traced
+programs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _MANY = {"holds": "hold", "does not": "do not", "artefact": "are artefacts", "ca
 _ANSWER_COLOURS = {"holds": "green", "does not": "red", "artefact": "red", "cannot tell": "yellow"}
 
 
-def show(paper: JudgedPaper) -> None:
+def print_verdicts(paper: JudgedPaper) -> None:
     """Prints the verdicts on a paper's claims."""
     Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
     Terminal().print(_claims_table(paper))
@@ -31,8 +32,8 @@ def show(paper: JudgedPaper) -> None:
         Terminal().print(f"[dim]{text} behind these claims: see the page, or --json[/dim]")
 
 
-def show_live(paper: JudgedPaper) -> None:
-    """Prints the answers of this machine, without the statements that were not tested on it."""
+def print_live_answers(paper: JudgedPaper) -> None:
+    """Prints this machine's answers to the statements of a paper; leaves out statements that were not tested on it."""
     prose = (Column(heading, prose=True) for heading in ("", "the paper", "here"))
     table = Table(Column("claim", key=True), *prose, text=True)
     for claim in paper.claims:
@@ -79,8 +80,8 @@ def _live_text(answer: Answer) -> str:
     return f"[{colour} bold]{answer.answer}[/{colour} bold]: {ours}{control}"
 
 
-def count(found: Reproduction, live_only: bool) -> None:
-    """Prints the number of claims with each verdict and of statements with each answer."""
+def print_counts(found: Reproduction, live_only: bool) -> None:
+    """Prints the number of claims for each verdict, and of statements for each answer."""
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     text = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     if not live_only:
@@ -97,8 +98,8 @@ def count(found: Reproduction, live_only: bool) -> None:
         Terminal().print(f"here ({escape(where)}): {text}; {words.count('')} are not asked here")
 
 
-def show_collected(machines: Sequence[MachineVerdicts], as_json: bool) -> None:
-    """Prints the machines' verdicts on the claims that they measured."""
+def print_collected(machines: Sequence[MachineVerdicts], as_json: bool) -> None:
+    """Prints a table of the verdicts of several machines on the claims that they measured."""
     if as_json:
         print(json.dumps([one.model_dump() for one in machines], indent=1))
         return
@@ -112,12 +113,12 @@ def show_collected(machines: Sequence[MachineVerdicts], as_json: bool) -> None:
 
 
 def live_answers(found: Reproduction) -> list[str]:
-    """Returns this machine's answer to each statement; '' for one that was not tested on it."""
+    """Returns this machine's answer to each statement; '' for statements that were not tested on it."""
     return [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
 
 
 def list_claims(wanted: WantedClaims, as_json: bool) -> None:
-    """Prints the claims, and where the papers state them."""
+    """Prints the claims, and where in the papers they are stated."""
     if as_json:
         found = [{"paper": paper.name, "id": claim.id, "says": claim.says, "where": claim.where}
                  for paper, claims in wanted for claim in claims]  # fmt: skip

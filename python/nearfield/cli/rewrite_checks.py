@@ -1,5 +1,5 @@
-"""`nearfield rewrite` with --verify and --measure: compiles and runs both versions of the program, and drops the
-patches that fail."""
+"""The checks of `nearfield rewrite` with --verify and --measure: compiles and runs the original and the rewritten
+program, and drops patches that fail."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from nearfield.ui.terminal import err
 
 
 def flags_for(source: Path, database: Path | None, given: Sequence[str]) -> list[str]:
-    """Returns the flags with which a compiler builds the file."""
+    """Returns the compiler flags to build the source file."""
     return [*(compiler_arguments_of(source, database, parser=False) if database else []), *given]
 
 
 @dataclass(frozen=True)
 class Checks:
-    """Which checks to apply to patches, and how the program is compiled and run."""
+    """The checks to apply to patches, and how to compile and run the program."""
 
     verify: bool
     measure: bool
@@ -44,8 +44,8 @@ class Checks:
     def select(
         self, patches: Sequence[Patch], inst: Installation, *, every: bool
     ) -> tuple[list[Patch], list[MissedOptimization]]:
-        """Returns the first patch of each place that passes, or with `every` all that pass, and a refusal with the
-        reason for each patch that failed. Prints the results."""
+        """Returns the first patch of each place that passes the checks (with `every`, all patches that pass), and a
+        refusal with the reason for each patch that fails. Prints the results."""
         words = (tuple(shlex.split(run)) for run in self.runs or [""])
         program = Program(self.source, tuple(self.flags), tuple(self.linked), tuple(words), folder=self.folder)
         held, refused = list[Patch](), list[MissedOptimization]()
@@ -56,8 +56,8 @@ class Checks:
                 if not every and len(best_patches([*held, patch])) == len(held):
                     continue
                 alike = [one.rewritten for one in patches if one.function == patch.function]
-                problem = self._find_fault(patch, verifier, alike) if self.verify else ""
-                problem = problem or (self._find_loss(patch, program, inst) if self.measure else "")
+                problem = self._verification_problem(patch, verifier, alike) if self.verify else ""
+                problem = problem or (self._missing_gain_reason(patch, program, inst) if self.measure else "")
                 if problem:
                     reason = f"{patch.transformation}: {problem}"
                     refused.append(MissedOptimization(patch.lines[0], reason, patch.function, tried=True))
@@ -72,23 +72,23 @@ class Checks:
             yield int(word)
 
     def _ranks_to_measure(self) -> int:
-        """Returns the last given rank count with a processor for each rank; by default the largest such power of
-        two."""
+        """Returns the last given number of ranks for which there is a CPU per rank; by default the largest such power
+        of two."""
         processors = len(os.sched_getaffinity(0))
         if self.ranks is None:
             return max(2, 1 << (processors.bit_length() - 1))
         return next((count for count in reversed(list(self._counts())) if count <= max(2, processors)), 2)
 
-    def _find_fault(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
-        """Returns what is wrong with a patch; empty if nothing is."""
+    def _verification_problem(self, patch: Patch, verifier: Verifier, alike: Sequence[str]) -> str:
+        """Verifies a patch by running both versions. Returns the difference as text; "" if there is none."""
         verdict = verifier.verify(patch.rewritten, alike)
         _print_of_patch(patch, f"{verdict} ({verdict.seconds:.1f} s)")
         for note in verdict.notes:
             err.print(f"  {escape(note)}")
         return "" if verdict.is_equivalent else str(verdict)
 
-    def _find_loss(self, patch: Patch, program: Program, inst: Installation) -> str:
-        """Returns why a patch does not pay off; empty if it does."""
+    def _missing_gain_reason(self, patch: Patch, program: Program, inst: Installation) -> str:
+        """Measures a patch against the original. Returns the reason why it does not pay off; "" if it does."""
         ranks = self._ranks_to_measure()
         found = measure_gain(program, patch.original, patch.rewritten, inst, ranks=ranks, progress=_say)
         _print_of_patch(patch, str(found))

@@ -1,4 +1,4 @@
-"""Runs the simulation of `nearfield simulate run`: of a trace, or of a program while it runs."""
+"""Runs the simulations of `nearfield simulate run`: of a trace, or of a program while it runs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from nearfield.ui.terminal import err
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The simulation that the options describe."""
+class SimulationParameters:
+    """The parameters of a simulation, from the command-line options."""
 
     cluster_of: Callable[[int], Cluster]  # returns the cluster for a number of ranks
     policies: tuple[str, ...]
@@ -39,31 +39,31 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Simulated:
-    """A program that has been simulated."""
+class SimulationResult:
+    """The result of the simulation of a program."""
 
     found: Replay
     command: str
     seconds: float
-    decided: bool = False  # the simulation decided the nondeterministic MPI outcomes
-    named_lines: list[Line] = field(default_factory=list)  # source lines that `found` has resolved so far
+    decided: bool = False  # whether the simulation, not the host, decided nondeterministic MPI outcomes
+    named_lines: list[Line] = field(default_factory=list)  # source lines resolved for `found`
 
 
 @dataclass(frozen=True)
-class Course:
-    """Whether the host or the simulation decides a command's nondeterministic MPI outcomes and its MPI_Wtime."""
+class OutcomeSource:
+    """Whether the simulation or the host decides a command's nondeterministic MPI outcomes and its MPI_Wtime."""
 
-    live_outcomes: bool = True  # decided by the simulation; else by the host
-    clock: bool = False  # MPI_Wtime returns simulated time, too
+    live_outcomes: bool = True  # whether the simulation decides nondeterministic outcomes; otherwise the host
+    clock: bool = False  # whether MPI_Wtime returns simulated time
 
 
 def is_command(what: list[str]) -> bool:
-    """Returns whether this is a command and not a trace."""
+    """Returns whether the argument is a command to run; otherwise it is a trace."""
     return bool(what) and bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
 
 
-def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simulated:
-    """Simulates the trace on all shards, the first of which gets the result. Ctrl-C ends the command."""
+def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SingleProcess) -> SimulationResult:
+    """Simulates the trace on all shards (processes of an MPI job). The first shard gets the result. Ctrl-C exits."""
     streams, begun = trace.streams(), time.monotonic()
     lines = shards.run_on_all(lambda: {} if shards.number else read_lines(trace))
     cluster = shards.run_on_all(lambda: chosen.cluster_of(len(streams)))
@@ -80,7 +80,7 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
                 cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards
             )
 
-    # A shard records a signal and passes it to the others at their next exchange.
+    # A shard that gets a signal only records it, and forwards it to the others at their next exchange.
     with InterruptGuard((lambda: True) if shards.count > 1 else None) as stop, ProgressDisplay() as display:
         reporter = AccessReporter(display, cluster.runs * trace.about.accesses)
 
@@ -94,17 +94,20 @@ def simulate_trace(trace: Trace, chosen: Chosen, shards: SingleProcess) -> Simul
             found = shards.run_on_all(lambda: stop.run(simulated))
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code if stop.signal_number else 128 + signal.SIGINT) from None
-    return Simulated(found, trace.about.command, time.monotonic() - begun, named_lines=named_lines)
+    return SimulationResult(found, trace.about.command, time.monotonic() - begun, named_lines=named_lines)
 
 
-def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Course) -> Simulated:
-    """Runs the command and simulates it concurrently. Ctrl-C ends both."""
+def simulate_live(
+    argv: list[str], keep: Path | None, chosen: SimulationParameters, course: OutcomeSource
+) -> SimulationResult:
+    """Runs the command and simulates it concurrently. Ctrl-C ends both. Raises MeasurementError if the program was not
+    observed completely."""
 
     def say(line: str) -> None:
         err.print(f"nearfield: {line}")
 
     if keep:
-        require_usable_folder(keep, force=False)  # before anything is built
+        require_usable_folder(keep, force=False)  # checked before anything is built
     prepared, begun = prepare_command(argv, progress=say), time.monotonic()
     with InterruptGuard() as stop:
         try:
@@ -115,11 +118,11 @@ def simulate_live(argv: list[str], keep: Path | None, chosen: Chosen, course: Co
             raise typer.Exit(stop.exit_code) from None
     if problem:
         raise MeasurementError(f"the program was simulated, but {problem}")
-    return Simulated(found, shlex.join(argv), time.monotonic() - begun, decided=course.live_outcomes)
+    return SimulationResult(found, shlex.join(argv), time.monotonic() - begun, decided=course.live_outcomes)
 
 
-def simulate_independently(argv: list[str], chosen: Chosen, course: Course) -> list[Replay]:
-    """Runs the command once for each policy and memory speed. Returns the runs, those of a policy together."""
+def simulate_independently(argv: list[str], chosen: SimulationParameters, course: OutcomeSource) -> list[Replay]:
+    """Runs and simulates the command once for each policy and memory speed. Returns the results, grouped by policy."""
 
     def once(policy: str, slowdown: float) -> Replay:
         def cluster_of(ranks: int) -> Cluster:
@@ -131,7 +134,7 @@ def simulate_independently(argv: list[str], chosen: Chosen, course: Course) -> l
     return [once(policy, slowdown) for policy in chosen.policies for slowdown in chosen.slowdowns]
 
 
-def _while_it_runs(running: ObservedCommand, chosen: Chosen) -> Replay:
+def _while_it_runs(running: ObservedCommand, chosen: SimulationParameters) -> Replay:
     code = MachineCode()
     cluster = chosen.cluster_of(running.wait_for_ranks())
     with ProgressDisplay() as display:
@@ -149,7 +152,7 @@ def _while_it_runs(running: ObservedCommand, chosen: Chosen) -> Replay:
 
 
 def _explain_failure(running: ObservedCommand, error: Exception) -> Exception:
-    """Returns the error to raise if a simulation ended before its program."""
+    """Returns the error to raise for a simulation that ended before its program."""
     if not isinstance(error, stream.BrokenStream) and not running.left_behind:
         return error
     why = running.failure_reason()

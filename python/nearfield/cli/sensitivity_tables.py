@@ -1,4 +1,4 @@
-"""Formats what `--sensitivity` finds: tables, rows for --csv, and data for --json."""
+"""Formats the results of --sensitivity, as tables for people, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nearfield.simulate.sensitivity import TraceSensitivity
 from nearfield.ui.terminal import Column, Table, Terminal
 
 MAX_ROWS = 10
-MIN_FACTOR, MIN_POINTS = 1.01, 0.5  # a variation that changes less is in no table
+MIN_FACTOR, MIN_POINTS = 1.01, 0.5  # min change of the time and of saved per cent points for a variation to be listed
 
 
 def show(machine: DescribedMachine, found: Sensitivity, uncertainty: Uncertainty) -> None:
-    """Prints the results of collectives with error bars, the values that matter most, and what was assumed."""
+    """Prints the results of simulated collectives with error bars, the most influential values, and the assumptions."""
     if not found.cases:
         return
     out = Terminal()
@@ -31,8 +31,8 @@ def show(machine: DescribedMachine, found: Sensitivity, uncertainty: Uncertainty
     _print_assumptions("time and saved: the largest change of any case", uncertainty.fixed)
 
 
-def show_trace(found: TraceSensitivity, slowdowns: Sequence[float]) -> None:
-    """Prints the results of a trace with error bars, the values that matter most, and what was assumed."""
+def print_trace_sensitivity(found: TraceSensitivity, slowdowns: Sequence[float]) -> None:
+    """Prints the results of a simulated trace with error bars, the most influential values, and the assumptions."""
     out = Terminal()
     table = Table(Column("result", key=True), *(Column(name, right=True) for name in ("simulated", "from", "to")))
     rows: list[tuple[str, Range, Callable[[float], str]]] = [
@@ -49,7 +49,8 @@ def show_trace(found: TraceSensitivity, slowdowns: Sequence[float]) -> None:
 
 
 def _print_influences(influences: Iterable[tuple[Variation, float, float | None]]) -> None:
-    """Prints the variations that change something, in their order: key, factor of the time, points of a saved share."""
+    """Prints the variations that change the results noticeably. Each influence is (variation, factor of the time,
+    change of the saved fraction in per cent points)."""
     names = ["is", "may be", "time"]
     matter = [one for one in influences if not 1 / MIN_FACTOR <= one[1] <= MIN_FACTOR or (one[2] or 0.0) > MIN_POINTS]
     if not matter:
@@ -102,7 +103,8 @@ def _saved(share: Range) -> str:
 
 
 def rows(cases: Sequence[CaseSensitivity]) -> list[dict[str, Any]]:
-    """Returns a row for each case and policy: the base's time in ns and the saved share of it, with their limits."""
+    """Returns a row for each case and policy: the base policy's time in ns and the fraction of it saved, with their
+    limits."""
     return [
         {
             "operation": one.savings.operation, "nodes": one.savings.nodes, "ranks": one.savings.ranks,
@@ -118,7 +120,7 @@ def rows(cases: Sequence[CaseSensitivity]) -> list[dict[str, Any]]:
 def as_dict(
     machine: DescribedMachine, found: Sensitivity, uncertainty: Uncertainty, is_complete: bool
 ) -> dict[str, Any]:
-    """Returns what --json prints of collectives."""
+    """Returns the results of collectives for --json."""
     return {
         "machine": machine.name,
         "complete": is_complete,
@@ -132,7 +134,7 @@ def as_dict(
 
 
 def trace_as_dict(found: TraceSensitivity) -> dict[str, Any]:
-    """Returns what --json prints of a trace, in the order of memory speeds and of caches."""
+    """Returns the results of a trace for --json, indexed by memory speed or cache level."""
     return {
         "times_ns": [asdict(one) for one in found.times_ns],
         "misses": [asdict(one) for one in found.misses],

@@ -1,4 +1,4 @@
-"""Formats the records of a profile that `nearfield show` selects, for people and for scripts."""
+"""Formats the records of a profile for `nearfield show`, as tables for people and as data for scripts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from nearfield.ui.terminal import Column, Table
 LEGEND = "~ unstable: no decision uses it    ? the buffers were not in that state    ± half of the 95 % interval"
 
 
-# ---- which records
+# ---- selection of records
 
 
-def select(records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]) -> pl.DataFrame:
-    """Returns the selected records. If no record has a name or value, raises UsageError, which suggests the most
-    similar one."""
+def select_records(
+    records: pl.DataFrame, scenario: str | None, metric: str | None, conditions: list[str]
+) -> pl.DataFrame:
+    """Returns the records with this scenario and metric that satisfy all conditions NAME=VALUE. If no record has a
+    given name or value, raises UsageError with the most similar one."""
     for column, value in (("scenario", scenario), ("metric", metric)):
         if value is not None:
             records = _matching(records, column, [value])
@@ -66,7 +68,7 @@ def _number(name: str, word: str) -> float:
 def _matching(records: pl.DataFrame, column: str, values: list[Any]) -> pl.DataFrame:
     known = records[column].drop_nulls().unique(maintain_order=True).to_list()
     for value in values:
-        # A word of the format that no record here has is not a spelling mistake.
+        # A valid keyword that no record here has is not a spelling mistake.
         if value not in known and value not in ALLOWED_WORDS.get(column, ()):
             raise UsageError(f"no record has {column} '{value}'", _remedy(value, known))
     return where(records, **{column: values})
@@ -79,11 +81,11 @@ def _remedy(value: Any, valid: list[Any]) -> str:
     return capitalize(suggest(str(value), [str(v) for v in valid]))
 
 
-# ---- for scripts
+# ---- output for scripts
 
 
 def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
-    """Returns the profile with these records for --json."""
+    """Returns the profile with the selected records, for --json."""
     return {
         "path": str(profile.path),
         "machine": profile.machine.model_dump(mode="json", exclude_none=True),
@@ -92,12 +94,12 @@ def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-# ---- for people
+# ---- output for people
 
 
 def overview_of(profile: Profile) -> RenderableType:
-    """Returns the header, the findings, and a small table for each scenario."""
-    parts: list[RenderableType] = summary_lines(header(profile), findings(profile))
+    """Returns an overview of the profile: the header, the findings, and a small table for each scenario."""
+    parts: list[RenderableType] = summary_lines(header_table(profile), findings(profile))
     notes = Footnotes()
     declared = declared_metrics(profile.run)
     for (scenario,), records in profile.records.group_by("scenario", maintain_order=True):
@@ -110,7 +112,8 @@ def overview_of(profile: Profile) -> RenderableType:
 
 
 def tables_of(records: pl.DataFrame, metric: str | None) -> RenderableType:
-    """Returns every record, in one table for each scenario and place; only the headline metric if none is named."""
+    """Returns tables of all records, one for each scenario and pair of cores. Without `metric`, shows only the headline
+    metric."""
     parts: list[RenderableType] = []
     notes = Footnotes()
     for _, of_scenario in records.group_by("scenario", maintain_order=True):
@@ -123,8 +126,8 @@ def tables_of(records: pl.DataFrame, metric: str | None) -> RenderableType:
     return Group(*parts, *notes.render()) if parts else Text("no record is like that")
 
 
-def header(profile: Profile) -> Table:
-    """Returns machine, MPI and run in a few lines."""
+def header_table(profile: Profile) -> Table:
+    """Returns a table with the facts about machine, MPI and run."""
     machine, run = profile.machine, profile.run
     unknown = f"unknown ({run.mpi.transport_reason})" if run.mpi.transport_reason else "unknown"
     grid = Table(Column(key=True), Column(prose=True))
@@ -149,8 +152,8 @@ def header(profile: Profile) -> Table:
 
 
 def summary_lines(head: RenderableType, found: list[Finding]) -> list[RenderableType]:
-    """Returns the header and the findings of the report, one line each. If most times are unstable, the warning comes
-    before all else, and the other findings are left out."""
+    """Returns the header and the findings, one line each. If there are warnings, puts them first and leaves out the
+    other findings."""
     warnings = [finding for finding in found if finding.level == "warning"]
     if not warnings:
         return [head, Text(), *(Text(f"• {finding.text}") for finding in found)]
@@ -160,7 +163,8 @@ def summary_lines(head: RenderableType, found: list[Finding]) -> list[Renderable
 
 
 class Footnotes:
-    """The reasons below the tables, each once, numbered in the order of their first use."""
+    """Collects the reasons for missing values, without duplicates, numbered in order of first use, to print below the
+    tables."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -174,7 +178,7 @@ class Footnotes:
 
 
 def render(grid: Grid, notes: Footnotes) -> tuple[Text, Table]:
-    """Returns a title and a table."""
+    """Returns the title and the table for a grid of records."""
     names = [grid.metric if grid.column_name is None else _label(grid.column_name, column) for column in grid.columns]
     table = Table(
         *(Column(name.removesuffix("_bytes"), key=True, right=True) for name in grid.row_names),
@@ -203,7 +207,7 @@ def _label(name: str, value: Any) -> str:
 
 
 def _cell(record: dict[str, Any] | None, notes: Footnotes) -> Text:
-    """Returns the text of a cell: blank if it was not measured, a footnote if it could not be."""
+    """Formats a record as a cell: blank if there is no record, a footnote if it has no value."""
     if record is None:
         return Text()
     if record["value"] is None:
@@ -216,7 +220,7 @@ def _cell(record: dict[str, Any] | None, notes: Footnotes) -> Text:
 
 
 def _more(scenario: str, grid: Grid, records: pl.DataFrame) -> list[RenderableType]:
-    """Returns the commands that show the records that the overview left out."""
+    """Returns a line with the command that shows the values that the overview left out; [] if there are none."""
     metrics = [name for name in records["metric"].unique(maintain_order=True) if name != grid.metric]
     parts = [f"{grid.left_out} more values"] if grid.left_out else []
     parts += [f"metrics {', '.join(metrics)}"] if metrics else []

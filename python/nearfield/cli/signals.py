@@ -1,4 +1,4 @@
-"""Terminating signals: Ctrl-C, SIGTERM from batch systems, SIGHUP from a terminal that is closed."""
+"""Handles terminating signals: SIGINT (Ctrl-C), SIGTERM from batch systems, and SIGHUP from a closed terminal."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _RETRY_S = 0.02
 _IMPORTS = "<frozen importlib"
-_deferred = 0  # the signal to send again
+_deferred = 0  # number of the signal to send again; 0: none
 
 
-def take_signals() -> None:
-    """Turns these signals into an exception that ends the command, so that its ranks and compilers end with it. A
-    signal that is ignored stays ignored, such as Ctrl-C in a shell's background and SIGHUP under nohup."""
+def install_handlers() -> None:
+    """Installs handlers that convert terminating signals to an exception, so that cleanup ends the command's ranks and
+    compilers. A signal that is ignored stays ignored, such as SIGINT in a shell's background and SIGHUP under nohup."""
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-    signal.signal(signal.SIGALRM, _send_again)
+            signal.signal(number, _raise_exit)
+    signal.signal(signal.SIGALRM, _raise_again)
 
 
-def heed_deferred() -> None:
-    """Ends the command if a deferred signal is pending. Call this before this process execs another program, which
-    would inherit the timer."""
+def raise_deferred() -> None:
+    """Ends the command if a deferred signal is pending. Must be called before exec, because the new program would
+    inherit the timer."""
     signal.setitimer(signal.ITIMER_REAL, 0)
-    _send_again()
+    _raise_again()
 
 
-def leave_signals() -> None:
-    """Restores the default action of these signals, which end the process without an exception. Call this when nothing
-    is left to clean up."""
+def restore_default_handlers() -> None:
+    """Restores the default disposition of terminating signals, which end the process without an exception. Call it when
+    nothing is left to clean up."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in _ENDING:
-        if signal.getsignal(number) is _end:
+        if signal.getsignal(number) is _raise_exit:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    """Ends the command by an exception. If that could not be caught at this point, sends the signal again a moment
-    later."""
+def _raise_exit(number: int, frame: FrameType | None) -> None:
+    """Signal handler that ends the command by an exception. If an exception cannot be raised safely at this point,
+    defers the signal by _RETRY_S."""
     global _deferred
-    if _is_delicate(frame):
+    if _is_unsafe_to_raise(frame):
         _deferred = number
         signal.setitimer(signal.ITIMER_REAL, _RETRY_S)
     elif number == signal.SIGINT:
@@ -54,17 +54,17 @@ def _end(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
 
-def _send_again(*_: object) -> None:
-    """Sends the deferred signal again, if there is one, to its current handler."""
+def _raise_again(*_: object) -> None:
+    """Raises the deferred signal again, if there is one, for its current handler."""
     global _deferred
     number, _deferred = _deferred, 0
     if number:
         signal.raise_signal(number)
 
 
-def _is_delicate(frame: FrameType | None) -> bool:
+def _is_unsafe_to_raise(frame: FrameType | None) -> bool:
     """Returns whether an exception would be lost or abort the process at this point: within Python's import machinery,
-    and anywhere below the initialisation of an extension module."""
+    or below the initialisation of an extension module."""
     delicate = frame is not None and _IMPORTS in frame.f_code.co_filename
     while frame and not delicate:
         if frame.f_code.co_name in ("create_module", "exec_module"):

@@ -1,4 +1,4 @@
-"""Formats the results of `nearfield simulate`: tables, rows for --csv, and data for --json."""
+"""Formats the results of `nearfield simulate`, as tables for people, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
 
 
 def show(found: list[Savings], operations: Operations) -> None:
-    """Prints a table for each collective and number of nodes."""
+    """Prints a table for each operation and number of nodes."""
     specs = collectives() | applications()
     for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
         some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
         Terminal().print(f"\n[bold]{collective}[/bold] on {escape(operations.machine.name)}, nodes: {nodes}, "
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_table(some))
-        for sentence in conclusions(some):
+        for sentence in conclusion_sentences(some):
             Terminal().print(escape(sentence))
     if found:
         Terminal().print(
@@ -36,9 +36,9 @@ def show(found: list[Savings], operations: Operations) -> None:
         )
 
 
-def conclusions(some: list[Savings]) -> list[str]:
-    """Returns which policy saves most at which sizes, and how many ways are enough, at each memory speed and value of a
-    sweep; nothing if one policy was simulated at one size, of which the table says it all."""
+def conclusion_sentences(some: list[Savings]) -> list[str]:
+    """Returns sentences on which policy saves most at which sizes, and how many cache ways suffice, for each memory
+    speed and swept value; [] if a single policy was simulated at a single size."""
     settings: dict[tuple[tuple[str, Any], ...], list[Savings]] = {}
     for one in some:
         settings.setdefault((("memory slowdown", f"{one.slowdown:g}"), *one.swept.items()), []).append(one)
@@ -81,7 +81,8 @@ def _percent(share: float | None) -> str:
 
 
 def rows_of(one: Savings) -> list[dict[str, Any]]:
-    """Returns a case as rows for --csv, one for each policy: its time, and the share of the base's that it saves."""
+    """Returns the rows of a case for --csv, one for each policy: the mean time, and the fraction of the base policy's
+    time that is saved."""
     case = {"operation": one.operation, "nodes": one.nodes, "ranks": one.ranks, "size_bytes": one.size_bytes}
     case |= {**one.swept, "memory_slowdown": one.slowdown}
     shares = {BASE_POLICY: 0.0, **one.by_policy}
@@ -90,7 +91,7 @@ def rows_of(one: Savings) -> list[dict[str, Any]]:
 
 
 def as_dicts(outcome: Outcome, operations: Operations, found: list[Savings]) -> dict[str, Any]:
-    """Returns what --json prints."""
+    """Returns the results for --json."""
     return {
         "machine": operations.machine.name,
         "complete": outcome.complete,
@@ -100,7 +101,7 @@ def as_dicts(outcome: Outcome, operations: Operations, found: list[Savings]) -> 
 
 
 def list_operations(as_json: bool) -> None:
-    """Prints the collectives, applications and policies."""
+    """Prints the collectives, applications and policies that can be simulated."""
     policies = simulation.policies()
     kinds: _Kinds = {
         "collective": collectives().values(),

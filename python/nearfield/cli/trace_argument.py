@@ -1,5 +1,5 @@
-"""Shared by the commands that read traces: gets the trace from a folder or a command, and reports how much of it has
-been read."""
+"""Shared by commands that read traces: obtains the trace from a folder or by running a command, and reports the
+progress of reading."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from nearfield.ui.terminal import err
 
 
 def find_trace(given: Path | None = None) -> Trace:
-    """Returns the given trace, else the newest one in this folder, and prints which one that is if there are several.
-    Raises ProfileError or UsageError."""
+    """Returns the given trace, or else the newest trace in the current folder. If there are several, prints which is
+    used. Raises ProfileError or UsageError."""
     if given:
         return Trace(given)
     found, every = find_newest_trace(Path())
@@ -37,9 +37,9 @@ def find_trace(given: Path | None = None) -> Trace:
 
 @contextmanager
 def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Iterator[Trace]:
-    """Yields the trace in the given folder, or that of the given command, which is run; if nothing is given, the newest
-    one in this folder. `valgrind` is passed to observe(). Raises MeasurementError if the trace is incomplete, and
-    EndedBySignal."""
+    """Yields the trace in the given folder, or observes the given command and yields its trace. If nothing is given,
+    yields the newest trace in the current folder. `valgrind` is passed to observe(). Raises MeasurementError if the
+    trace is incomplete, and EndedBySignal if a signal ended the command."""
     if not what or len(what) == 1 and Path(what[0]).is_dir():
         found = find_trace(Path(what[0]) if what else None)
         if valgrind:
@@ -66,15 +66,15 @@ def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False)
 
 
 class AccessReporter:
-    """Reports how many accesses have been read, and the accesses per second since `before` accesses, when it was made.
-    `total` is the number of accesses to read; 0 if it is unknown."""
+    """Reports the number of accesses read so far, and the accesses per second since the construction of this object,
+    when `before` accesses had been read. `total` is the number of accesses to read; 0 if unknown."""
 
     def __init__(self, report: Report, total: int = 0, source: str = "", before: int = 0) -> None:
         self._report, self._total, self._source = report, total, source
         self._before, self._begun = before, time.monotonic()
 
     def __call__(self, accesses: int, share: float | None = None) -> None:
-        """Reports the progress; `share` is needed only if it is not that of the accesses."""
+        """Reports the progress. `share` is the fraction that is done, needed only if `total` is unknown."""
         seconds = time.monotonic() - self._begun
         rate = (accesses - self._before) / seconds if seconds else 0.0
         if self._total:

@@ -1,4 +1,4 @@
-"""Formats the counts of `nearfield simulate trace`: tables for people, and data for --json."""
+"""Formats the counters of `nearfield simulate trace`, as tables for people and data for --json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.simulate.source import STANDARD_INPUT
 from nearfield.simulate.trace import TraceRun
 from nearfield.ui.terminal import Column, Table, Terminal
 
-# The counts of a cache by table heading. A column that is zero in every row is left out unless it is in _ALWAYS.
+# Heading of a column -> counter of a cache. A column of zeros is left out unless it is in _ALWAYS.
 _LEVEL = {
     "evictions": "evictions", "write-backs": "write_backs", "prefetches": "prefetches", "snoops": "snoops",
     "invalidations": "invalidations", "back-invalidations": "back_invalidations",
@@ -22,8 +22,8 @@ _DRAM = {"reads": "reads", "writes": "writes", "prefetches": "prefetches"}
 _ALWAYS = ("evictions", "write-backs", "reads", "writes")
 
 
-def show(run: TraceRun, files: list[str], seconds: float) -> None:
-    """Prints tables of caches, DRAM, TLBs and times, and how fast the trace was simulated."""
+def print_trace_counts(run: TraceRun, files: list[str], seconds: float) -> None:
+    """Prints tables of caches, DRAM, TLBs and times, and the speed of the simulation."""
     out = Terminal()
     counts = run.memory.counts
     out.print(f"\n[bold]{escape(_names(files))}[/bold] on {escape(run.memory.machine.name)}: {_what(run)}")
@@ -39,7 +39,7 @@ def show(run: TraceRun, files: list[str], seconds: float) -> None:
 
 
 def as_dict(run: TraceRun, files: list[str], seconds: float, whole: bool) -> dict[str, Any]:
-    """Returns what --json prints."""
+    """Returns the counters for --json."""
     found, counts = run.found, run.memory.counts
     return {
         "machine": run.memory.machine.name,

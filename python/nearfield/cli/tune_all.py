@@ -1,4 +1,4 @@
-"""`nearfield tune --all-mpis`: tunes every MPI of this machine in turn, each into a rules file of its own."""
+"""`nearfield tune --all-mpis`: tunes every MPI of this machine in turn, each with a rules file of its own."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from nearfield.cli.tune_session import INTERRUPTED, TuneOptions, tune_and_save
 from nearfield.rules.schema import Rules, require_writable, run_command_line
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import SUFFIX, TrialLogFile
-from nearfield.tune.tuning import BUILD_S, ENDING_S, max_duration_factor, measure_other_load
+from nearfield.tune.tuning import ENGINE_BUILD_S, JOB_EXIT_S, max_duration_factor, measure_other_load
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
-Results = dict[str, Rules | NearfieldError]  # by the name of the MPI
+Results = dict[str, Rules | NearfieldError]  # name of the MPI -> its rules, or the error that prevented them
 
 
 def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
-    """Tunes every MPI. Creates the trial logs of all MPIs first, so that `--resume` knows which are left."""
+    """Tunes every MPI. Creates the trial logs of all MPIs first, so that `--resume` knows which MPIs are left."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"'{folder}' is a file; --all-mpis writes a folder of rules", "name another one with --out")
     files = _unfinished_rules_files(folder) if options.resume else _all_rules_files(folder)
@@ -37,7 +37,7 @@ def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
         _print_time(waiting)
         try:
             results = _tune_each(waiting, options.confirm_best)
-        except SystemExit:  # a signal
+        except SystemExit:  # raised by the handler of SIGTERM or SIGHUP
             err.print(escape(f"stopped; what was measured is kept. To go on: {_resuming(folder)}"))
             raise
     left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
@@ -45,7 +45,7 @@ def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
         found = {name: one for name, one in results.items() if isinstance(one, Rules)}
         print(json.dumps({name: rules.as_json() for name, rules in found.items()}, indent=1))
     elif results:
-        Terminal().print(summary(results))
+        Terminal().print(results_table(results))
     _print_next_steps(folder, results)
     _end(folder, results, left, stopped=len(results) < len(waiting))
 
@@ -55,8 +55,8 @@ def _resuming(folder: Path) -> str:
 
 
 def _all_rules_files(folder: Path) -> list[Path]:
-    """Returns the rules files of all MPIs, the default's first. Raises NearfieldError if there is no MPI, or if the
-    folder cannot be written."""
+    """Returns the paths of the rules files of all MPIs, the default MPI's first. Raises NearfieldError if there is no
+    MPI, or if the folder cannot be written."""
     mpi.choose()
     files = [folder / f"{inst.name}.toml" for inst in mpi.discover()]
     require_writable(files[0])
@@ -74,7 +74,7 @@ def _unfinished_rules_files(folder: Path) -> list[Path]:
 
 
 def _print_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
-    """Prints how long all MPIs will take together, before anything is built or measured."""
+    """Prints the estimated total time for all MPIs, before anything is built or measured."""
     names = [unfinished.rules.stem for unfinished, _ in waiting]
     many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
     if waiting[0][1].exhaustive:
@@ -82,7 +82,10 @@ def _print_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
         return
     seconds = sum(_left_s(unfinished, request) for unfinished, request in waiting)
     unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.discover())
-    builds_s, max_s = unbuilt * BUILD_S, max_duration_factor(measure_other_load()) * seconds + len(waiting) * ENDING_S
+    builds_s, max_s = (
+        unbuilt * ENGINE_BUILD_S,
+        max_duration_factor(measure_other_load()) * seconds + len(waiting) * JOB_EXIT_S,
+    )
     building = f", of which {format_seconds(builds_s)} to build the measuring engine" if unbuilt else ""
     about, longest = format_seconds(seconds + builds_s), format_seconds(max_s + builds_s)
     err.print(escape(f"{many}: about {about} in all{building}; at most {longest}"))
@@ -93,7 +96,7 @@ def _left_s(unfinished: TrialLogFile, request: Request) -> float:
 
 
 def _tune_each(waiting: list[tuple[TrialLogFile, Request]], confirm_best: bool) -> Results:
-    """Returns the results of all MPIs, or of those before Ctrl-C."""
+    """Tunes the MPIs one after the other. Returns the results of all, or of those finished before Ctrl-C."""
     results: Results = {}
     for number, (unfinished, request) in enumerate(waiting, 1):
         name, prefix = unfinished.rules.stem, f"{number} of {len(waiting)}, "
@@ -108,8 +111,8 @@ def _tune_each(waiting: list[tuple[TrialLogFile, Request]], confirm_best: bool) 
     return results
 
 
-def summary(results: Results) -> Table:
-    """Returns a table with a row for each distance of each MPI."""
+def results_table(results: Results) -> Table:
+    """Returns a table with a row for each core distance of each MPI."""
     table = Table(Column("MPI", key=True), Column("distance", key=True), Column("gain"), Column("", prose=True))
     for name, result in results.items():
         if isinstance(result, NearfieldError):
@@ -120,7 +123,7 @@ def summary(results: Results) -> Table:
         for rule in result.rule:
             if not rule.parameters:
                 verdict = f"the defaults are best ({rule.reason})"
-            elif best := rule.gaining():
+            elif best := rule.gaining_range():
                 verdict = f"most at {format_span(best.from_bytes, best.to_bytes)}: {best.gain.value:.2f}x"
             else:
                 verdict = "a little at all sizes"
@@ -139,7 +142,7 @@ def _print_next_steps(folder: Path, results: Results) -> None:
 
 
 def _end(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: bool) -> None:
-    """If an MPI is left to tune, prints which one and how to resume, and ends with an exit code other than 0."""
+    """If MPIs are left to tune, prints them and how to resume, and exits with a code other than 0."""
     if not left:
         return
     again = _resuming(folder)

@@ -1,4 +1,4 @@
-"""`nearfield tune --collectives`: adds the best algorithms of collectives to a rules file, and prints them."""
+"""`nearfield tune --collectives`: adds the best algorithms of collectives to a rules file and prints them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nearfield.measure.live.layout import read_hostfile
 from nearfield.rules.called_collectives import CalledCollectives, load_called
 from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.schema import (
-    UNTUNED,
+    UNTUNED_REASON,
     VERSION,
     MpiTable,
     Rules,
@@ -30,8 +30,8 @@ from nearfield.rules.schema import (
     TriedTable,
     load_rules,
     machine_table,
-    mismatches,
     require_writable,
+    rules_mismatches,
     run_command_line,
     save_rules,
 )
@@ -41,12 +41,12 @@ from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 INTERRUPTED = 130
-USUAL_S = 60.0
+DEFAULT_BUDGET_S = 60.0
 
 
-class Place(NamedTuple):
-    """Where ranks are measured: the processors of all ranks, the largest distance between two of a node, and the hosts,
-    each of which has the same number of them; none: this machine."""
+class RankPlacement(NamedTuple):
+    """Where collectives are measured: one CPU per rank; the largest core distance within a node; and the hosts, each
+    with the same number of CPUs (empty: this machine)."""
 
     cpus: tuple[int, ...]
     distance: str
@@ -62,18 +62,18 @@ def run(
     hostfile: Path | None = None,
     calls: Path | None = None,
 ) -> Rules:
-    """Measures the collectives of an MPI for each number of ranks on a node, and saves the best algorithms into the
-    rules file. What the file says of messages stays. `budget_s` is for all numbers of ranks together; 0: USUAL_S for
-    each. `sizes` are multiples of 8 B; by default 8 B to 16 MiB. `hostfile` names the nodes that communicators span.
-    `calls` is a file of `run --learn`: only what that program calls is measured, and what the rules say of other
-    lengths stays. Ctrl-C keeps what is decided by then. If nothing is, ends with NOT_DECIDED."""
+    """Measures the collectives of an MPI for each number of ranks per node, and saves the best algorithms to the rules
+    file, whose rules for messages are retained. `budget_s` is the time for all numbers of ranks together; 0 means
+    DEFAULT_BUDGET_S for each. `sizes` are multiples of 8 B (default: 8 B to 16 MiB). `hostfile` names the nodes that
+    communicators span. `calls` is a file of `run --learn`: measures only what that program calls, and retains the rules
+    for other lengths. After Ctrl-C, saves what is decided. Exits with NOT_DECIDED if nothing is decided."""
     require_usable(out, sizes)
     called = load_called(calls) if calls else None
     inst = mpi.choose(mpi_name or (called.mpi if called else None))
     topology = Topology.live()
     if called:
-        ranks = _counts_called(called, topology, hostfile, ranks)
-    places = places_of(topology, ranks) if hostfile is None else _places_on(hostfile, topology, ranks)
+        ranks = _rank_counts_called(called, topology, hostfile, ranks)
+    places = placements_of(topology, ranks) if hostfile is None else _placements_on_hosts(hostfile, topology, ranks)
     rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
@@ -86,18 +86,18 @@ def run(
             tuning = CollectiveTuning(
                 inst,
                 cpus,
-                budget_s / len(places) or USUAL_S,
+                budget_s / len(places) or DEFAULT_BUDGET_S,
                 display,
                 hosts,
                 sizes=sorted(set(sizes)) or SIZES,
                 lengths=called.lengths(len(cpus) // max(1, len(hosts)), max(1, len(hosts))) if called else {},
-                group=0 if hosts else _group(topology, cpus),
+                group=0 if hosts else _cache_group_size(topology, cpus),
             )
             tables = tuning.run()
             latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
-            put_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
+            replace_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
             measured += tables
-            undecided, cells = undecided + len(tuning.undecided()), cells + len(tuning.cells)
+            undecided, cells = undecided + len(tuning.undecided_cells()), cells + len(tuning.cells)
             if interrupted := tuning.is_interrupted:
                 break
     rules.busy_share = max(rules.busy_share, busy, measure_other_load())
@@ -129,30 +129,31 @@ def run(
 
 
 def require_usable(out: Path, sizes: Sequence[int]) -> None:
-    """Raises UsageError if the rules cannot go there, or lengths are no numbers of doubles."""
+    """Raises UsageError if `out` is a folder, or if a size is not a multiple of 8 B."""
     if out.is_dir():
         raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / 'rules.toml'}")
     if wrong := [size for size in sizes if size % 8]:
         raise UsageError(f"--sizes {wrong[0]}: collectives are measured with numbers of 8 B")
 
 
-def places_of(topology: Topology, ranks: Sequence[int]) -> list[Place]:
-    """Returns where each number of ranks is measured: two ranks at each distance, more ranks on the first cores."""
+def placements_of(topology: Topology, ranks: Sequence[int]) -> list[RankPlacement]:
+    """Returns the places to measure for each number of ranks: for two ranks, a pair of cores at each core distance; for
+    more ranks, the first cores."""
     cores = _cores(topology)
     pairs = topology.representatives()
     if not pairs:
         raise MeasurementError("collectives need two cores; there is one")
-    places: list[Place] = []
-    for n in _counts(ranks, len(cores), "of this machine"):
+    places: list[RankPlacement] = []
+    for n in _rank_counts(ranks, len(cores), "of this machine"):
         if n == 2:
-            places += [Place(pair, distance) for distance, pair in pairs.items()]
+            places += [RankPlacement(pair, distance) for distance, pair in pairs.items()]
         else:
-            places.append(Place(cores[:n], _farthest(pairs)))
+            places.append(RankPlacement(cores[:n], _farthest(pairs)))
     return places
 
 
-def _places_on(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list[Place]:
-    """Returns where each number of ranks on a node is measured: on the first cores of each node."""
+def _placements_on_hosts(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list[RankPlacement]:
+    """Returns the places to measure for each number of ranks per node: the first cores of each node in the hostfile."""
     nodes = read_hostfile(hostfile, _cores(topology))
     if len(nodes) < 2:
         raise UsageError(f"the hostfile {hostfile} names one host", "leave --hostfile out to measure inside a node")
@@ -163,29 +164,29 @@ def _places_on(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list
     distance = _farthest(pairs) if pairs else DISTANCES[0]
     hosts = tuple(node.host for node in nodes)
     return [
-        Place(tuple(cpu for node in nodes for cpu in node.cpus[:n]), distance, hosts)
-        for n in _counts(ranks, min_cores, f"that each node of {hostfile} has")
+        RankPlacement(tuple(cpu for node in nodes for cpu in node.cpus[:n]), distance, hosts)
+        for n in _rank_counts(ranks, min_cores, f"that each node of {hostfile} has")
     ]
 
 
 def _cores(topology: Topology) -> tuple[int, ...]:
-    """Returns the first processor of each core."""
+    """Returns the first PU of each core."""
     return tuple(core[0] if isinstance(core, (list, tuple)) else core for core in topology.cores)
 
 
-def _counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
-    """Returns the numbers of ranks on a node to measure. Raises UsageError if there are fewer cores."""
+def _rank_counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
+    """Returns the numbers of ranks per node to measure. Raises UsageError if one exceeds the number of cores."""
     counts = sorted(set(ranks)) or [2, *(n for n in (4, 8, 16, 32, 64, 128, 256) if n <= cores)]
     if wrong := [n for n in counts if not 2 <= n <= cores]:
         raise UsageError(f"--ranks {wrong[0]}: from 2 to the {cores} cores {of}")
     return counts
 
 
-def _counts_called(
+def _rank_counts_called(
     called: CalledCollectives, topology: Topology, hostfile: Path | None, ranks: Sequence[int]
 ) -> list[int]:
-    """Returns the numbers of ranks on a node that a program's communicators have, as far as they can be measured here:
-    on this node, or on those of the hostfile. Says what is left out. Ends with NOT_DECIDED if nothing is left."""
+    """Returns the numbers of ranks per node of the program's communicators that can be measured: on this node, or on
+    the nodes of the hostfile. Prints what cannot be measured. Exits with NOT_DECIDED if nothing can."""
     cores = _cores(topology)
     nodes = len(read_hostfile(hostfile, cores)) if hostfile else 1
     found, reasons = [], []
@@ -211,27 +212,28 @@ def _farthest(pairs: Mapping[str, tuple[int, int]]) -> str:
     return max(pairs, key=list(DISTANCES).index)
 
 
-def _group(topology: Topology, cpus: Sequence[int]) -> int:
-    """Returns the number of neighbouring ranks that share their last cache, if all groups of them are as large; 0 if
-    all ranks share it, or if there is no such number."""
+def _cache_group_size(topology: Topology, cpus: Sequence[int]) -> int:
+    """Returns the number of neighbouring ranks that share a last-level cache, if all groups have this size; 0 if all
+    ranks share one, or if the groups are unequal."""
     near = [topology.distance(cpus[0], cpu) for cpu in cpus[1:]]
     size = 1 + next((i for i, distance in enumerate(near) if distance != near[0]), len(near))
     return size if 1 < size < len(cpus) and len(cpus) % size == 0 else 0
 
 
 def existing_rules(out: Path, inst: mpi.Installation, topology: Topology) -> Rules | None:
-    """Returns the rules that are there. Raises UsageError if they are for something else."""
+    """Returns the rules in the file `out`; None if it does not exist. Raises UsageError if they are for another MPI or
+    machine."""
     if not out.is_file():
         return None
     rules, machine = load_rules(out), machine_table(topology, topology.cache_bytes(topology.pus[0]))
-    if reasons := mismatches(rules, inst.family, inst.version, machine):
+    if reasons := rules_mismatches(rules, inst.family, inst.version, machine):
         other = own_command.line("tune", "--collectives", "--mpi", inst.name, "-o", f"{inst.name}.toml")
         raise UsageError(f"{out} has rules that do not fit: {'; '.join(reasons)}", f"name another file: {other}")
     return rules
 
 
 def make_empty_rules(inst: mpi.Installation, topology: Topology) -> Rules:
-    """Returns rules that set nothing."""
+    """Returns rules for this MPI and machine that set nothing."""
     transport, _ = mpi.transport_or_reason(inst)
     return Rules(
         schema_version=VERSION,
@@ -247,7 +249,7 @@ def make_empty_rules(inst: mpi.Installation, topology: Topology) -> Rules:
     )
 
 
-def put_tables(
+def replace_tables(
     rules: Rules,
     distance: str,
     cpus: Sequence[int],
@@ -255,8 +257,8 @@ def put_tables(
     latency_ns: float,
     keep_points: bool = False,
 ) -> None:
-    """Puts tables into the rule of a distance, in place of those for the same operations, ranks and nodes. With
-    `keep_points`, lengths that only the replaced ones have stay."""
+    """Inserts tables into the rule of a core distance. They replace tables for the same operation, ranks and nodes.
+    With `keep_points`, measured lengths that only the replaced tables have are retained."""
     rule = rule_of_distance(rules, distance, cpus, latency_ns, max((one.ranks for one in tables), default=len(cpus)))
     made = {(one.operation, one.place): one for one in tables}
     old = {(one.operation, one.place): one for one in rule.collective}
@@ -266,14 +268,14 @@ def put_tables(
 
 
 def rule_of_distance(rules: Rules, distance: str, cpus: Sequence[int], latency_ns: float, ranks: int) -> RuleTable:
-    """Returns the rule of a distance, a new one that sets nothing if there is none."""
+    """Returns the rule of a core distance. If there is none, adds a rule that sets nothing."""
     rule = next((one for one in rules.rule if one.distance == distance), None)
     if rule is None:
         rule = RuleTable(
             distance=distance,
             pair=f"{cpus[0]}-{cpus[1]}",
             c2c_latency_ns=round(latency_ns, 1),
-            reason=UNTUNED,
+            reason=UNTUNED_REASON,
             at_ranks_per_node=ranks,
         )
         rules.rule.append(rule)
@@ -281,7 +283,7 @@ def rule_of_distance(rules: Rules, distance: str, cpus: Sequence[int], latency_n
 
 
 def print_collectives(tables: Sequence[CollectiveTable]) -> None:
-    """Prints what does which collective."""
+    """Prints a table of the algorithms selected for each collective."""
     columns = [Column("collective", key=True), Column("ranks", right=True), Column("bytes up to", right=True)]
     made = Table(*columns, Column("done by"), Column("times as fast as the MPI's own"))
     for table in tables:

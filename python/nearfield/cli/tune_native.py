@@ -18,7 +18,7 @@ from nearfield.cli.tune_collectives import (
     INTERRUPTED,
     existing_rules,
     make_empty_rules,
-    places_of,
+    placements_of,
     require_usable,
     rule_of_distance,
 )
@@ -31,13 +31,14 @@ from nearfield.ui.terminal import Column, Table, Terminal, err
 
 
 def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], sizes: Sequence[int] = ()) -> Rules:
-    """Measures the MPI's own algorithms for each number of ranks, and saves what gains into the rules file. All else
-    that the file has stays. `budget_s` is for all numbers of ranks together; 0: the usual time for each. `sizes` are
-    multiples of 8 B. If nothing is decided, ends with NOT_DECIDED; after Ctrl-C, with INTERRUPTED."""
+    """Measures the MPI's own algorithms for each number of ranks, and saves those that gain to the rules file, whose
+    other content is retained. `budget_s` is the time for all numbers of ranks together; 0 means the default time for
+    each. `sizes` are multiples of 8 B. Exits with NOT_DECIDED if nothing is decided, and with INTERRUPTED after
+    Ctrl-C."""
     require_usable(out, sizes)
     inst = mpi.choose(mpi_name)
     topology = Topology.live()
-    places = places_of(topology, ranks)
+    places = placements_of(topology, ranks)
     rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
@@ -62,14 +63,14 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
         print_native(found)
     for tuning in tunings:
         _print_findings(tuning)
-    _end(out, rules, tunings, found)
+    _print_conclusion(out, rules, tunings, found)
     return rules
 
 
 def _put_tables(
     rules: Rules, distance: str, cpus: Sequence[int], tables: Sequence[NativeCollectiveTable], latency_ns: float
 ) -> None:
-    """Puts tables into the rule of a distance, in place of those for the same operations and ranks."""
+    """Inserts tables into the rule of a core distance. They replace tables for the same operation and ranks."""
     rule = rule_of_distance(rules, distance, cpus, latency_ns, len(cpus))
     replaced = {(one.operation, one.ranks) for one in tables}
     stay = [one for one in rule.native_collective if (one.operation, one.ranks) not in replaced]
@@ -77,7 +78,7 @@ def _put_tables(
 
 
 def print_native(tables: Sequence[NativeCollectiveTable]) -> None:
-    """Prints which algorithm does which collective."""
+    """Prints a table of the MPI's algorithms selected for each collective."""
     columns = [Column("collective", key=True), Column("ranks", right=True), Column("bytes up to", right=True)]
     made = Table(*columns, Column("algorithm of the MPI"), Column("times as fast as its choice"))
     for table in tables:
@@ -88,7 +89,7 @@ def print_native(tables: Sequence[NativeCollectiveTable]) -> None:
 
 
 def _print_findings(tuning: NativeTuning) -> None:
-    """Prints which algorithms were left out and why, and what gained in the search only."""
+    """Prints the algorithms that were dropped with the reasons, and the cells whose gain was not confirmed."""
     for (operation, name), reason in tuning.refusals.items():
         err.print(escape(f"left out: {operation}, {name}: {reason}"))
     if tuning.unconfirmed:
@@ -96,13 +97,15 @@ def _print_findings(tuning: NativeTuning) -> None:
         err.print(f"gained in the search, but not surely in launches that load nothing, and are not selected: {cells}")
 
 
-def _end(out: Path, rules: Rules, tunings: Sequence[NativeTuning], found: Sequence[NativeCollectiveTable]) -> None:
-    """Prints the conclusion and the next commands. Exits if there is none."""
+def _print_conclusion(
+    out: Path, rules: Rules, tunings: Sequence[NativeTuning], found: Sequence[NativeCollectiveTable]
+) -> None:
+    """Prints the conclusion and the next commands. Exits if interrupted or if nothing is decided."""
     if any(one.is_interrupted for one in tunings):
         saved = f"; {escape(str(out))} has what was decided before" if found else f"; {escape(str(out))} is as it was"
         err.print(f"interrupted before this number of ranks was confirmed{saved}")
         raise SystemExit(INTERRUPTED)
-    undecided = sum(len(one.undecided()) for one in tunings)
+    undecided = sum(len(one.undecided_cells()) for one in tunings)
     cells = sum(len(one.cells) for one in tunings)
     if undecided:
         err.print(

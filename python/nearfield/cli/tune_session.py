@@ -1,4 +1,4 @@
-"""One call of `nearfield tune` for one MPI or several: its options, the progress, and Ctrl-C."""
+"""A call of `nearfield tune` for one or several MPIs: its options, progress, and handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.progress import Progress
-from nearfield.rules.schema import Rules, load_rules, mismatches, require_writable, save_rules
+from nearfield.rules.schema import Rules, load_rules, require_writable, rules_mismatches, save_rules
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import TrialLogFile
 from nearfield.tune.tuning import Tuning
 from nearfield.ui.progress import ProgressDisplay
 
-INTERRUPTED = 130  # as shells say: 128 + SIGINT
+INTERRUPTED = 130  # exit code after Ctrl-C, as in shells: 128 + SIGINT
 
-# From the name of an option to the field of Request that it sets.
-_ASKING = {
+# Parameter of the command -> field of Request that it sets.
+_REQUEST_FIELDS = {
     "mpi_name": "mpi", "budget": "budget_s", "distance": "distances", "memory": "memory_limit_bytes",
     "ranks_per_node": "ranks_per_node", "max_regression": "never_below", "sizes": "sizes", "exhaustive": "exhaustive",
 }  # fmt: skip
@@ -24,10 +24,10 @@ _ASKING = {
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """Holds the options that the user typed."""
+    """The options of `nearfield tune` that the user typed."""
 
     request: Request
-    given: frozenset[str]  # the names of the options that were typed
+    given: frozenset[str]  # names of the parameters that the user typed
     resume: bool
     overwrite: bool
     confirm_best: bool = False
@@ -38,15 +38,15 @@ class TuneOptions:
             unfinished.require_free()
 
     def begin(self, unfinished: TrialLogFile, mpi_name: str | None = None) -> Request:
-        """Returns the request for the rules of this file. With `--resume` that is the request of the interrupted tune;
-        if an option that was typed now differs from it, raises UsageError. `mpi_name` is the MPI of this file when all
+        """Returns the request for the rules of this trial log. With `--resume`, returns the request of the interrupted
+        tune, and raises UsageError if an option typed now differs from it. `mpi_name` is the MPI of this log if all
         MPIs are tuned."""
         if not self.resume:
             request = replace(self.request, mpi=mpi_name or self.request.mpi)
             unfinished.record_request(request)
             return request
         request = unfinished.resume_request()
-        for name, field in _ASKING.items():
+        for name, field in _REQUEST_FIELDS.items():
             now, then = getattr(self.request, field), getattr(request, field)
             if name in self.given and now != then:
                 option = "--" + name.removesuffix("_name").replace("_", "-")
@@ -67,18 +67,18 @@ def _option_text(value: object) -> str:
 
 
 def is_saved(rules: Rules) -> bool:
-    """Returns whether to write these rules to a file: False if they set nothing because nothing was decided."""
+    """Returns whether these rules should be written to a file: not if they set nothing because nothing was decided."""
     return rules.sets_something or not rules.undecided
 
 
 def keep_collectives(rules: Rules, path: Path) -> None:
-    """Takes over what the file at `path` says of collectives, if it is for the same MPI and kind of machine: a new tune
-    of messages does not measure them."""
+    """Copies the algorithms of collectives from the rules file at `path` to the new rules, if the file is for the same
+    MPI and kind of machine, because a tune of messages does not measure collectives."""
     try:
         old = load_rules(path)
     except NearfieldError:
         return
-    if mismatches(old, rules.mpi.family, rules.mpi.version, rules.machine):
+    if rules_mismatches(old, rules.mpi.family, rules.mpi.version, rules.machine):
         return
     for rule in rules.rule:
         rule.collective = next((one.collective for one in old.rule if one.distance == rule.distance), [])
@@ -87,10 +87,10 @@ def keep_collectives(rules: Rules, path: Path) -> None:
 def tune_and_save(
     unfinished: TrialLogFile, request: Request, *, confirm_best: bool = False, prefix: str = ""
 ) -> Rules | None:
-    """Tunes one MPI, saves its rules and returns them; returns None if Ctrl-C ended the tune. Finished trials stay
-    saved then. Nothing is saved if some distances are not decided and the others set nothing. The unfinished
-    file is removed only when the rules are complete. With `confirm_best` only the best candidate of an earlier session
-    is confirmed, in few measurements. `prefix` starts all lines of progress."""
+    """Tunes one MPI and saves its rules. Returns the rules; None after Ctrl-C, when only finished trials are saved.
+    Saves no rules if some core distances are undecided and the others set nothing. Removes the trial log only when the
+    rules are complete. With `confirm_best`, only confirms the best candidate of an earlier session, in few
+    measurements. `prefix` is prepended to all progress lines."""
     try:
         with ProgressDisplay() as display:
 

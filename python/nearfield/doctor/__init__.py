@@ -1,4 +1,4 @@
-"""Tests what this machine provides for measurements, and names remedies."""
+"""Checks what this machine provides for measurements, and names remedies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nearfield.doctor.check import Check
 
 __all__ = ["CHECKS", "Check", "examine"]
 
-# Checks in display order. A check changes nothing and takes at most a second or two.
+# All checks in display order. A check changes nothing and takes at most a second or two.
 CHECKS: tuple[Callable[[], Check], ...] = (
     host.mpi_installations,
     host.cxx_compiler,
@@ -37,7 +37,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
 
 
 def examine(checks: tuple[Callable[[], Check], ...] = CHECKS) -> list[Check]:
-    """Runs every check and returns the results; a check that fails has the reason and does not end the examination."""
+    """Runs every check. Returns the results. If a check raises an error, its result contains the error."""
     return [_run(check) for check in checks]
 
 

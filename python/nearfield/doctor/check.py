@@ -1,4 +1,4 @@
-"""Defines the result of a check."""
+"""The result of a check of `nearfield doctor`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Check:
-    """A capability that this machine has (ok), has in part (limited), or lacks (missing).
+    """The result of a check of a capability: this machine has it (ok), has it in part (limited), or lacks it (missing).
 
-    `means` is the effect on measurements and `remedy` what to do about it; `remedy` is empty when ok. `blocks` is set
-    if nothing can be measured until it is fixed."""
+    `found` is the observation, `means` is its effect on measurements, and `remedy` is what to do about it (empty if
+    ok). If `blocks`, nothing can be measured until the problem is fixed."""
 
     name: str
     status: Literal["ok", "limited", "missing"]

@@ -1,4 +1,5 @@
-"""Checks single copy: whether a process may copy directly from another's memory, as MPI does with large messages."""
+"""Checks single copy: whether a process may read another process's memory by process_vm_readv, as MPIs do for large
+messages."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ from nearfield.base.files import read_small_file
 from nearfield.doctor.check import Check
 
 SECRET = "nearfield"
-# Says what MPIs do where single copies fail, in the words of their messages.
+# How MPIs behave where single copies fail, with the words of their messages.
 _SYMPTOMS = (
     "Open MPI 4 prints 'Read -1, expected N, errno = 1' and copies every message inside a node twice, as Open MPI 5 "
     "does silently; MPICH 5 aborts with 'process_vm_readv failed (errno 1)'"
 )
 
-# A rank with a buffer. With "permit" it lets all others read it, as MPIs do under Yama's scope 1.
+# Script of a child process that holds a buffer. With "permit", allows all processes to read the buffer, as MPIs do
+# under Yama's ptrace_scope 1.
 _HOLDER = f"""
 import ctypes, os, sys
 if sys.argv[1] == "permit":
@@ -31,7 +33,7 @@ print(os.getpid(), ctypes.addressof(buffer), flush=True)
 sys.stdin.read()
 """
 
-# A rank that reads it and prints the data, or fails with the reason.
+# Script of a child process that reads the buffer by process_vm_readv and prints the data, or exits with the error.
 _READER = f"""
 import ctypes, os, sys
 class Range(ctypes.Structure):
@@ -45,9 +47,10 @@ n = libc.process_vm_readv(pid, ctypes.byref(local), one, ctypes.byref(remote), o
 sys.exit(os.strerror(ctypes.get_errno())) if n < 0 else print(buffer.raw.decode())
 """
 
-_KCMP = {"x86_64": 312, "aarch64": 272}  # the number of the system call, by processor
+_KCMP = {"x86_64": 312, "aarch64": 272}  # architecture -> number of the system call kcmp
 
-# A rank that asks whether the address spaces of two processes are one, as Open MPI 5 does before it reads.
+# Script of a child process that compares the address spaces of two processes by kcmp, as Open MPI 5 does before it
+# reads.
 _COMPARER = """
 import ctypes, os, sys
 number, pid = map(int, sys.argv[1:])
@@ -58,32 +61,33 @@ if libc.syscall(number, os.getpid(), pid, 1, ctypes.c_ulong(0), ctypes.c_ulong(0
 
 
 def single_copy() -> Check:
-    """Checks process_vm_readv between two child processes, like the ranks of a node."""
+    """Checks process_vm_readv between two child processes, which are siblings like the ranks of a node."""
     name, scope = "single copy (CMA)", read_small_file("/proc/sys/kernel/yama/ptrace_scope")
     yama = "no Yama" if scope is None else f"yama/ptrace_scope {scope}"
-    refused = sibling_refused(permit=False)
-    if not refused and (comparison := comparison_refused()):
+    refused = sibling_read_failure(permit=False)
+    if not refused and (comparison := kcmp_failure()):
         found = f"process_vm_readv works; kcmp does not ({comparison}); {yama}"
         means = "Open MPI 5 asks by kcmp whether it may, and copies every message inside a node twice"
         return Check(name, "limited", found, means, _remedy())
     if not refused:
         return Check(name, "ok", f"process_vm_readv works; {yama}", "large messages can cross in one copy")
-    if not sibling_refused(permit=True):
+    if not sibling_read_failure(permit=True):
         found = f"process_vm_readv works only when the other process permits it; {yama}"
         means = "an MPI that does not ask (PR_SET_PTRACER) copies twice"
         return Check(name, "limited", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
     return Check(name, "missing", f"{refused}; {yama}", _SYMPTOMS, _remedy())
 
 
-def sibling_refused(*, permit: bool) -> str:
-    """Returns why one child process cannot read another's memory; empty if it can."""
-    return sibling_refused_in(None, permit=permit)
+def sibling_read_failure(*, permit: bool) -> str:
+    """Lets one child process read a buffer of another by process_vm_readv. Returns the reason for a failure, or "".
+    With `permit`, the owner of the buffer allows the access."""
+    return sibling_read_failure_in(None, permit=permit)
 
 
-def sibling_refused_in(environment: Mapping[str, str] | None, *, permit: bool) -> str:
-    """Returns the same for processes that start in this environment."""
-    with sibling(_HOLDER, permit=permit, environment=environment) as (pid, address):
-        return read_refused(pid, address, environment)
+def sibling_read_failure_in(environment: Mapping[str, str] | None, *, permit: bool) -> str:
+    """Does the same as `sibling_read_failure`, with child processes that start in `environment`."""
+    with start_sibling(_HOLDER, permit=permit, environment=environment) as (pid, address):
+        return read_failure(pid, address, environment)
 
 
 def _remedy() -> str:
@@ -93,19 +97,20 @@ def _remedy() -> str:
     )
 
 
-def comparison_refused() -> str:
-    """Returns why one child process cannot compare itself with another one by kcmp; empty if it can, or if this
-    processor's number of the call is not known."""
+def kcmp_failure() -> str:
+    """Lets one child process compare itself with another by kcmp. Returns the reason for a failure, or "" on success or
+    if the number of the system call is unknown on this architecture."""
     if not (number := _KCMP.get(platform.machine())):
         return ""
-    with sibling(_HOLDER, permit=True) as (pid, _):
+    with start_sibling(_HOLDER, permit=True) as (pid, _):
         command = [sys.executable, "-c", _COMPARER, str(number), str(pid)]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     return done.stderr.strip() if done.returncode else ""
 
 
-def read_refused(pid: int, address: int, environment: Mapping[str, str] | None = None) -> str:
-    """Returns why a new child process cannot read SECRET there; empty if it can."""
+def read_failure(pid: int, address: int, environment: Mapping[str, str] | None = None) -> str:
+    """Starts a child process that reads SECRET from process `pid` by process_vm_readv. Returns the reason for a
+    failure, or ""."""
     command = [sys.executable, "-c", _READER, str(pid), str(address)]
     reader = subprocess.run(
         command, env=environment, capture_output=True, text=True, errors="replace", timeout=30, check=False
@@ -116,8 +121,11 @@ def read_refused(pid: int, address: int, environment: Mapping[str, str] | None =
 
 
 @contextmanager
-def sibling(script: str, *, permit: bool, environment: Mapping[str, str] | None = None) -> Iterator[tuple[int, int]]:
-    """Yields the two numbers that a child prints, its process id first; the child ends when its input is closed."""
+def start_sibling(
+    script: str, *, permit: bool, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Starts a child process with the Python script. Yields the two numbers that it prints, its process id first. Ends
+    the child by closing its standard input."""
     command = [sys.executable, "-c", script, "permit" if permit else "plain"]
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace"
@@ -131,7 +139,7 @@ def sibling(script: str, *, permit: bool, environment: Mapping[str, str] | None 
 
 
 def copy_devices() -> Check:
-    """Checks for the kernel modules that some MPIs prefer to process_vm_readv."""
+    """Checks for the kernel modules XPMEM and KNEM, which some MPIs prefer to process_vm_readv."""
     name = "XPMEM, KNEM"
     devices = [path for path in ("/dev/xpmem", "/dev/knem") if Path(path).exists()]
     usable = [path for path in devices if os.access(path, os.R_OK | os.W_OK)]

@@ -1,4 +1,5 @@
-"""Checks counters by reading them: hardware events (cycles, cache misses) and software events (page faults)."""
+"""Checks performance counters by reading them: hardware events (cycles, cache misses) and software events (page
+faults)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from nearfield.doctor.check import Check
 
 HARDWARE_EVENTS = {"cycles": kernel.CYCLES, "cache-misses": kernel.CACHE_MISSES}
 
-# A kernel error -> the reason and the remedy.
+# errno of perf_event_open -> (reason, remedy)
 USE_VIRTUAL_PMU = "In a virtual machine: ask for a virtual PMU."
 REFUSALS = {
     errno.ENOENT: ("the kernel has no driver for these counters", USE_VIRTUAL_PMU),
@@ -29,7 +30,7 @@ SILENT = ("they can be opened but count nothing", USE_VIRTUAL_PMU)
 
 
 def hardware_counters() -> Check:
-    """Checks whether cycles and cache misses are counted and advance."""
+    """Checks whether the counters of cycles and cache misses can be opened and advance."""
     refusals = {name: why for name, config in HARDWARE_EVENTS.items() if (why := _refusal(config))}
     paranoid = f"perf_event_paranoid {read_small_file('/proc/sys/kernel/perf_event_paranoid') or 'unknown'}"
     if not refusals:
@@ -48,10 +49,10 @@ def hardware_counters() -> Check:
 
 
 def _refusal(config: int) -> tuple[str, str] | None:
-    """Returns why this hardware event is not counted, and the remedy; None if it is counted."""
+    """Returns (reason, remedy) if this hardware event cannot be counted; None if it can."""
     try:
         with kernel.perf_event(kernel.HARDWARE, config) as fd:
-            sum(bytearray(os.urandom(1 << 20)))  # larger than the inner caches, so that misses happen
+            sum(bytearray(os.urandom(1 << 20)))  # larger than the inner caches, to cause cache misses
             return None if kernel.perf_count(fd) > 0 else SILENT
     except OSError as error:
         unexpected = (error.strerror or str(error), "Ask the administrator what forbids perf_event_open.")
@@ -59,11 +60,11 @@ def _refusal(config: int) -> tuple[str, str] | None:
 
 
 def software_events() -> Check:
-    """Checks whether page faults are counted, by getrusage and by perf_event."""
+    """Checks whether page faults are counted by getrusage and by perf_event_open."""
     name, size_bytes = "software events", 1 << 20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    with kernel.mapping(size_bytes, shared=False) as address:
-        kernel.touch(address, size_bytes)
+    with kernel.aligned_mapping(size_bytes, shared=False) as address:
+        kernel.touch_pages(address, size_bytes)
     if resource.getrusage(resource.RUSAGE_SELF).ru_minflt <= before:
         remedy = "A sandbox such as gVisor hides them; measure outside of it."
         return Check(name, "missing", "getrusage counts no page faults", "fault counts are null", remedy)
@@ -76,9 +77,9 @@ def _perf_counts_faults() -> bool:
     try:
         with (
             kernel.perf_event(kernel.SOFTWARE, kernel.PAGE_FAULTS) as fd,
-            kernel.mapping(1 << 16, shared=False) as address,
+            kernel.aligned_mapping(1 << 16, shared=False) as address,
         ):
-            kernel.touch(address, 1 << 16)
+            kernel.touch_pages(address, 1 << 16)
             return kernel.perf_count(fd) > 0
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Checks the environment: virtual machine or container, the MPIs, and a compiler for the engine."""
+"""Checks the environment: virtual machine or container, installed MPIs, and a compiler for the measuring engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAM = "#include <concepts>\n#include <span>\nint main() { return int(std::sp
 
 
 def virtualisation() -> Check:
-    """Checks for a virtual machine or a container."""
+    """Checks whether this system is a virtual machine or a container."""
     kinds = [kind for kind in (virtual_machine(), container()) if kind]
     if not kinds:
         return Check("virtualisation", "ok", "none seen", "caches and cores belong to this system alone")
@@ -30,7 +30,7 @@ def virtualisation() -> Check:
 
 
 def virtual_machine() -> str:
-    """Returns the kind of virtual machine; empty if there is no sign of one."""
+    """Returns the kind of virtual machine as text; "" if there is no sign of one."""
     if " hypervisor" not in (read_small_file("/proc/cpuinfo") or "") and not Path("/sys/hypervisor/type").exists():
         return ""
     clocks = (read_small_file("/sys/devices/system/clocksource/clocksource0/available_clocksource") or "").split()
@@ -40,7 +40,7 @@ def virtual_machine() -> str:
 
 
 def container() -> str:
-    """Returns the kind of container; empty if there is no sign of one."""
+    """Returns the kind of container as text; "" if there is no sign of one."""
     marks = {"/.dockerenv": "Docker", "/run/.containerenv": "Podman", "/singularity.d": "Apptainer"}
     variables = {"KUBERNETES_SERVICE_HOST": "Kubernetes", "container": "of an unknown kind"}
     kinds = [kind for mark, kind in marks.items() if Path(mark).exists()]
@@ -49,7 +49,7 @@ def container() -> str:
 
 
 def mpi_installations() -> Check:
-    """Checks for an MPI to measure."""
+    """Checks for at least one usable MPI to measure."""
     survey = mpi.survey()
     broken = f"{len(survey.unusable)} not usable ({own_command.line('mpi')} says why)" if survey.unusable else ""
     if survey.usable:
@@ -60,10 +60,10 @@ def mpi_installations() -> Check:
 
 
 def cxx_compiler() -> Check:
-    """Checks for a C++20 compiler, to build the engine for each MPI."""
+    """Checks for a C++20 compiler, which builds the measuring engine for each MPI."""
     refusals = {}
     for compiler in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
-        refusals[compiler] = why = compile_refused(compiler)
+        refusals[compiler] = why = compile_failure(compiler)
         if not why:
             found = f"{compiler}: {_first_line_of_version(compiler)}"
             return Check("C++ compiler", "ok", found, "the measuring engine can be built for each MPI on first use")
@@ -76,8 +76,8 @@ def cxx_compiler() -> Check:
     return Check("C++ compiler", "missing", found, means, remedy, blocks=not built)
 
 
-def compile_refused(compiler: str) -> str:
-    """Returns the compiler's first error in a C++20 program; empty if it compiles."""
+def compile_failure(compiler: str) -> str:
+    """Compiles a small C++20 program. Returns the compiler's first error, or ""."""
     if shutil.which(compiler.split()[0]) is None:
         return "not found"
     command = [*compiler.split(), "-std=c++20", "-x", "c++", "-fsyntax-only", "-"]

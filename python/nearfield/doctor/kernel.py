@@ -1,4 +1,4 @@
-"""System calls for checks, through ctypes. Every failure is an OSError with its errno."""
+"""System calls for the checks, by ctypes. Every failure raises OSError with its errno."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.syscall.restype = ctypes.c_long
 
 MADV_HUGEPAGE = 14
-MADV_COLLAPSE = 25  # Linux 6.1
+MADV_COLLAPSE = 25  # available since Linux 6.1
 MAP_FIXED = 0x10
 
-# perf_event_open(2): the number of the call differs between architectures, and libc has no function for it.
+# Architecture -> number of the system call perf_event_open(2), for which libc has no function.
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 HARDWARE, SOFTWARE = 0, 1
 CYCLES, CACHE_MISSES = 0, 3
@@ -30,7 +30,7 @@ PAGE_FAULTS = 2
 _EXCLUDE_KERNEL_AND_HYPERVISOR = 1 << 5 | 1 << 6
 
 
-def _checked(result: int | None) -> int:
+def _check_result(result: int | None) -> int:
     if result is None or result == -1 or result == ctypes.c_void_p(-1).value:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
@@ -38,16 +38,17 @@ def _checked(result: int | None) -> int:
 
 @contextmanager
 def perf_event(kind: int, config: int) -> Iterator[int]:
-    """Yields a counter of this thread in user mode, which counts from now on; `perf_count` reads it."""
+    """Yields the file descriptor of a performance counter for this thread in user mode, which counts from now on; read
+    it by `perf_count`."""
     number = _PERF_EVENT_OPEN.get(platform.machine())
     if number is None:
         raise OSError(0, f"perf_event_open is not known on {platform.machine()}")
-    # struct perf_event_attr in its first version: type, size, config, sample period and type, format, flags
+    # struct perf_event_attr, version 0: type, size, config, sample period and type, format, flags
     flags = _EXCLUDE_KERNEL_AND_HYPERVISOR
     attributes = struct.pack("=IIQQQQQIIQ", kind, 64, config, 0, 0, 0, flags, 0, 0, 0)
     this_thread, any_cpu, no_group, close_on_exec = (ctypes.c_long(n) for n in (0, -1, -1, 8))
     call = ctypes.c_long(number)
-    fd = _checked(_libc.syscall(call, attributes, this_thread, any_cpu, no_group, close_on_exec))
+    fd = _check_result(_libc.syscall(call, attributes, this_thread, any_cpu, no_group, close_on_exec))
     try:
         yield fd
     finally:
@@ -61,37 +62,37 @@ def perf_count(fd: int) -> int:
 
 
 @contextmanager
-def mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
-    """Yields the address of an untouched mapping aligned to its own size; a shared one is of a memfd."""
+def aligned_mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
+    """Yields the address of an untouched mapping that is aligned to its own size. A shared mapping is of a memfd."""
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    # Twice the size without any access, so that an aligned part can be replaced.
-    reserved = _checked(_libc.mmap(None, 2 * size_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0))
+    # Reserves twice the size with PROT_NONE, to replace an aligned part of it by the mapping.
+    reserved = _check_result(_libc.mmap(None, 2 * size_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0))
     fd = -1
     try:
         if shared:
             fd = os.memfd_create("nearfield-doctor")
             os.ftruncate(fd, size_bytes)
         aligned = (reserved + size_bytes - 1) // size_bytes * size_bytes
-        yield _checked(_libc.mmap(aligned, size_bytes, protection, kind | MAP_FIXED, fd, 0))
+        yield _check_result(_libc.mmap(aligned, size_bytes, protection, kind | MAP_FIXED, fd, 0))
     finally:
         _libc.munmap(reserved, 2 * size_bytes)
         if fd >= 0:
             os.close(fd)
 
 
-def advise(address: int, size_bytes: int, advice: int) -> None:
-    """Calls madvise. Raises OSError."""
-    _checked(_libc.madvise(address, size_bytes, advice))
+def madvise(address: int, size_bytes: int, advice: int) -> None:
+    """Calls madvise. Raises OSError on failure."""
+    _check_result(_libc.madvise(address, size_bytes, advice))
 
 
-def touch(address: int, size_bytes: int) -> None:
-    """Writes every byte of a mapping, so that its pages exist."""
+def touch_pages(address: int, size_bytes: int) -> None:
+    """Writes to every byte of a mapping, so that all its pages are allocated."""
     ctypes.memset(address, 1, size_bytes)
 
 
 def huge_bytes_mapped(address: int) -> int:
-    """Returns the bytes in huge pages of the mapping at `address`, from /proc/self/smaps."""
+    """Returns the number of bytes in huge pages of the mapping at `address`, from /proc/self/smaps."""
     total_kib, inside = 0, False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
         key, _, rest = line.partition(" ")

@@ -1,4 +1,4 @@
-"""Checks memory: huge pages of each kind, by using them; /dev/shm, which carries messages; locked memory."""
+"""Checks memory: huge pages of each kind, by using them; free space in /dev/shm; and the limit of locked memory."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from nearfield.doctor.check import Check
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
 SHM = Path("/dev/shm")
-OF_MPI = ("sm_segment.*", "vader_segment.*", "mpich_shm*", "Intel_MPI*", "mv2_*", "psm*_shm*")  # shared memory of MPIs
+# name patterns of the MPIs' files in /dev/shm
+MPI_FILE_PATTERNS = ("sm_segment.*", "vader_segment.*", "mpich_shm*", "Intel_MPI*", "mv2_*", "psm*_shm*")
 MIB = 1 << 20
 ENOUGH_SHM_BYTES = 256 * MIB
 ENOUGH_LOCKED_BYTES = 64 * MIB
 
 
 def huge_page_bytes() -> int:
-    """Returns the size of a huge page: 2 MiB on x86."""
+    """Returns the size in bytes of a transparent huge page: 2 MiB on x86."""
     return int(read_small_file(THP / "hpage_pmd_size") or 2 * MIB)
 
 
 def private_huge_pages() -> Check:
-    """Checks whether private memory gets a huge page on request."""
+    """Checks whether private memory gets a huge page after MADV_HUGEPAGE."""
     name, setting = "huge pages, private", bracketed_choice(THP / "enabled") or "absent"
     size = huge_page_bytes()
-    with kernel.mapping(size, shared=False) as address:
-        with suppress(OSError):  # a kernel without huge pages refuses; the mapped pages decide
-            kernel.advise(address, size, kernel.MADV_HUGEPAGE)
-        kernel.touch(address, size)
+    with kernel.aligned_mapping(size, shared=False) as address:
+        with suppress(OSError):  # a kernel without huge pages refuses; the mapped pages are checked instead
+            kernel.madvise(address, size, kernel.MADV_HUGEPAGE)
+        kernel.touch_pages(address, size)
         got = kernel.huge_bytes_mapped(address) > 0
     found = f"enabled {setting}: on request {'yes' if got else 'no'}"
     if got:
@@ -46,10 +47,10 @@ def private_huge_pages() -> Check:
 
 
 def shared_huge_pages() -> Check:
-    """Checks whether memory shared between ranks can be in huge pages: requested before the first touch, or collapsed
-    after it."""
+    """Checks whether memory shared between ranks can use huge pages, by MADV_HUGEPAGE before the first touch or by
+    MADV_COLLAPSE after it."""
     name, setting = "huge pages, shared", bracketed_choice(THP / "shmem_enabled") or "absent"
-    on_request, collapsed = shared_gets_huge(kernel.MADV_HUGEPAGE), shared_gets_huge(kernel.MADV_COLLAPSE)
+    on_request, collapsed = shared_huge_page_result(kernel.MADV_HUGEPAGE), shared_huge_page_result(kernel.MADV_COLLAPSE)
     found = f"shmem_enabled {setting}: on request {on_request}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
     if "yes" in (on_request, collapsed):
         return Check(name, "ok", found, "pages: window-huge is measured")
@@ -60,22 +61,23 @@ def shared_huge_pages() -> Check:
     return Check(name, "missing", found, "pages: window-huge is null; shared windows use small pages", remedy)
 
 
-def shared_gets_huge(advice: int) -> str:
-    """Returns "yes", or "no" with the reason; a request precedes the first touch, a collapse follows it."""
+def shared_huge_page_result(advice: int) -> str:
+    """Returns "yes" if a memfd mapping gets huge pages with this madvise advice, or "no" with the reason. MADV_HUGEPAGE
+    precedes the first touch; MADV_COLLAPSE follows it."""
     size = huge_page_bytes()
-    with kernel.mapping(size, shared=True) as address:
+    with kernel.aligned_mapping(size, shared=True) as address:
         try:
             if advice == kernel.MADV_COLLAPSE:
-                kernel.touch(address, size)
-            kernel.advise(address, size, advice)
-            kernel.touch(address, size)
+                kernel.touch_pages(address, size)
+            kernel.madvise(address, size, advice)
+            kernel.touch_pages(address, size)
         except OSError as error:
             return f"no ({error.strerror})"
         return "yes" if kernel.huge_bytes_mapped(address) >= size else "no"
 
 
 def hugetlb_pages() -> Check:
-    """Checks whether the administrator has reserved huge pages."""
+    """Checks whether the administrator has reserved hugetlb pages."""
     name, pools = "huge pages, reserved", []
     for pool in sorted(Path("/sys/kernel/mm/hugepages").glob("hugepages-*")):
         size_kib = int(re.sub(r"\D", "", pool.name))
@@ -94,10 +96,10 @@ def hugetlb_pages() -> Check:
 
 
 def dev_shm() -> Check:
-    """Checks the room for memory that ranks share."""
+    """Checks the free space in /dev/shm, where ranks share memory."""
     name, path = "/dev/shm", "/dev/shm"
     mounts = [line.split() for line in (read_small_file("/proc/self/mounts") or "").splitlines()]
-    mount = next((m for m in reversed(mounts) if m[1] == path), None)  # the last mount is on top
+    mount = next((m for m in reversed(mounts) if m[1] == path), None)  # later mounts hide earlier ones
     if not os.access(path, os.W_OK):
         found = f"{path} is {'not writable' if Path(path).exists() else 'absent'}"
         return Check(name, "missing", found, "MPI falls back to slow paths, or does not start", "Mount a tmpfs there.")
@@ -112,27 +114,31 @@ def dev_shm() -> Check:
 
 
 def ended_jobs() -> Check:
-    """Checks for shared memory of killed jobs, which occupies memory until it is removed."""
+    """Checks for files of killed jobs in /dev/shm, which occupy memory until they are removed."""
     name = "ended jobs"
-    left = left_behind(SHM)
+    left = find_leftover_files(SHM)
     if not left:
         return Check(name, "ok", f"they left nothing in {SHM}", "no memory is taken by jobs that have ended")
     allocated = sum(blocks for _, blocks in left)
     found = f"they left {counted(len(left), 'file')} in {SHM}, {allocated // MIB} MiB"
-    patterns = sorted({next(p for p in OF_MPI if fnmatch(file.name, p)) for file, _ in left})
+    patterns = sorted({next(p for p in MPI_FILE_PATTERNS if fnmatch(file.name, p)) for file, _ in left})
     remedy = f"While no MPI job of yours runs: rm {' '.join(f'{SHM}/{pattern}' for pattern in patterns)}"
     return Check(name, "limited", found, "their memory is not free, and a full /dev/shm ends jobs", remedy)
 
 
-def left_behind(folder: Path) -> list[tuple[Path, int]]:
-    """Returns the files of MPI libraries in a folder that this user owns and no process of this user has mapped or
-    open, with their allocated bytes. Files younger than a minute are excluded, since a job may just be starting."""
+def find_leftover_files(folder: Path) -> list[tuple[Path, int]]:
+    """Returns (file, allocated bytes) for files of MPI libraries in the folder that belong to this user, and that no
+    process of this user has mapped or open. Skips files younger than a minute, since their job may just be starting."""
     files = {}
     for file in folder.glob("*"):
         with suppress(OSError):
             about = file.lstat()
             is_old = time.time() - about.st_mtime > 60
-            if about.st_uid == os.getuid() and is_old and any(fnmatch(file.name, pattern) for pattern in OF_MPI):
+            if (
+                about.st_uid == os.getuid()
+                and is_old
+                and any(fnmatch(file.name, pattern) for pattern in MPI_FILE_PATTERNS)
+            ):
                 files[file] = about.st_blocks * 512
     if files:
         used = _used_files()
@@ -141,7 +147,7 @@ def left_behind(folder: Path) -> list[tuple[Path, int]]:
 
 
 def _used_files() -> set[str]:
-    """Returns the files that processes of this user have mapped or open."""
+    """Returns the paths of files that processes of this user have mapped or open."""
     used = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -155,7 +161,7 @@ def _used_files() -> set[str]:
 
 
 def locked_memory() -> Check:
-    """Checks whether a rank may lock enough memory for a network adapter."""
+    """Checks whether RLIMIT_MEMLOCK suffices for an RDMA network adapter."""
     name, limit = "locked memory", resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     found = "unlimited" if limit == resource.RLIM_INFINITY else f"at most {limit // 1024} KiB"
     if limit == resource.RLIM_INFINITY or limit >= ENOUGH_LOCKED_BYTES:

@@ -1,4 +1,4 @@
-"""Checks cores: their number, other load, frequency, and clock."""
+"""Checks the cores: number, CPU quota, load of other programs, frequency and clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEAL_SHARE = 0.02
 
 
 def cores() -> Check:
-    """Checks whether there is a core for every rank to be measured."""
+    """Checks whether there are enough cores for the ranks of a measurement."""
     name, topology = "cores", Topology.live()
     online = os.sysconf("SC_NPROCESSORS_ONLN")
     found = f"{len(topology.cores)} with {len(topology.pus)} of {online} PUs allowed ({format_pu_ranges(topology.pus)})"
@@ -30,7 +30,7 @@ def cores() -> Check:
 
 
 def cpu_quota() -> Check:
-    """Checks whether a cgroup limits processor time per period."""
+    """Checks whether a cgroup limits the CPU time per period."""
     name, quota = "CPU quota", min(_cgroup_quotas(), default=None)
     allowed = len(os.sched_getaffinity(0))
     if quota is None:
@@ -44,7 +44,7 @@ def cpu_quota() -> Check:
 
 
 def _cgroup_quotas() -> list[float]:
-    """Returns the quotas, in processors, of this process's cgroup and of its parents, for cgroup 2 and 1."""
+    """Returns the CPU quotas, in CPUs, of this process's cgroup and its ancestors, for cgroup v2 and v1."""
     quotas = []
     for line in (read_small_file("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -68,7 +68,7 @@ def _quota(folder: Path) -> float | None:
 
 
 def smt() -> Check:
-    """Checks whether cores have several PUs that slow each other down."""
+    """Checks whether cores have several hardware threads, which slow each other down."""
     active, control = read_small_file(CPU / "smt/active"), read_small_file(CPU / "smt/control")
     if active == "1":
         return Check("SMT", "ok", "on", "same-core is a distance; elsewhere a rank has a core to itself")
@@ -76,7 +76,7 @@ def smt() -> Check:
 
 
 def frequency() -> Check:
-    """Checks whether the frequency of the cores is constant."""
+    """Checks whether the clock frequency of the cores is constant."""
     name, policies = "frequency", sorted(CPU.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     governors = sorted({read_small_file(path) or "unreadable" for path in policies})
     if not governors:
@@ -97,7 +97,7 @@ def _boost() -> str:
 
 
 def load() -> Check:
-    """Checks whether other programs are using the cores."""
+    """Checks whether other programs use the cores now."""
     shares = cpu_utilization()
     allowed = os.sched_getaffinity(0) & shares.keys()
     busy = [cpu for cpu in allowed if shares[cpu][0] > BUSY_SHARE]
@@ -110,7 +110,7 @@ def load() -> Check:
 
 
 def numa_balancing() -> Check:
-    """Checks whether the kernel migrates pages between NUMA nodes."""
+    """Checks whether the kernel automatically migrates pages between NUMA nodes."""
     name, nodes = "NUMA balancing", len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
     setting = read_small_file("/proc/sys/kernel/numa_balancing")
     if nodes < 2 or setting in (None, "0"):
@@ -123,7 +123,7 @@ def numa_balancing() -> Check:
 
 
 def clock() -> Check:
-    """Checks whether a constant-rate clock can be read without a system call."""
+    """Checks whether user code can read a constant-rate clock without a system call."""
     source = read_small_file("/sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown"
     flags = next(
         (ln for ln in (read_small_file("/proc/cpuinfo") or "").splitlines() if ln.startswith("flags")), ""

@@ -1,4 +1,4 @@
-"""Checks the kernel's support for the shared heap."""
+"""Checks whether the kernel permits what the shared heap needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.base.files import bracketed_choice, read_small_file
 from nearfield.doctor import copying, kernel, memory
 from nearfield.doctor.check import Check
 
-# A rank with a heap, an unnamed file that others may open; it prints the heap's address.
+# Script of a child process that holds a memfd, as a heap does, and prints its process id and descriptor.
 _HOLDER = """
 import ctypes, os, sys
 if sys.argv[1] == "permit":
@@ -21,7 +21,7 @@ print(os.getpid(), os.memfd_create("nearfield-doctor"), flush=True)
 sys.stdin.read()
 """
 
-# A rank that opens the heap, and prints the available methods.
+# Script of a child process that opens the memfd of the other, and prints the methods that succeeded.
 _FETCHER = """
 import ctypes, os, sys
 pid, file = map(int, sys.argv[1:])
@@ -41,9 +41,9 @@ _YAMA = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add S
 
 
 def shared_heap() -> Check:
-    """Checks whether messages between two child processes can be copied in user space, and in huge pages."""
+    """Checks whether messages between two child processes can be copied in user space, and from huge pages."""
     name = "shared heap"
-    if problem := _not_here():
+    if problem := _library_problem():
         return Check(name, "missing", problem, f"tuning cannot use it; {_UNHARMED}", "Reinstall nearfield.")
     if read_small_file("/proc/sys/vm/overcommit_memory") == "2":
         found = "memory is accounted for strictly (vm.overcommit_memory = 2)"
@@ -53,17 +53,17 @@ def shared_heap() -> Check:
     except OSError as error:
         remedy = "Linux 3.17 or newer has it, unless a sandbox forbids it."
         return Check(name, "missing", f"no memfd: {error.strerror}", _UNHARMED, remedy)
-    permitted = _ways(permit=False)
-    ways = permitted or _ways(permit=True)
+    permitted = _available_methods(permit=False)
+    ways = permitted or _available_methods(permit=True)
     yama = f"yama/ptrace_scope {read_small_file('/proc/sys/kernel/yama/ptrace_scope') or 'absent'}"
     if not ways:
         found = f"one process may not map another's memory; {yama}"
-        if not _is_served():
+        if not _can_owner_copy():
             return Check(name, "missing", found, "the kernel copies long messages, as in the baseline", _YAMA)
         found = f"memfd, by a request to its owner, since {found}"
         means = "messages in shared pages can be copied once, in user space; all others are copied twice"
         return Check(name, "limited", found, means, _YAMA)
-    pages, huge = _pages()
+    pages, huge = _huge_page_support()
     found = f"memfd, {', '.join(ways)}; {yama}; {pages}"
     if not permitted:
         means = "only processes that permit it share their heap, which MPIs that copy by the kernel do as a rule"
@@ -72,8 +72,8 @@ def shared_heap() -> Check:
     return Check(name, "ok", found, means)
 
 
-def _not_here() -> str:
-    """Returns why the library cannot be loaded; empty if it can."""
+def _library_problem() -> str:
+    """Returns the reason why the heap's library cannot be loaded; "" if it can."""
     try:
         from nearfield.base.shared_heap import library_path
 
@@ -83,28 +83,32 @@ def _not_here() -> str:
     return "" if os.access(file, os.R_OK) else f"{file} is not there"
 
 
-def _ways(*, permit: bool) -> list[str]:
-    """Returns the methods by which one child process may read another's heap; none if it may not."""
-    with copying.sibling(_HOLDER, permit=permit) as (pid, file):
+def _available_methods(*, permit: bool) -> list[str]:
+    """Returns the methods by which one child process can map another's memfd and read its memory; empty if it may
+    not."""
+    with copying.start_sibling(_HOLDER, permit=permit) as (pid, file):
         fetcher = [sys.executable, "-c", _FETCHER, str(pid), str(file)]
         done = subprocess.run(fetcher, capture_output=True, text=True, errors="replace", timeout=30, check=False)
-    if not done.stdout or copying.sibling_refused(permit=permit):
+    if not done.stdout or copying.sibling_read_failure(permit=permit):
         return []
     return [*done.stdout.splitlines(), "process_vm_readv"]
 
 
-def _is_served() -> bool:
-    """Returns whether one child process reads another's memory if both have a heap, whose owners make the copies."""
+def _can_owner_copy() -> bool:
+    """Returns whether one child process can read another's memory if both have a heap, because the owner then copies on
+    request."""
     from nearfield.base import shared_heap as heap
 
     environment = {**os.environ, **heap.preload_variables(os.environ), heap.VARIABLE: "at_start=1"}
     environment |= job_key.make_key_variable(environment)
-    return not copying.sibling_refused_in(environment, permit=False)
+    return not copying.sibling_read_failure_in(environment, permit=False)
 
 
-def _pages() -> tuple[str, bool]:
-    """Returns the kind of memory that the heap can use, and whether its pages can be huge."""
-    collapsed, on_request = (memory.shared_gets_huge(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE))
+def _huge_page_support() -> tuple[str, bool]:
+    """Returns a text on the huge pages that the heap can use, and whether it can use any."""
+    collapsed, on_request = (
+        memory.shared_huge_page_result(advice) for advice in (kernel.MADV_COLLAPSE, kernel.MADV_HUGEPAGE)
+    )
     setting = bracketed_choice(memory.THP / "shmem_enabled") or "absent"
     found = f"huge pages: MADV_COLLAPSE {collapsed}, on request {on_request} (shmem_enabled {setting})"
     return found, "yes" in (collapsed, on_request)

@@ -15,7 +15,7 @@ from nearfield.base.progress import ReportLine, ignore
 from nearfield.forecast.prices import MessagePrices
 from nearfield.forecast.ranks import read_ranks
 from nearfield.forecast.run import RecordedRun
-from nearfield.mpi.detect_command import recognise
+from nearfield.mpi.detect_command import detect_mpi
 from nearfield.mpi.launch import in_allocation
 from nearfield.observe.observing import environment_with_preload, require_buildable
 
@@ -44,7 +44,7 @@ def prepare_recording(
 ) -> Iterator[Recording]:  # fmt: skip
     """A context manager that prepares to run a command under the profiling layer. The records of its ranks remain in
     `out`, if given; otherwise they are removed at the end. Raises UsageError or MpiError before anything runs."""
-    inst = require_buildable(recognise(argv, mpi_name))
+    inst = require_buildable(detect_mpi(argv, mpi_name))
     library = mpi.program(inst, mpi.FORECAST, progress)
     if out:
         _create_empty_folder(out)

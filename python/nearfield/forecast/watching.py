@@ -40,7 +40,7 @@ def run_watched(
 
         started_with, scratch = (record.environment, record.scratch) if record else (environment, ())
         if explains:
-            code = explain.run(argv, started_with, at_end, scratch)
+            code = explain.run_and_explain(argv, started_with, at_end, scratch)
         else:
             code = run_as_child(argv, started_with, scratch)
             at_end()

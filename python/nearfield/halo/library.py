@@ -84,7 +84,7 @@ def _find_or_build_library(libmpi: Path) -> Path:
     querying all MPIs takes most of a second."""
     status = libmpi.stat()
     key = hashlib.sha256(f"{libmpi} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:20]
-    note = mpi.cache_root() / "halo" / f"{key}-{mpi.contents(mpi.HALO)}"
+    note = mpi.cache_root() / "halo" / f"{key}-{mpi.sources_hash(mpi.HALO)}"
     if note.is_file() and (known := Path(note.read_text(encoding="utf-8"))).is_file():
         return known
     for inst in mpi.discover():

@@ -1,4 +1,4 @@
-"""Finds the MPIs of this machine, chooses one, builds for it, launches programs and cleans up after them."""
+"""Finds the MPIs of this machine, selects one, builds native targets for it, launches programs and cleans up."""
 
 from nearfield.base.disk_cache import cache_root
 from nearfield.mpi.build import (
@@ -10,12 +10,12 @@ from nearfield.mpi.build import (
     HALO,
     LAYER,
     SHIM,
-    contents,
     is_built,
     native_source,
     program,
+    sources_hash,
 )
-from nearfield.mpi.discover import LOOKED_AT, discover, survey
+from nearfield.mpi.discover import SEARCHED_VARIABLES, discover, survey
 from nearfield.mpi.installation import Installation, Unusable
 from nearfield.mpi.launch import launch_command
 from nearfield.mpi.process import Finished, run
@@ -30,7 +30,7 @@ __all__ = [
     "ENGINE",
     "FORECAST",
     "HALO",
-    "LOOKED_AT",
+    "SEARCHED_VARIABLES",
     "LAYER",
     "SHIM",
     "Choice",
@@ -38,7 +38,7 @@ __all__ = [
     "Installation",
     "Unusable",
     "cache_root",
-    "contents",
+    "sources_hash",
     "choose",
     "default",
     "discover",

@@ -1,9 +1,9 @@
-"""Builds the native part for one MPI, with that MPI's own compiler wrapper, and caches it.
+"""Builds nearfield's native targets for one MPI with that MPI's compiler wrapper, and caches them.
 
-Results lie in `builds/<fingerprint>/` of the cache folder: the executable, `build.json`, `build.log`. The
-fingerprint covers the MPI, the compiler behind its wrapper and the contents of the sources, so no
-entry is ever stale. Build trees lie in `work/` and are reused if only sources changed. If several processes
-request the same build, one builds and the others wait.
+The folder `builds/<fingerprint>/` of the cache contains the executable or library, `build.json` and `build.log`. The
+fingerprint covers the MPI, the compiler behind its wrapper and the contents of the sources, so no entry is ever stale.
+Build trees are in `work/` and are reused if only sources changed. If several processes request the same build, one
+builds and the others wait.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ HALO = "libnearfield_halo.so"
 FORECAST = "libnearfield_forecast.so"
 COLLECTIVES = "libnearfield_collectives.so"
 COLLECTIVES_PROGRAM = "nearfield-collectives"
-_WORDS = {
+_TARGET_NAMES = {
     ENGINE: "the measuring engine",
     COMPONENT: "the Open MPI component",
     SHIM: "the MPICH shim",
@@ -45,7 +45,7 @@ _WORDS = {
     COLLECTIVES_PROGRAM: "the program that measures collectives",
 }
 OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
-_SOURCES = {  # source folders of a target; targets that are not listed use all folders
+_SOURCES = {  # target -> source folders; targets that are not listed use all folders
     ENGINE: ("src/base", "src/scenario", "src/probe"),
     COMPONENT: ("src/base", "src/preload/openmpi"),
     SHIM: ("src/base", "src/preload/mpi", "src/preload/mpich"),
@@ -62,28 +62,29 @@ _SOURCES = {  # source folders of a target; targets that are not listed use all 
 def program(
     inst: Installation, target: str = ENGINE, progress: ReportLine = ignore, source: Path | None = None
 ) -> Path:
-    """Returns the path of the executable `target` for this MPI; the first call builds it. If the build fails, raises
-    MpiError with the compiler's first error. `progress` gets a line for the user every few seconds."""
+    """Returns the path of the executable or library `target` for this MPI. The first call builds it. If the build
+    fails, raises MpiError with the compiler's first error. `progress` is called with a line of text every few
+    seconds."""
     source = source or native_source()
-    while not _is_whole(folder := _folder(inst, target, source), target):
+    while not _is_intact(folder := _folder(inst, target, source), target):
         wait = f"waiting for another build for {inst.name}"
-        with _cache_errors(), _locked(folder.with_suffix(".lock"), partial(progress, wait)):
-            if not _is_whole(folder, target):
-                progress(f"building {_WORDS.get(target, target)} for {inst.name} (once)")
+        with _cache_errors(), _hold_lock(folder.with_suffix(".lock"), partial(progress, wait)):
+            if not _is_intact(folder, target):
+                progress(f"building {_TARGET_NAMES.get(target, target)} for {inst.name} (once)")
                 _build(inst, target, source, folder, progress)
     return folder / target
 
 
 def is_built(inst: Installation, target: str = ENGINE, source: Path | None = None) -> bool:
-    """Returns whether `program` would return without building."""
+    """Returns whether `program` would return from the cache without a build."""
     try:
-        return _is_whole(_folder(inst, target, source or native_source()), target)
-    except (MpiError, UsageError):  # UsageError: there is no cache
+        return _is_intact(_folder(inst, target, source or native_source()), target)
+    except (MpiError, UsageError):  # UsageError: the cache folder cannot be determined
         return False
 
 
 def native_source() -> Path:
-    """Returns the CMake project: `native/` of an installed package, or the folder above `python/` in a checkout."""
+    """Returns the folder of the CMake project: `native/` in an installed package, or the root of a checkout."""
     package = Path(__file__).resolve().parents[1]
     places = [package / "native", *package.parents[:3]]
     for place in places:
@@ -96,8 +97,8 @@ def native_source() -> Path:
 
 
 def fingerprint(inst: Installation, target: str, source: Path) -> str:
-    """Returns a hash that is equal for two builds if and only if their executables would be."""
-    return _digest(*_toolchain_parts(inst), target, contents(target, source))
+    """Returns a hash of everything that determines a build's result: MPI, compiler, flags, target and sources."""
+    return _digest(*_toolchain_parts(inst), target, sources_hash(target, source))
 
 
 def _digest(*parts: str) -> str:
@@ -124,8 +125,8 @@ def _toolchain_parts(inst: Installation) -> list[str]:
     ]
 
 
-def contents(target: str, source: Path | None = None) -> str:
-    """Returns a hash of every file that the build of the target may read."""
+def sources_hash(target: str, source: Path | None = None) -> str:
+    """Returns a hash over all files that the build of the target may read."""
     source = source or native_source()
     digest = hashlib.sha256()
     folders = [source / folder for folder in _SOURCES.get(target, ("src",))]
@@ -139,8 +140,8 @@ def _folder(inst: Installation, target: str, source: Path) -> Path:
     return cache_root() / "builds" / fingerprint(inst, target, source)
 
 
-def _is_whole(folder: Path, target: str) -> bool:
-    """Returns whether the cache entry is undamaged; a truncated or edited one is built again."""
+def _is_intact(folder: Path, target: str) -> bool:
+    """Returns whether the cache entry is complete and its checksum matches. If not, it is built again."""
     try:
         noted = json.loads((folder / "build.json").read_text(encoding="utf-8"))
         return os.access(folder / target, os.X_OK) and noted["sha256"] == _sha256(folder / target)
@@ -153,9 +154,9 @@ def _sha256(file: Path) -> str:
 
 
 @contextmanager
-def _locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Holds an exclusive lock, which is released when the process ends, however it ends. Calls `waiting` every few
-    seconds while another process holds the lock."""
+def _hold_lock(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Holds an exclusive file lock, which the kernel releases if the process dies. While another process holds the
+    lock, calls `waiting` every few seconds."""
     from filelock import FileLock, Timeout  # imported late: the import is slow, and most programs are already built
 
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -184,11 +185,11 @@ def _cache_errors() -> Iterator[None]:
 
 
 def _build(inst: Installation, target: str, source: Path, folder: Path, say: ReportLine) -> None:
-    """Builds in the work tree, then moves the result into place by one atomic rename."""
+    """Builds in the work tree, then moves the result into the cache by one atomic rename."""
     work = cache_root() / "work" / _digest(*_toolchain_parts(inst), str(source))
-    with _locked(work.with_suffix(".lock"), lambda: None):
+    with _hold_lock(work.with_suffix(".lock"), lambda: None):
         log = _compile(inst, target, source, work, say)
-        built = _products(work) / target
+        built = _output_folder(work) / target
         if not os.access(built, os.X_OK):
             raise MpiError(f"the build ended well but made no {target}", f"see {log}")
         if _folder(inst, target, source) != folder:
@@ -206,11 +207,15 @@ def _build(inst: Installation, target: str, source: Path, folder: Path, say: Rep
 
 
 def _compile(inst: Installation, target: str, source: Path, work: Path, say: ReportLine) -> Path:
-    """Configures and builds, from scratch if the old tree is unusable. Returns the path of the log."""
-    configure = [_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
-    configure += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
-    configure += [*OPTIONS, *(f"-DCMAKE_{kind}_OUTPUT_DIRECTORY={_products(work)}" for kind in ("RUNTIME", "LIBRARY"))]
-    steps = [configure, [_tool("cmake"), "--build", str(work), "--target", target]]
+    """Runs CMake and Ninja in the work tree. If that fails in an old tree, starts again from an empty one. Returns the
+    path of the log. Raises MpiError if the build fails."""
+    configure = [_find_tool("cmake"), "-S", str(source), "-B", str(work), "-G", "Ninja"]
+    configure += [f"-DCMAKE_MAKE_PROGRAM={_find_tool('ninja')}", f"-DCMAKE_CXX_COMPILER={inst.compiler}"]
+    configure += [
+        *OPTIONS,
+        *(f"-DCMAKE_{kind}_OUTPUT_DIRECTORY={_output_folder(work)}" for kind in ("RUNTIME", "LIBRARY")),
+    ]
+    steps = [configure, [_find_tool("cmake"), "--build", str(work), "--target", target]]
     env = {**os.environ, **inst.env, **compiler_environment(inst), "LC_ALL": "C", "CLICOLOR_FORCE": "0"}
     log = work.with_suffix(".log")
     work.parent.mkdir(parents=True, exist_ok=True)
@@ -222,11 +227,11 @@ def _compile(inst: Installation, target: str, source: Path, work: Path, say: Rep
             return log
         if not reused:
             break
-    raise explain_failure(inst, _WORDS.get(target, target), log)
+    raise explain_failure(inst, _TARGET_NAMES.get(target, target), log)
 
 
 def _step(command: list[str], env: dict[str, str], log: Path, say: ReportLine, *, first: bool) -> bool:
-    """Runs one command of the build, and returns whether it succeeded."""
+    """Runs one command of the build and appends its output to the log. Returns whether the command succeeded."""
     with log.open("w" if first else "a", encoding="utf-8") as out:
         out.write("$ " + " ".join(command) + "\n")
         out.flush()
@@ -236,11 +241,12 @@ def _step(command: list[str], env: dict[str, str], log: Path, say: ReportLine, *
                 try:
                     return process.wait(min(1.0, EVERY_S)) == 0
                 except subprocess.TimeoutExpired:
-                    lines.add(_how_far(log))
+                    lines.add(_progress_text(log))
 
 
-def _how_far(log: Path) -> str:
-    """Returns the progress in words, such as 'still building: compiling 12 of 40', from Ninja's counters in the log."""
+def _progress_text(log: Path) -> str:
+    """Returns the progress of a build, such as 'still building: compiling 12 of 40', from Ninja's counters in the
+    log."""
     steps = re.findall(r"^\[(\d+)/(\d+)\]", log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     if not steps:
         return "still building: CMake looks at the compiler"
@@ -248,14 +254,15 @@ def _how_far(log: Path) -> str:
     return f"still building: compiling {min(done + 1, of)} of {of}"
 
 
-def _products(work: Path) -> Path:
-    """Returns the folder of all that is built in this tree. A tree is reused after its sources have moved, and
-    then still has what was built from their old place; this folder has only what is newest."""
+def _output_folder(work: Path) -> Path:
+    """Returns the output folder of this work tree. A reused tree may also contain outputs of sources that have moved
+    since; this folder contains only current outputs."""
     return work / "products"
 
 
-def _tool(name: str) -> str:
-    """Returns the path of CMake or Ninja in this Python environment, else on PATH."""
+def _find_tool(name: str) -> str:
+    """Returns the path of CMake or Ninja, from this Python environment or else from PATH. Raises MpiError if it is
+    missing."""
     scripts = os.pathsep.join(
         [str(Path(sys.executable).parent), sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
     )

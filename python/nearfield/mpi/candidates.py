@@ -1,4 +1,4 @@
-"""Lists where MPIs may be installed: the folders to search, and the compiler wrappers in them."""
+"""Lists where MPIs may be installed: folders to search, and the compiler wrappers in them."""
 
 import os
 import re
@@ -8,11 +8,11 @@ from pathlib import Path
 from nearfield.base.errors import MpiError
 from nearfield.mpi.toolchain import WRAPPERS, capture_output
 
-PREFIXES_VARIABLE = "NEARFIELD_MPIS"  # more prefixes to search, separated by colons
+PREFIXES_VARIABLE = "NEARFIELD_MPIS"  # environment variable with additional prefixes, separated by colons
 
 
 def folders() -> Iterator[tuple[Path, str]]:
-    """Yields the folders to search and how each was found, in order of preference."""
+    """Yields (folder, origin) for all folders to search, in order of preference."""
     for variable in ("MPI_HOME", PREFIXES_VARIABLE):
         for prefix in filter(None, os.environ.get(variable, "").split(os.pathsep)):
             yield Path(prefix).expanduser() / "bin", variable
@@ -26,7 +26,7 @@ def folders() -> Iterator[tuple[Path, str]]:
 
 
 def _prefixes_behind(mpicc: Path) -> list[Path]:
-    """Returns the prefixes that the -I and -L flags of `mpicc -show` name."""
+    """Returns the prefixes of MPIs in the -I and -L flags that `mpicc -show` prints."""
     try:
         show = capture_output([str(mpicc), "-show"])
     except MpiError:
@@ -36,18 +36,20 @@ def _prefixes_behind(mpicc: Path) -> list[Path]:
 
 
 def wrappers_at(path: Path) -> Iterator[Path]:
-    """Yields the wrappers that belong to a prefix, its bin, its mpirun (of the same suffix) or a wrapper."""
+    """Yields the C++ compiler wrappers for a path, which may be a prefix, its bin folder, its mpirun (then wrappers of
+    the same suffix) or a wrapper itself."""
     if path.is_dir():
         yield from wrappers_in(path / "bin" if (path / "bin").is_dir() else path)
     elif path.name.startswith(WRAPPERS):
         yield path
     else:
-        suffix = suffix_of(path.name)
-        yield from (w for w in wrappers_in(path.parent) if suffix_of(w.name) == suffix)
+        suffix = mpi_suffix(path.name)
+        yield from (w for w in wrappers_in(path.parent) if mpi_suffix(w.name) == suffix)
 
 
 def wrappers_in(folder: Path) -> list[Path]:
-    """Returns a folder's C++ wrappers, one per suffix: Debian's `mpicxx.mpich` and `mpicxx.openmpi` are two MPIs."""
+    """Returns the C++ compiler wrappers in a folder, one per suffix: Debian's `mpicxx.mpich` and `mpicxx.openmpi`
+    belong to two MPIs."""
     try:
         names = {p.name for p in folder.iterdir() if p.name.startswith(WRAPPERS) and os.access(p, os.X_OK)}
     except OSError:
@@ -56,11 +58,13 @@ def wrappers_in(folder: Path) -> list[Path]:
     for wrapper in WRAPPERS:
         for name in sorted(names):
             if re.fullmatch(re.escape(wrapper) + r"(\.\w+)?", name):
-                best.setdefault(suffix_of(name), name)
-    return [folder / best[suffix] for suffix in sorted(best, reverse=True)]  # with a suffix first: alternatives keep it
+                best.setdefault(mpi_suffix(name), name)
+    # names with a suffix first, because Debian's alternatives link to them
+    return [folder / best[suffix] for suffix in sorted(best, reverse=True)]
 
 
-def suffix_of(name: str) -> str:
-    """Returns `.mpich` for Debian's `mpirun.mpich`, and '' for Hydra's own `mpiexec.hydra`."""
+def mpi_suffix(name: str) -> str:
+    """Returns the suffix that identifies an MPI: `.mpich` for Debian's `mpirun.mpich`, but '' for Hydra's
+    `mpiexec.hydra`."""
     suffix = Path(name).suffix
     return "" if suffix in (".hydra", ".gforker") else suffix

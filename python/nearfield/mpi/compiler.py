@@ -1,4 +1,4 @@
-"""Finds the compiler behind an MPI's wrapper and its version, and explains its errors."""
+"""Finds the compiler behind an MPI's compiler wrapper and its version, and explains build errors."""
 
 import os
 import re
@@ -26,8 +26,8 @@ _REMEDIES = (
 
 
 def compiler_of(inst: Installation) -> str:
-    """Returns the compiler command behind the wrapper: the one in the family's variable if the user set it, else the
-    wrapper's own, or CXX if that is not installed. Raises MpiError if none exists."""
+    """Returns the compiler command behind the wrapper: the one in the family's environment variable, else the wrapper's
+    own, or $CXX if that is not installed. Raises MpiError if none exists."""
     variable = FAMILIES[inst.family].compiler_variable
     own = os.environ.get(variable) or (shlex.split(inst.show) or ["c++"])[0]
     for command in (own, os.environ.get("CXX", "")):
@@ -41,17 +41,17 @@ def compiler_of(inst: Installation) -> str:
 
 
 def compiler_environment(inst: Installation) -> dict[str, str]:
-    """Returns the environment in which the wrapper calls the compiler of `compiler_of`."""
+    """Returns the environment variable that makes the wrapper call the compiler of `compiler_of`."""
     return {FAMILIES[inst.family].compiler_variable: compiler_of(inst)}
 
 
 def compiler_version(inst: Installation) -> str:
-    """Returns the first line of the compiler's `--version`."""
+    """Returns the first line of the compiler's `--version` output."""
     return capture_output([*shlex.split(compiler_of(inst)), "--version"]).splitlines()[0]
 
 
 def first_error(log: str) -> str:
-    """Returns the first error in a build log; for an error of CMake itself, with the line that gives the cause."""
+    """Returns the first error line in a build log. For an error of CMake itself, appends the line with the cause."""
     lines = [line.rstrip() for line in log.splitlines()]
     for number, line in enumerate(lines):
         if _ERROR_LINE.search(line) and not _NOT_AN_ERROR.search(line):
@@ -64,7 +64,7 @@ def first_error(log: str) -> str:
 
 
 def explain_failure(inst: Installation, what: str, log: Path) -> MpiError:
-    """Returns an error with the compiler's first error and a remedy, such as the package to install."""
+    """Returns an MpiError with the first error in the build log and a remedy, such as the package to install."""
     text = log.read_text(encoding="utf-8", errors="replace")
     error = first_error(text)
     packages = FAMILIES[inst.family].packages

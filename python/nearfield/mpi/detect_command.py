@@ -1,4 +1,4 @@
-"""Detects which MPI a command line uses, from its launcher and from the library that its program is linked to."""
+"""Detects which MPI a command line uses, from the launcher and from the libmpi that the program is linked with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.executables import TAKES_A_FILE, find_executables, which
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
-from nearfield.mpi.toolchain import capture_output, library_text
+from nearfield.mpi.toolchain import capture_output, library_version_text
 
 _ELF = b"\x7fELF"
 _LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
@@ -24,24 +24,24 @@ _LINKER_CACHE = Path("/etc/ld.so.cache")
 
 
 @dataclass(frozen=True)
-class Recognised:
-    """The MPI of a command, and the files that identified it."""
+class DetectedMpi:
+    """The MPI of a command, and the files from which it was detected."""
 
     family: str
     version: str
     by: str
-    files: tuple[Path, ...] = ()  # the result stays valid while these files are unchanged
+    files: tuple[Path, ...] = ()  # a cached result is valid while these files are unchanged
 
 
-def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
-    """Returns the MPI of --mpi, else that of the program, else that of the launcher. Raises UsageError if the command
-    does not exist, and MpiError if the MPI cannot be detected, or if the program cannot run with the MPI of the
-    launcher or of --mpi."""
+def detect_mpi(argv: Sequence[str], mpi_name: str | None = None) -> DetectedMpi:
+    """Returns the MPI of a command: the one named by --mpi, else the program's, else the launcher's. Raises UsageError
+    if the command does not exist, and MpiError if its MPI cannot be detected, or if the program's MPI is incompatible
+    with that of the launcher or of --mpi."""
     if not which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
-    launcher, program = of_launcher(argv), of_program(argv)
+    launcher, program = mpi_of_launcher(argv), mpi_of_program(argv)
     if mpi_name:
-        return _choose_named(mpi_name, program or launcher)
+        return _check_named_mpi(mpi_name, program or launcher)
     if launcher and program and launcher.family != program.family:
         raise MpiError(
             f"{launcher.by} is of {launcher.family} {launcher.version}, but {program.by} of {program.family} "
@@ -57,8 +57,8 @@ def recognise(argv: Sequence[str], mpi_name: str | None = None) -> Recognised:
     return replace(found, files=files)
 
 
-def _choose_named(mpi_name: str, found: Recognised | None) -> Recognised:
-    """Returns the MPI that --mpi names. Raises MpiError if the command's own MPI has another ABI."""
+def _check_named_mpi(mpi_name: str, found: DetectedMpi | None) -> DetectedMpi:
+    """Returns the MPI named by --mpi. Raises MpiError if its ABI is incompatible with the command's own MPI."""
     inst = mpi.choose(mpi_name)
     if found and (found.family == "openmpi") != (inst.family == "openmpi"):
         raise MpiError(
@@ -66,12 +66,12 @@ def _choose_named(mpi_name: str, found: Recognised | None) -> Recognised:
             "leave out --mpi, or start the program of that MPI by its launcher",
         )
     files = (inst.launcher, inst.compiler, inst.library)
-    return Recognised(inst.family, inst.version, "--mpi", tuple(file for file in files if file))
+    return DetectedMpi(inst.family, inst.version, "--mpi", tuple(file for file in files if file))
 
 
-def of_launcher(argv: Sequence[str]) -> Recognised | None:
-    """Returns the MPI of the first launcher in the command, also in `env A=1 mpirun`; None if it belongs to none
-    (srun)."""
+def mpi_of_launcher(argv: Sequence[str]) -> DetectedMpi | None:
+    """Returns the MPI of the first launcher in the command, also in `env A=1 mpirun`; None if there is no launcher of
+    an MPI (as with srun)."""
     return next((_query_launcher(Path(path)) for word, path, _ in find_executables(argv) if _is_launcher(word)), None)
 
 
@@ -80,8 +80,9 @@ def _is_launcher(word: str) -> bool:
     return name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS
 
 
-def program_at(argv: Sequence[str]) -> int:
-    """Returns the index of the program: the first executable after the launcher, else the command itself."""
+def program_index(argv: Sequence[str]) -> int:
+    """Returns the index of the MPI program in the command: the first executable after the launcher; 0 if there is
+    none."""
     launcher = next((at for at, word in enumerate(argv) if _is_launcher(word)), None)
     if launcher is None and linked_library(Path(which(argv[0]) or argv[0])):
         return 0
@@ -89,7 +90,7 @@ def program_at(argv: Sequence[str]) -> int:
     return next((at for at in after if which(argv[at]) and argv[at - 1] not in TAKES_A_FILE), 0)
 
 
-def _query_launcher(path: Path) -> Recognised | None:
+def _query_launcher(path: Path) -> DetectedMpi | None:
     def query() -> tuple[str, str] | None:
         for family in FAMILIES.values():
             with suppress(MpiError):
@@ -99,12 +100,12 @@ def _query_launcher(path: Path) -> Recognised | None:
         return None
 
     known = disk_cache.get_or_compute("launcher", [str(path.absolute())], query, [path])
-    return Recognised(known[0], known[1], f"launcher {path}", (path,)) if known else None
+    return DetectedMpi(known[0], known[1], f"launcher {path}", (path,)) if known else None
 
 
-def of_program(argv: Sequence[str]) -> Recognised | None:
-    """Returns the MPI that the first program after the launcher is linked to, or the command itself if there is no
-    launcher; None for scripts, interpreters and programs that bundle their MPI."""
+def mpi_of_program(argv: Sequence[str]) -> DetectedMpi | None:
+    """Returns the MPI with which the first program after the launcher is linked, or, without a launcher, the command
+    itself; None for scripts, interpreters and programs that bundle their MPI."""
     after = next((path for _, path, may_be_a_program in find_executables(argv[1:]) if may_be_a_program), None)
     for path in filter(None, (after, which(argv[0]))):
         if library := linked_library(Path(path)):
@@ -113,7 +114,8 @@ def of_program(argv: Sequence[str]) -> Recognised | None:
 
 
 def linked_library(program: Path) -> Path | None:
-    """Returns the libmpi that the dynamic loader would find for the program; None if it is linked to none."""
+    """Returns the path of the libmpi that the dynamic loader resolves for the program, by ldd; None if the program is
+    not linked with libmpi."""
     try:
         with program.open("rb") as file:
             if file.read(4) != _ELF:
@@ -127,21 +129,21 @@ def linked_library(program: Path) -> Path | None:
     return Path(found[1]) if found else None
 
 
-def _query_library(library: Path, program: str) -> Recognised | None:
+def _query_library(library: Path, program: str) -> DetectedMpi | None:
     def query() -> tuple[str, str] | None:
-        text = library_text(library)
+        text = library_version_text(library)
         versions = ((family.name, family.library_version(text)) for family in FAMILIES.values())
         return next(((name, version) for name, version in versions if version), None)
 
     files = (library, _LINKER_CACHE)
     known = disk_cache.get_or_compute("library", [str(library)], query, files)
-    return Recognised(known[0], known[1], f"{program} with {library}", files) if known else None
+    return DetectedMpi(known[0], known[1], f"{program} with {library}", files) if known else None
 
 
-def installation_of(found: Recognised) -> Installation | None:
-    """Returns this machine's installation of the recognised MPI; None if there is none. The result is cached, since a
-    search queries every MPI."""
-    question = [found.family, found.version, *(os.environ.get(name) for name in mpi.LOOKED_AT)]
+def installation_of(found: DetectedMpi) -> Installation | None:
+    """Returns this machine's installation of the detected MPI; None if there is none. The result is cached on disk,
+    because a survey runs every MPI's wrapper."""
+    question = [found.family, found.version, *(os.environ.get(name) for name in mpi.SEARCHED_VARIABLES)]
     if cached := disk_cache.get("mpi", question):
         return Installation.from_plain(cached)
     same = [i for i in mpi.discover() if (i.family, i.version) == (found.family, found.version)]

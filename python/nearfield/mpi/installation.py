@@ -1,4 +1,4 @@
-"""Plain data about one MPI on this machine; nothing here starts a process."""
+"""Plain data about an MPI on this machine. This module starts no processes."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-FamilyName = Literal["openmpi", "mpich", "intel"]  # the files of `families/`
+FamilyName = Literal["openmpi", "mpich", "intel"]  # names of the modules in `families/`
 Hosts = Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True)
 class Installation:
-    """An MPI that can both compile and launch. `env` holds the variables without which it does not work."""
+    """An MPI with a compiler wrapper and a launcher. `env` holds the environment variables that it needs to work."""
 
     name: str  # unique on this machine, e.g. "openmpi-5.0.11"
     family: FamilyName
     version: str
-    root: Path  # the folder that contains bin/
-    launcher: Path  # mpirun
-    compiler: Path  # the C++ wrapper
-    origin: str  # where it was found
+    root: Path  # prefix, the folder that contains bin/
+    launcher: Path  # path of mpirun
+    compiler: Path  # path of the C++ compiler wrapper
+    origin: str  # where the MPI was found, as text for people
     env: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
-    library: Path | None = None  # libmpi itself, links resolved
-    show: str = field(default="", repr=False)  # the compiler command behind the wrapper
+    library: Path | None = None  # path of libmpi, with symbolic links resolved
+    show: str = field(default="", repr=False)  # output of the wrapper's -show
 
     def plain(self) -> dict[str, Any]:
-        """Returns the attributes as values that JSON can hold."""
+        """Returns the attributes as JSON-compatible values."""
         values = {**vars(self), "env": dict(self.env)}
         return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
 
@@ -40,7 +40,7 @@ class Installation:
 
 @dataclass(frozen=True)
 class Unusable:
-    """Something that looks like an MPI but cannot be used, with the reason and a remedy."""
+    """A candidate that looks like an MPI but cannot be used, with the reason and a remedy."""
 
     path: Path
     origin: str
@@ -50,43 +50,45 @@ class Unusable:
 
 @dataclass(frozen=True)
 class Launch:
-    """The facts that a family needs to start a program."""
+    """The parameters of a launch from which a family composes its command line."""
 
     argv: Sequence[str]
     ranks: int
     hosts: Hosts | None
-    oversubscribe: bool  # more ranks than processors: waiting ranks must yield
-    allocated: bool  # a batch system has placed the ranks
+    oversubscribe: bool  # permits more ranks than CPUs; waiting ranks must yield
+    allocated: bool  # whether the launch runs in an allocation of a batch system
     launcher: Path
 
 
 @dataclass(frozen=True)
 class Family:
-    """All differences between MPI families. Each file of `families/` exports one as `SPEC`."""
+    """Everything that differs between MPI families. Each module in `families/` exports one as `SPEC`."""
 
     name: FamilyName
     summary: str
-    library_says: str  # regular expression for the start of MPI_Get_library_version's text; the group is the version
-    launcher_says: str  # regular expression for `mpirun --version`'s text; the group is the version
+    library_says: str  # matches the start of MPI_Get_library_version's text; group 1 is the version
+    launcher_says: str  # searched in the output of `mpirun --version`; group 1 is the version
     launchers: tuple[str, ...]  # names of launchers in the wrapper's folder, best first
     wheels: tuple[str, ...]  # Python distributions that contain this MPI
-    packages: str  # what to install when the compiler wrapper is missing
-    compiler_variable: str  # environment variable that changes the compiler behind the wrapper
-    command: Callable[[Launch], list[str]]  # binds no rank; places ranks in the order of the hosts
+    packages: str  # packages to install if the compiler wrapper is missing, as text for people
+    compiler_variable: str  # environment variable that selects the compiler behind the wrapper
+    command: Callable[[Launch], list[str]]  # returns the command line; without binding, ranks in host order
     pmi: tuple[str, ...]  # values for `srun --mpi=`, best first
-    verbose: Mapping[str, str]  # variables with which the MPI reports its transport
-    transport: Callable[[str], str | None]  # returns the transport that such a report names
-    shm_names: tuple[str, ...]  # patterns of the files that killed ranks may leave in /dev/shm
-    needs: Callable[[Path], dict[str, str]] = lambda root: {}  # variables that an MPI in this folder needs
-    environment: Callable[[Launch], dict[str, str]] = lambda launch: {}  # defaults; the user's own values win
-    scratch_variables: tuple[str, ...] = ()  # name the folder for files that a killed launcher leaves
+    verbose: Mapping[str, str]  # environment variables that make the MPI print its transport
+    transport: Callable[[str], str | None]  # parses the transport from this output; None if it is not named
+    shm_names: tuple[str, ...]  # glob patterns of files that killed ranks may leave in /dev/shm
+    # returns the environment variables that an MPI with this prefix needs
+    needs: Callable[[Path], dict[str, str]] = lambda root: {}
+    # returns default environment variables; the user's values win
+    environment: Callable[[Launch], dict[str, str]] = lambda launch: {}
+    scratch_variables: tuple[str, ...] = ()  # environment variables that set the folder of session files
 
     def library_version(self, text: str) -> str | None:
-        """Returns the version in the library's text; None if the text is of another family."""
+        """Returns the version in MPI_Get_library_version's text; None if it is of another family."""
         found = re.match(self.library_says, text)
         return found[1] if found else None
 
     def launcher_version(self, text: str) -> str | None:
-        """Returns the version in the launcher's text; None if the text is of another family."""
+        """Returns the version in the output of `mpirun --version`; None if it is of another family."""
         found = re.search(self.launcher_says, text)
         return found[1] if found else None

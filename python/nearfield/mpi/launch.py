@@ -1,4 +1,5 @@
-"""Composes the command and the environment that start a program under an MPI, unbound, in the given rank order."""
+"""Composes the command line and environment that start a program under an MPI, without binding, with ranks in the given
+order of hosts."""
 
 import hashlib
 import os
@@ -24,15 +25,15 @@ def launch_command(
     launcher: str | None = None,
     oversubscribe: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
-    """Returns the argument vector and the whole environment of a launch.
+    """Returns the command line and the complete environment of a launch.
 
-    `hosts` are pairs (name, number of ranks) in the order of ranks; None means this machine, or the batch system's
-    allocation. `launcher` is one of LAUNCHERS; None means the MPI's own, which also starts inside a Slurm or PBS
-    allocation. `oversubscribe` allows more ranks than processors; they yield while they wait. Values that the user has
-    set in the environment take precedence, except those without which this MPI does not work (`inst.env`).
+    `hosts` are pairs (name, number of ranks) in rank order; None means this machine, or the allocation of the batch
+    system. `launcher` is one of LAUNCHERS; None means the MPI's own launcher, which also works inside a Slurm or PBS
+    allocation. `oversubscribe` permits more ranks than CPUs; ranks then yield while they wait. Variables that the user
+    has set take precedence, except those without which this MPI does not work (`inst.env`).
     """
     family = FAMILIES[inst.family]
-    _check(ranks, hosts, oversubscribe)
+    _check_rank_count(ranks, hosts, oversubscribe)
     path = _launcher_path(inst, launcher)
     launch = Launch(argv, ranks, hosts, oversubscribe, in_allocation(), path)
     env = {**family.environment(launch), **os.environ, **inst.env}
@@ -43,8 +44,8 @@ def launch_command(
 
 
 def _own_library_first(inst: Installation, search_path: str) -> dict[str, str]:
-    """Returns LD_LIBRARY_PATH with this MPI first if another MPI's library is on it. LD_LIBRARY_PATH takes precedence
-    over the RUNPATH of the executable, so ranks would load the wrong libmpi."""
+    """Returns LD_LIBRARY_PATH with this MPI's folder prepended, if it contains another MPI's library. LD_LIBRARY_PATH
+    takes precedence over an executable's RUNPATH, so ranks would load the wrong libmpi."""
     if not inst.library:
         return {}
     own = inst.library.parent
@@ -55,7 +56,7 @@ def _own_library_first(inst: Installation, search_path: str) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": os.pathsep.join([str(own), search_path])}
 
 
-def _check(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> None:
+def _check_rank_count(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> None:
     if ranks < 1:
         raise UsageError(f"a launch needs at least 1 rank, not {ranks}")
     if hosts and sum(count for _, count in hosts) != ranks:
@@ -69,12 +70,13 @@ def _check(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> None:
 
 
 def in_allocation() -> bool:
-    """Returns whether a batch system has placed the ranks."""
+    """Returns whether this process runs in an allocation of a batch system (Slurm, PBS, LSF or SGE)."""
     return any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_JOBID", "PE_HOSTFILE"))
 
 
 def _launcher_path(inst: Installation, launcher: str | None) -> Path:
-    """Returns the path of the chosen launcher; `mpiexec` is in the folder of `mpirun` and has the same suffix."""
+    """Returns the path of the requested launcher. `mpiexec` is searched in the folder of `mpirun`, with the same
+    suffix."""
     if launcher is None or launcher == "mpirun":
         return inst.launcher
     if launcher == "srun":
@@ -91,7 +93,7 @@ def _launcher_path(inst: Installation, launcher: str | None) -> Path:
 
 
 def _srun_command(launch: Launch, family: Family) -> list[str]:
-    """Returns srun's command, with `--cpu-bind=none` because the engine binds itself."""
+    """Returns the srun command line. It has `--cpu-bind=none`, because the measuring engine binds its own ranks."""
     command = [str(launch.launcher), "-n", str(launch.ranks), "--cpu-bind=none"]
     if "SLURM_MPI_TYPE" not in os.environ:
         command += [f"--mpi={kind}" for kind in family.pmi if kind in _srun_mpi_types(launch.launcher)][:1]
@@ -103,7 +105,8 @@ def _srun_command(launch: Launch, family: Family) -> list[str]:
 
 
 def _srun_environment(hosts: Hosts | None) -> dict[str, str]:
-    """Returns srun's environment: the `arbitrary` distribution puts rank i on the host in line i of SLURM_HOSTFILE."""
+    """Returns srun's environment for a given order of hosts: with the `arbitrary` distribution, srun places rank i on
+    the host in line i of the file SLURM_HOSTFILE."""
     if not hosts:
         return {}
     lines = "".join(f"{host}\n" * count for host, count in hosts)
@@ -115,6 +118,6 @@ def _srun_environment(hosts: Hosts | None) -> dict[str, str]:
 
 @lru_cache
 def _srun_mpi_types(srun: Path) -> frozenset[str]:
-    """Returns the values of `--mpi=` that this Slurm supports; srun prints them to standard error."""
+    """Returns the values of `--mpi=` that this Slurm supports, from `srun --mpi=list`."""
     done = subprocess.run([str(srun), "--mpi=list"], capture_output=True, text=True, errors="replace", timeout=20)
     return frozenset((done.stdout + done.stderr).replace(",", " ").split())

@@ -1,9 +1,9 @@
-"""Runs one launch, or a user's own command, and cleans up after it however it ends.
+"""Runs one launch of an MPI program, or a user's own command, and cleans up all its processes.
 
-The launcher gets a session of its own, and a mark in its environment, which every process that it starts
-inherits. Ranks may join other process groups and outlive a killed launcher, but the mark still finds them.
-After the time limit or an interrupt all of them get SIGTERM, and later SIGKILL. If this process itself is
-killed, its guard does the same.
+The launcher gets its own session, and a mark in its environment, which all its descendants inherit. Ranks may join
+other process groups and outlive a killed launcher, but they can still be found by the mark. After the time limit or an
+interrupt, all marked processes get SIGTERM, and later SIGKILL. If nearfield itself is killed, its guard process does
+the same.
 """
 
 import os
@@ -32,35 +32,36 @@ from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 
 MARK = "NEARFIELD_LAUNCH"
 GRACE_S = 3.0
-LOOK_EVERY_S = 1.0  # between two checks whether a launch is dead
+DEAD_CHECK_INTERVAL_S = 1.0  # interval between two calls of `is_dead`
 _TAIL_LINES = 200
 OnLine = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
 class Finished:
-    """How a launch ended. `exit_code` is the launcher's; negative: the signal that ended it."""
+    """The result of a launch. `exit_code` is the launcher's; if negative, the number of the signal that killed it."""
 
     argv: tuple[str, ...]
     exit_code: int
     seconds: float
     timed_out: bool
-    stdout: str  # the last lines
+    stdout: str  # the last _TAIL_LINES lines of standard output
     stderr: str
 
     @property
     def ok(self) -> bool:
-        """Returns whether the program succeeded; some launchers exit with 0 even if a time limit ended them."""
+        """Returns whether the program succeeded. Also checks for a timeout, because some launchers exit with 0 after
+        they were terminated."""
         return self.exit_code == 0 and not self.timed_out
 
     @property
     def words(self) -> list[str]:
-        """Returns the lines that carry text, those of standard error first."""
+        """Returns the non-empty lines of output, standard error first, without separator lines."""
         return [line.strip() for line in f"{self.stderr}\n{self.stdout}".splitlines() if line.strip("-=* \t")]
 
     @property
     def silence(self) -> str:
-        """Returns text with the command to run by hand if a launch ended without a message."""
+        """Returns a message, for launches without any output, with the command line to run by hand."""
         return f"it wrote nothing, and was started as: {shlex.join(self.argv)}"
 
 
@@ -79,10 +80,11 @@ def run(
     env: dict[str, str] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> Finished:
-    """Launches argv, waits, and returns how it ended. The launch is ended after `timeout_s` seconds, or as soon as
-    `is_dead`, which is called about once a second, returns True. `on_line(stream, line)` gets every line of "stdout"
-    and "stderr" at once, on one thread per stream; `on_start` gets the launcher's process id; `env` overrides the
-    environment. A KeyboardInterrupt ends the ranks and is raised again."""
+    """Launches `argv` with the MPI's launcher, waits and returns the result. Terminates the launch after `timeout_s`
+    seconds, or as soon as `is_dead`, which is called about once a second, returns True. `on_line(stream, line)` is
+    called with every line of "stdout" and "stderr" immediately, on one thread per stream. `on_start` is called with the
+    launcher's process id. `env` overrides environment variables. On KeyboardInterrupt, terminates the ranks and
+    re-raises."""
     command, environment = launch_command(
         inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
     )
@@ -97,35 +99,36 @@ def run_command(
     on_line: OnLine | None = None,
     folders: Iterable[Path] = (),
 ) -> Finished:
-    """Runs a user's command that starts ranks, as `run` runs nearfield's own programs, without standard input.
-    `folders` are removed if nearfield is killed during the run. Raises MpiError if the command cannot be started."""
+    """Runs a user's command that starts ranks, with the same cleanup as `run`, without standard input. `folders` are
+    removed if nearfield is killed during the run. Raises MpiError if the command cannot be started."""
     with session(environment, scratch_variables(argv), folders) as launch:
         return _run(list(argv), launch, _Limit(None, None), on_line)
 
 
-# Words of a command line after which ranks may start on other hosts, which cannot use a folder of this host.
-_NAME_HOSTS = (
+# Options of launchers that name hosts. Ranks on other hosts cannot use a folder on this host.
+_HOST_OPTIONS = (
     "-H", "-host", "--host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile",
 )  # fmt: skip
 
 
 def scratch_variables(argv: Sequence[str]) -> list[str]:
-    """Returns the variables of all families that name the folder for a launcher's files; none if the command may start
-    ranks on other hosts."""
+    """Returns the environment variables, for all MPI families, that set the folder of the launcher's session files;
+    empty if the command may start ranks on other hosts."""
     if may_use_other_hosts(argv):
         return []
     return [name for family in FAMILIES.values() for name in family.scratch_variables]
 
 
 def may_use_other_hosts(argv: Sequence[str]) -> bool:
-    """Returns whether a command may start ranks on other hosts: its words name some, or a batch system has placed the
-    ranks."""
-    return in_allocation() or any(word in _NAME_HOSTS for word in argv)
+    """Returns whether a command may start ranks on other hosts, because its options name hosts or it runs in an
+    allocation of a batch system."""
+    return in_allocation() or any(word in _HOST_OPTIONS for word in argv)
 
 
 @dataclass(frozen=True)
 class Session:
-    """The state of one launch: its mark, the environment to start it with, its guard, and what /dev/shm held."""
+    """The state of one launch: the mark, the environment, the guard process, and the content of /dev/shm before the
+    launch."""
 
     mark: str
     environment: Mapping[str, str]
@@ -133,8 +136,8 @@ class Session:
     before: set[str]
 
     def end(self, process: subprocess.Popen[Any]) -> None:
-        """Ends the launcher and all that it has started, and removes what they leave in /dev/shm."""
-        end_all(self.mark, process)
+        """Terminates the launcher and all its descendants, and removes the files that they leave in /dev/shm."""
+        end_launch(self.mark, process)
         remove_stale_shm(self.before)
 
 
@@ -142,10 +145,11 @@ class Session:
 def session(
     environment: Mapping[str, str], variables: Iterable[str], folders: Iterable[Path] = (), mark: str = ""
 ) -> Iterator[Session]:
-    """A context in which one launch runs. Its session files go to a folder of its own, which is removed at the end;
-    `variables` name it to the launcher. `folders` are the caller's, and are removed only if nearfield is killed."""
+    """Context manager around one launch. The launcher's session files go to a temporary folder, which is removed at the
+    end; `variables` are the environment variables that pass this folder to the launcher. `folders` belong to the caller
+    and are removed only if nearfield is killed."""
     mark = mark or uuid.uuid4().hex
-    with _scratch(environment, list(variables)) as scratch:
+    with _scratch_folder(environment, list(variables)) as scratch:
         before = snapshot_shm()
         removed = sorted({*scratch.values(), *map(str, folders)})
         with Guard(mark=mark, scratch=removed, shm=sorted(before)) as guard:
@@ -153,29 +157,29 @@ def session(
 
 
 class _Limit:
-    """Decides when a launch must be ended: at its time limit, or when its caller finds that it is dead."""
+    """Decides when to terminate a launch: at the time limit, or when `is_dead` returns True."""
 
     def __init__(self, timeout_s: float | None, is_dead: Callable[[], bool] | None) -> None:
         self._ends = None if timeout_s is None else time.monotonic() + timeout_s
         self._is_dead = is_dead
 
     def wait(self, process: subprocess.Popen[str]) -> bool:
-        """Waits. Returns True if the process has ended by itself, or False if it must be ended."""
+        """Waits for the process. Returns True if it exited by itself, or False if it must be terminated."""
         while True:
             try:
-                process.wait(self._patience_s())
+                process.wait(self._seconds_to_next_check())
                 return True
             except subprocess.TimeoutExpired:
-                if self._is_over() or (self._is_dead and self._is_dead()):
+                if self._is_time_over() or (self._is_dead and self._is_dead()):
                     return False
 
-    def _patience_s(self) -> float | None:
-        """Returns the seconds until the next check; None if there is neither a time limit nor a check."""
-        looks = [] if self._is_dead is None else [LOOK_EVERY_S]
+    def _seconds_to_next_check(self) -> float | None:
+        """Returns the seconds until the next check; None if there is neither a time limit nor an `is_dead`."""
+        looks = [] if self._is_dead is None else [DEAD_CHECK_INTERVAL_S]
         limits = [] if self._ends is None else [max(0.0, self._ends - time.monotonic())]
         return min([*looks, *limits], default=None)
 
-    def _is_over(self) -> bool:
+    def _is_time_over(self) -> bool:
         return self._ends is not None and time.monotonic() >= self._ends
 
 
@@ -189,10 +193,10 @@ def _run(
 ) -> Finished:
     process = _start(command, launch.environment, cwd)
     launch.guard.update(launcher=process.pid)
-    return _watch(process, tuple(command), launch, limit, on_line, on_start)
+    return _wait_and_clean_up(process, tuple(command), launch, limit, on_line, on_start)
 
 
-def _watch(
+def _wait_and_clean_up(
     process: subprocess.Popen[str],
     argv: tuple[str, ...],
     launch: Session,
@@ -215,9 +219,9 @@ def _watch(
 
 
 @contextmanager
-def _scratch(environment: Mapping[str, str], variables: list[str]) -> Iterator[dict[str, str]]:
-    """Yields variables that name a folder for this launch's session files, which is removed even if the launcher was
-    killed. Yields none if there are none, or if the user has set such a variable."""
+def _scratch_folder(environment: Mapping[str, str], variables: list[str]) -> Iterator[dict[str, str]]:
+    """Yields environment variables that set a temporary folder for the launcher's session files. The folder is removed
+    even if the launcher was killed. Yields {} if `variables` is empty, or if the user has set one of them."""
     if not variables or any(name in environment for name in variables):
         yield {}
         return
@@ -243,7 +247,7 @@ def _start(command: list[str], env: Mapping[str, str], cwd: Path | None) -> subp
 
 
 class _Reader:
-    """Forwards the lines of one stream and stores the last of them."""
+    """Forwards the lines of one output stream on a thread, and stores the last lines."""
 
     def __init__(self, stream: IO[str] | None, name: str, on_line: OnLine | None) -> None:
         assert stream is not None
@@ -253,7 +257,7 @@ class _Reader:
         self._thread.start()
 
     def _read(self) -> None:
-        with suppress(ValueError, OSError):  # another thread closed it when the launch was ended
+        with suppress(ValueError, OSError):  # the stream was closed by another thread at the end of the launch
             for line in self._stream:
                 self._tail.append(line)
                 if self._on_line:
@@ -261,50 +265,50 @@ class _Reader:
 
     def finish(self) -> str:
         self._thread.join(GRACE_S)
-        if not self._thread.is_alive():  # otherwise another process holds the pipe, and close() would block
+        if not self._thread.is_alive():  # if alive, another process still holds the pipe, and close() would block
             self._stream.close()
         return "".join(self._tail)
 
 
-def end_all(mark: str, process: subprocess.Popen[Any]) -> None:
-    """Ends the launcher and every process that carries the mark, by SIGTERM and later by SIGKILL."""
+def end_launch(mark: str, process: subprocess.Popen[Any]) -> None:
+    """Terminates the launcher and all processes that carry the mark: by SIGTERM, and later by SIGKILL."""
     if process.poll() is None:
         _signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S / 2)
-    _end_marked(mark)
+    _end_marked_processes(mark)
     process.wait()
 
 
 def clean_up_after_death(
     mark: str, launcher: int | None = None, scratch: Sequence[str] = (), shm: Sequence[str] | None = None
 ) -> None:
-    """Cleans up as `run` does at its end; the guard calls this if nearfield was killed. `shm` are the names that were
-    in /dev/shm before the launch; None if the command was no launch."""
+    """Terminates a launch and removes its files, as `run` does at its end. Called by the guard process if nearfield was
+    killed. `shm` are the names of files in /dev/shm before the launch; None for a build."""
     deadline = time.monotonic() + GRACE_S / 2
-    _signal([pid for pid in find_marked(mark) if pid == launcher], signal.SIGTERM)
-    while any(pid == launcher for pid in find_marked(mark)) and time.monotonic() < deadline:
+    _signal([pid for pid in find_marked_pids(mark) if pid == launcher], signal.SIGTERM)
+    while any(pid == launcher for pid in find_marked_pids(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    _end_marked(mark)
+    _end_marked_processes(mark)
     if shm is not None:
         remove_stale_shm(set(shm))
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_marked(mark: str) -> None:
+def _end_marked_processes(mark: str) -> None:
     deadline = time.monotonic() + GRACE_S / 2
-    _signal(find_marked(mark), signal.SIGTERM)
-    while (left := list(find_marked(mark))) and time.monotonic() < deadline:
+    _signal(find_marked_pids(mark), signal.SIGTERM)
+    while (left := list(find_marked_pids(mark))) and time.monotonic() < deadline:
         time.sleep(0.05)
     while left:
         _signal(left, signal.SIGKILL)
         time.sleep(0.05)
-        left = list(find_marked(mark))
+        left = list(find_marked_pids(mark))
 
 
-def find_marked(mark: str) -> Iterator[int]:
-    """Yields the running processes of this user that have the mark in their environment."""
+def find_marked_pids(mark: str) -> Iterator[int]:
+    """Yields the process ids of all live processes whose environment contains the mark, as far as /proc is readable."""
     wanted = f"{MARK}={mark}".encode()
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -314,7 +318,7 @@ def find_marked(mark: str) -> Iterator[int]:
 
 
 def is_dead_process(pid: int | str) -> bool:
-    """Returns whether a process has ended. It may still be a zombie, which only its parent can remove."""
+    """Returns whether a process has exited. Zombies, which only their parent can reap, count as exited."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "ZX"
     except OSError:

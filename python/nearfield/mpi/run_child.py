@@ -1,4 +1,4 @@
-"""Runs a command as a child that behaves as if it had been started instead of this process."""
+"""Runs a command as a child process that appears to replace this process: forwards signals, returns its exit code."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from nearfield.base.errors import MpiError
-from nearfield.mpi.process import find_marked, scratch_variables, session
+from nearfield.mpi.process import find_marked_pids, scratch_variables, session
 
-_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
-_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+_FORWARDED_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+_FATAL_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _PR_SET_PDEATHSIG = 1
-_FROM_KERNEL = 0x80  # SI_KERNEL: the terminal sent the signal, so the child has received it, too
+_FROM_KERNEL = 0x80  # si_code SI_KERNEL: the terminal sent the signal, to the child as well
 
 
 def run_as_child(
@@ -27,18 +27,19 @@ def run_as_child(
     on_signal: Callable[[int], None] = lambda number: None,
     mark: str = "",
 ) -> int:
-    """Runs the command and returns its exit code, or 128 + the signal number if a signal ended it, as a shell does.
-    Signals to this process are forwarded to the child. After a forwarded signal, or if this process is killed, the
-    child's remaining processes are ended and its files removed; if this process is killed, `folders`, too. `on_signal`
-    is called with the number of each signal. `mark` identifies the child's processes (default: a new mark)."""
+    """Runs the command. Returns its exit code, or 128 + the signal number if a signal killed it, as a shell does.
+    Signals to this process are forwarded to the child. After a signal that usually terminates a process, or if this
+    process is killed, the child's remaining processes are terminated and their files removed; `folders` are removed
+    only if this process is killed. `on_signal` is called with the number of each signal. `mark` identifies the child's
+    processes (default: a new mark)."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED_SIGNALS, signal.SIGCHLD})
     try:
         with session(environment, scratch_variables(argv), folders, mark) as launch:
             unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
             child = subprocess.Popen(argv, env=launch.environment, close_fds=False, preexec_fn=unblock)
             launch.guard.update(launcher=child.pid)
-            status, was_signalled = _status_at_end(child.pid, launch.mark, on_signal)
+            status, was_signalled = _wait_for_child(child.pid, launch.mark, on_signal)
             code = child.returncode = os.waitstatus_to_exitcode(status)
             if was_signalled or code < 0:
                 launch.end(child)
@@ -49,41 +50,43 @@ def run_as_child(
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def as_started_instead(mask: Iterable[int]) -> Callable[[], None]:
-    """Returns a function to call in the child before the command starts."""
+def child_setup(mask: Iterable[int]) -> Callable[[], None]:
+    """Returns a function to call in the child before exec. It restores the signal mask, and makes the kernel send
+    SIGTERM to the child when the parent dies."""
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def act() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            os.kill(os.getpid(), signal.SIGTERM)  # the parent has been killed since
+            os.kill(os.getpid(), signal.SIGTERM)  # the parent was killed before prctl took effect
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     return act
 
 
-def _status_at_end(child: int, mark: str, on_signal: Callable[[int], None]) -> tuple[int, bool]:
-    """Returns the child's wait status, and whether it received a signal that usually ends a process."""
+def _wait_for_child(child: int, mark: str, on_signal: Callable[[int], None]) -> tuple[int, bool]:
+    """Waits for the child and forwards signals. Returns the child's wait status, and whether a signal arrived that
+    usually terminates a process."""
     was_signalled = False
     while True:
-        came = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
+        came = signal.sigwaitinfo({*_FORWARDED_SIGNALS, signal.SIGCHLD})
         if came.si_signo == signal.SIGCHLD:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 return status, was_signalled
             continue
-        was_signalled |= came.si_signo in _ENDING
+        was_signalled |= came.si_signo in _FATAL_SIGNALS
         if came.si_code != _FROM_KERNEL:
-            _pass_on(came.si_signo, child, mark)
+            _forward_signal(came.si_signo, child, mark)
         on_signal(came.si_signo)
 
 
-def _pass_on(number: int, child: int, mark: str) -> None:
-    """Sends the signal to the child. SIGINT goes to its whole process group, as Ctrl-C does: a launcher that is a shell
-    script would otherwise wait for the real one, which did not receive the signal."""
+def _forward_signal(number: int, child: int, mark: str) -> None:
+    """Sends the signal to the child. SIGINT goes to all processes in the child's process group, like Ctrl-C. Otherwise
+    a launcher that is a shell script would keep waiting for the real launcher, which did not receive the signal."""
     reached = {child}
     if number == signal.SIGINT:
-        for pid in find_marked(mark):
+        for pid in find_marked_pids(mark):
             with suppress(ProcessLookupError):
                 reached |= {pid} if os.getpgid(pid) == os.getpgid(child) else set()
     for pid in reached:

@@ -1,4 +1,4 @@
-"""Chooses an MPI by the name that the user gives, or by what the user's programs are linked with."""
+"""Selects an MPI: by the name that the user gives, or by default."""
 
 import difflib
 import os
@@ -11,26 +11,34 @@ from nearfield.base import disk_cache, own_command
 from nearfield.base.errors import MpiError
 from nearfield.base.progress import LogLines, ReportLine, ignore
 from nearfield.mpi.candidates import wrappers_at
-from nearfield.mpi.discover import Survey, all_packages, gather, identity, is_own_wheel, library_of_mpicc, survey
+from nearfield.mpi.discover import (
+    Survey,
+    installation_key,
+    is_own_wheel,
+    library_of_mpicc,
+    packages_text,
+    query_candidates,
+    survey,
+)
 from nearfield.mpi.installation import Installation
 from nearfield.mpi.process import run
 from nearfield.mpi.toolchain import WRAPPERS
 
-START_LIMIT_S = 60.0  # for two ranks that do nothing, even on a busy machine
-SAY_EVERY_S = 5.0  # while waiting for these ranks
+START_LIMIT_S = 60.0  # time limit for two ranks that do nothing, even on a busy machine
+SAY_EVERY_S = 5.0  # interval of messages while waiting for these two ranks
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An MPI that was chosen because the user named none."""
+    """The default MPI, selected because the user named none."""
 
     installation: Installation
-    why: str  # its name, and why it was chosen
+    why: str  # the MPI's name and the reason for its selection, as text for people
 
 
 def choose(name_or_path: str | None = None) -> Installation:
-    """Returns the MPI with this name, with a name that begins so, or at this path of a prefix, bin, mpirun or mpicxx.
-    If None is given, chooses as `default` does."""
+    """Returns the MPI with this name, with a unique prefix of a name, or at this path (of a prefix, bin folder, mpirun
+    or mpicxx). For None, returns the default MPI. Raises MpiError if none matches."""
     found = survey()
     if name_or_path is None:
         return default().installation
@@ -42,27 +50,27 @@ def choose(name_or_path: str | None = None) -> Installation:
         raise MpiError(f"'{name_or_path}' may mean {', '.join(i.name for i in by_name)}", "give the whole name")
     if "/" in name_or_path or Path(name_or_path).exists():
         return _find_at(Path(name_or_path).expanduser(), found)
-    raise _unknown(name_or_path, found)
+    raise _unknown_mpi_error(name_or_path, found)
 
 
 def default(say: ReportLine = ignore) -> Choice:
-    """Returns the first MPI that starts two ranks: the one of the `mpicc` on PATH, else the Open MPI wheel of this
-    Python environment, else any other. Raises MpiError if there is no MPI. The result of such a start is cached. `say`
-    is called with a line every few seconds while an MPI is tried."""
+    """Returns the first MPI that can start two ranks, in this order: the one of `mpicc` on PATH, the Open MPI wheel of
+    this Python environment, any other. Raises MpiError if there is no MPI. Successful starts are cached on disk. `say`
+    is called with a line of text every few seconds during a trial start."""
     found = survey()
     if not found.usable:
-        raise _none_found(found)
+        raise _no_mpi_error(found)
     refused: list[str] = []
     for inst in found.usable:
         problem = "" if inst == found.usable[-1] else _start_problem(inst, say)
         if not problem:
-            return Choice(inst, _why(inst, refused))
+            return Choice(inst, _choice_reason(inst, refused))
         refused.append(f"{inst.name} does not start 2 ranks ({problem})")
     raise AssertionError("the last MPI is taken without a try")
 
 
 def _start_problem(inst: Installation, say: ReportLine) -> str:
-    """Returns why this MPI does not start two ranks here; empty if it does."""
+    """Starts two ranks with this MPI. Returns the reason for a failure; empty on success."""
     question = [str(inst.launcher), str(inst.library), os.uname().nodename, os.geteuid()]
     if disk_cache.get("starts", question):
         return ""
@@ -83,7 +91,7 @@ def _start_problem(inst: Installation, say: ReportLine) -> str:
     return next(iter(done.words), f"exit code {done.exit_code}")
 
 
-def _why(inst: Installation, refused: list[str]) -> str:
+def _choice_reason(inst: Installation, refused: list[str]) -> str:
     mpicc = shutil.which("mpicc")
     if mpicc and inst.library == library_of_mpicc():
         why = f"to which mpicc on PATH belongs ({mpicc})"
@@ -96,7 +104,7 @@ def _why(inst: Installation, refused: list[str]) -> str:
     return f"{inst.name}, {why}"
 
 
-def _none_found(found: Survey) -> MpiError:
+def _no_mpi_error(found: Survey) -> MpiError:
     reasons = "; ".join(f"{u.path}: {u.reason}" for u in found.unusable)
     return MpiError(
         "no usable MPI found" + (f" ({reasons})" if reasons else ""),
@@ -104,7 +112,7 @@ def _none_found(found: Survey) -> MpiError:
     )
 
 
-def _unknown(name: str, found: Survey) -> MpiError:
+def _unknown_mpi_error(name: str, found: Survey) -> MpiError:
     names = [i.name for i in found.usable]
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.3)
     hint = f"did you mean '{near[0]}'? " if near else ""
@@ -115,18 +123,19 @@ def _unknown(name: str, found: Survey) -> MpiError:
 
 
 def _find_at(path: Path, found: Survey) -> Installation:
-    """Returns the MPI at a path, which either the survey has found or is inspected now."""
+    """Returns the MPI at a path, from the survey or by querying its compiler wrapper. Raises MpiError if there is
+    none."""
     if not path.exists():
         raise MpiError(
             f"there is no MPI at {path}: no such file or folder", f"for those found, see {own_command.line('mpi')}"
         )
     wrappers = list(wrappers_at(path.absolute()))
     if not wrappers:
-        raise MpiError(f"no MPI compiler wrapper ({', '.join(WRAPPERS)}) at {path}", all_packages())
-    fresh = gather((w, "given path") for w in wrappers)
+        raise MpiError(f"no MPI compiler wrapper ({', '.join(WRAPPERS)}) at {path}", packages_text())
+    fresh = query_candidates((w, "given path") for w in wrappers)
     if not fresh.usable:
         first = fresh.unusable[0]
         raise MpiError(f"the MPI at {path} is not usable: {first.reason}", first.remedy)
     installation = fresh.usable[0]
-    known = [i for i in found.usable if identity(i) == identity(installation)]
+    known = [i for i in found.usable if installation_key(i) == installation_key(installation)]
     return known[0] if known else installation

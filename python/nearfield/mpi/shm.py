@@ -11,7 +11,7 @@ SHM = Path("/dev/shm")
 
 
 def snapshot_shm() -> set[str]:
-    """Returns the names in /dev/shm; call it before a launch."""
+    """Returns the names of all files in /dev/shm. Call it before a launch."""
     try:
         return {entry.name for entry in SHM.iterdir()}
     except OSError:
@@ -19,15 +19,15 @@ def snapshot_shm() -> set[str]:
 
 
 def remove_stale_shm(before: set[str]) -> list[str]:
-    """Removes the files that appeared since `before`, belong to this user, have a name like an MPI's files and are not
-    used by a running process; returns their names. Files of launches that still run are in use and stay."""
-    candidates = {name for name in snapshot_shm() - before if _is_ours(name)}
+    """Removes files in /dev/shm that are not in `before`, belong to this user, match an MPI's name patterns and are
+    used by no live process. Returns their names. Files of launches that still run are in use and remain."""
+    candidates = {name for name in snapshot_shm() - before if _is_mpi_file_of_user(name)}
     if not candidates:
         return []
-    return sorted(name for name in candidates - _in_use() if _remove(SHM / name))
+    return sorted(name for name in candidates - _names_in_use() if _remove(SHM / name))
 
 
-def _is_ours(name: str) -> bool:
+def _is_mpi_file_of_user(name: str) -> bool:
     try:
         owner = (SHM / name).lstat().st_uid
     except OSError:
@@ -36,8 +36,8 @@ def _is_ours(name: str) -> bool:
     return owner == os.geteuid() and any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _in_use() -> set[str]:
-    """Returns the names in /dev/shm that a process maps or holds open, as far as this user may read /proc."""
+def _names_in_use() -> set[str]:
+    """Returns the names of files in /dev/shm that a process has mapped or open, as far as this user may read /proc."""
     prefix = f"{SHM}/"
     return {path[len(prefix) :] for path in _paths_in_use() if path.startswith(prefix)}
 
@@ -49,7 +49,7 @@ def _paths_in_use() -> Iterator[str]:
         try:
             maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
             if not maps:
-                continue  # the process is exiting: its memory is unmapped, but files may stay open for some ms
+                continue  # the process is exiting: memory already unmapped, files may stay open for some ms
             for line in maps.splitlines():
                 if "/" in line:
                     yield line[line.index("/") :]

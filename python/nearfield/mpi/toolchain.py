@@ -1,4 +1,5 @@
-"""Queries a compiler wrapper and its library for what they are, since names of folders and packages may be wrong."""
+"""Queries an MPI compiler wrapper and its library for family and version, because the names of folders and packages may
+be misleading."""
 
 import os
 import re
@@ -27,7 +28,7 @@ print(text.value.decode(errors="replace"))
 
 @dataclass(frozen=True)
 class Toolchain:
-    """One compiler wrapper with the MPI library it links."""
+    """A compiler wrapper and the MPI library that it links."""
 
     wrapper: Path
     family: Family
@@ -42,7 +43,8 @@ class Toolchain:
 
 
 def capture_output(command: list[str], env: Mapping[str, str] | None = None) -> str:
-    """Returns the output (both streams) of a short command. Raises MpiError if it fails or does not end in time."""
+    """Runs a short command. Returns its standard output followed by its standard error. Raises MpiError if it fails or
+    exceeds the time limit."""
     try:
         done = subprocess.run(
             command,
@@ -63,12 +65,13 @@ def capture_output(command: list[str], env: Mapping[str, str] | None = None) -> 
     return done.stdout + done.stderr
 
 
-def inspect(wrapper: Path) -> Toolchain:
-    """Returns the MPI behind a C++ compiler wrapper. Raises MpiError if the wrapper is broken or of no known family."""
+def inspect_wrapper(wrapper: Path) -> Toolchain:
+    """Returns the MPI toolchain behind a C++ compiler wrapper. Raises MpiError if the wrapper is broken, or if its MPI
+    is of no supported family."""
     root = wrapper.parent.parent
     show = capture_output([str(wrapper), "-show"], {"I_MPI_ROOT": str(root)}).strip()
-    library = find_library(show)
-    text = library_text(library)
+    library = find_mpi_library(show)
+    text = library_version_text(library)
     for family in FAMILIES.values():
         version = family.library_version(text)
         if version:
@@ -77,8 +80,9 @@ def inspect(wrapper: Path) -> Toolchain:
     raise MpiError(f"{library} is of no MPI family that nearfield knows; it says: {said}")
 
 
-def find_library(show: str) -> Path:
-    """Returns the libmpi that the linker finds with a wrapper's command; follows links and linker scripts."""
+def find_mpi_library(show: str) -> Path:
+    """Returns the libmpi that a wrapper's `-show` command line links, after symbolic links and linker scripts are
+    resolved. Raises MpiError if there is none."""
     words = shlex.split(show)
     folders = [Path(w[2:]) for w in words if w.startswith("-L")]
     names = [w[2:] for w in words if w in ("-lmpi", "-lmpich")]
@@ -88,20 +92,20 @@ def find_library(show: str) -> Path:
         for name in names:
             candidate = folder / f"lib{name}.so"
             if candidate.exists():
-                return _follow(candidate)
+                return _resolve_library(candidate)
     raise MpiError(f"lib{names[0]}.so is in none of the folders the wrapper names", "install MPI's development files")
 
 
-def _follow(library: Path) -> Path:
-    """Returns the library that a linker script names, `INPUT(libmpi.so.40)`; wheels have these since they cannot hold
-    symbolic links."""
+def _resolve_library(library: Path) -> Path:
+    """Resolves symbolic links, and linker scripts such as `INPUT(libmpi.so.40)`, which replace symbolic links in
+    wheels."""
     with library.open("rb") as file:
         script = re.match(rb"\s*(?:INPUT|GROUP)\s*\(\s*([^\s)]+)", file.read(256))
     return (library.parent / script[1].decode()).resolve() if script else library.resolve()
 
 
 @lru_cache(maxsize=64)
-def library_text(library: Path) -> str:
-    """Returns MPI_Get_library_version, which may be called before MPI_Init. The call runs in a process of its own,
-    because two MPIs must not be loaded into one."""
+def library_version_text(library: Path) -> str:
+    """Returns the text of MPI_Get_library_version, which may be called before MPI_Init. Calls it in a separate process,
+    because two MPIs must not be loaded into one process."""
     return capture_output([sys.executable, "-ISc", _VERSION_QUERY, str(library)])

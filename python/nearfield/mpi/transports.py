@@ -1,8 +1,8 @@
-"""Finds the transport inside a node: two ranks exchange a short and a long message with the MPI's own verbose
-output, and the engine reports single copies. The configuration alone is never trusted.
+"""Finds the transport within a node: two ranks exchange a short and a long message under the MPI's verbose output, and
+the engine counts single copies. The configuration alone is not trusted.
 
-The engine's `--transport-probe` prints, on rank 0, `single_copies N LIBRARY`: how often process_vm_readv or
-process_vm_writev was called during the long exchange, and by which library ("-" if never).
+The engine's `--transport-probe` prints on rank 0 `single_copies N LIBRARY`: the number of calls of process_vm_readv and
+process_vm_writev during the long exchange, and the calling library ("-" for no calls).
 """
 
 import os
@@ -20,18 +20,19 @@ from nearfield.mpi.installation import Installation
 from nearfield.mpi.process import run
 
 _TIMEOUT_S = 30
-_STEERING = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
+_MPI_VARIABLE_PREFIXES = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
 
 
 def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
-    """Returns the transport, for example "ob1 / sm, single copy by CMA", and ""; or None and why it is not known.
-    Builds the engine if necessary. The result is cached for this host and the MPI settings in the environment."""
+    """Returns (transport, ""), for example "ob1 / sm, single copy by CMA"; or (None, the reason why it is unknown).
+    Builds the engine if necessary. The result is cached on disk for this host and the MPI variables in the
+    environment."""
     try:
         engine = program(inst)
-        question = [str(engine), *_circumstances()]
+        question = [str(engine), *_environment_key()]
         if known := disk_cache.get("transport", question):
             return str(known), ""
-        carrier, reason = _find_out(inst, engine)
+        carrier, reason = _detect_transport(inst, engine)
         if carrier:
             disk_cache.put("transport", question, carrier, [engine])
         return carrier, reason
@@ -39,14 +40,15 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
         return None, error.message
 
 
-def _circumstances() -> list[str]:
-    """Returns everything that may change the result for one executable: the host, the user, and the MPI settings."""
-    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_STEERING))
-    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *_confinement(), *settings]
+def _environment_key() -> list[str]:
+    """Returns everything besides the executable on which the transport may depend: the host, the kernel, the user, the
+    container and the MPI variables."""
+    settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_MPI_VARIABLE_PREFIXES))
+    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *_container_key(), *settings]
 
 
-def _confinement() -> list[str]:
-    """Returns what shows that this process is in another container: its user namespace and its system call filters."""
+def _container_key() -> list[str]:
+    """Returns values that differ between containers: the user namespace and the seccomp status."""
     status = (read_small_file("/proc/self/status") or "").splitlines()
     filters = [line for line in status if line.startswith("Seccomp")]
     with suppress(OSError):
@@ -54,18 +56,18 @@ def _confinement() -> list[str]:
     return filters
 
 
-def _find_out(inst: Installation, engine: Path) -> tuple[str | None, str]:
-    """Returns the transport, or why it is not known. Where the MPI fails, or copies nothing, because the kernel forbids
-    single copies, the shared heap shows what it would use."""
-    carrier, reason = _try(inst, engine, {})
+def _detect_transport(inst: Installation, engine: Path) -> tuple[str | None, str]:
+    """Returns (transport, "") or (None, reason). If the MPI fails, or copies nothing, because the kernel forbids single
+    copies, tries again with the shared heap preloaded."""
+    carrier, reason = _probe_transport(inst, engine, {})
     if carrier:
         return carrier, reason
     heap = shared_heap.preload_variables(os.environ)
-    with_heap, _ = _try(inst, engine, heap | job_key.make_key_variable(heap))
+    with_heap, _ = _probe_transport(inst, engine, heap | job_key.make_key_variable(heap))
     return (f"{with_heap}, which only the shared heap allows", "") if with_heap else (carrier, reason)
 
 
-def _try(inst: Installation, engine: Path, environment: Mapping[str, str]) -> tuple[str | None, str]:
+def _probe_transport(inst: Installation, engine: Path, environment: Mapping[str, str]) -> tuple[str | None, str]:
     family = FAMILIES[inst.family]
     lines: list[str] = []
     done = run(
@@ -86,11 +88,11 @@ def _try(inst: Installation, engine: Path, environment: Mapping[str, str]) -> tu
     carrier = family.transport(text)
     if carrier is None:
         return None, f"{inst.name} does not say it in a way that nearfield understands"
-    return carrier + single_copy(text), ""
+    return carrier + single_copy_text(text), ""
 
 
-def single_copy(text: str) -> str:
-    """Returns text on the single copies that the engine counted; empty if it did not count."""
+def single_copy_text(text: str) -> str:
+    """Returns text about the single copies that the engine counted; empty if it did not count."""
     found = re.search(r"^single_copies (\d+)", text, re.MULTILINE)
     if not found:
         return ""

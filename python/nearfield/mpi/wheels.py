@@ -1,4 +1,4 @@
-"""Finds the MPI wheels of the running Python environment, and checks whether other wheels overwrote their files."""
+"""Finds the MPI wheels of this Python environment, and detects files that other wheels overwrote."""
 
 import base64
 import hashlib
@@ -9,18 +9,19 @@ from pathlib import Path
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
 
-_CHECKED_PROGRAMS = ("mpicxx", "mpirun", "mpiexec")  # programs that users start and that every MPI has
+# programs in bin that every MPI has, so that a later wheel overwrites them
+_CHECKED_PROGRAMS = ("mpicxx", "mpirun", "mpiexec")
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """An MPI that is installed as a Python package."""
+    """An MPI that is installed as a Python wheel."""
 
     name: str
     version: str
     family: str
     bin: Path
-    overwritten: tuple[str, ...]  # names in bin that another wheel replaced
+    overwritten: tuple[str, ...]  # names of files in bin that another wheel overwrote
 
     @property
     def title(self) -> str:
@@ -31,7 +32,7 @@ class Wheel:
 
 
 def find_wheels() -> list[Wheel]:
-    """Returns the MPI wheels in the running environment, in the order of the families' specs."""
+    """Returns the MPI wheels in this Python environment, in the order of the families' `wheels`."""
     known = {name: family.name for family in FAMILIES.values() for name in family.wheels}
     found = [
         _wheel(distribution, name, known[name])
@@ -52,7 +53,7 @@ def _wheel(distribution: importlib.metadata.Distribution, name: str, family: str
 
 
 def _is_as_installed(file: importlib.metadata.PackagePath) -> bool:
-    """Returns whether a file still has the hash in the wheel's RECORD; without a hash it counts as intact."""
+    """Returns whether a file's hash matches the wheel's RECORD. A file without a recorded hash counts as intact."""
     path = Path(str(file.locate()))
     if file.hash is None or not path.exists():
         return path.exists()

@@ -19,7 +19,7 @@ from nearfield._native import stream
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, MpiError
 from nearfield.base.progress import ReportLine
-from nearfield.mpi.run_child import as_started_instead
+from nearfield.mpi.run_child import child_setup
 from nearfield.observe import trace
 from nearfield.observe.flops import flops_of_hooks
 from nearfield.observe.observing import PreparedCommand, complete_trace
@@ -180,7 +180,7 @@ class ObservedCommand:
 def _address_randomization_disabler() -> Callable[[], None]:
     """Returns a function for the child process that disables address space randomisation, where that is permitted, so
     that results are reproducible to the last digit."""
-    act, personality = as_started_instead(()), ctypes.CDLL(None).personality
+    act, personality = child_setup(()), ctypes.CDLL(None).personality
 
     def do() -> None:
         act()

@@ -21,7 +21,7 @@ from nearfield.base.errors import MeasurementError, MpiError, UsageError
 from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.frames import pl
 from nearfield.base.progress import ReportLine, ignore
-from nearfield.mpi.detect_command import Recognised, installation_of, of_launcher, program_at, recognise
+from nearfield.mpi.detect_command import DetectedMpi, detect_mpi, installation_of, mpi_of_launcher, program_index
 from nearfield.mpi.run_child import run_as_child
 from nearfield.observe import hooks, trace
 from nearfield.observe.ending import EndedBySignal, EndSignal, signal_name, signals_as_errors
@@ -128,7 +128,7 @@ def observe(
 
 def default_trace_folder(argv: Sequence[str]) -> Path:
     """Returns the default folder of a trace, named after the program, or after the script that an interpreter runs."""
-    at = program_at(argv)
+    at = program_index(argv)
     script = next((word for word in argv[at + 1 : at + 2] if word.endswith(".py")), argv[at])
     return Path(f"{Path(script).name.removesuffix('.py')}.trace")
 
@@ -144,15 +144,15 @@ def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | Non
     if not shutil.which(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     try:
-        found = recognise(argv, mpi_name)
+        found = detect_mpi(argv, mpi_name)
     except MpiError:
-        if mpi_name or of_launcher(argv) or len(argv) > 1 and any(shutil.which(word) for word in argv[1:]):
+        if mpi_name or mpi_of_launcher(argv) or len(argv) > 1 and any(shutil.which(word) for word in argv[1:]):
             raise
         return None
     return require_buildable(found)
 
 
-def require_buildable(found: Recognised) -> mpi.Installation:
+def require_buildable(found: DetectedMpi) -> mpi.Installation:
     """Returns the installation of the detected MPI. Raises MpiError if its compiler wrapper is missing on this host."""
     inst = installation_of(found)
     if not inst:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nearfield.base.errors import UsageError
 from nearfield.base.executables import which
-from nearfield.mpi.detect_command import program_at
+from nearfield.mpi.detect_command import program_index
 from nearfield.observe.symbols import functions_of
 
 PCONTROL = "pcontrol"
@@ -20,7 +20,7 @@ def region_of(argv: Sequence[str], name: str) -> str:
     program, given by its source or symbol name. Raises UsageError with the most similar function if there is none."""
     if name == PCONTROL:
         return name
-    word = argv[program_at(argv)]
+    word = argv[program_index(argv)]
     program = which(word) or word
     functions = _function_ranges(program)
     found = functions.get(name) or functions.get(f"{name}_")  # Fortran appends an underscore

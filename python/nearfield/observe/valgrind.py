@@ -19,7 +19,7 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.executables import which
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi.compiler import first_error
-from nearfield.mpi.detect_command import program_at
+from nearfield.mpi.detect_command import program_index
 from nearfield.mpi.tied import run_tied
 
 _TOOL, _PLATFORM = "nearfield", "amd64-linux"
@@ -79,7 +79,7 @@ def find_valgrind() -> Valgrind:
 def command_under_valgrind(argv: Sequence[str], progress: ReportLine = ignore) -> list[str]:
     """Returns the command line with Valgrind and nearfield's tool before its program. Raises UsageError if Valgrind is
     missing or the program is a script, and MpiError if the tool cannot be built."""
-    at = program_at(argv)
+    at = program_index(argv)
     if path := which(argv[at]):
         with Path(path).open("rb") as file:
             if file.read(2) == b"#!":

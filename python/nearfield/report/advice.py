@@ -1,4 +1,4 @@
-"""The section of the page with the notes of `nearfield advise` on a program."""
+"""The section of the report with the notes of `nearfield advise` on a program."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from dataclasses import dataclass
 from nearfield.base.words import as_sentence
 from nearfield.notes import Note
 from nearfield.notes.text import loss_text, place_text
-from nearfield.ui.html import raw, tag, text
+from nearfield.ui.html import escape_html, tag, text
 
 
 @dataclass(frozen=True)
 class Advised:
-    """Notes on an observed program, and sentences on their basis."""
+    """The notes of `nearfield advise` on an observed program, and sentences about their basis."""
 
     command: str
-    headline: str  # calls that could not be judged, or that nothing can be gained
+    headline: str  # sentence on calls that could not be judged, or that nothing can be gained
     warnings: Sequence[str]
     notes: Sequence[Note]
     remarks: Sequence[str]
 
 
 def advice_section(advised: Advised | None) -> str:
-    """Returns the HTML of the section; '' if no program was observed."""
+    """Returns the HTML of the section with the notes; '' if no program was observed."""
     if not advised:
         return ""
     items = tag("ol", "".join(map(_item, advised.notes)), class_="findings") if advised.notes else ""
     first = [*(f"Warning: {warning}" for warning in advised.warnings), advised.headline]
     items = "".join(tag("p", text(as_sentence(line))) for line in first if line) + items
-    intro = tag("p", f"Losses at the calls of {tag('code', raw(advised.command))}, most first.")
+    intro = tag("p", f"Losses at the calls of {tag('code', escape_html(advised.command))}, most first.")
     remarks = "".join(tag("p", text(as_sentence(remark)), class_="quiet") for remark in advised.remarks)
     return tag("section", tag("h2", "What this program loses") + intro + items + remarks, id="advice")
 
 
 def _item(note: Note) -> str:
     lost = tag("span", text(loss_text(note.loss)), class_="level") if note.loss else ""
-    head = tag("h3", f"{tag('code', raw(place_text(note.place)))} {lost}")
+    head = tag("h3", f"{tag('code', escape_html(place_text(note.place)))} {lost}")
     advice = tag("p", text(note.advice), class_="action") if note.advice else ""
     rule = tag("p", text(f"{note.rule.summary}. {note.rule.source} [{note.rule.id}]"), class_="quiet")
     return tag(

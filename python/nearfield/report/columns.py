@@ -1,16 +1,16 @@
-"""The result of `tune` as columns of text in the format of the OSU micro-benchmarks."""
+"""Formats the result of `tune` as text columns, like the OSU micro-benchmarks."""
 
 from __future__ import annotations
 
 from nearfield.rules.schema import PointTable, Rules
-from nearfield.ui.html import folded, raw, tag
+from nearfield.ui.html import escape_html, folded_html, tag
 
 _TITLE = "size, baseline, tuned and gain as columns, to paste"
 
 
-def columns(rules: Rules) -> str:
-    """Returns a block of lines for each confirmed distance and pattern: size in bytes, time per message of the baseline
-    and of the tuned MPI in us, and the gain with its 95 % interval; '' if nothing was confirmed."""
+def osu_columns(rules: Rules) -> str:
+    """Returns a block of lines for each confirmed core distance and pattern: size in bytes, time per message in us of
+    the baseline and of the tuned MPI, and the gain with its 95 % interval; '' if nothing was confirmed."""
     blocks = []
     for rule in rules.rule:
         for pattern in dict.fromkeys(point.pattern for point in rule.point):
@@ -22,9 +22,9 @@ def columns(rules: Rules) -> str:
 
 
 def columns_html(rules: Rules) -> str:
-    """Returns the HTML of the columns, folded; '' if there are none."""
-    text = columns(rules)
-    return folded(_TITLE, tag("pre", tag("code", raw(text)))) if text else ""
+    """Returns the text columns as folded HTML; '' if there are none."""
+    text = osu_columns(rules)
+    return folded_html(_TITLE, tag("pre", tag("code", escape_html(text)))) if text else ""
 
 
 def _row(point: PointTable) -> str:

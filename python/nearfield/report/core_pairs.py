@@ -1,4 +1,5 @@
-"""Shows core-to-core times: a heat map if many pairs were measured, a small table if each distance has one."""
+"""Shows times between pairs of cores: as a heat map if many pairs were measured, or as a small table if each core
+distance has one pair."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from nearfield.profile.curves import (
 )
 from nearfield.report.derived_metrics import floor_failure
 from nearfield.report.plots.chart import Chart, Figure, Variant
-from nearfield.report.plots.series import cell
+from nearfield.report.plots.series import point_text
 from nearfield.ui.html import table, tag, text
 
 TABLE_SIZES = (8, 4096, 65536, 1 << 20)
 
 
 def pairs_table(profile: Profile) -> str:
-    """Returns an HTML table of the core-to-core latency and some message sizes; if there is a heat map, with one pair
-    per distance. Returns '' if no pair was measured."""
+    """Returns an HTML table with the core-to-core latency and the times of some message sizes for each pair of cores;
+    beside a heat map, only for one pair per core distance. Returns '' if no pair was measured."""
     columns = _collect_columns(profile)
     found = _all_places(profile)
     rows = [
@@ -43,7 +44,7 @@ def pairs_table(profile: Profile) -> str:
 
 
 def heat_map(profile: Profile) -> list[Chart]:
-    """Returns the heat map by pair of PUs; None unless some distance has several pairs."""
+    """Returns a list with the heat map by pair of PUs; [] unless some core distance has several pairs."""
     found = _all_places(profile)
     if not _is_matrix(found):
         return []
@@ -55,7 +56,8 @@ def heat_map(profile: Profile) -> list[Chart]:
 
 
 def _collect_columns(profile: Profile) -> dict[str, dict[Place, Point]]:
-    """Returns column title -> values, in one pass because there may be thousands of pairs."""
+    """Returns column title -> pair -> value. Computes each column in one pass, since there may be thousands of
+    pairs."""
     flags = pick(profile.records, scenario="floor", metric="time", kind="flag")
     messages = pick(profile.records, scenario="pingpong", metric="half_round_trip", state="reused")
     columns = {"flag, one way": flags}
@@ -65,8 +67,8 @@ def _collect_columns(profile: Profile) -> dict[str, dict[Place, Point]]:
 
 
 def _without_breaks(point: Point) -> str:
-    """Returns the HTML of a point; in a narrow column the line breaks only before the interval."""
-    value, bracket, interval = text(cell(point)).partition("[")
+    """Returns the HTML of a point, in which a narrow column can break the line only before the interval."""
+    value, bracket, interval = text(point_text(point)).partition("[")
     return value + bracket + interval.replace(" ", "\u00a0")
 
 
@@ -95,7 +97,7 @@ def _figure(points: dict[Place, Point]) -> Figure:
         "z": [[c[1].value if c else None for c in row] for row in grid],
         "text": [[format_ns(c[1].value) if c else "" for c in row] for row in grid],
         "texttemplate": "%{text}" if few else "",
-        "customdata": [[f"{c[0].label}<br>{cell(c[1])}" if c else "" for c in row] for row in grid],
+        "customdata": [[f"{c[0].label}<br>{point_text(c[1])}" if c else "" for c in row] for row in grid],
         "hovertemplate": "%{customdata}<extra></extra>", "hoverongaps": False,
         "colorbar": {"title": {"text": "ns"}, "thickness": 12, "outlinewidth": 0},
     }  # fmt: skip
@@ -111,7 +113,7 @@ def _figure(points: dict[Place, Point]) -> Figure:
 
 
 def _labels(pus: list[tuple[str, int]]) -> list[str]:
-    """Returns '3' for PU 3, or 'host:3' if there are several hosts."""
+    """Returns labels such as '3' for PU 3, or 'host:3' if there are several hosts."""
     several = len({host for host, _ in pus}) > 1
     return [f"{host}:{pu}" if several else str(pu) for host, pu in pus]
 
@@ -123,6 +125,6 @@ def _all_places(profile: Profile) -> list[Place]:
 
 
 def _pus(place: Place) -> list[tuple[str, int]]:
-    """Returns (host, PU) of both ends, with host '' inside a node; [] if the pair has another format."""
+    """Returns (host, PU) of both ends of a pair, with host '' within a node; [] if the pair has another format."""
     match = re.fullmatch(r"(?:(.+):)?(\d+)-(?:(.+):)?(\d+)", place.pair or "")
     return [(match[1] or "", int(match[2])), (match[3] or "", int(match[4]))] if match else []

@@ -1,5 +1,5 @@
 """Findings as data, the output of `nearfield report --json`. The table in docs/reference/findings.md is generated from
-here."""
+the field descriptions in this module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearfield.report.findings import Finding, Level
 
 
 class FindingTable(Table):
-    """One finding."""
+    """One finding in the output of `nearfield report --json`."""
 
     topic: str = Field(description="what it is about: `headroom`, `steps`, `tuned`, ...; there may be several of one")
     level: Level = Field(
@@ -30,7 +30,7 @@ class FindingTable(Table):
 
 
 class FindingsTable(Table):
-    """The whole output."""
+    """The whole output of `nearfield report --json`."""
 
     schema_version: Literal[1] = Field(description="version of this format; within one, keys may be added")
     nearfield: str = Field(description="version of nearfield that measured or simulated")
@@ -43,8 +43,8 @@ class FindingsTable(Table):
     finding: list[FindingTable] = Field(description="most important first, as on the page")
 
 
-def as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
-    """Returns the findings in the form that `nearfield report --json` prints."""
+def findings_as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
+    """Converts findings to the output of `nearfield report --json`."""
     run = profile.run
     return FindingsTable(
         schema_version=1,

@@ -1,5 +1,6 @@
-"""Derives curves from records for findings, guidelines and plots, in pure functions: the floor of a message, the share
-of it that MPI reaches, the gain by buffer state, the share of a buffer that is cached after a call."""
+"""Derives curves from records for findings, guidelines and plots, in pure functions: the lower bound of a message's
+time, the fraction of this bound that MPI reaches, the gain by buffer state, and the fraction of a buffer that is cached
+after a call."""
 
 from __future__ import annotations
 
@@ -16,27 +17,31 @@ from nearfield.profile.curves import Curve, Place, Point, common_keys, curve, di
 from nearfield.profile.schema import Switch
 
 STATES = ("invalid", "exclusive", "modified", "reused")
-CACHED, GONE = 0.75, 0.5  # shares between 'as from memory' (0) and 'as if preloaded' (1)
-BASE_POLICY = "memory"  # the policy of a simulated NIC that delivers incoming bytes to memory only
-SURELY_LESS = 0.9  # share of the floor; above may be noise
-MIN_DISTINGUISHABLE_RATIO = 1.3  # of uncached to cached reading times
+MIN_CACHED_SHARE, MAX_EVICTED_SHARE = (
+    0.75,
+    0.5,
+)  # limits of a buffer's cached share: 0 reads as slowly as memory, 1 as fast as a cached buffer
+BASE_POLICY = "memory"  # policy of a simulated NIC: deliver incoming bytes only to memory
+IMPOSSIBLE_SHARE = 0.9  # fraction of the floor below which a time is impossible rather than noise
+MIN_DISTINGUISHABLE_RATIO = 1.3  # min ratio of the read times from memory and from cache, to tell them apart
 
 
 def half_round_trip(records: pl.DataFrame, place: Place, state: str = "reused", deciding: bool = True) -> Curve:
-    """Returns size -> half a round trip, with buffers in this state."""
+    """Returns size -> half of a ping-pong's round trip, with buffers in this cache state. If `deciding`, includes only
+    points that findings may use."""
     return curve(
         records, "pingpong", "half_round_trip", place=place, state=state, deciding=deciding
     )  # fmt: skip
 
 
-def flag(records: pl.DataFrame, place: Place, deciding: bool = True) -> Point | None:
-    """Returns the core-to-core latency: the time until another core sees a store; None if it was not measured."""
+def core_to_core_latency(records: pl.DataFrame, place: Place, deciding: bool = True) -> Point | None:
+    """Returns the core-to-core latency, the time until another core sees a store; None if it was not measured."""
     found = curve(records, "floor", "time", place=place, x="kind", kind="flag", deciding=deciding)
     return found.get("flag")
 
 
-def copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = True) -> Curve:
-    """Returns size -> the fastest of these kinds of copy."""
+def fastest_copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = True) -> Curve:
+    """Returns size -> time of the fastest of these kinds of copy."""
     best: Curve = {}
     for kind in kinds:
         for size, point in curve(records, "floor", "time", place=place, kind=kind, deciding=deciding).items():
@@ -46,28 +51,28 @@ def copies(records: pl.DataFrame, place: Place, *kinds: str, deciding: bool = Tr
 
 
 def message_floor(records: pl.DataFrame, place: Place, deciding: bool = True) -> Curve:
-    """Returns size -> the lower bound of a message's time between these cores: the core-to-core latency and one copy of
-    data that the other core wrote."""
-    signal = flag(records, place, deciding)
+    """Returns size -> lower bound of a message's time between these cores: the core-to-core latency plus one copy of
+    data that the other core wrote. Returns {} if the latency was not measured."""
+    signal = core_to_core_latency(records, place, deciding)
     if signal is None:
         return {}
     return {
-        size: _after(signal, copy)
-        for size, copy in copies(records, place, "copy-remote", "copy-remote-nt", deciding=deciding).items()
+        size: _sum_of_times(signal, copy)
+        for size, copy in fastest_copies(records, place, "copy-remote", "copy-remote-nt", deciding=deciding).items()
     }
 
 
 def floor_failure(records: pl.DataFrame, place: Place) -> str:
-    """Returns a sentence that says why the floor of these cores is invalid; '' if it may be valid. No message is faster
-    than the core-to-core latency, and no message from buffers that were just written is faster than that and one copy.
-    Where one seems to be, a virtual machine had migrated the cores between the two measurements, or other work used
-    them."""
-    signal = flag(records, place, deciding=False)
+    """Returns a sentence that explains why the lower bound (floor) for these cores is invalid; '' if it may be valid.
+    No message is faster than the core-to-core latency, and no message from just-written buffers is faster than this
+    latency plus one copy. If a measured message is, the hypervisor had moved the vCPUs between the two measurements, or
+    other programs disturbed them."""
+    signal = core_to_core_latency(records, place, deciding=False)
     floor = message_floor(records, place, deciding=False)
     for state in STATES if signal else ():
         for size, time in half_round_trip(records, place, state, deciding=False).items():
             least = floor.get(size, signal) if state == "modified" else signal
-            if least and time.value < SURELY_LESS * least.value:
+            if least and time.value < IMPOSSIBLE_SHARE * least.value:
                 return (
                     f"There is no floor {place.words}: a message of {format_bytes(size)} took {format_ns(time.value)}, "
                     f"and what no message can do without {format_ns(least.value)}. So the cores were farther apart, or "
@@ -77,12 +82,13 @@ def floor_failure(records: pl.DataFrame, place: Place) -> str:
 
 
 def floor_shares(records: pl.DataFrame, place: Place) -> dict[int, Estimate]:
-    """Returns size -> floor / half round trip; 1 means that this MPI is as fast as the caches allow."""
+    """Returns size -> floor / half round trip. 1 means that this MPI is as fast as the caches allow."""
     return ratios(message_floor(records, place), half_round_trip(records, place))
 
 
 def state_gains(records: pl.DataFrame, place: Place, metric: str, side: str | None, state: str) -> dict[int, Estimate]:
-    """Returns size -> the share of time that buffers in `state` save against buffers in memory (state invalid)."""
+    """Returns size -> fraction of time that buffers in cache state `state` save against buffers in memory
+    ("invalid")."""
     by_state = {
         name: curve(records, "pingpong", metric, place=place, side=side, state=name) for name in ("invalid", state)
     }
@@ -91,9 +97,9 @@ def state_gains(records: pl.DataFrame, place: Place, metric: str, side: str | No
 
 
 def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, float]:
-    """Returns size -> the speed of reading the buffer right after the call, from 0 (as from memory) to 1 (as from the
-    cache), if it was not cached before. Sizes at which the two do not differ are omitted. Records of preloaded buffers
-    whose state was refuted count, too."""
+    """Returns size -> cached share of a previously uncached buffer right after the call, from its read time: 0 if read
+    as slowly as from memory, 1 if as fast as from the cache. Omits sizes at which these two do not differ. As the
+    reference for cached buffers, also uses records whose buffer state was refuted."""
     after, memory = (
         curve(records, "pollution", "traverse", place=place, side=side, state=state)
         for state in ("invalid", "base-invalid")
@@ -107,42 +113,45 @@ def cached_after(records: pl.DataFrame, place: Place, side: str) -> dict[int, fl
     return result
 
 
-def pushed_out(records: pl.DataFrame, place: Place, side: str) -> dict[int, Estimate]:
-    """Returns size -> the ratio of the time to read a buffer that was cached before the call, with and without the
+def evicted_read_ratios(records: pl.DataFrame, place: Place, side: str) -> dict[int, Estimate]:
+    """Returns size -> read time of a previously cached buffer after the call, divided by its read time without a
     call."""
     return ratios(_preloaded(records, place, side, "preloaded"), _preloaded(records, place, side, "base-preloaded"))
 
 
 @dataclass(frozen=True)
-class Reach:
-    """The largest buffer size that is still cached after the call, and the smallest one that is not."""
+class CachedReach:
+    """The largest buffer size that is still cached after the call, and the smallest size that is not."""
 
     cached_to: int | None
     gone_from: int | None
 
 
-def reach(cached: dict[int, float]) -> Reach:
-    """Returns the sizes before and at the first that is not cached; shares between GONE and CACHED count as neither."""
-    gone = next((size for size, share in cached.items() if share <= GONE), None)
-    cached_sizes = [size for size, share in cached.items() if share >= CACHED and (gone is None or size < gone)]
-    return Reach(cached_sizes[-1] if cached_sizes else None, gone)
+def cached_reach(cached: dict[int, float]) -> CachedReach:
+    """Returns the largest cached and the smallest uncached size. Sizes with a share between MAX_EVICTED_SHARE and
+    MIN_CACHED_SHARE count as neither."""
+    gone = next((size for size, share in cached.items() if share <= MAX_EVICTED_SHARE), None)
+    cached_sizes = [
+        size for size, share in cached.items() if share >= MIN_CACHED_SHARE and (gone is None or size < gone)
+    ]
+    return CachedReach(cached_sizes[-1] if cached_sizes else None, gone)
 
 
 def mean_times(
     records: pl.DataFrame, scenario: str, x: str, metric: str = "mean_time", **fixed: Any
 ) -> dict[str, Curve]:
-    """Returns policy of a simulated NIC -> x -> mean time."""
+    """Returns policy of a simulated NIC -> value of parameter `x` -> mean time."""
     rows = pick(records, scenario=scenario, metric=metric, source="sim", **fixed)
     return {policy: curve(rows, scenario, metric, x=x, policy=policy) for policy in distinct_values(rows, "policy")}
 
 
 def policy_savings(times: dict[str, Curve]) -> dict[str, Curve]:
-    """Returns policy -> x -> the share of time saved against the base policy, from `mean_times`."""
+    """Returns policy -> x -> fraction of the time saved against BASE_POLICY. `times` is a result of `mean_times`."""
     return savings_against(BASE_POLICY, times)
 
 
 def savings_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
-    """Returns name -> x -> the share of the first one's time that is saved, for all names but the first."""
+    """Returns name -> x -> fraction of the time saved against the curve named `first`, for all other names."""
     base = times.get(first, {})
     return {
         name: {x: _saved(points[x], base[x]) for x in common_keys(points, base)}
@@ -151,9 +160,10 @@ def savings_against(first: str, times: dict[str, Curve]) -> dict[str, Curve]:
     }
 
 
-def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[str, Any], dict[str, Curve]]]:
-    """Yields, for every case of a two-rank scenario regardless of size, the savings of the values of `axis` against the
-    first one: value -> size -> share of the time. A case is metric, side, place and the other parameters."""
+def savings_by_case(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[str, Any], dict[str, Curve]]]:
+    """Yields, for every case of a two-rank scenario, the fractions of time that each value of `axis` saves against its
+    first value: (case, value -> size -> fraction). A case consists of metric, side, place and the other parameters
+    except the size."""
     of = (pl.col("scenario") == scenario) & (pl.col("unit") == "ns")
     rows = profile.records.filter(of & pl.col(axis).is_not_null())
     declared = [metric for name, metric in declared_metrics(profile.run) if name == scenario]
@@ -167,8 +177,8 @@ def savings(profile: Profile, scenario: str, axis: str) -> Iterator[tuple[dict[s
         yield case, {name: points for name, points in savings_against(names[0], times).items() if points}
 
 
-def switch_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:
-    """Returns the largest message before this protocol switch between these cores; None if no switch was found."""
+def switch_size_bytes(switches: list[Switch], kind: str, place: Place) -> int | None:
+    """Returns the largest message size before this protocol switch between these cores; None if no switch was found."""
     found = [s.bytes for s in switches if s.kind == kind and s.distance == place.distance]
     own = [s.bytes for s in switches if s.kind == kind and s.pair == place.pair]
     return next(iter(own or found), None)
@@ -190,8 +200,8 @@ def _preloaded(records: pl.DataFrame, place: Place, side: str, state: str) -> Cu
     return {size: point for size, point in points.items() if point.stable}
 
 
-def _after(first: Point, second: Point) -> Point:
-    """Returns the sum of two times; its interval is the sum of the intervals, which is an upper bound."""
+def _sum_of_times(first: Point, second: Point) -> Point:
+    """Returns the sum of two times. Its interval is the sum of both intervals, an upper bound."""
     return replace(
         second,
         value=first.value + second.value,

@@ -1,4 +1,4 @@
-"""Explains the signs of the plots, each drawn as the plots draw it."""
+"""The legend of the plots' symbols, each drawn as in the plots."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SIGNS = (
 )
 
 
-def signs() -> str:
-    """Returns the HTML of the list of signs, for pages with measured times."""
+def signs_html() -> str:
+    """Returns the HTML legend of the symbols, for pages with measured times."""
     pictures = ((f'<svg width="32" height="14" aria-hidden="true">{drawn}</svg>', said) for drawn, said in _SIGNS)
     items = (tag("li", f"{picture} {said}") for picture, said in pictures)
     return tag("ul", "".join(items), class_="signs")

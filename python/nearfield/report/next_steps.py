@@ -1,4 +1,4 @@
-"""The next commands for a reader of the page: at most three, each with its purpose."""
+"""Suggests the next commands to a reader of the report: at most three, each with its purpose."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from pathlib import Path
 from nearfield.base import own_command
 from nearfield.profile import Profile
 from nearfield.rules.schema import Rules
-from nearfield.ui.html import raw, tag, text
+from nearfield.ui.html import escape_html, tag, text
 
 MAX_STEPS = 3
 PROGRAM = ("--", "mpirun", "-n", "2", "./program")
-Step = tuple[str, str]  # purpose and command
+Step = tuple[str, str]  # (purpose, command line)
 
 
 def next_steps(profile: Profile, tuned: Rules | None, apply: str) -> str:
-    """Returns the HTML of the box. `tuned` are the rules that `tune` found, and `apply` is the command that runs
-    programs with them."""
+    """Returns the HTML of the box with suggested commands. `tuned` are the rules that `tune` found, and `apply` is the
+    command line that runs programs under them."""
     found = _of_simulated(profile) if profile.run.backend == "sim" else _of_measured(profile, tuned, apply)
     if not profile.run.complete:
         found = [("Complete this profile", profile.completed_by), *found]
-    items = "".join(tag("li", f"{text(why)}: {tag('code', raw(command))}") for why, command in found[:MAX_STEPS])
+    items = "".join(
+        tag("li", f"{text(why)}: {tag('code', escape_html(command))}") for why, command in found[:MAX_STEPS]
+    )
     return tag("div", tag("h3", "Next commands") + tag("ol", items), class_="next")
 
 

@@ -1,6 +1,6 @@
-"""Draws the curves of several profiles in the same plots. A curve has the same colour as in the report of its own
-profile; dashes and markers identify the profile. The reader selects cores by their distance, because PU numbers mean
-nothing on another machine. The first pair of each distance represents it."""
+"""Draws the curves of several profiles in the same plots. A curve has the same colour as in its profile's own report;
+dashes and markers identify the profile. The reader selects pairs of cores by core distance, because PU numbers are
+meaningless on another machine. The first measured pair represents each distance."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Place, one_per_distance
 from nearfield.report.plots import SCENARIOS, Section, sections
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import STYLES, Style, Trace, style
+from nearfield.report.plots.series import STYLES, Style, Trace, curve_style
 
-MIN_PX, LINE_PX = 400, 12  # minimum height of a plot without its legend, and height of a legend entry
-ROW_PX = 48  # the height of a row in a plot of questions
+MIN_PX, LINE_PX = 400, 12  # min height of a plot without its legend, and height of a legend entry, in pixels
+ROW_PX = 48  # height in pixels of a row in a plot of yes/no questions
 Item = TypeVar("Item")
-Named = Sequence[tuple[str, Item]]  # a profile's name, and something of that profile
+Named = Sequence[tuple[str, Item]]  # pairs (name of a profile, object that belongs to the profile)
 
 
 def overlay_profiles(profiles: Mapping[str, Profile]) -> list[Section]:
-    """Returns one section for each scenario that a profile has. The keys of `profiles` are the names for the legend."""
+    """Returns a section for each scenario that at least one profile has. The keys of `profiles` are the names in the
+    legend."""
     found = {name: _by_distance(profile) for name, profile in profiles.items()}
     scenarios = list(dict.fromkeys(section.scenario for parts in found.values() for section in parts))
     known = [name for name in SCENARIOS if name in scenarios]
@@ -34,12 +35,12 @@ def overlay_profiles(profiles: Mapping[str, Profile]) -> list[Section]:
 
 
 def distances(parts: Iterable[Section]) -> list[str]:
-    """Returns the distances that the page offers for selection."""
+    """Returns the core distances that the page offers for selection."""
     choices = (variant.choice for part in parts for chart in part.charts for variant in chart.variants)
     return list(dict.fromkeys(choice[PLACE] for choice in choices if PLACE in choice))
 
 
-# ---- one profile
+# ---- sections of a single profile
 
 
 def _by_distance(profile: Profile) -> list[Section]:
@@ -50,7 +51,7 @@ def _by_distance(profile: Profile) -> list[Section]:
 
 
 def _name_by_distance(part: Section, places: Iterable[Place]) -> Section:
-    """Returns the section with one variant for each distance, named after the distance."""
+    """Returns the section with one variant for each core distance, named after the distance instead of the pair."""
     names = {place.label: place.distance or place.label for place in places}
     charts = []
     for chart in part.charts:
@@ -62,11 +63,11 @@ def _name_by_distance(part: Section, places: Iterable[Place]) -> Section:
     return replace(part, charts=charts)
 
 
-# ---- all of them
+# ---- merging of the profiles' sections
 
 
 def _section(own: Named[Section], everyone: Iterable[str]) -> Section:
-    """Returns the section of one scenario. `own` holds the sections of the profiles that have this scenario, and
+    """Returns the merged section of one scenario. `own` holds the sections of the profiles that have this scenario, and
     `everyone` the names of all profiles."""
     names = list(everyone)
     charts: dict[str, list[tuple[str, Chart]]] = {}
@@ -91,7 +92,8 @@ def _chart(own: Named[Chart], names: list[str]) -> Chart:
 
 
 def _attribute_sentences(said: Named[str], names: list[str]) -> list[str]:
-    """Returns each sentence once. A sentence that not all profiles have begins with the names of those that have it."""
+    """Returns the distinct sentences. A sentence that does not apply to all profiles is prefixed with the names of
+    those to which it applies."""
     found: dict[str, list[str]] = {}
     for name, sentence in said:
         found.setdefault(sentence, []).append(name)
@@ -110,29 +112,29 @@ def _figure(own: Named[Figure], names: list[str]) -> Figure:
 
 
 def _rows(own: Named[list[Trace]], names: list[str]) -> list[Trace]:
-    """Returns the rows of a plot of answers: one for each question and profile, in the colour of the profile."""
+    """Returns the rows of a plot of yes/no questions: one for each question and profile, in the profile's colour."""
     found = [(name, trace) for name, traces in own for trace in traces]
     questions = list(dict.fromkeys(trace["y"][0] for _, trace in found))
     rows = []
     for name, trace in sorted(found, key=lambda row: questions.index(row[1]["y"][0])):
-        colour = style(names.index(name)).colour
+        colour = curve_style(names.index(name)).colour
         marker = {**trace["marker"], "color": colour, "line": {**trace["marker"]["line"], "color": colour}}
         row = f"{trace['y'][0]}<br><i>{name}</i>"
-        rows.append({**_named(trace, name), "y": [row] * len(trace["x"]), "marker": marker})
+        rows.append({**_with_profile_name(trace, name), "y": [row] * len(trace["x"]), "marker": marker})
     return rows
 
 
-def _named(trace: Trace, name: str) -> Trace:
+def _with_profile_name(trace: Trace, name: str) -> Trace:
     full = f"{name}: {trace['name']}"
     texts = {"text": [text.replace(trace["name"], full, 1) for text in trace["text"]]} if "text" in trace else {}
     return {**trace, "name": full, **({"legendgroup": full} if "legendgroup" in trace else {}), **texts}
 
 
 def _style_trace(trace: Trace, name: str, number: int) -> Trace:
-    """Returns the trace with the name, dash and markers of the profile with this number. Only the first profile keeps
-    the area under a floor."""
+    """Returns the trace with the name, dash and markers of profile number `number`. Retains the shaded area below a
+    floor only for the first profile."""
     look = STYLES[number % len(STYLES)]
-    new = _named(trace, name)
+    new = _with_profile_name(trace, name)
     if trace["type"] == "bar":
         return {**new, "opacity": max(0.25, 1 - 0.4 * number)}
     if number and trace.get("fill") == "tozeroy":
@@ -145,12 +147,12 @@ def _style_trace(trace: Trace, name: str, number: int) -> Trace:
 
 
 def _symbol(symbol: str, look: Style) -> str:
-    """Returns the profile's symbol, hollow or with a dot if `symbol` is or has."""
+    """Returns the profile's marker symbol, with the suffixes -open and -dot of `symbol`."""
     kind = re.search(r"(-open)?(-dot)?$", symbol)
     return look.symbol + (kind.group() if kind else "")
 
 
-# ---- axes and marks
+# ---- axes and marks of merged plots
 
 
 def _layout(own: Named[dict[str, Any]]) -> dict[str, Any]:
@@ -160,8 +162,8 @@ def _layout(own: Named[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _axis(axes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns an axis that covers all of these axes. It has the ticks of the longest axis, and those of the others
-    beyond it."""
+    """Returns an axis that covers the ranges of all axes. It has the ticks of the axis with the longest range, and
+    ticks of the others outside that range."""
     ranged = sorted((axis for axis in axes if "range" in axis), key=lambda axis: axis["range"][0] - axis["range"][1])
     if not ranged:
         return _with_ticks(axes)
@@ -181,7 +183,7 @@ def _with_ticks(axes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _marks(own: Named[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    """Returns each mark once. The text of a mark that not all profiles have names the profiles that have it."""
+    """Returns the distinct marks of the plots. If not all profiles have a mark, its text lists the profiles that do."""
     found: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for name, layout in own:
         for mark in layout[kind]:

@@ -1,5 +1,5 @@
-"""Draws the plots of a page as SVG files, as its own buttons do, in a headless Chromium or Chrome, if one is installed.
-Plotly draws in JavaScript, so a browser is required."""
+"""Draws the plots of an HTML page as SVG files in a headless Chromium or Chrome, as the page's own buttons do. A
+browser is required, because plotly draws in JavaScript."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _WRITE = """<script>nearfieldPictures().then((pictures) => {
 
 
 def draw_pictures(page: str) -> dict[str, str]:
-    """Returns file name -> SVG for each plot of a page and each choice of its options. Raises UsageError if no browser
-    is installed, MeasurementError if it draws nothing."""
+    """Returns file name -> SVG for each plot of a page, for each choice of its options. Raises UsageError if no browser
+    is installed, and MeasurementError if the browser draws nothing."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Shows the provenance of the numbers, with everything that a reader needs to check them."""
+"""Shows the provenance of a profile's numbers, with everything that a reader needs to check them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
 from nearfield.profile.schema import Launch, Switch
-from nearfield.ui.html import folded, raw, table, tag, text
+from nearfield.ui.html import escape_html, folded_html, table, tag, text
 
 Row = tuple[str, str]
 
 
-def blocks(profile: Profile) -> str:
-    """Returns the HTML of the provenance."""
+def provenance_html(profile: Profile) -> str:
+    """Returns the HTML of the provenance section."""
     parts = [
         _block("MPI", _mpi(profile)),
         _block("Run", _run(profile)),
@@ -33,24 +33,27 @@ def _block(title: str, rows: Iterable[Row]) -> str:
 def _mpi(profile: Profile) -> list[Row]:
     mpi = profile.run.mpi
     return [
-        ("installation", raw(mpi.name)),
-        ("library", raw(mpi.library)),
-        ("inside a node", raw(mpi.transport) if mpi.transport else f"unknown: {raw(mpi.transport_reason or '')}"),
-        ("started by", raw(mpi.launcher)),
+        ("installation", escape_html(mpi.name)),
+        ("library", escape_html(mpi.library)),
+        (
+            "inside a node",
+            escape_html(mpi.transport) if mpi.transport else f"unknown: {escape_html(mpi.transport_reason or '')}",
+        ),
+        ("started by", escape_html(mpi.launcher)),
     ]
 
 
 def _run(profile: Profile) -> list[Row]:
     run, host = profile.run, profile.run.host
     return [
-        ("when", raw(f"{run.created:%Y-%m-%d %H:%M %Z}")),
-        ("command", tag("code", raw(run.command))),
+        ("when", escape_html(f"{run.created:%Y-%m-%d %H:%M %Z}")),
+        ("command", tag("code", escape_html(run.command))),
         ("took", text(f"{run.seconds:.0f} s, tier {run.tier}{'' if run.complete else ', incomplete'}")),
-        ("nearfield", raw(run.nearfield)),
-        ("host", raw(host.name) + (f", in {raw(host.virtual)}" if host.virtual else "")),
-        ("kernel", raw(host.kernel)),
-        ("PUs allowed", raw(", ".join(map(str, host.cpus))) if host.cpus else "all"),
-        ("governor", raw(host.governor or "")),
+        ("nearfield", escape_html(run.nearfield)),
+        ("host", escape_html(host.name) + (f", in {escape_html(host.virtual)}" if host.virtual else "")),
+        ("kernel", escape_html(host.kernel)),
+        ("PUs allowed", escape_html(", ".join(map(str, host.cpus))) if host.cpus else "all"),
+        ("governor", escape_html(host.governor or "")),
         ("load average before", "" if host.load_1m is None else f"{host.load_1m:.2f}"),
     ]
 
@@ -78,8 +81,11 @@ def _machine(profile: Profile) -> list[Row]:
             text(f"{total}NUMA nodes: {machine.memory.numa_nodes}"),
         ),
         ("pages", text(f"{format_bytes(pages.base_bytes)}, {huge}")),
-        ("transparent huge pages", raw(f"{pages.transparent or 'unknown'}; shared memory: {pages.shmem or 'unknown'}")),
-        ("huge pages set aside, free", raw("" if pages.hugetlb_free is None else pages.hugetlb_free)),
+        (
+            "transparent huge pages",
+            escape_html(f"{pages.transparent or 'unknown'}; shared memory: {pages.shmem or 'unknown'}"),
+        ),
+        ("huge pages set aside, free", escape_html("" if pages.hugetlb_free is None else pages.hugetlb_free)),
     ]
 
 
@@ -95,31 +101,31 @@ def _counters(profile: Profile) -> list[Row]:
     by_state: dict[str, list[str]] = {}
     for name, state in profile.run.counters.items():
         by_state.setdefault(state, []).append(name)
-    return [(text(state), raw(", ".join(names))) for state, names in by_state.items()]
+    return [(text(state), escape_html(", ".join(names))) for state, names in by_state.items()]
 
 
 def _switches(switches: list[Switch]) -> str:
     rows = [
-        [text(s.distance or ""), raw(s.pair or ""), raw(s.kind), text(format_bytes(s.bytes)),
-         raw(f"{s.name} = {s.value}" if s.name else ""), text(s.evidence or "")]
+        [text(s.distance or ""), escape_html(s.pair or ""), escape_html(s.kind), text(format_bytes(s.bytes)),
+         escape_html(f"{s.name} = {s.value}" if s.name else ""), text(s.evidence or "")]
         for s in switches
     ]  # fmt: skip
     header = ("distance", "PUs", "what changes", "last size before", "control variable", "how it was found")
-    return folded("Protocol switches", table(header, rows) if rows else "", class_="wide")
+    return folded_html("Protocol switches", table(header, rows) if rows else "", class_="wide")
 
 
 def _launches(launches: list[Launch]) -> str:
     rows = [
-        [str(launch.ranks), raw(", ".join(map(str, launch.cpus))), raw(", ".join(launch.hosts)),
-         raw(", ".join(launch.scenarios)), text(f"{launch.seconds:.0f} s"),
-         raw(launch.state + (f": {launch.reason}" if launch.reason else ""))]
+        [str(launch.ranks), escape_html(", ".join(map(str, launch.cpus))), escape_html(", ".join(launch.hosts)),
+         escape_html(", ".join(launch.scenarios)), text(f"{launch.seconds:.0f} s"),
+         escape_html(launch.state + (f": {launch.reason}" if launch.reason else ""))]
         for launch in launches
     ]  # fmt: skip
     header = ("ranks", "bound to PU", "hosts", "scenarios", "took", "ended")
-    return folded("Starts of the engine and binding", table(header, rows) if rows else "", class_="wide")
+    return folded_html("Starts of the engine and binding", table(header, rows) if rows else "", class_="wide")
 
 
 def _variables(profile: Profile) -> str:
-    rows = [[tag("code", raw(name)), str(value)] for name, value in profile.run.mpi.variables.items()]
+    rows = [[tag("code", escape_html(name)), str(value)] for name, value in profile.run.mpi.variables.items()]
     title = f"Thresholds that the MPI reports ({len(rows)} control variables, MPI_T)"
-    return folded(title, table(("variable", "value"), rows) if rows else "", class_="wide")
+    return folded_html(title, table(("variable", "value"), rows) if rows else "", class_="wide")

@@ -1,5 +1,6 @@
 """Evaluates the three placement guidelines of Pellegrini, Hoefler and Fahringer (On the Effects of CPU Caches on MPI
-Point-to-Point Communications, section IV) with this machine's thresholds, and whether its records support them."""
+Point-to-Point Communications, section IV): inserts this machine's thresholds, and checks whether its records support
+them."""
 
 from __future__ import annotations
 
@@ -11,11 +12,17 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import as_sentence
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, is_network, one_per_distance
-from nearfield.report.derived_metrics import CACHED, GONE, cached_after, reach, switch_bytes
+from nearfield.report.derived_metrics import (
+    MAX_EVICTED_SHARE,
+    MIN_CACHED_SHARE,
+    cached_after,
+    cached_reach,
+    switch_size_bytes,
+)
 from nearfield.report.findings.buffer_state import MIN_GAIN, best_gains
 from nearfield.report.formatting import percent
 
-MIN_SIZES = 3  # minimum sizes to judge a guideline
+MIN_SIZES = 3  # min number of measured sizes to judge a guideline
 
 Status = Literal["supported", "not seen here", "not measured"]
 
@@ -24,7 +31,7 @@ _TOO_FEW = f"Stable times of cached and uncached buffers at fewer than {MIN_SIZE
 
 @dataclass(frozen=True)
 class Guideline:
-    """A guideline with its `number` in the paper; `evidence` gives the numbers behind its status."""
+    """A placement guideline with its `number` in the paper. `evidence` gives the measurements behind `status`."""
 
     number: int
     range: str
@@ -35,16 +42,20 @@ class Guideline:
 
 
 def evaluate_guidelines(profile: Profile) -> list[Guideline]:
-    """Returns guidelines 1 and 3 for the nearest pair inside a node, and guideline 2 for the nearest pair across
-    nodes."""
+    """Returns guidelines 1 and 3 for the nearest pair of cores within a node, and guideline 2 for the nearest pair
+    across nodes."""
     found = one_per_distance(profile.records, "pingpong") or one_per_distance(profile.records, "protocol")
     inside = next((place for place in found if not is_network(place.distance)), None)
     across = next((place for place in found if is_network(place.distance)), None)
-    return [_while_cached(profile, inside or across), _across_nodes(profile, across), _inside(profile, inside)]
+    return [
+        _guideline_while_cached(profile, inside or across),
+        _guideline_across_nodes(profile, across),
+        _guideline_inside_node(profile, inside),
+    ]
 
 
-def _while_cached(profile: Profile, place: Place | None) -> Guideline:
-    limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
+def _guideline_while_cached(profile: Profile, place: Place | None) -> Guideline:
+    limit = switch_size_bytes(profile.run.switch, "eager-limit", place) if place else None
     up_to = f"Up to {format_bytes(limit)} (the eager limit)" if limit else "Up to the eager limit (not found here)"
     advice = "Communicate while the message is in the cache, and use received data at once."
     if place is None or limit is None:
@@ -70,7 +81,7 @@ def _while_cached(profile: Profile, place: Place | None) -> Guideline:
         numbers["gain"] = middle
         seen.append(middle >= MIN_GAIN)
     if cached:
-        hits = sum(c >= CACHED for c in cached.values())
+        hits = sum(c >= MIN_CACHED_SHARE for c in cached.values())
         parts.append(f"received data is in the cache at {hits} of {len(cached)} sizes")
         numbers["cached_sizes"] = hits
         seen.append(hits * 2 > len(cached))
@@ -79,9 +90,9 @@ def _while_cached(profile: Profile, place: Place | None) -> Guideline:
     )
 
 
-def _across_nodes(profile: Profile, place: Place | None) -> Guideline:
+def _guideline_across_nodes(profile: Profile, place: Place | None) -> Guideline:
     llc = profile.machine.llc_bytes
-    limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
+    limit = switch_size_bytes(profile.run.switch, "eager-limit", place) if place else None
     begin = f"from {format_bytes(limit)} (the eager limit)" if limit else "from the eager limit"
     end = f"to {format_bytes(llc)} (the last-level cache)" if llc else "to the size of the last-level cache"
     where = f"Between nodes, {begin} {end}"
@@ -91,17 +102,17 @@ def _across_nodes(profile: Profile, place: Place | None) -> Guideline:
     cached = _within(cached_after(profile.records, place, "receiver"), limit or 0, llc)
     if len(cached) < MIN_SIZES:
         return Guideline(2, where, advice, "not measured", _TOO_FEW)
-    gone = sum(c <= GONE for c in cached.values())
+    gone = sum(c <= MAX_EVICTED_SHARE for c in cached.values())
     status: Status = "supported" if gone * 2 > len(cached) else "not seen here"
     evidence = as_sentence(f"received data comes from memory at {gone} of {len(cached)} sizes")
     return Guideline(2, where, advice, status, evidence, {"gone_sizes": gone, "sizes": len(cached)})
 
 
-def _inside(profile: Profile, place: Place | None) -> Guideline:
+def _guideline_inside_node(profile: Profile, place: Place | None) -> Guideline:
     llc = profile.machine.llc_bytes
-    limit = switch_bytes(profile.run.switch, "eager-limit", place) if place else None
+    limit = switch_size_bytes(profile.run.switch, "eager-limit", place) if place else None
     measured = cached_after(profile.records, place, "receiver") if place else {}
-    gap = reach(measured)
+    gap = cached_reach(measured)
     half = llc // 2 if llc else None
     end = gap.cached_to if gap.gone_from and gap.cached_to else half
     source = "measured here" if end and end == gap.cached_to and gap.gone_from else "half of the last-level cache"
@@ -112,7 +123,7 @@ def _inside(profile: Profile, place: Place | None) -> Guideline:
     cached = _within(measured, limit or 0, half)
     if len(cached) < MIN_SIZES:
         return Guideline(3, where, advice, "not measured", _TOO_FEW)
-    hits = sum(c >= CACHED for c in cached.values())
+    hits = sum(c >= MIN_CACHED_SHARE for c in cached.values())
     status: Status = "supported" if hits * 2 > len(cached) else "not seen here"
     parts = [f"received data is in the cache at {hits} of {len(cached)} sizes up to half of the last-level cache"]
     if gap.gone_from:

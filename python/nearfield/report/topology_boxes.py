@@ -1,6 +1,6 @@
-"""Draws the machine as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is a strip
-above the cores that it serves if the profile has its size (hwloc invents one for described machines). Instruction
-caches are omitted."""
+"""Draws the machine in HTML as nested boxes: packages, caches with their sizes, cores, hardware threads. Memory is a
+strip above the cores that it serves, if the profile contains its size (hwloc invents a size for described machines).
+Instruction caches are omitted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nearfield.profile import Profile
 from nearfield.ui.html import tag, text
 
 Node = dict[str, Any]
-MAX_EQUAL_NEIGHBOURS = 8  # beyond this number of equal neighbours, some are only counted
+MAX_EQUAL_NEIGHBOURS = 8  # if there are more equal neighbours, only some of them are drawn
 DRAWN_ALIKE = 4
-SAME_MEMORY = 0.1  # relative difference of sizes that count as equal
+SAME_MEMORY = 0.1  # max relative difference of memory sizes that count as equal
 
 
-def draw(profile: Profile) -> str:
-    """Returns the HTML, or a sentence if the topology cannot be read."""
+def topology_html(profile: Profile) -> str:
+    """Returns the HTML of the topology, or a sentence if the topology cannot be parsed."""
     try:
         tree = Topology.parse_xml(profile.topology_xml.encode(), "topology.xml").tree()
     except UsageError as error:
@@ -36,7 +36,7 @@ def draw(profile: Profile) -> str:
 
 
 def _measured_pus(profile: Profile) -> list[list[int]]:
-    """Returns the PUs of every measured pair on this node."""
+    """Returns the PUs of each measured pair on this node."""
     pairs = profile.records["pair"].drop_nulls().unique()
     return [[int(pu) for pu in pair.split("-")] for pair in pairs if pair.replace("-", "").isdigit()]
 
@@ -48,12 +48,12 @@ def _forget_memory(node: Node) -> None:
 
 
 def _memory_bytes(node: Node) -> int:
-    """Returns the bytes of all memory of the tree."""
+    """Returns the total size of all memories below a node of the tree, in bytes."""
     return int(node["attrs"].get("memory_bytes", 0)) + sum(map(_memory_bytes, node["children"]))
 
 
 def _forget_sizes(node: Node) -> None:
-    """Removes the sizes of memories, which a virtual machine may change at run time."""
+    """Removes the sizes of memories from the tree, because a virtual machine may change them at run time."""
     node["attrs"].pop("memory_bytes", None)
     for child in node["children"]:
         _forget_sizes(child)
@@ -62,7 +62,7 @@ def _forget_sizes(node: Node) -> None:
 def _children(node: Node, used: set[int]) -> str:
     memory = [c for c in node["children"] if c["type"] == "NUMANode"]
     others = [c for c in node["children"] if c["type"] not in ("NUMANode", "L1i", "L2i", "L3i")]
-    # An instruction cache is between a data cache and its core.
+    # Cores are children of the instruction cache, which is omitted.
     for hidden in (c for c in node["children"] if c["type"] in ("L1i", "L2i", "L3i")):
         others += hidden["children"]
     html = "".join(_memory(m) for m in memory)

@@ -1,15 +1,16 @@
-"""Shows rules with their plots: the command that applies them, the parameters that they set, and the gain by range."""
+"""Shows tuned rules in the report: the command line that applies them, their parameters, and the gain by range of
+sizes."""
 
 from __future__ import annotations
 
 from nearfield.base.units import format_bytes, format_span
 from nearfield.report.plots import Section, tuned
 from nearfield.rules.schema import Rules, RuleTable
-from nearfield.ui.html import raw, table, tag, text
+from nearfield.ui.html import escape_html, table, tag, text
 
 
 def tuned_section(rules: Rules) -> Section:
-    """Returns the section on the result of `nearfield tune`."""
+    """Returns the section with the plots of the rules and remarks on distances without a rule."""
     baseline = [rule for rule in rules.rule if rule.is_tuned and not rule.parameters]
     notes = [f"{rule.distance}: the MPI's defaults are best ({rule.reason})." for rule in baseline]
     notes += [f"{undecided}." for undecided in rules.undecided]
@@ -17,7 +18,8 @@ def tuned_section(rules: Rules) -> Section:
 
 
 def tuned_html(rules: Rules, apply: str) -> str:
-    """Returns the command that applies the rules, the parameters that they set, and the gain by range."""
+    """Returns the HTML with the command line that applies the rules, their parameters, and the gain by range of
+    sizes."""
     settings = rules.best_for_all().parameters
     environment = rules.knobs().environment(settings)
     if not rules.sets_something:
@@ -37,7 +39,7 @@ def tuned_html(rules: Rules, apply: str) -> str:
 
 
 def _notes(rules: Rules) -> str:
-    notes = [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.changed_latency())]
+    notes = [f"{rule.distance}: {moved}" for rule in rules.rule if (moved := rule.changed_latency_note())]
     notes += [f"{rule.distance}: {brief}" for rule in rules.rule if (brief := rule.few_launches_note())]
     notes += [f"{rule.distance}, there is more: {rule.beyond}" for rule in rules.rule if rule.beyond]
     return "".join(tag("p", text(line + "."), class_="quiet") for line in notes)
@@ -47,9 +49,9 @@ def _ranges(rule: RuleTable) -> str:
     patterns = rule.patterns()
     rows = []
     for one in rule.range:
-        each = [raw(rule.gain_text(pattern, one)) for pattern in patterns]
+        each = [escape_html(rule.gain_text(pattern, one)) for pattern in patterns]
         gain = f"{one.gain.value:.2f}x [{one.gain.low:.2f} to {one.gain.high:.2f}]"
-        rows.append([text(format_span(one.from_bytes, one.to_bytes)), raw(gain), *each])
+        rows.append([text(format_span(one.from_bytes, one.to_bytes)), escape_html(gain), *each])
     name = rule.distance
     if rule.memory_per_rank_bytes:
         cost = f"{format_bytes(rule.memory_per_rank_bytes)} of shared memory per rank"
@@ -58,11 +60,11 @@ def _ranges(rule: RuleTable) -> str:
 
 
 def _collectives(rules: Rules) -> str:
-    """Returns the table of what does which collective; empty if collectives were not tuned."""
+    """Returns the HTML table of the algorithms selected for collectives; '' if collectives were not tuned."""
     rows = [
         [
             text(found.operation),
-            raw(str(found.ranks)),
+            escape_html(str(found.ranks)),
             *map(text, (one.length_text(), one.algorithm_text(), one.gain_text())),
         ]
         for found in rules.collectives()
@@ -75,9 +77,13 @@ def _collectives(rules: Rules) -> str:
 
 
 def _native(rules: Rules) -> str:
-    """Returns the table of the MPI's own algorithms that were selected; empty if they were not searched."""
+    """Returns the HTML table of the selection among the MPI's own algorithms; '' if they were not searched."""
     rows = [
-        [text(found.operation), raw(found.place), *map(text, (one.length_text(), one.algorithm, one.gain_text()))]
+        [
+            text(found.operation),
+            escape_html(found.place),
+            *map(text, (one.length_text(), one.algorithm, one.gain_text())),
+        ]
         for found in rules.native_collectives()
         for one in found.range
     ]

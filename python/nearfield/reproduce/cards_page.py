@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nearfield.base import own_command
 from nearfield.base.units import counted
 from nearfield.reproduce.outcome import Card, JudgedPaper, LiveSummary
-from nearfield.ui.html import folded, raw, table, tag, text
+from nearfield.ui.html import escape_html, folded_html, table, tag, text
 
 VERDICT_MEANINGS = (
     ("artefact", "the effect is there, and so it is in its control"),
@@ -30,8 +30,8 @@ def cards_html(cards: Sequence[Card], here: LiveSummary | None, papers: Sequence
         tag("p", text(machine_sentence(here)), role="note")
         + _meanings_html(measured)
         + tag("div", "".join(map(_card_html, measured)), class_="cards")
-        + folded(f"{counted(len(others), 'claim')} that cannot be measured here", _unmeasured_table(others))
-        + folded("Every answer", _answer_table(papers))
+        + folded_html(f"{counted(len(others), 'claim')} that cannot be measured here", _unmeasured_table(others))
+        + folded_html("Every answer", _answer_table(papers))
     )
 
 
@@ -64,12 +64,12 @@ def _card_html(card: Card) -> str:
     rows = "".join(tag("dt", name) + tag("dd", value) for name, value in facts if value)
     return tag(
         "article",
-        tag("h3", f"{raw(card.claim)} {_verdict_html(card.verdict)}")
+        tag("h3", f"{escape_html(card.claim)} {_verdict_html(card.verdict)}")
         + tag("p", text(card.title), class_="quiet")
         + tag("p", text(card.says), class_="says")
         + tag("p", text(card.line))
         + tag("dl", rows)
-        + tag("p", tag("code", raw(card.command)))
+        + tag("p", tag("code", escape_html(card.command)))
         + tag("p", text(card.where), class_="quiet"),
         class_=f"card {card.verdict.replace(' ', '-')}",
         id=f"card-{card.claim}",
@@ -77,13 +77,13 @@ def _card_html(card: Card) -> str:
 
 
 def _unmeasured_table(cards: Sequence[Card]) -> str:
-    rows = [[raw(card.claim), text(card.says), text(card.line)] for card in cards]
+    rows = [[escape_html(card.claim), text(card.says), text(card.line)] for card in cards]
     return table(("claim", "what the paper says", "why not"), rows)
 
 
 def _answer_table(papers: Sequence[JudgedPaper]) -> str:
     rows = [
-        [raw(claim.id), text(one.here.ours and one.says), text(one.paper), _verdict_html(one.here.answer),
+        [escape_html(claim.id), text(one.here.ours and one.says), text(one.paper), _verdict_html(one.here.answer),
          text(one.here.ours), text(one.here.control)]
         for paper in papers for claim in paper.claims for one in claim.statements if one.here and one.here.answer
     ]  # fmt: skip

@@ -24,7 +24,7 @@ from nearfield.reproduce.outcome import (
 from nearfield.reproduce.score import score_text
 from nearfield.reproduce.supporting_records import supporting_records_html
 from nearfield.reproduce.svg_chart import draw_chart
-from nearfield.ui.html import asset, fill, folded, framed, raw, table, tag, text
+from nearfield.ui.html import escape_html, fill_template, folded_html, framed_page, read_asset, table, tag, text
 
 NEGATIVE_SCORE = 0.4
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -37,7 +37,7 @@ def render_page(found: Reproduction, folder: Path) -> str:
     main = tag("section", tag("h2", "Does it still hold? This machine, measured") + main, id="here")
     if simulated:
         main += _simulated_html(found, folder)
-    return framed(
+    return framed_page(
         title="nearfield: claims reproduced",
         verb="reproduce",
         headline=tag("h1", "What the papers claim: does it still hold?")
@@ -45,7 +45,7 @@ def render_page(found: Reproduction, folder: Path) -> str:
         links=[("here", "This machine"), *(_simulated_links(found) if simulated else [])],
         main=main,
         version=found.nearfield,
-        style=asset("style.css", __package__),
+        style=read_asset("style.css", __package__),
     )
 
 
@@ -55,8 +55,8 @@ def _simulated_links(found: Reproduction) -> list[tuple[str, str]]:
 
 def _simulated_html(found: Reproduction, folder: Path) -> str:
     """Returns the section on the simulated machines of the papers."""
-    return fill(
-        asset("main.html", __package__),
+    return fill_template(
+        read_asset("main.html", __package__),
         {
             "strips": _verdict_strips(found.papers),
             "banner": _incomplete_banner(found, folder) + _traces_banner(found.traced),
@@ -75,9 +75,9 @@ def _negative_results_html(papers: Iterable[JudgedPaper]) -> str:
     items = [
         tag(
             "li",
-            tag("a", raw(one.id), href=f"#{one.id}")
+            tag("a", escape_html(one.id), href=f"#{one.id}")
             + text(f" ({one.score:.0%}): {one.says}.")
-            + folded("Why", text(one.note)),
+            + folded_html("Why", text(one.note)),
         )
         for one in sorted(poor, key=lambda one: one.score or 0.0)
     ]
@@ -86,7 +86,7 @@ def _negative_results_html(papers: Iterable[JudgedPaper]) -> str:
 
 def _facts_html(found: Reproduction) -> str:
     parts = [found.created[:10], f"{found.seconds:.0f} s", "fewer sizes (--quick)" if found.quick else "all sizes"]
-    return " &ensp;|&ensp; ".join([*map(text, parts), tag("code", raw(found.command))])
+    return " &ensp;|&ensp; ".join([*map(text, parts), tag("code", escape_html(found.command))])
 
 
 def _incomplete_banner(found: Reproduction, folder: Path) -> str:
@@ -94,7 +94,7 @@ def _incomplete_banner(found: Reproduction, folder: Path) -> str:
         return ""
     message = text("Not all of it is simulated yet: claims that need what is missing are not judged. This goes on: ")
     command = own_command.line("reproduce", "--out", folder.absolute(), anywhere=True)
-    return tag("p", message + tag("code", raw(command)), class_="banner", role="alert")
+    return tag("p", message + tag("code", escape_html(command)), class_="banner", role="alert")
 
 
 def _claim_table(found: Reproduction) -> str:
@@ -208,7 +208,10 @@ def _traces_banner(traces: list[TracedFrom]) -> str:
 
 
 def _parameter_table(chosen: list[FreeParameter]) -> str:
-    rows = [[raw(c.of), raw(c.key), raw(c.value), text(c.reason), text(", ".join(c.claims))] for c in chosen]
+    rows = [
+        [escape_html(c.of), escape_html(c.key), escape_html(c.value), text(c.reason), text(", ".join(c.claims))]
+        for c in chosen
+    ]
     title = f"{counted(len(chosen), 'free parameter')} behind these claims"
     inner = table(("of", "key", "value", "why this value", "claims"), rows, class_="chosen")
-    return folded(title, inner if chosen else "", class_="wide")
+    return folded_html(title, inner if chosen else "", class_="wide")

@@ -9,7 +9,7 @@ from nearfield.base import own_command
 from nearfield.base.units import UNITS, counted
 from nearfield.reproduce.outcome import JudgedStatement, Series
 from nearfield.reproduce.writers import parameter_writer
-from nearfield.ui.html import folded, raw, table, tag, text
+from nearfield.ui.html import escape_html, folded_html, table, tag, text
 
 
 def supporting_records_html(judged: JudgedStatement, folder: Path) -> str:
@@ -21,10 +21,10 @@ def supporting_records_html(judged: JudgedStatement, folder: Path) -> str:
     header = ["profile", "metric", "of", *(text(parameter_writer(judged.shown.by)(x)) for x in xs)]
     commands = dict.fromkeys(_show_command(series, folder) for series in records)
     inner = table(header, [_series_row(series, xs) for series in records]) + tag(
-        "pre", tag("code", raw("\n".join(commands)))
+        "pre", tag("code", escape_html("\n".join(commands)))
     )
     count = sum(len(series.points) for series in records)
-    return folded(f"{counted(count, 'record')}", inner, class_="behind")
+    return folded_html(f"{counted(count, 'record')}", inner, class_="behind")
 
 
 def _series_row(series: Series, xs: list[float]) -> list[str]:

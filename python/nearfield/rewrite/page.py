@@ -12,7 +12,7 @@ from nearfield.rewrite.analysis.program import MissedOptimization
 from nearfield.rewrite.frontend.text import split_lines
 from nearfield.rewrite.notes import PROVED
 from nearfield.rewrite.patch import CONTEXT, LONG_FACTOR, Analysis, Patch
-from nearfield.ui.html import asset, folded, framed, raw, tag, text
+from nearfield.ui.html import escape_html, folded_html, framed_page, read_asset, tag, text
 
 Row = tuple[int | None, int | None, bool]  # line indices before and after, and whether the lines differ
 
@@ -26,13 +26,13 @@ def render_page(found: Analysis, command: str) -> str:
     if found.missed:
         parts.append(_refusals_section(found.missed))
         links.append(("refused", "Stays"))
-    return framed(
+    return framed_page(
         title=f"nearfield: {found.path.name}, rewritten",
         verb="rewrite",
         headline=_page_headline(found, len(places), command),
         links=links,
         main="".join(parts) or tag("p", "No function has both messages and loops in one block.", class_="quiet"),
-        style=asset("page.css", "nearfield.rewrite"),
+        style=read_asset("page.css", "nearfield.rewrite"),
     )
 
 
@@ -44,7 +44,7 @@ def _page_headline(found: Analysis, places: int, command: str) -> str:
     facts = [
         f"{counted(len(found.patches), 'legal order')}",
         *([counted(len(found.missed), "refusal")] if found.missed else []),
-        tag("code", raw(command)),
+        tag("code", escape_html(command)),
     ]
     head = tag("h1", text(title)) + tag("p", " &ensp;|&ensp; ".join(facts), class_="facts-line")
     return head + (tag("p", text(f"Of each of them it holds that {PROVED}."), class_="quiet") if places else "")
@@ -54,7 +54,9 @@ def _place_section(number: int, patches: Sequence[Patch]) -> str:
     """Returns the HTML section of one place in the source: its best patch, and the other patches folded."""
     first, last = patches[0].lines
     where = f"Lines {first} to {last} of {patches[0].function}"
-    others = "".join(folded(f"Also legal here: {patch.transformation}", _patch_html(patch)) for patch in patches[1:])
+    others = "".join(
+        folded_html(f"Also legal here: {patch.transformation}", _patch_html(patch)) for patch in patches[1:]
+    )
     best = tag("h3", text(patches[0].transformation)) + _patch_html(patches[0])
     return tag("section", tag("h2", text(where)) + best + others, id=f"place-{number}")
 
@@ -108,7 +110,9 @@ def one_column_table(patch: Patch) -> str:
 
 def _one_column_row(kind: str, sign: str, code: str) -> str:
     """Returns a table row with a line of code, for the one-column diff."""
-    cells = tag("td", sign, class_=f"number {kind}".strip()) + tag("td", tag("code", raw(code)), class_=kind or None)
+    cells = tag("td", sign, class_=f"number {kind}".strip()) + tag(
+        "td", tag("code", escape_html(code)), class_=kind or None
+    )
     return tag("tr", cells)
 
 
@@ -123,7 +127,7 @@ def _line_cells(lines: Sequence[str], line: int | None, kind: str) -> str:
     if line is None:
         return tag("td", class_="none") * 2
     return tag("td", str(line + 1), class_=f"number {kind}".strip()) + tag(
-        "td", tag("code", raw(lines[line])), class_=kind or None
+        "td", tag("code", escape_html(lines[line])), class_=kind or None
     )
 
 
@@ -151,7 +155,9 @@ def _refusals_section(missed: Sequence[MissedOptimization]) -> str:
 def _refusal_item(one: MissedOptimization) -> str:
     """Returns the HTML of one place that stays unchanged, with the reason and the option that would allow more."""
     head = tag("h3", text(f"Line {one.line}") + (text(f", {one.function}") if one.function else ""))
-    advice = f"If it is known to be otherwise, say so: {tag('code', raw(one.assumption))}." if one.assumption else ""
+    advice = (
+        f"If it is known to be otherwise, say so: {tag('code', escape_html(one.assumption))}." if one.assumption else ""
+    )
     action = tag("p", advice, class_="action") if advice else ""
     return tag(
         "li", head + tag("p", text(f"{one.reason[:1].upper()}{one.reason[1:]}.")) + action, class_="finding note"

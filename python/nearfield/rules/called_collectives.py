@@ -1,5 +1,5 @@
-"""The collectives that a program called, by operation, communicator and length: what `nearfield run --learn` writes and
-`nearfield tune --collectives --calls` measures."""
+"""The collectives that a program called, by operation, communicator shape and length. `nearfield run --learn` writes
+them, and `nearfield tune --collectives --calls` measures them."""
 
 from __future__ import annotations
 
@@ -17,67 +17,68 @@ from nearfield.base.toml import Table, dump_toml, parse_toml
 from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.collectives import OPERATIONS, operations_of
 
-MIN_SHARE = 0.01  # of the time in all collectives: what took less is not worth a measurement
+MIN_SHARE = 0.01  # fraction of the time in all collectives below which calls are not measured
 _REMEDY = f"count anew with: {own_command.line('run', '--learn', 'FILE', '--', 'COMMAND')}"
 
 
 class CalledTable(Table):
-    """Collectives of one operation, on communicators of `ranks` ranks on each of `nodes` nodes, whose lengths are
-    alike: above a power of two, up to the next one. A length is the bytes of the vector, or of one rank's block."""
+    """The calls of one collective operation on communicators with `ranks` ranks per node on `nodes` nodes, with lengths
+    above one power of two up to the next. A length is the bytes of the vector, or of one rank's block."""
 
     operation: Literal[OPERATIONS]  # type: ignore[valid-type]
     ranks: int = Field(ge=1, le=1 << 20)
     nodes: int = Field(ge=1, le=1 << 20)
-    size_bytes: int = Field(ge=0, le=1 << 50)  # the length that took most of the time
+    size_bytes: int = Field(ge=0, le=1 << 50)  # the length within the class that took the most time
     calls: int = Field(ge=1, le=1 << 62)
-    seconds: float = Field(ge=0, le=1e12)  # in these calls, of a rank in the mean
+    seconds: float = Field(ge=0, le=1e12)  # time in these calls, averaged over the program's ranks
 
     @property
     def place(self) -> str:
-        """Returns the numbers of ranks and, if there are several, nodes: "8" or "8x4"."""
+        """Returns the shape of the communicator as text: ranks per node and, if there are several, nodes ("8" or
+        "8x4")."""
         return f"{self.ranks}x{self.nodes}" if self.nodes > 1 else str(self.ranks)
 
 
 class CalledCollectives(Table):
-    """The collectives of one run of a program, those that took most time first."""
+    """The collectives of one run of a program, in descending order of time."""
 
     schema_version: Literal[1]
     nearfield: str
     created: str
     command: str
-    mpi: str  # as `nearfield mpi` calls it
+    mpi: str  # the MPI's name as printed by `nearfield mpi`
     ranks: int = Field(ge=1, le=1 << 30)
     call: list[CalledTable] = Field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """Returns the time in all of them, of a rank in the mean."""
+        """Returns the time in all collectives in seconds, averaged over the ranks."""
         return sum(one.seconds for one in self.call)
 
-    def worth_measuring(self) -> list[CalledTable]:
-        """Returns those that took at least MIN_SHARE of the time, of operations that nearfield does on that number of
-        nodes."""
+    def calls_worth_measuring(self) -> list[CalledTable]:
+        """Returns the entries with at least MIN_SHARE of the time whose operation nearfield implements for their number
+        of nodes."""
         least = MIN_SHARE * self.seconds
         return [one for one in self.call if one.seconds >= least and one.operation in operations_of(one.nodes)]
 
     def places(self) -> list[tuple[int, int]]:
-        """Returns the numbers of ranks on a node and of nodes that are worth measuring, those that took most time
-        first."""
-        return list(dict.fromkeys((one.ranks, one.nodes) for one in self.worth_measuring()))
+        """Returns the shapes (ranks per node, nodes) of communicators that are worth measuring, in descending order of
+        time."""
+        return list(dict.fromkeys((one.ranks, one.nodes) for one in self.calls_worth_measuring()))
 
     def lengths(self, ranks: int, nodes: int = 1) -> dict[str, list[int]]:
-        """Returns the lengths to measure by operation, in rising order, for communicators with that many ranks on each
-        of that many nodes: whole numbers of doubles, 0 for a barrier."""
+        """Returns the lengths to measure for communicators of this shape: operation -> ascending lengths in bytes,
+        multiples of 8 (whole doubles), 0 for a barrier."""
         found: dict[str, set[int]] = defaultdict(set)
-        for one in self.worth_measuring():
+        for one in self.calls_worth_measuring():
             if (one.ranks, one.nodes) == (ranks, nodes):
                 found[one.operation].add(_measured_length(one.size_bytes))
         return {operation: sorted(found[operation]) for operation in OPERATIONS if operation in found}
 
     def seconds_saved(self, tables: Iterable[CollectiveTable]) -> float:
-        """Returns how much less time each rank would spend in the measured lengths, in the mean: calls times the
-        difference between the MPI's own time and that of the chosen algorithm. Where a place was measured at several
-        distances, the last one counts."""
+        """Returns the estimated time saved per rank in seconds with the algorithms of the tables: the sum over all
+        calls of the MPI's time minus the selected algorithm's time. If several tables have the same shape and length,
+        the last one counts."""
         gains = {
             (table.operation, table.ranks, table.nodes or 1, point.size_bytes): point.mpi_ns - point.algorithm_ns
             for table in tables
@@ -91,12 +92,12 @@ class CalledCollectives(Table):
 
 
 def _measured_length(size_bytes: int) -> int:
-    """Returns the length that is measured in its place: a whole number of doubles."""
+    """Rounds a length up to a whole number of doubles, the length that is measured instead."""
     return -(-size_bytes // 8) * 8
 
 
-class Counted(NamedTuple):
-    """The calls of one operation on communicators of one shape with one length, by one process."""
+class CallCount(NamedTuple):
+    """The calls that one process made of one operation, on communicators of one shape, with one length."""
 
     operation: str
     ranks: int
@@ -106,10 +107,10 @@ class Counted(NamedTuple):
     ns: int
 
 
-def merge_counts(counts: Iterable[Counted], all_ranks: int) -> list[CalledTable]:
-    """Returns the rows of all processes by classes of lengths, those that took most time first. Each rank of a
-    communicator counts a collective: divided by the communicator's ranks, there is one. Times are divided by the number
-    of all ranks. Collectives without bytes are left out, since they move nothing."""
+def merge_counts(counts: Iterable[CallCount], all_ranks: int) -> list[CalledTable]:
+    """Merges the counts of all processes into one table per class of lengths, in descending order of time. Since every
+    rank of a communicator counts each collective, divides calls by the communicator's ranks. Divides times by
+    `all_ranks`. Drops collectives with 0 bytes except barriers."""
     classes: dict[tuple[str, int, int, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for one in counts:
         if one.size_bytes or one.operation == "barrier":
@@ -130,13 +131,14 @@ def merge_counts(counts: Iterable[Counted], all_ranks: int) -> list[CalledTable]
 
 
 def save_called(called: CalledCollectives, path: Path) -> None:
-    """Writes the file, whole or not at all. Raises ProfileError if it cannot."""
+    """Writes the file atomically. Raises ProfileError on failure."""
     text = dump_toml(called, "Collectives that a program called.", "docs/explanation/collectives.md")
     atomic_write(path, text, "name another file with --learn")
 
 
 def load_called(path: Path) -> CalledCollectives:
-    """Reads and checks a file. Raises UsageError if there is none, ProfileError that names every wrong key."""
+    """Reads and validates a file. Raises UsageError if it cannot be read, and a ProfileError that names every invalid
+    key."""
     try:
         content = read_file(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How the algorithms of collectives stand in a rules file: those of nearfield, and those of the MPI itself."""
+"""The tables of a rules file that select algorithms of collectives: nearfield's own, and those of the MPI."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from nearfield.rules.gain_table import GainTable, Ns
 
 
 class CollectiveRangeTable(Table):
-    """Lengths of a collective with one algorithm. A length is the bytes of the vector, or of one rank's block."""
+    """The algorithm for a range of lengths of a collective. A length is the bytes of the vector, or of one rank's
+    block."""
 
-    to_bytes: int | None = Field(default=None, ge=0, le=1 << 40)  # none: and everything longer
+    to_bytes: int | None = Field(default=None, ge=0, le=1 << 40)  # largest length of the range; None: no upper limit
     algorithm: str
-    gain: GainTable | None = None  # the MPI's own time divided by this one's: geometric mean over the lengths
+    gain: GainTable | None = None  # the MPI's own time divided by this algorithm's: geometric mean over the lengths
 
     def __str__(self) -> str:
         return self.algorithm if self.to_bytes is None else f"{self.algorithm}-{self.to_bytes}"
 
     def length_text(self) -> str:
-        """Returns in words up to which length it is used."""
+        """Returns the largest length for which the algorithm is selected, as text for people."""
         return "all lengths above" if self.to_bytes is None else format_bytes(self.to_bytes)
 
     def algorithm_text(self) -> str:
-        """Returns in words what does the collective."""
+        """Returns the library and the algorithm that run the collective, as text for people."""
         return "the MPI" if self.algorithm == OF_MPI else f"nearfield, {self.algorithm}"
 
     def gain_text(self) -> str:
-        """Returns the gain over the MPI's own algorithm; "-" where that is used."""
+        """Returns the gain over the MPI's own algorithm as text; "-" if the MPI's own is selected."""
         if self.algorithm == OF_MPI or not self.gain:
             return "-"
         return f"{self.gain.value:.2f}x ({self.gain.low:.2f} to {self.gain.high:.2f})"
 
 
 class CollectivePointTable(Table):
-    """One length of a collective as it was measured: the median times of a call, and what was chosen."""
+    """One measured length of a collective: the median times per call, and the selected algorithm."""
 
     size_bytes: int = Field(ge=0, le=1 << 40)  # 0: a barrier
     algorithm: str
@@ -48,16 +49,17 @@ class CollectivePointTable(Table):
 
 
 class CollectiveTable(Table):
-    """The algorithms of one collective with that many ranks on each of that many nodes; without `nodes`, on one."""
+    """The algorithms of one collective for communicators with `ranks` ranks per node on `nodes` nodes; None means one
+    node."""
 
     operation: Literal[OPERATIONS]  # type: ignore[valid-type]
     ranks: int = Field(ge=2, le=256)
     nodes: int | None = Field(default=None, ge=2, le=1 << 20)
-    range: list[CollectiveRangeTable] = Field(min_length=1)  # in rising order, the last one without an end
+    range: list[CollectiveRangeTable] = Field(min_length=1)  # ascending; the last range has no upper limit
     point: list[CollectivePointTable] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _complete(self) -> CollectiveTable:
+    def _check_ranges(self) -> CollectiveTable:
         used = [one.algorithm for one in self.range] + [one.algorithm for one in self.point]
         if unknown := [name for name in used if not is_algorithm_of(self.operation, name, self.nodes or 1)]:
             names = ", ".join(algorithms_of(self.operation, nodes=self.nodes or 1))
@@ -68,7 +70,8 @@ class CollectiveTable(Table):
 
     @property
     def place(self) -> str:
-        """Returns the numbers of ranks and, if there are several, nodes: "8" or "8x4"."""
+        """Returns the shape of the communicator as text: ranks per node and, if there are several, nodes ("8" or
+        "8x4")."""
         return f"{self.ranks}x{self.nodes}" if self.nodes else str(self.ranks)
 
     @property
@@ -78,47 +81,49 @@ class CollectiveTable(Table):
 
 
 class NativeRangeTable(Table):
-    """Lengths of a collective with one of the MPI's own algorithms. `id` is its number for an MPI that numbers them."""
+    """One of the MPI's own algorithms for a range of lengths of a collective. `id` is the algorithm's number in MPIs
+    that number them."""
 
-    to_bytes: int | None = Field(default=None, ge=0, le=1 << 40)  # none: and everything longer
+    to_bytes: int | None = Field(default=None, ge=0, le=1 << 40)  # largest length of the range; None: no upper limit
     algorithm: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")
     id: int | None = Field(default=None, ge=0, le=1 << 16)
-    gain: GainTable | None = None  # the time by the MPI's choice divided by this one's: geometric mean over the lengths
+    # time with the MPI's choice divided by this algorithm's: geometric mean over the lengths
+    gain: GainTable | None = None
 
     def length_text(self) -> str:
-        """Returns in words up to which length it is used."""
+        """Returns the largest length for which the algorithm is selected, as text for people."""
         return "all lengths above" if self.to_bytes is None else format_bytes(self.to_bytes)
 
     def gain_text(self) -> str:
-        """Returns the gain over the MPI's choice; "-" where that is kept."""
+        """Returns the gain over the MPI's choice as text; "-" if the MPI's choice is retained."""
         return str(self.gain.as_gain()) if self.gain and self.algorithm != OF_MPI else "-"
 
 
 class NativeCollectiveTable(Table):
-    """The MPI's own algorithms of one collective for communicators of exactly that many ranks on one node."""
+    """The MPI's own algorithms of one collective, for communicators of exactly `ranks` ranks on one node."""
 
     operation: Literal[NATIVE_OPERATIONS]  # type: ignore[valid-type]
     ranks: int = Field(ge=2, le=1 << 20)
-    range: list[NativeRangeTable] = Field(min_length=1)  # in rising order, the last one without an end
+    range: list[NativeRangeTable] = Field(min_length=1)  # ascending; the last range has no upper limit
     point: list[CollectivePointTable] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _complete(self) -> NativeCollectiveTable:
+    def _check_ranges(self) -> NativeCollectiveTable:
         _require_rising(self.operation, [one.to_bytes for one in self.range])
         return self
 
     @property
     def place(self) -> str:
-        """Returns the number of ranks."""
+        """Returns the number of ranks of the communicator as text."""
         return str(self.ranks)
 
     @property
     def is_left_to_mpi(self) -> bool:
-        """Returns whether the MPI chooses for all lengths."""
+        """Returns whether the MPI's choice is retained for all lengths."""
         return all(one.algorithm == OF_MPI for one in self.range)
 
 
 def _require_rising(operation: str, ends: list[int | None]) -> None:
-    """Raises ValueError unless ranges that end there are in order, and the last one has no end."""
+    """Raises ValueError unless the upper limits of the ranges ascend and only the last range has none."""
     if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(end for end in ends if end is not None):
         raise ValueError(f"{operation}: to_bytes must rise from range to range, and the last one has none")

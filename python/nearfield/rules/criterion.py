@@ -26,41 +26,43 @@ from typing import NamedTuple
 from nearfield.base.paired import Gain
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, geometric_mean
 
-MAIN = "pingpong"
-MESSAGES = (MAIN, "stream", "exchange", "use")
+MAIN_PATTERN = "pingpong"
+MESSAGES = (MAIN_PATTERN, "stream", "exchange", "use")
 COLLECTIVES = ("bcast", "allreduce", "allgather", "alltoall")
 
-# The promise, as shares of the baseline's speed.
-MIN_GAIN = 0.97  # any size: in ping-pong, and in all patterns together
-MIN_PATTERN_GAIN = 0.9  # one pattern, at a size where the others make up for it
+# The promise of a rule, as fractions of the baseline's speed.
+MIN_GAIN = 0.97  # min speed at any size, in ping-pong and over all patterns jointly
+MIN_PATTERN_GAIN = 0.9  # min speed of one pattern, at a size where the other patterns compensate
 
-# How measurements are interpreted.
+# Thresholds to interpret measurements.
 NOISE = 0.07  # a loss of this size may appear by chance in one or two pairs
-BORDERLINE = 0.02  # below the limit: a few pairs cannot decide, a confirmation can
-MAX_CHANCE_LOSSES = 6  # cases that may look slower by chance, of thirty to eighty
-MAX_CREDIBLE = 8.0  # a job that was not running for a while looks a hundred times slower
-MIN_REPORTED_GAIN = 1.05  # of a range of sizes
+BORDERLINE_MARGIN = 0.02  # distance below the limit that a few pairs cannot decide, but a confirmation can
+MAX_CHANCE_LOSSES = 6  # max number of cases, of thirty to eighty, that may look slower by chance
+MAX_CREDIBLE_GAIN = 8.0  # gains are clamped to this factor, since a preempted job looks a hundred times slower
+MIN_REPORTED_GAIN = 1.05  # min gain of a range of sizes to be reported
 
-# The search. Costs of losses count in sizes: a loss weighs as if it were at three sizes, beyond noise as if at nine.
+# Thresholds of the search. Weights of losses are in sizes: a loss weighs as much as three sizes, and the part beyond
+# NOISE as much as nine.
 SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
-LOSS, SURE_LOSS = 2, 6
-REFUSAL = 1.0  # taken off the score of settings that would be refused
-WORTH, WORTH_SHARE = 0.01, 0.25  # of the score, absolute and relative: a parameter that gains less is removed
+LOSS_WEIGHT, SURE_LOSS_WEIGHT = 2, 6
+REJECTION_PENALTY = 1.0  # subtracted from the score of settings that a confirmation would reject
+# min score of a parameter, absolute and as a fraction of the winner's; others are removed
+MIN_SCORE_WORTH, MIN_WORTH_SHARE = 0.01, 0.25
 
 
 def search_cases(sizes: Iterable[int]) -> list[Case]:
-    """Returns the cases in which the search measures every setting."""
+    """Returns the cases (pattern, size) in which the search measures all settings."""
     return [(pattern, size) for size in sizes for pattern in MESSAGES]
 
 
 def confirmation_cases(sizes: Iterable[int]) -> list[Case]:
-    """Returns the cases in which a winner is confirmed: ping-pong at every size, the other patterns at every fourth up
-    to 16 MiB, and collectives at those from 1 KiB to 4 MiB that 8 divides."""
+    """Returns the cases in which a confirmation measures settings: ping-pong at every size, the other patterns at every
+    other power of two up to 16 MiB, and collectives at those sizes between 1 KiB and 4 MiB."""
     cases: list[Case] = []
     for size in sizes:
-        cases.append((MAIN, size))
+        cases.append((MAIN_PATTERN, size))
         if size.bit_length() % 2 == 1 and size <= 16 << 20:
-            cases += [(pattern, size) for pattern in MESSAGES if pattern != MAIN]
+            cases += [(pattern, size) for pattern in MESSAGES if pattern != MAIN_PATTERN]
             cases += [(pattern, size) for pattern in COLLECTIVES if 1 << 10 <= size <= 4 << 20 and size % 8 == 0]
     return cases
 
@@ -83,25 +85,26 @@ class Verdict(NamedTuple):
 
 
 def significantly_below(gain: Gain, limit: float) -> bool:
-    """Returns whether a gain is surely below a limit (`Verdict`). The interval of few launches is too narrow."""
+    """Returns whether a gain is surely below a limit (see `Verdict`). If the gain is based on few launches, lowers the
+    limit by NOISE, because the interval is then too narrow."""
     return gain.high < (limit if gain.n >= MIN_CONFIRMING_LAUNCHES else limit - NOISE)
 
 
 def violations(
     gains: Mapping[Case, Gain], never_below: float = MIN_GAIN, of_sizes: Mapping[int, Gain] | None = None
 ) -> list[Verdict]:
-    """Returns the verdicts on the cases that break the promise. If a size is slower in ping-pong or in the mean of its
-    message patterns, these are its slower patterns. Otherwise they are the patterns that are slower than a single one
-    may be. Collectives are judged alone, each by that lower limit.
+    """Returns the verdicts on the cases that break the promise. If a size is slower in ping-pong or over its message
+    patterns jointly, returns its slower patterns. Otherwise returns the patterns that are slower than the lower limit
+    for a single pattern. Each collective is judged alone, by that lower limit.
 
-    `of_sizes` has the joint gain of all message patterns of a size; without it, the patterns are treated as measured
-    independently."""
+    `of_sizes` maps a size to the joint gain of all its message patterns; without it, the patterns are treated as
+    measured independently."""
     found: list[Verdict] = []
     alone = min(never_below, MIN_PATTERN_GAIN)
     for size in sorted({size for _, size in gains}):
         of_size = {case: gain for case, gain in gains.items() if case[1] == size}
         messages = {case: gain for case, gain in of_size.items() if case[0] not in COLLECTIVES}
-        joint = [gain for (pattern, _), gain in of_size.items() if pattern == MAIN]
+        joint = [gain for (pattern, _), gain in of_size.items() if pattern == MAIN_PATTERN]
         if messages:
             joint.append(of_sizes[size] if of_sizes else geometric_mean(messages.values()))
         slower = any(gain.is_below(never_below) for gain in joint)
@@ -116,13 +119,13 @@ def violations(
 
 
 def score(gains: Mapping[Case, Gain], never_below: float = MIN_GAIN) -> float:
-    """Returns the objective of the search: the mean log gain over patterns and sizes, minus all losses beyond the
+    """Returns the objective of the search: the mean log gain over all cases, minus penalties for losses beyond the
     allowed ones."""
-    logs = [math.log(min(max(g.value, 1 / MAX_CREDIBLE), MAX_CREDIBLE)) for g in gains.values()]
-    losses = LOSS * _shortfall(logs, never_below) + SURE_LOSS * _shortfall(logs, never_below - NOISE)
+    logs = [math.log(min(max(g.value, 1 / MAX_CREDIBLE_GAIN), MAX_CREDIBLE_GAIN)) for g in gains.values()]
+    losses = LOSS_WEIGHT * _shortfall(logs, never_below) + SURE_LOSS_WEIGHT * _shortfall(logs, never_below - NOISE)
     return (math.fsum(logs) - losses) / len(logs)
 
 
 def _shortfall(logs: Iterable[float], limit: float) -> float:
-    """Returns by how much the log gains are below a limit, summed over those that are."""
+    """Returns the sum of the differences between the log of the limit and the log gains below it."""
     return math.fsum(max(0.0, math.log(limit) - value) for value in logs)

@@ -1,4 +1,4 @@
-"""How a measured gain stands in a rules file."""
+"""The representation of a measured gain in a rules file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pydantic import Field
 from nearfield.base.paired import Gain
 from nearfield.base.toml import Table
 
-# Bounds of possible values: sizes of messages, times per message, and ratios of speeds.
+# Valid ranges of message sizes, times per message, and speed ratios.
 Bytes = Annotated[int, Field(ge=1, le=1 << 40)]
 Ns = Annotated[float, Field(gt=0, le=1e12)]
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class GainTable(Table):
-    """A gain: the baseline's time divided by the tuned time, with its 95 % interval over n launches or pairs."""
+    """A gain: the baseline's time divided by the tuned time, with its 95 % interval over `n` launches or pairs."""
 
     value: Ratio
     low: Ratio
@@ -28,6 +28,6 @@ class GainTable(Table):
 
     @classmethod
     def of(cls, gain: Gain) -> GainTable:
-        """Returns the table of a gain, rounded to four digits after the point."""
+        """Converts a gain to a table, with values rounded to four decimal places."""
         value, low, high = (round(number, 4) for number in (gain.value, gain.low, gain.high))
         return cls(value=value, low=low, high=high, n=gain.n)

@@ -1,4 +1,4 @@
-"""Computes the gain of a setting over the baseline from interleaved times, in pure functions."""
+"""Computes the gain of settings over the baseline from interleaved measurements, in pure functions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 from nearfield.base.paired import MIN_PAIRS, Gain, paired_gain
 
-# Borders in ns between the classes of core-to-core latency: hardware threads of one core or cores that share inner
-# caches; cores of one package; cores of different packages, as a virtual machine's host may place them.
+# Borders in ns between classes of core-to-core latency: hardware threads of one core or cores that share inner caches;
+# cores of one package; cores of different packages (where a hypervisor may place vCPUs).
 DISTANCE_BORDERS_NS = (35.0, 140.0)
-MIN_LAUNCHES = 3  # for an interval over launches, which vary more than pairs of one launch
+MIN_LAUNCHES = 3  # min launches for an interval over launches, which vary more than pairs of one launch
 MIN_CONFIRMING_LAUNCHES = MIN_PAIRS
-Case = tuple[str, int]  # pattern, size in bytes
+Case = tuple[str, int]  # (pattern, message size in bytes)
 
 
 class Pair(NamedTuple):
     """Times in ns of the baseline and of the setting, measured within milliseconds of each other; the core-to-core
-    latency in ns during them; and the number of the launch of the two jobs."""
+    latency in ns during the measurement; and the number of the launch of the two jobs."""
 
     baseline: float
     other: float
@@ -31,7 +31,8 @@ class Pair(NamedTuple):
 
 
 def median_gain(pairs: Sequence[Pair]) -> Gain:
-    """Returns the gain of a case: the median of its launches' medians, or of all pairs if there are few launches."""
+    """Returns the gain of one case: the median over launches of each launch's median ratio. With fewer than
+    MIN_LAUNCHES launches, computes the gain from the individual pairs."""
     launches = [[pair for pair in pairs if pair.launch == launch] for launch in {pair.launch for pair in pairs}]
     if len(launches) >= MIN_LAUNCHES:
         ratios = [median(pair.baseline / pair.other for pair in launch) for launch in launches]
@@ -40,28 +41,28 @@ def median_gain(pairs: Sequence[Pair]) -> Gain:
 
 
 def distance_class_of(c2c_latency_ns: float) -> int:
-    """Returns the class of a core-to-core latency, counted from the nearest (DISTANCE_BORDERS_NS)."""
+    """Returns the class of a core-to-core latency: 0 for the nearest (DISTANCE_BORDERS_NS)."""
     return sum(c2c_latency_ns >= border for border in DISTANCE_BORDERS_NS)
 
 
-def same_distance(one_ns: float, other_ns: float) -> bool:
-    """Returns whether two core-to-core latencies are of one class, or differ by at most a quarter."""
+def is_same_distance(one_ns: float, other_ns: float) -> bool:
+    """Returns whether two core-to-core latencies are in the same class, or differ by at most 25 %."""
     return distance_class_of(one_ns) == distance_class_of(other_ns) or max(one_ns, other_ns) <= 1.25 * min(
         one_ns, other_ns
     )
 
 
 def group_by_distance(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """Returns the pairs grouped by class of core-to-core latency, the nearest first, without empty groups."""
+    """Groups the pairs by class of core-to-core latency, nearest first. Omits empty groups."""
     groups: list[list[Pair]] = [[] for _ in range(len(DISTANCE_BORDERS_NS) + 1)]
     for pair in pairs:
         groups[distance_class_of(pair.c2c_latency_ns)].append(pair)
     return [group for group in groups if group]
 
 
-def in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
-    """Returns the pairs of the most frequent latency class, because the cores of a virtual machine move. Leaves out
-    cases without such pairs."""
+def pairs_in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, list[Pair]]:
+    """Returns the pairs in the most frequent class of core-to-core latency, because a virtual machine's vCPUs may be
+    moved during the measurement. Omits cases without such pairs."""
     groups = group_by_distance(pair for taken in pairs.values() for pair in taken)
     dominant = max(groups, key=len, default=[])
     latency_class = distance_class_of(dominant[0].c2c_latency_ns) if dominant else 0
@@ -72,15 +73,15 @@ def in_dominant_placement(pairs: Mapping[Case, Sequence[Pair]]) -> dict[Case, li
     return {case: taken for case, taken in in_class.items() if taken}
 
 
-def dominant_latency(pairs: Mapping[Case, Sequence[Pair]]) -> float:
-    """Returns the median core-to-core latency in the dominant placement, in ns."""
-    return median(pair.c2c_latency_ns for taken in in_dominant_placement(pairs).values() for pair in taken)
+def dominant_latency_ns(pairs: Mapping[Case, Sequence[Pair]]) -> float:
+    """Returns the median core-to-core latency in ns over the pairs in its most frequent class."""
+    return median(pair.c2c_latency_ns for taken in pairs_in_dominant_placement(pairs).values() for pair in taken)
 
 
 def geometric_mean(gains: Iterable[Gain]) -> Gain:
-    """Returns the geometric mean of independent gains. Its interval is computed from theirs, assuming errors that are
-    normal on a log scale. If a gain is of a single pair, which has no interval, the result also covers how the gains
-    differ. Raises ValueError if there are no gains."""
+    """Returns the geometric mean of independent gains, with an interval computed from their intervals under the
+    assumption of errors that are normal on a log scale. If some gain is based on a single pair, which has no interval,
+    the result's interval also covers the spread between the gains. Raises ValueError for no gains."""
     logs = [(math.log(g.value), (math.log(g.high) - math.log(g.low)) / 2, g.n) for g in gains]
     if not logs:
         raise ValueError("no gains")
@@ -92,11 +93,11 @@ def geometric_mean(gains: Iterable[Gain]) -> Gain:
 
 
 def joint_gain(cases: Sequence[Sequence[Pair]]) -> Gain:
-    """Returns the geometric mean of the gains of several cases that were measured in the same launches. Where the
-    memory of a launch is affects all its cases alike, so the interval is computed from the means of the launches."""
+    """Returns the geometric mean of the gains of several cases that were measured in the same launches. The memory
+    addresses of a launch affect all its cases alike, so the interval is computed from the means of the launches."""
     gains = [median_gain(pairs) for pairs in cases]
     mean = geometric_mean(gains)
-    deviations: dict[int, list[float]] = defaultdict(list)  # by launch: log ratios of its cases to their medians
+    deviations: dict[int, list[float]] = defaultdict(list)  # launch -> log ratios of its cases to the cases' medians
     for pairs, typical in zip(cases, gains, strict=True):
         for launch in {pair.launch for pair in pairs}:
             ratio = median(pair.baseline / pair.other for pair in pairs if pair.launch == launch)
@@ -108,30 +109,30 @@ def joint_gain(cases: Sequence[Sequence[Pair]]) -> Gain:
 
 
 @dataclass(frozen=True)
-class Range:
-    """Consecutive sizes with one gain."""
+class SizeRange:
+    """A range of consecutive message sizes with its joint gain."""
 
     from_bytes: int
     to_bytes: int
     gain: Gain
 
 
-def gain_by_range(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Case]], Gain]) -> list[Range]:
-    """Returns the gain of each range of sizes between the limits (bytes, ascending). `mean` returns the joint gain of
-    cases."""
+def gain_by_range(cases: Iterable[Case], limits: Sequence[int], mean: Callable[[list[Case]], Gain]) -> list[SizeRange]:
+    """Returns the gain of each range of sizes between the limits (bytes, ascending). `mean` computes the joint gain of
+    a list of cases."""
     found = []
     cases, borders = list(cases), [0, *limits, math.inf]
     for above, upto in zip(borders, borders[1:], strict=False):
         if inside := [case for case in cases if above < case[1] <= upto]:
             sizes = [size for _, size in inside]
-            found.append(Range(min(sizes), max(sizes), mean(inside)))
+            found.append(SizeRange(min(sizes), max(sizes), mean(inside)))
     return found
 
 
-def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> Range | None:
-    """Returns the consecutive sizes with the largest gain, at each of which the joint gain of all patterns is
-    significantly above `least`, or None. Sizes are selected by their gains, so their intervals are simultaneous
-    ones."""
+def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> SizeRange | None:
+    """Returns the run of consecutive sizes with the largest total gain, in which the joint gain of all patterns is
+    significantly above `least` at each size; None if there is none. Uses simultaneous confidence intervals, because the
+    sizes are selected by their gains."""
     sizes = sorted({size for _, size in gains})
     alone = {size: geometric_mean(g for case, g in gains.items() if case[1] == size) for size in sizes}
     means = {size: one.widen_for_selection(len(sizes)) for size, one in alone.items()}
@@ -139,4 +140,4 @@ def select_gaining_range(gains: Mapping[Case, Gain], least: float) -> Range | No
     if not runs:
         return None
     best = max(runs, key=lambda run: math.fsum(math.log(means[size].value) for size in run))
-    return Range(best[0], best[-1], geometric_mean(means[size] for size in best))
+    return SizeRange(best[0], best[-1], geometric_mean(means[size] for size in best))

@@ -1,7 +1,7 @@
-"""Reads knobs, the parameters by which an MPI moves messages inside a node, from a file per MPI in `knobs/`.
+"""Reads knobs, the parameters that control how an MPI moves messages within a node, from one file per MPI in `knobs/`.
 
-A file names its MPI and transport, each knob's environment variable, type, range and default, the constraints between
-knobs, and the cost of a rank's shared memory. A new MPI is one new file.
+A file names the MPI and transport, each knob's environment variable, type, range and default, the constraints between
+knobs, and a formula for the shared memory per rank. Support for a new MPI is one new file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.toml import read_toml
 
 Value = int | str
-Settings = dict[str, Value]  # knob -> value; knobs left out keep the MPI's default
+Settings = dict[str, Value]  # knob -> value; omitted knobs keep the MPI's default
 
 Role = Literal[
     "eager_limit",
@@ -36,17 +36,17 @@ Role = Literal[
     "cooperative_copy",
 ]
 
-# A knob is obeyed by the MPI itself or by the shared heap, which must then be loaded.
+# What implements a knob: the MPI itself, or the shared heap, which must then be preloaded.
 Carrier = Literal["mpi", "heap"]
 
-NEVER, ALWAYS = "never", "0-"  # knobs of this type hold sizes
+NEVER, ALWAYS = "never", "0-"  # values of knobs of type "sizes": no message size, all message sizes
 
 FOLDER = Path(__file__).parent / "knobs"
 _HEAP = FOLDER / "shared_heap.toml"
 
 
 class Knob(BaseModel):
-    """One parameter of an MPI, read from the environment in MPI_Init."""
+    """One tuning parameter of an MPI, which MPI_Init reads from the environment."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,13 +55,14 @@ class Knob(BaseModel):
     variable: str
     type: Literal["bytes", "count", "choice", "sizes"]
     default: Value
-    role: Role | None = None  # its name in the model (model.py)
+    role: Role | None = None  # the MPI-independent role for which the model proposes values (model.py)
     carrier: Carrier = "mpi"
     low: int = 0
     high: int = 0
-    plus: int = 0  # what a message of a power of two needs besides its size to fit
-    values: dict[str, str] = Field(default_factory=dict)  # for a choice: name -> text for the variable
-    grid: tuple[Value, ...] = ()  # values for an exhaustive search; none: the default only
+    plus: int = 0  # bytes that a message needs besides its payload, added to each power of two
+    # for type "choice": name of a value -> text for the environment variable
+    values: dict[str, str] = Field(default_factory=dict)
+    grid: tuple[Value, ...] = ()  # values for an exhaustive search; empty: the default only
 
     @model_validator(mode="after")
     def _check(self) -> Knob:
@@ -73,7 +74,7 @@ class Knob(BaseModel):
         return self
 
     def problem(self, value: Value) -> str | None:
-        """Returns why the knob cannot have this value; None if it can."""
+        """Returns the reason why a value is invalid for this knob; None if it is valid."""
         if value == self.default:
             return None
         if self.type == "choice":
@@ -91,11 +92,11 @@ class Knob(BaseModel):
         return None
 
     def text(self, value: Value) -> str:
-        """Returns the value as text for the environment variable."""
+        """Returns the value in the syntax of the environment variable."""
         return self.values[str(value)] if self.type == "choice" else str(value)
 
     def choices(self) -> list[Value]:
-        """Returns the values that a search tries, in order, including the default."""
+        """Returns the values that a search tries, in ascending order, including the default."""
         if self.type == "choice":
             return list(self.values)
         if self.type == "sizes":
@@ -105,34 +106,36 @@ class Knob(BaseModel):
         return [self.default, *self.steps()]
 
     def steps(self) -> list[int]:
-        """Returns the powers of two in the range of a number and its end, each with the knob's extra added."""
+        """Returns the powers of two within a numeric knob's range, and the end of the range, each plus `plus`."""
         powers = [1 << power for power in range(self.high.bit_length()) if self.low <= 1 << power <= self.high]
         return [power + self.plus for power in powers + [self.high] * (self.high not in powers)]
 
 
 class KnobFile(BaseModel):
-    """The knobs of one MPI and transport."""
+    """The knobs of one MPI with one transport."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     family: str
     since: str
     before: str | None = None
-    transport: str  # the transport in `nearfield mpi` begins so; "ucx": it contains this word
-    memory_bytes: str  # shared memory per rank: an expression of knobs and `ranks` (per node)
+    transport: str  # prefix of the transport that `nearfield mpi` prints; "ucx": any that contains ucx
+    memory_bytes: str  # shared memory per rank in bytes: an expression of knobs and `ranks` (per node)
     per_pair: Literal["component", "shim"] | None = None
-    shared_heap: bool = False  # whether the shared heap can copy for it; adds the knobs of shared_heap.toml
-    while_tuning: dict[str, str] = Field(default_factory=dict)  # environment of the baseline and of all candidates
-    # Variables that let messages arrive where the kernel forbids single copies and the MPI's defaults abort.
+    shared_heap: bool = False  # whether the shared heap supports this MPI; if so, adds the knobs of shared_heap.toml
+    # environment variables for the baseline and all candidates during a tune
+    while_tuning: dict[str, str] = Field(default_factory=dict)
+    # Environment variables with which messages arrive on machines whose kernel forbids single copies and where the
+    # MPI's defaults abort.
     without_single_copy: dict[str, str] = Field(default_factory=dict)
     knob: tuple[Knob, ...]
-    constraints: dict[str, str] = Field(default_factory=dict)  # "a >= 2 * b" -> why
+    constraints: dict[str, str] = Field(default_factory=dict)  # constraint such as "a >= 2 * b" -> reason for it
 
     @model_validator(mode="after")
     def _check(self) -> KnobFile:
         defaults = self.complete({})
         for rule in self.constraints:
-            _holds(rule, defaults)
+            _constraint_holds(rule, defaults)
         _evaluate(self.memory_bytes, {**defaults, "ranks": 2})
         return self
 
@@ -140,11 +143,11 @@ class KnobFile(BaseModel):
         return next(knob for knob in self.knob if knob.name == name)
 
     def complete(self, settings: Mapping[str, Value]) -> Settings:
-        """Returns the values of all knobs, with defaults."""
+        """Returns the values of all knobs, with defaults for those not in `settings`."""
         return {knob.name: settings.get(knob.name, knob.default) for knob in self.knob}
 
     def problems(self, settings: Mapping[str, Value]) -> list[str]:
-        """Returns why these settings are invalid: unknown knobs, values out of range, constraints between knobs."""
+        """Returns the reasons why settings are invalid: unknown knobs, values out of range, or violated constraints."""
         names = {knob.name for knob in self.knob}
         found = [
             f"unknown parameter '{name}'; known: {', '.join(sorted(names))}" for name in settings if name not in names
@@ -153,14 +156,18 @@ class KnobFile(BaseModel):
         if found:
             return found
         whole = self.complete(settings)
-        return [f"{rule} does not hold: {why}" for rule, why in self.constraints.items() if self.breaks(rule, whole)]
+        return [
+            f"{rule} does not hold: {why}"
+            for rule, why in self.constraints.items()
+            if self.violates_constraint(rule, whole)
+        ]
 
-    def breaks(self, rule: str, whole: Mapping[str, Value]) -> bool:
-        """Returns whether these settings, with defaults, break this constraint."""
-        return not _holds(rule, whole)
+    def violates_constraint(self, rule: str, whole: Mapping[str, Value]) -> bool:
+        """Returns whether complete settings violate a constraint."""
+        return not _constraint_holds(rule, whole)
 
     def environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        """Returns the variables to set; knobs at their default are left alone."""
+        """Returns the environment variables for these settings. Sets no variable for a knob at its default."""
         chosen = [(self[name], value) for name, value in settings.items()]
         changed = [(knob, knob.text(value)) for knob, value in chosen if value != knob.default]
         found = {knob.variable: text for knob, text in changed if knob.carrier != "heap"}
@@ -168,8 +175,9 @@ class KnobFile(BaseModel):
             found[shared_heap.VARIABLE] = ",".join(f"{k.variable}={text}" for k, text in changed if k.carrier == "heap")
         return found
 
-    def for_launch(self, settings: Mapping[str, Value], inherited: Mapping[str, str]) -> dict[str, str]:
-        """Returns the variables to add to the inherited ones, with those that load the shared heap if it is used."""
+    def launch_environment(self, settings: Mapping[str, Value], inherited: Mapping[str, str]) -> dict[str, str]:
+        """Returns the environment variables to add to the inherited ones. If the settings use the shared heap, includes
+        those that preload it."""
         return self.environment(settings) | (
             shared_heap.preload_variables(inherited) if self.uses_heap(settings) else {}
         )
@@ -178,18 +186,18 @@ class KnobFile(BaseModel):
         return self.shared_heap and settings.get("shared_heap") == "on"
 
     def memory(self, settings: Mapping[str, Value], ranks: int) -> int:
-        """Returns the bytes of shared memory that a rank costs at most, with this number of ranks on its node."""
+        """Returns the max shared memory in bytes per rank, for `ranks` ranks per node."""
         return int(_evaluate(self.memory_bytes, {**self.complete(settings), "ranks": ranks}))
 
 
 def is_size_list(value: Value) -> bool:
-    """Returns whether this is a list of sizes as src/preload/heap/settings.hpp reads it."""
+    """Returns whether the value is a list of size ranges in the syntax of src/preload/heap/settings.hpp."""
     return value == NEVER or bool(re.fullmatch(r"([0-9]+-[0-9]+\+){0,7}[0-9]+-[0-9]*", str(value)))
 
 
 @lru_cache
 def knob_files() -> tuple[KnobFile, ...]:
-    """Returns the knobs of every MPI, one file each, without those of the shared heap."""
+    """Returns the knobs of all supported MPIs, from one file each."""
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.toml")) if path != _HEAP)
 
 
@@ -201,12 +209,13 @@ def _read(path: Path) -> KnobFile:
 
 
 def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
-    """Returns the knobs of this MPI with this transport (as `nearfield mpi` names it). Raises MpiError if unknown."""
+    """Returns the knobs of an MPI with a transport, as printed by `nearfield mpi`. Raises MpiError if no file
+    matches."""
     carried_by_ucx = bool(transport and re.search(r"\bucx\b", transport))
     for file in knob_files():
         if carried_by_ucx != (file.family == "ucx"):
             continue
-        is_exact = file.family == family and _within(version, file.since, file.before)
+        is_exact = file.family == family and _is_version_within(version, file.since, file.before)
         if carried_by_ucx or (is_exact and (transport or "").startswith(file.transport)):
             return file
     raise MpiError(
@@ -217,19 +226,20 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
 
 
 def _describe(file: KnobFile) -> str:
-    """Returns in words which MPIs a file of knobs is for."""
+    """Returns which MPIs a knob file supports, as text for people."""
     if file.family == "ucx":
         return "any MPI whose messages UCX carries, such as MPICH 4.0 of Debian (ucx)"
     before = f", before {file.before}" if file.before else ""
     return f"{file.family} from {file.since}{before} ({file.transport})"
 
 
-def _within(version: str, since: str, before: str | None) -> bool:
+def _is_version_within(version: str, since: str, before: str | None) -> bool:
     return numbers(since) <= numbers(version) and (before is None or numbers(version) < numbers(before))
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Returns (5, 0, 11) for 5.0.11, to compare versions; stops at the first part that is no number."""
+    """Returns a version such as "5.0.11" as a comparable tuple (5, 0, 11). Stops at the first part that is not a
+    number."""
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
@@ -247,7 +257,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def _evaluate(expression: str, values: Mapping[str, Value]) -> float:
-    """Returns the value of an expression of knobs and numbers. A knob whose default is unknown ("auto") counts as 0."""
+    """Evaluates an arithmetic expression of knobs and numbers. A knob whose default is unknown ("auto") counts as 0.
+    Raises UsageError for any other syntax."""
 
     def value_of(node: ast.expr) -> float:
         match node:
@@ -263,8 +274,9 @@ def _evaluate(expression: str, values: Mapping[str, Value]) -> float:
     return value_of(ast.parse(expression, mode="eval").body)
 
 
-def _holds(rule: str, values: Mapping[str, Value]) -> bool:
-    """Returns whether "a >= b" holds; it does if one of its knobs is left to the MPI ("auto")."""
+def _constraint_holds(rule: str, values: Mapping[str, Value]) -> bool:
+    """Returns whether a constraint such as "a >= b" holds. A constraint with a knob that is left to the MPI ("auto")
+    holds."""
     left, relation, right = re.split(r"\s*(>=|<=)\s*", rule)
     if any(isinstance(values.get(name), str) for name in re.findall(r"[a-z_]+", rule)):
         return True

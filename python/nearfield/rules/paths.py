@@ -1,5 +1,5 @@
-"""Where rules are stored: in one file for one MPI, or in a folder with a file for each MPI. This module imports next to
-nothing, so that `nearfield run` starts quickly."""
+"""The locations of rules: one file for one MPI, or a folder with one file per MPI. This module has almost no imports,
+so that `nearfield run` starts quickly."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ FILE, FOLDER = "rules.toml", "nearfield-rules"
 
 
 def default_rules() -> Path:
-    """Returns what NEARFIELD_RULES names, else `rules.toml` in this folder, else the folder `nearfield-rules` in it."""
+    """Returns the path named by NEARFIELD_RULES, else `rules.toml` in the current folder, else the folder
+    `nearfield-rules` in it."""
     if named := os.environ.get("NEARFIELD_RULES"):
         return Path(named)
     return Path(FOLDER) if Path(FOLDER).is_dir() and not Path(FILE).is_file() else Path(FILE)
 
 
 def rules_files(path: Path) -> list[Path]:
-    """Returns the file itself, or all rules files of a folder in the order of their names."""
+    """Returns the file itself, or all rules files of a folder in alphabetical order."""
     return sorted(path.glob("*.toml")) if path.is_dir() else [path]

@@ -1,6 +1,7 @@
-"""`rules.toml`: what `tune` found for one MPI on one kind of machine, typed and checked; people may edit it.
+"""The schema of `rules.toml`, the file with the rules that `tune` found for one MPI on one kind of machine. Users may
+edit the file.
 
-Files of version 1 are read, too: keys that have another name since have the old one as an alias."""
+Files of format version 1 are accepted, too: each renamed key has its old name as an alias."""
 
 from __future__ import annotations
 
@@ -21,18 +22,20 @@ from nearfield.base.units import counted, format_bytes
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.criterion import COLLECTIVES, MIN_GAIN, MIN_REPORTED_GAIN
 from nearfield.rules.gain_table import Bytes, GainTable, Ns, Ratio
-from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Range, geometric_mean, select_gaining_range
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, SizeRange, geometric_mean, select_gaining_range
 from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
 from nearfield.rules.paths import default_rules, rules_files
 
-VERSION = 2  # of the format that is written
-UNTUNED = "settings for messages were not looked for"  # the reason of a rule that only has collectives
-# Parameters of the shared heap by their names in version 1.
+VERSION = 2  # version of the file format that is written
+UNTUNED_REASON = (
+    "settings for messages were not looked for"  # `reason` of a rule that only selects algorithms of collectives
+)
+# Old name (format version 1) -> new name of parameters of the shared heap.
 RENAMED_PARAMETERS = {"far_stream": "stream_when_far", "help": "cooperative_copy"}
 
 
 class RangeTable(Table):
-    """Sizes with one gain: the geometric mean over them and over ping-pong, stream and exchange."""
+    """A range of message sizes with its gain: the geometric mean over the sizes and the message patterns."""
 
     from_bytes: Bytes
     to_bytes: Bytes
@@ -40,65 +43,69 @@ class RangeTable(Table):
 
 
 class PointTable(Table):
-    """One size and pattern as it was measured."""
+    """The measured times and gain of one message size and pattern."""
 
     pattern: str
     size_bytes: Bytes
-    baseline_ns: Ns = Field(validation_alias=AliasChoices("baseline_ns", "stock_ns"))  # per message, median
+    baseline_ns: Ns = Field(validation_alias=AliasChoices("baseline_ns", "stock_ns"))  # median time per message
     tuned_ns: Ns
     gain: GainTable
 
 
 class LatencyTable(Table):
-    """The core-to-core latency during a share of the pairs: it changes where a virtual machine's cores move."""
+    """A class of core-to-core latency and the share of measured pairs that had it. There are several if a virtual
+    machine's vCPUs were moved to other cores."""
 
     c2c_latency_ns: Ns = Field(validation_alias=AliasChoices("c2c_latency_ns", "flag_ns"))
     share: float = Field(gt=0, le=1)
 
 
 class RuleTable(Table):
-    """The rule for pairs of one distance: parameters, and their gain."""
+    """The rule for pairs of ranks at one core distance: the parameters to set, and the gain measured for them."""
 
     distance: Literal[DISTANCES]  # type: ignore[valid-type]
-    pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # the cores that it was measured on
-    c2c_latency_ns: float = Field(  # core-to-core latency between them during the measurement; 0: not known
+    pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # the pair of cores on which the rule was measured
+    c2c_latency_ns: float = Field(  # core-to-core latency of the pair during the measurement; 0: unknown
         default=0, ge=0, le=1e12, validation_alias=AliasChoices("c2c_latency_ns", "flag_ns")
     )
-    parameters: dict[str, Value] = Field(default_factory=dict)  # none: the MPI's defaults are best
-    reason: str = ""  # why there are none
-    beyond: str = ""  # settings that would gain more if more loss were allowed
-    memory_per_rank_bytes: int | None = Field(default=None, ge=0, le=1 << 50)  # none without parameters
+    parameters: dict[str, Value] = Field(default_factory=dict)  # empty: the MPI's defaults are best
+    reason: str = ""  # why there are no parameters
+    beyond: str = ""  # text about settings that would gain more if a larger loss were allowed
+    memory_per_rank_bytes: int | None = Field(default=None, ge=0, le=1 << 50)  # None without parameters
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
-    never_below: float = Field(default=MIN_GAIN, gt=0, le=1)  # of the baseline's speed: the promise for every size
+    # promised minimum speed for every size, as a fraction of the baseline's
+    never_below: float = Field(default=MIN_GAIN, gt=0, le=1)
     gain: GainTable | None = None
-    baseline: dict[str, str] = Field(default_factory=dict)  # variables without which the MPI's defaults fail there
-    launches: int = Field(default=0, ge=0, le=1 << 20)  # in which each size was confirmed; 0: not known
-    latency: list[LatencyTable] = Field(  # none: the latency did not change
+    baseline: dict[str, str] = Field(default_factory=dict)  # variables that the baseline needs to run on that machine
+    launches: int = Field(default=0, ge=0, le=1 << 20)  # number of launches that measured every size; 0: unknown
+    latency: list[LatencyTable] = Field(  # empty: the core-to-core latency did not change
         default_factory=list, validation_alias=AliasChoices("latency", "apart")
     )
-    other_distances: dict[str, Ratio] = Field(  # distance -> gain of these parameters there
+    other_distances: dict[str, Ratio] = Field(  # other core distance -> gain of these parameters at that distance
         default_factory=dict, validation_alias=AliasChoices("other_distances", "elsewhere")
     )
     range: list[RangeTable] = Field(default_factory=list)
     point: list[PointTable] = Field(default_factory=list)
-    collective: list[CollectiveTable] = Field(default_factory=list)  # of `tune --collectives`
-    native_collective: list[NativeCollectiveTable] = Field(default_factory=list)  # of `tune --collectives --native`
+    collective: list[CollectiveTable] = Field(default_factory=list)  # result of `tune --collectives`
+    # result of `tune --collectives --native`
+    native_collective: list[NativeCollectiveTable] = Field(default_factory=list)
 
     @property
     def is_tuned(self) -> bool:
-        """Returns whether settings for messages were looked for; if not, the rule only has collectives."""
-        return self.reason != UNTUNED
+        """Returns whether the tune searched settings for messages. If not, the rule only selects algorithms of
+        collectives."""
+        return self.reason != UNTUNED_REASON
 
     def gain_at(self, distance: str) -> float | None:
-        """Returns the gain of these parameters for pairs of that distance; None if it was not measured."""
+        """Returns the gain of these parameters at the given core distance; None if it was not measured."""
         if not self.parameters:
             return 1.0
         if distance == self.distance:
             return self.gain.value if self.gain else None
         return self.other_distances.get(distance)
 
-    def changed_latency(self) -> str:
-        """Returns in words that the core-to-core latency changed during the tune; empty if it did not."""
+    def changed_latency_note(self) -> str:
+        """Returns a note that the core-to-core latency changed during the tune; empty if it did not."""
         if not self.latency:
             return ""
         parts = ", ".join(f"{one.c2c_latency_ns:.0f} ns in {one.share:.0%} of the time" for one in self.latency)
@@ -106,7 +113,7 @@ class RuleTable(Table):
         return f"{changed}; the rule is for {self.c2c_latency_ns:.0f} ns" if self.c2c_latency_ns else changed
 
     def few_launches_note(self) -> str:
-        """Returns in words that the intervals of the gains come from too few launches; empty if they do not."""
+        """Returns a note that the gains' intervals are based on too few launches; empty if there were enough."""
         if not 0 < self.launches < MIN_LAUNCHES:
             return ""
         return (
@@ -114,45 +121,51 @@ class RuleTable(Table):
             "differ by a tenth, which the intervals do not contain"
         )
 
-    def gaining(self) -> Range | None:
-        """Returns the range of sizes in which all message patterns together gain; None if there is none."""
+    def gaining_range(self) -> SizeRange | None:
+        """Returns the range of message sizes in which the joint gain of all patterns is significant; None if there is
+        none."""
         points = [one for one in self.point if one.pattern not in COLLECTIVES]
         return select_gaining_range(
             {(one.pattern, one.size_bytes): one.gain.as_gain() for one in points}, MIN_REPORTED_GAIN
         )
 
-    def promise(self) -> str:
-        """Returns in words the promise about all sizes, and the patterns that are slower all the same."""
+    def promise_text(self) -> str:
+        """Returns, as text for people, the promise that no size is slower, and the patterns that are slower
+        nevertheless."""
         below = "slower" if self.never_below >= MIN_GAIN else f"below {self.never_below:.2f} of the baseline's speed"
         promise = f"no size was found {below}"
-        points = (f"{p.pattern} of {format_bytes(p.size_bytes)} ran at {p.gain.value:.2f}" for p in self.slower())
+        points = (
+            f"{p.pattern} of {format_bytes(p.size_bytes)} ran at {p.gain.value:.2f}" for p in self.slower_points()
+        )
         slower = " and ".join(points)
         return f"{promise} over all patterns together, but {slower} of the baseline's speed" if slower else promise
 
-    def slower(self) -> list[PointTable]:
-        """Returns the points that are slower: a pattern at a size where other patterns gain, or what was allowed."""
+    def slower_points(self) -> list[PointTable]:
+        """Returns the points that are slower than the baseline: patterns compensated by other patterns at the same
+        size, or losses that the user allowed."""
         return [one for one in self.point if one.gain.as_gain().is_below(MIN_GAIN)]
 
     def patterns(self) -> list[str]:
-        """Returns the message patterns that were measured, without collectives."""
+        """Returns the measured message patterns, without collectives."""
         return list(dict.fromkeys(point.pattern for point in self.point if point.pattern not in COLLECTIVES))
 
     def gain_text(self, pattern: str, one: RangeTable) -> str:
-        """Returns the gain of one pattern over the sizes of a range; "-" if a user has removed its points."""
+        """Returns the gain of one pattern over the sizes of a range, as text; "-" if the rule has no points there."""
         inside = [p for p in self.point if p.pattern == pattern and one.from_bytes <= p.size_bytes <= one.to_bytes]
         return f"{geometric_mean(point.gain.as_gain() for point in inside).value:.2f}x" if inside else "-"
 
     @field_validator("parameters", mode="before")
     @classmethod
     def _rename_parameters(cls, values: Any) -> Any:
-        """Returns the parameters by their names of today. An old name beside its new one stays, and is refused."""
+        """Replaces old parameter names of format version 1 by their new names. If both names are present, keeps both,
+        so that validation rejects the old one."""
         if not isinstance(values, dict):
             return values
         names = {old: new for old, new in RENAMED_PARAMETERS.items() if new not in values}
         return {names.get(name, name): value for name, value in values.items()}
 
     @model_validator(mode="after")
-    def _ordered(self) -> RuleTable:
+    def _check_range_order(self) -> RuleTable:
         for one in self.range:
             if one.from_bytes > one.to_bytes:
                 raise ValueError(f"range from {one.from_bytes} to {one.to_bytes}: ends before it begins")
@@ -160,7 +173,7 @@ class RuleTable(Table):
 
 
 class UndecidedTable(Table):
-    """A distance without a verdict: `reason` says why, and `seen` what was found so far."""
+    """A core distance without a verdict. `reason` explains why, and `seen` summarises the measurements so far."""
 
     distance: Literal[DISTANCES]  # type: ignore[valid-type]
     reason: str
@@ -168,7 +181,7 @@ class UndecidedTable(Table):
 
     @property
     def explanation(self) -> str:
-        """Returns in words why nothing is decided, and what was seen."""
+        """Returns, as text for people, why there is no verdict, and what was measured so far."""
         return "; ".join(filter(None, [self.reason, self.seen]))
 
     def __str__(self) -> str:
@@ -176,7 +189,7 @@ class UndecidedTable(Table):
 
 
 class MpiTable(Table):
-    """The MPI that the rules are for."""
+    """The MPI for which the rules were measured."""
 
     family: str
     version: str = Field(max_length=64)
@@ -184,20 +197,21 @@ class MpiTable(Table):
 
 
 class MachineTable(Table):
-    """Facts that must be the same where the rules are applied, as on nodes of one kind."""
+    """The hardware facts that must match on the machine where the rules are applied, such as another node of the same
+    kind."""
 
     cpu_model: str
     cores: int = Field(ge=1, le=1 << 20)
-    cache_bytes: list[Bytes]  # of a core, nearest first
+    cache_bytes: list[Bytes]  # cache sizes of a core, L1 first
     distances: list[str]
 
 
 class TriedTable(Table):
-    """The number of settings that were tried, by their outcome."""
+    """The number of settings that were tried, by outcome."""
 
     measured: int = Field(ge=0)
-    left: int = Field(ge=0)  # left half-way, since they were worse than half of those before
-    refused: int = Field(default=0, ge=0)  # never started: beyond the memory limit, or contradictory
+    left: int = Field(ge=0)  # pruned trials: half-measured and worse than the median of earlier trials
+    refused: int = Field(default=0, ge=0)  # never launched: above the memory limit, or violate a constraint
     unfit: list[str] = Field(default_factory=list)  # settings with which this MPI does not start, hangs or fails
 
 
@@ -206,13 +220,14 @@ class Rules(Table):
 
     newest_version: ClassVar[int] = VERSION
 
-    schema_version: Annotated[int, AfterValidator(lambda _: VERSION)]  # a file of an older version is read as this one
+    # files of older versions are converted on reading
+    schema_version: Annotated[int, AfterValidator(lambda _: VERSION)]
     nearfield: str
     created: str
     command: str
     seconds: float = Field(ge=0, le=1e9)
     host: str
-    busy_share: float = Field(default=0, ge=0, le=1)  # the share of the cores' time that others took during it
+    busy_share: float = Field(default=0, ge=0, le=1)  # fraction of CPU time used by other programs during the tune
     mpi: MpiTable
     machine: MachineTable
     tried: TriedTable
@@ -221,29 +236,33 @@ class Rules(Table):
 
     @property
     def sets_something(self) -> bool:
-        """Returns whether any rule has parameters; otherwise the MPI's defaults are best, or nothing is decided."""
+        """Returns whether any rule sets a parameter or selects an algorithm. If not, the MPI's defaults are best, or
+        nothing is decided."""
         return any(rule.parameters for rule in self.rule) or self.loads_collectives or self.selects_native
 
     def collectives(self) -> list[CollectiveTable]:
-        """Returns what is selected for collectives: of several distances, the farthest, where most is to lose."""
+        """Returns the algorithms selected for collectives. If several core distances have a selection, returns that of
+        the farthest, where a wrong choice costs most."""
         return next((rule.collective for rule in reversed(self.rule) if rule.collective), [])
 
     @property
     def loads_collectives(self) -> bool:
-        """Returns whether any collective is done inside the node by nearfield's own algorithms."""
+        """Returns whether the rules select one of nearfield's own algorithms for any collective."""
         return not all(one.is_left_to_mpi for one in self.collectives())
 
     def native_collectives(self) -> list[NativeCollectiveTable]:
-        """Returns what is selected of the MPI's own algorithms: of several distances, the farthest."""
+        """Returns the selection among the MPI's own algorithms. If several core distances have a selection, returns
+        that of the farthest."""
         return next((rule.native_collective for rule in reversed(self.rule) if rule.native_collective), [])
 
     @property
     def selects_native(self) -> bool:
-        """Returns whether any of the MPI's own algorithms is selected that the MPI would not select by itself."""
+        """Returns whether the rules select any of the MPI's own algorithms in place of the MPI's choice."""
         return not all(one.is_left_to_mpi for one in self.native_collectives())
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the rules with the verdict on each distance: "rule", "defaults are best" or "not decided"."""
+        """Returns the rules for JSON output, with a verdict for each core distance: "rule", "defaults are best", "not
+        tuned" or "not decided"."""
         verdicts = {rule.distance: "rule" if rule.parameters else "defaults are best" for rule in self.rule}
         verdicts |= {rule.distance: "not tuned" for rule in self.rule if not rule.is_tuned}
         verdicts |= {one.distance: "not decided" for one in self.undecided}
@@ -253,15 +272,16 @@ class Rules(Table):
         return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
 
     def busy(self) -> str:
-        """Returns in words that other programs used the machine; empty if they did not."""
+        """Returns a note that other programs used the machine during the tune; empty if they did not."""
         if self.busy_share <= BUSY_SHARE:
             return ""
         return f"other programs took {self.busy_share:.0%} of the cores' time while this was measured"
 
     def best_for_all(self) -> RuleTable:
-        """Returns the rule to use if all pairs must have the same. That is the rule with the largest product of gains
-        over all distances among those that slow no distance; one without parameters if each slows one; and the rule of
-        the farthest distance, where messages cost most, if gains at other distances are not known."""
+        """Returns the rule to use if all pairs of ranks must have the same parameters: among the rules that slow down
+        no core distance, the one with the largest product of gains over all distances. If every rule slows down some
+        distance, returns a rule without parameters. If some gains at other distances are unknown, returns the rule of
+        the farthest distance, where messages cost most."""
         distances = [rule.distance for rule in self.rule]
         known = [rule for rule in self.rule if all(rule.gain_at(d) is not None for d in distances)]
         if len(known) < len(self.rule):
@@ -275,7 +295,7 @@ class Rules(Table):
 
 
 def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
-    """Returns the facts by which the rules file recognises this machine."""
+    """Returns the hardware facts by which a rules file recognises this machine."""
     return MachineTable(
         cpu_model=topology.cpu_model,
         cores=len(topology.cores),
@@ -285,7 +305,8 @@ def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
 
 
 def run_command_line(path: Path, anywhere: bool = False) -> str:
-    """Returns the command that runs programs under the rules in that file or folder, from this folder or from any."""
+    """Returns the command line that runs a program under the rules at `path`. With `anywhere`, the command works from
+    any folder; otherwise from the current one."""
     if anywhere:
         path = path.absolute()
     found_anyway = not anywhere and path.absolute() == default_rules().absolute()
@@ -293,28 +314,28 @@ def run_command_line(path: Path, anywhere: bool = False) -> str:
     return f"{own_command.line('run', *named, anywhere=anywhere)} -- mpirun ..."
 
 
-MAKE_THEM = "make them with: "
+MAKE_RULES_PREFIX = "make them with: "
 
 
 def _command_to_make(path: Path) -> str:
-    """Returns how to get rules to this place."""
-    trials = path.with_name(f"{path.name}.trials")  # of trial_log_file.py, which imports this module
+    """Returns the command that creates rules at `path`, or that completes an interrupted tune."""
+    trials = path.with_name(f"{path.name}.trials")  # the suffix of trial_log_file.py, which cannot be imported (cycle)
     if trials.is_file():
         return f"complete the interrupted tune: {own_command.line('tune', '--resume', '-o', path)}"
-    return f"{MAKE_THEM}{own_command.line('tune')}"
+    return f"{MAKE_RULES_PREFIX}{own_command.line('tune')}"
 
 
 def find_rules(given: Path | None) -> Path:
-    """Returns the given file or folder, else the default one. Raises UsageError if it has no rules."""
+    """Returns the given file or folder of rules, or the default one. Raises UsageError if it contains no rules."""
     path = given or default_rules()
     if not any(file.is_file() for file in rules_files(path)):
         raise UsageError(f"there are no rules at {path}", _command_to_make(path))
     return path
 
 
-def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
-    """Returns the file of a folder whose rules are for this MPI, and these rules. If `path` is a file, its rules are
-    returned whatever their MPI is."""
+def load_rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
+    """Returns the rules file for this MPI in a folder, and its rules. If `path` is a file, returns its rules whatever
+    their MPI is. Raises UsageError if the folder has no rules for this MPI."""
     if not path.is_dir():
         return path, load_rules(path)
     series = family, numbers(version)[:2]
@@ -328,8 +349,8 @@ def rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rules]:
 
 
 def only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
-    """Returns the file, or the only file of a folder for this family, and its rules. Raises UsageError if there is not
-    exactly one."""
+    """Returns the rules file and its rules: `path` itself, or the only file of this MPI family in the folder. Raises
+    UsageError unless there is exactly one."""
     if not path.is_dir():
         return path, load_rules(path)
     found = _matching_rules(path, lambda rules: family in ("", rules.mpi.family, rules.knobs().family))
@@ -341,7 +362,8 @@ def only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
 
 
 def _matching_rules(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple[Path, Rules]]:
-    """Returns the wanted files with their rules. If there is none, raises the error of the first unreadable file."""
+    """Returns the files of a folder whose rules satisfy `wanted`, with the rules. If no file matches and some are
+    unreadable, raises the first error."""
     found: list[tuple[Path, Rules]] = []
     bad: list[NearfieldError] = []
     for file in rules_files(folder):
@@ -361,7 +383,7 @@ def _list_mpis(folder: Path) -> str:
 
 
 def load_rules(path: Path) -> Rules:
-    """Reads and checks rules. Errors name the file, the key and its valid values."""
+    """Reads and validates a rules file. Errors name the file, the key and its valid values."""
     try:
         content = read_file(path)
     except OSError as error:
@@ -382,14 +404,14 @@ _REMEDY = f"Mend that line if the file was edited by hand; otherwise make it ane
 
 
 def require_writable(path: Path) -> None:
-    """Raises an error if `save_rules` could not write there; call it before minutes of measuring."""
+    """Raises an error if `save_rules` could not write to `path`. Call it before minutes of measurement."""
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder", f"name a file: -o {path / 'rules.toml'}")
     _write(path, b"", keep=False)
 
 
 def save_rules(rules: Rules, path: Path) -> None:
-    """Writes the rules, whole or not at all."""
+    """Writes the rules file atomically."""
     _write(path, dump_toml(rules, "What nearfield tune found.", "docs/reference/rules.md"), keep=True)
 
 
@@ -399,18 +421,21 @@ def _write(path: Path, text: bytes, *, keep: bool) -> None:
     atomic_write(path, text, "choose another file with --out", keep=keep)
 
 
-def mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:
-    """Returns the reasons why the rules are not for this MPI or this machine; empty if they are."""
+def rules_mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:
+    """Returns the reasons why the rules do not apply to this MPI or machine; empty if they apply."""
     found = []
     if family != rules.mpi.family:
         found.append(f"they are for {rules.mpi.family}, the program runs under {family}")
     elif numbers(version)[:2] != numbers(rules.mpi.version)[:2]:
         found.append(f"they are for {family} {rules.mpi.version}, the program runs under {version}")
-    return found + [f"they were measured on another machine: {one}" for one in differences(machine, rules.machine)]
+    return found + [
+        f"they were measured on another machine: {one}" for one in machine_differences(machine, rules.machine)
+    ]
 
 
-def differences(new: MachineTable, old: MachineTable) -> list[str]:
-    """Returns in words the differences between two machines on which rules depend; empty if there are none."""
+def machine_differences(new: MachineTable, old: MachineTable) -> list[str]:
+    """Returns the differences between two machines that make rules inapplicable, as texts for people; empty if there
+    are none."""
     pairs = (
         ("processor", new.cpu_model, old.cpu_model),
         ("caches (bytes)", new.cache_bytes, old.cache_bytes),

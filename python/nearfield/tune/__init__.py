@@ -1,1 +1,1 @@
-"""Finds rules: searches the settings of an MPI by paired measurements, and confirms what gains."""
+"""Finds rules: searches the settings of an MPI by paired measurements, and confirms the settings that gain."""

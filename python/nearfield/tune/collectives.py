@@ -1,12 +1,13 @@
-"""`nearfield tune --collectives` without the command line: which algorithm does a collective of some length fastest?
+"""Runs `nearfield tune --collectives` without its command line: finds the fastest algorithm for each collective
+operation and message length.
 
-All algorithms of a cell, that is of an operation and a length, are measured in turn in one process, on the same cores
-(src/preload/collectives/measure.cpp); several launches follow each other, since launches differ. Algorithms that are
-clearly slower, and cells that are clear, are left out of later launches. Where neighbouring lengths have different
-algorithms, lengths between them are measured, until they differ by a factor of two.
+All algorithms of a cell (an operation and a length) are measured in turn in one process, on the same cores
+(src/preload/collectives/measure.cpp). Because launches vary, several launches follow each other; later launches skip
+algorithms that are clearly slower, and cells whose result is clear. If neighbouring lengths have different best
+algorithms, a length between them is measured, until neighbours differ by a factor of two.
 
-nearfield's own algorithm is chosen only where it is not found slower than the MPI's: where the data do not decide, the
-MPI does the collective itself."""
+nearfield's own algorithm is selected only where the measurements show that it is not slower than the MPI's. If they are
+inconclusive, the MPI's own algorithm is used."""
 
 from __future__ import annotations
 
@@ -34,48 +35,51 @@ from nearfield.rules.collectives import (
     OF_MPI,
     VARIABLE,
     algorithms_of,
-    for_installation,
     operations_of,
+    variables_for_installation,
 )
 from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import geometric_mean
 
-SIZES = (8, 64, 256, *(1 << power for power in range(10, 25, 2)))  # 8 B to 16 MiB
+SIZES = (8, 64, 256, *(1 << power for power in range(10, 25, 2)))  # message lengths from 8 B to 16 MiB
 MIN_LAUNCHES, MAX_LAUNCHES = 3, 7
-MIN_SPEED = 0.97  # of the MPI's own algorithm, that a chosen one has at least
-CLEAR = 1.2  # a ratio beyond which a cell is clear after MIN_LAUNCHES
-HOPELESS = 1.5  # times slower than the best one in each launch: the algorithm is left out
+MIN_SPEED = 0.97  # lower confidence bound for a selected algorithm, as a fraction of the speed of the MPI's own
+CLEAR_SPEED_RATIO = 1.2  # speed ratio beyond which the result of a cell is clear after MIN_LAUNCHES
+DROPPED_SLOWDOWN = 1.5  # an algorithm this many times slower than the best in each launch is dropped
 LAUNCH_LIMIT_S = 120.0
-MAX_BUFFER_BYTES = 128 << 20  # of a rank, to send or to receive
-_OF_BLOCKS = ("gather", "scatter", "allgather", "alltoall")  # there is one for each rank
-_REFINED_BY = 0.8  # the share of the time after which no new lengths are measured
+MAX_BUFFER_BYTES = 128 << 20  # per rank, for the send buffer and for the receive buffer
+# operations whose length is that of one block, with a block for each rank
+_BLOCKWISE_OPERATIONS = ("gather", "scatter", "allgather", "alltoall")
+_REFINEMENT_END_SHARE = 0.8  # fraction of the time budget after which no new lengths are added
 
 
 class Cell(NamedTuple):
-    """An operation and a length in bytes; a barrier has length 0."""
+    """A collective operation and a length in bytes (0 for a barrier)."""
 
     operation: str
     size_bytes: int
 
     def argument(self, algorithms: Iterable[str]) -> str:
-        """Returns the cell as nearfield-collectives reads it."""
+        """Returns the cell and the algorithms to measure, as a command-line argument of nearfield-collectives."""
         return f"{self.operation}:{self.size_bytes}:{','.join(algorithms)}"
 
 
 @dataclass
-class Measured:
-    """The measurements of one cell in all launches so far."""
+class CellMeasurements:
+    """All measurements of one cell, over all launches so far."""
 
-    algorithms: list[str]  # that are still measured, the MPI's own among them
-    speed: dict[str, list[float]] = field(default_factory=dict)  # algorithm -> MPI's time / its time, by launch
-    times_ns: dict[str, list[float]] = field(default_factory=dict)  # algorithm -> time of a call, by launch
+    algorithms: list[str]  # algorithms still under measurement, including the MPI's own
+    # algorithm -> speed-up over the MPI's own, one value per launch
+    speed: dict[str, list[float]] = field(default_factory=dict)
+    times_ns: dict[str, list[float]] = field(default_factory=dict)  # algorithm -> time per call, one value per launch
 
     @property
     def launches(self) -> int:
         return len(self.speed.get(OF_MPI, ()))
 
     def add(self, speed: Mapping[str, float], times_ns: Mapping[str, float]) -> None:
-        """Adds a launch, and leaves out algorithms that were hopeless in each of the first launches."""
+        """Adds the results of a launch. Drops algorithms that were DROPPED_SLOWDOWN times slower than the best in each
+        of the launches so far."""
         for name in speed:
             self.speed.setdefault(name, []).append(speed[name])
             self.times_ns.setdefault(name, []).append(times_ns[name])
@@ -85,36 +89,38 @@ class Measured:
         self.algorithms = [
             name
             for name in self.algorithms
-            if name == OF_MPI or any(b < HOPELESS * own for b, own in zip(best, self.speed[name], strict=True))
+            if name == OF_MPI or any(b < DROPPED_SLOWDOWN * own for b, own in zip(best, self.speed[name], strict=True))
         ]
 
     def gain(self, name: str) -> Gain:
-        """Returns the time of the MPI's own algorithm divided by that of another one."""
+        """Returns the speed-up of an algorithm over the MPI's own, with its confidence interval."""
         return paired_gain(self.speed[name], [1.0] * len(self.speed[name]))
 
-    def is_clear(self) -> bool:
-        """Returns whether more launches would hardly change the choice."""
+    def has_clear_choice(self) -> bool:
+        """Returns whether further launches are unlikely to change the choice of the algorithm."""
         if self.launches < MIN_LAUNCHES:
             return False
         own = [name for name in self.algorithms if name != OF_MPI]
         if not own:
             return True
         worst_of_best = max(min(self.speed[name]) for name in own)
-        return len(own) == 1 and (worst_of_best > CLEAR or max(self.speed[own[0]]) < 1 / CLEAR)
+        return len(own) == 1 and (worst_of_best > CLEAR_SPEED_RATIO or max(self.speed[own[0]]) < 1 / CLEAR_SPEED_RATIO)
 
     def is_decided(self) -> bool:
-        """Returns whether the data say if any of nearfield's algorithms is slower than the MPI's own."""
+        """Returns whether the measurements show that one of nearfield's algorithms is not slower than the MPI's own, or
+        that all of them are slower."""
         if self.launches < MIN_LAUNCHES:
             return False
         gains = [self.gain(name) for name in self.algorithms if name != OF_MPI]
-        return any(_is_harmless(gain) for gain in gains) or all(gain.high < 1 for gain in gains)
+        return any(_is_not_slower(gain) for gain in gains) or all(gain.high < 1 for gain in gains)
 
-    def best(self) -> str:
-        """Returns the algorithm to use: the fastest of those that are not found slower than the MPI's own. Between two
-        of nearfield's, the one that it takes by itself is used unless the other one is faster in most launches."""
+    def best_algorithm(self) -> str:
+        """Returns the algorithm to select: the fastest of those that were not found slower than the MPI's own.
+        nearfield's default algorithm FLAT is preferred to its other algorithms, unless another is significantly
+        faster."""
         if self.launches < MIN_LAUNCHES:
             return OF_MPI
-        harmless = [name for name in self.algorithms if name != OF_MPI and _is_harmless(self.gain(name))]
+        harmless = [name for name in self.algorithms if name != OF_MPI and _is_not_slower(self.gain(name))]
         best = max(harmless, key=lambda name: self.gain(name).value, default=OF_MPI)
         if best in (FLAT, OF_MPI) or FLAT not in harmless:
             return best
@@ -122,36 +128,38 @@ class Measured:
         return best if faster.low > 1.0 and faster.value > 1 / MIN_SPEED else FLAT
 
 
-def _is_harmless(gain: Gain) -> bool:
+def _is_not_slower(gain: Gain) -> bool:
     return gain.value >= 1.0 and gain.low >= MIN_SPEED
 
 
 @dataclass
 class CollectiveTuning:
-    """One search for the algorithms of an MPI's collectives, with a rank on each of `cpus`, which are those of the
-    first host, then those of the second one, and so on."""
+    """Selects the algorithms of an MPI's collectives, measured with one rank on each of `cpus`: the CPUs of the first
+    host, then those of the second host, and so on."""
 
     inst: mpi.Installation
     cpus: Sequence[int]
     budget_s: float
     report: Report = ignore
-    hosts: Sequence[str] = ()  # on each of which the same number of ranks runs; none: this machine
-    operations: Sequence[str] = ()  # none: all that can be done directly
+    hosts: Sequence[str] = ()  # hosts with equal numbers of ranks; empty: this machine
+    operations: Sequence[str] = ()  # empty: all operations that nearfield's library implements
     sizes: Sequence[int] = SIZES
-    lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by operation, in place of the two above
-    group: int = 0  # neighbouring ranks that share their last cache; 0: all share it, or none
-    cells: dict[Cell, Measured] = field(default_factory=dict)
-    latencies_ns: list[float] = field(default_factory=list)  # core-to-core, between the first two ranks
+    # operation -> lengths; replaces `operations` and `sizes`
+    lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    group: int = 0  # number of neighbouring ranks that share a last-level cache; 0: all or none share one
+    cells: dict[Cell, CellMeasurements] = field(default_factory=dict)
+    latencies_ns: list[float] = field(default_factory=list)  # core-to-core latencies between the first two ranks
     is_interrupted: bool = False
 
     def __post_init__(self) -> None:
         self.operations = self.operations or list(self.lengths) or operations_of(self.nodes)
 
     def run(self) -> list[CollectiveTable]:
-        """Returns a table for each operation of which each length was measured in MIN_LAUNCHES launches. Ctrl-C, or the
-        end of the time, ends the measurement early. Raises MeasurementError if the program fails."""
+        """Returns a table for each operation all of whose lengths were measured in at least MIN_LAUNCHES launches.
+        Ctrl-C, or the end of the time budget, ends the measurement early. Raises MeasurementError if the measuring
+        program fails."""
         settings = [os.environ.get(VARIABLE, ""), "after=0", "all_nodes=1" if self.hosts else ""]
-        environment = for_installation(self.inst, os.environ, self.report)
+        environment = variables_for_installation(self.inst, os.environ, self.report)
         environment[VARIABLE] = ",".join(filter(None, settings))
         if self.hosts:
             environment |= all_nodes.open_mpi_forwarding_variable(("mpirun",), {**os.environ, **environment})
@@ -159,7 +167,7 @@ class CollectiveTuning:
         self._begun = time.monotonic()
         self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
         self.report(
-            f"{self.inst.name}: {len(self.cells)} operations and lengths on {self._place()}, at most "
+            f"{self.inst.name}: {len(self.cells)} operations and lengths on {self._placement_text()}, at most "
             f"{self.budget_s + LAUNCH_LIMIT_S / 10:.0f} s"
         )
         try:
@@ -167,7 +175,7 @@ class CollectiveTuning:
                 self._launch([str(program)], environment, cells)
         except KeyboardInterrupt:
             self.is_interrupted = True
-        tables = [self._table(name) for name in self.operations]
+        tables = [self._table_of_operation(name) for name in self.operations]
         return [table for table in tables if table]
 
     @property
@@ -176,54 +184,60 @@ class CollectiveTuning:
 
     @property
     def ranks(self) -> int:
-        """Returns the number of ranks on each node."""
+        """Returns the number of ranks per node."""
         return len(self.cpus) // self.nodes
 
-    def _place(self) -> str:
+    def _placement_text(self) -> str:
         return f"{self.ranks} ranks" + (f" on each of {self.nodes} nodes" if self.nodes > 1 else "")
 
     def _sizes_of(self, operation: str) -> Sequence[int]:
-        """Returns the lengths to measure. A block for each rank must not take more than MAX_BUFFER_BYTES in all."""
+        """Returns the lengths to measure for an operation. Where each rank has a block of this length, leaves out
+        lengths whose blocks exceed MAX_BUFFER_BYTES in total."""
         if operation == "barrier":
             return [0]
-        blocks = len(self.cpus) if operation in _OF_BLOCKS else 1
+        blocks = len(self.cpus) if operation in _BLOCKWISE_OPERATIONS else 1
         return [size for size in self.lengths.get(operation, self.sizes) if size * blocks <= MAX_BUFFER_BYTES]
 
-    def undecided(self) -> list[Cell]:
-        """Returns the cells of which the data do not say whether nearfield's algorithms are slower."""
+    def undecided_cells(self) -> list[Cell]:
+        """Returns the cells for which the measurements do not show whether nearfield's algorithms are slower than the
+        MPI's."""
         return [cell for cell, measured in self.cells.items() if not measured.is_decided()]
 
     def _add_cells(self, cells: Iterable[Cell]) -> None:
         for cell in cells:
-            self.cells.setdefault(cell, Measured(self._algorithms(cell)))
+            self.cells.setdefault(cell, CellMeasurements(self._algorithms_to_measure(cell)))
 
-    def _algorithms(self, cell: Cell) -> list[str]:
-        """Returns the algorithms to measure: two ranks read from each other in one step in any case."""
+    def _algorithms_to_measure(self, cell: Cell) -> list[str]:
+        """Returns the algorithms to measure for a cell. Leaves out recursive doubling for two ranks, which exchange
+        data in one step with any algorithm, and for lengths above MAX_DOUBLING_BYTES."""
         names = algorithms_of(cell.operation, self.group, self.nodes)
         return [
             name for name in names if name != DOUBLING or (len(self.cpus) > 2 and cell.size_bytes <= MAX_DOUBLING_BYTES)
         ]
 
     def _next_cells(self) -> list[Cell]:
-        """Returns the cells of the next launch; none if all is decided or the time is over."""
+        """Returns the cells to measure in the next launch; empty if all are decided or the time budget is used up."""
         passed = (time.monotonic() - self._begun) / self.budget_s
         if passed > 1:
             return []
-        left = self._unfinished()
-        if not left and passed < _REFINED_BY:
-            self._refine()
-            left = self._unfinished()
+        left = self._unfinished_cells()
+        if not left and passed < _REFINEMENT_END_SHARE:
+            self._add_intermediate_lengths()
+            left = self._unfinished_cells()
         return left
 
-    def _unfinished(self) -> list[Cell]:
-        return [cell for cell, one in self.cells.items() if one.launches < MAX_LAUNCHES and not one.is_clear()]
+    def _unfinished_cells(self) -> list[Cell]:
+        return [cell for cell, one in self.cells.items() if one.launches < MAX_LAUNCHES and not one.has_clear_choice()]
 
-    def _refine(self) -> None:
-        """Adds a length between neighbours of which different algorithms are best."""
+    def _add_intermediate_lengths(self) -> None:
+        """Adds a length between any two neighbouring lengths with different best algorithms."""
         for name in self.operations:
             cells = self._cells_of(name)
             for low, high in zip(cells, cells[1:], strict=False):
-                if self.cells[low].best() == self.cells[high].best() or high.size_bytes <= 2 * low.size_bytes:
+                if (
+                    self.cells[low].best_algorithm() == self.cells[high].best_algorithm()
+                    or high.size_bytes <= 2 * low.size_bytes
+                ):
                     continue
                 middle = 1 << round((math.log2(low.size_bytes) + math.log2(high.size_bytes)) / 2)
                 self._add_cells([Cell(name, middle)])
@@ -232,9 +246,9 @@ class CollectiveTuning:
         return sorted(cell for cell in self.cells if cell.operation == operation)
 
     def _launch(self, program: list[str], environment: dict[str, str], cells: Sequence[Cell]) -> None:
-        """Measures the cells in one launch."""
+        """Measures the cells in one launch of the measuring program. Raises MeasurementError if the program fails."""
         number = 1 + min(self.cells[cell].launches for cell in cells)
-        phase = f"{self._place()}, launch {number}"
+        phase = f"{self._placement_text()}, launch {number}"
 
         def read(stream: str, line: str) -> None:
             if stream == "stdout" and line.startswith("{"):
@@ -260,8 +274,9 @@ class CollectiveTuning:
         self._add_rows(rows)
 
     def _add_rows(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Adds the lines of one launch. An algorithm's time is that of its fastest batch, which no other program
-        disturbed; arrivals together and late count alike."""
+        """Adds the output lines of one launch to the cells. An algorithm's time is the minimum over its batches, the
+        least disturbed by other programs. Batches with simultaneous and with late arrivals of the ranks have equal
+        weight."""
         found: dict[Cell, list[dict[str, list[float]]]] = {}
         for row in rows:
             self.latencies_ns.append(float(row["latency_ns"]))  # type: ignore[arg-type]
@@ -276,8 +291,8 @@ class CollectiveTuning:
                 times[name] = min(arrivals[0][name])
             self.cells[cell].add(speed, times)
 
-    def _table(self, operation: str) -> CollectiveTable | None:
-        """Returns what is selected for an operation; None if some length was not measured."""
+    def _table_of_operation(self, operation: str) -> CollectiveTable | None:
+        """Returns the table of algorithms selected for an operation; None if some length has too few launches."""
         cells = self._cells_of(operation)
         usual = [cell for cell in cells if cell.size_bytes in self._sizes_of(operation)]
         if not usual or any(self.cells[cell].launches < MIN_LAUNCHES for cell in usual):
@@ -286,14 +301,14 @@ class CollectiveTuning:
         points = [_point(cell, self.cells[cell]) for cell in cells]
         nodes = self.nodes if self.nodes > 1 else None
         return CollectiveTable(
-            operation=operation, ranks=self.ranks, nodes=nodes, range=ranges_of(points), point=points
+            operation=operation, ranks=self.ranks, nodes=nodes, range=ranges_from_points(points), point=points
         )
 
 
-def ranges_of(points: Sequence[CollectivePointTable]) -> list[CollectiveRangeTable]:
-    """Returns the ranges of lengths with one algorithm, from measured lengths in rising order: each range ends with the
-    last neighbour that has its algorithm. Lengths below half of the shortest one and above twice the longest one are
-    left to the MPI, unless these are the shortest and the longest of SIZES."""
+def ranges_from_points(points: Sequence[CollectivePointTable]) -> list[CollectiveRangeTable]:
+    """Returns the ranges of lengths with the same algorithm, from points in ascending order of length. Each range
+    extends to the last measured length with this algorithm. Lengths below half the shortest point and above twice the
+    longest are left to the MPI, unless the points reach the ends of SIZES."""
     shortest, longest = points[0].size_bytes, points[-1].size_bytes
     ranges: list[CollectiveRangeTable] = []
     if shortest > SIZES[0] and points[0].algorithm != OF_MPI:
@@ -312,14 +327,14 @@ def ranges_of(points: Sequence[CollectivePointTable]) -> list[CollectiveRangeTab
 
 
 def merge_points(old: CollectiveTable, new: CollectiveTable) -> CollectiveTable:
-    """Returns a table of the lengths of both, the new one's where both have one."""
+    """Returns a table with the points of both tables. For lengths in both, the point of `new` is used."""
     points = {point.size_bytes: point for point in [*old.point, *new.point]}
     merged = [points[size] for size in sorted(points)]
-    return new.model_copy(update={"range": ranges_of(merged), "point": merged})
+    return new.model_copy(update={"range": ranges_from_points(merged), "point": merged})
 
 
-def _point(cell: Cell, measured: Measured) -> CollectivePointTable:
-    best = measured.best()
+def _point(cell: Cell, measured: CellMeasurements) -> CollectivePointTable:
+    best = measured.best_algorithm()
     return CollectivePointTable(
         size_bytes=cell.size_bytes,
         algorithm=best,

@@ -1,4 +1,5 @@
-"""Confirms the settings that a search found, at every size and in several launches, before they become a rule."""
+"""Confirms the settings that a search found: measures them at every message size and in several launches, before they
+become a rule."""
 
 from __future__ import annotations
 
@@ -17,51 +18,52 @@ from nearfield.rules.gains import (
     Case,
     Pair,
     geometric_mean,
-    in_dominant_placement,
-    same_distance,
+    is_same_distance,
+    pairs_in_dominant_placement,
 )
 from nearfield.rules.knobs import Settings
 from nearfield.tune.confirmed import ConfirmedGains
 from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.paired_runs import UnusableSetting
-from nearfield.tune.satisfy_constraints import move_limits_towards, without_parameter
+from nearfield.tune.satisfy_constraints import variants_closer_to_default, without_parameter
 from nearfield.tune.search import Deadline, Search, settings_key
-from nearfield.tune.starved import OutOfTime, Starved
+from nearfield.tune.starved import JobStarved, OutOfTime
 
 MAX_FINALISTS = 6
-MAX_REPAIRS = 2  # of finalists that are slower somewhere
-MAX_WAIT_SHARE = 0.25  # of the phase's time: for the cores to move back to their usual placement
-MIN_REPAIR = 0.05  # share of the baseline's speed by which the worst case must improve without a parameter
-PAIRS = 1  # of times of a case in a launch, since launches differ more than the pairs in one
-MAX_LAUNCHES = 9  # in one sitting, where it is in doubt whether a case is slower or whether all gain
-REPAIR_LAUNCHES = 3  # in which the slower cases are measured with a repaired setting
+MAX_REPAIRS = 2  # max number of finalists, slower in some case, that are repaired
+MAX_WAIT_SHARE = 0.25  # max fraction of the phase's time to wait for the cores' usual placement
+MIN_REPAIR = 0.05  # required improvement of the worst case, as a fraction of the baseline's speed
+PAIRS = 1  # pairs of times per case and launch: one, since launches vary more than pairs within a launch
+MAX_LAUNCHES = 9  # max launches of one setting in a session, while a loss or the gain is inconclusive
+REPAIR_LAUNCHES = 3  # number of launches that measure the slower cases with a repaired setting
 
-Launch = Mapping[Case, Sequence[Pair]]  # the pairs of one launch of both jobs
+Launch = Mapping[Case, Sequence[Pair]]  # case -> pairs of times from one launch of the baseline's and the setting's job
 
 
 class NotDecided(Exception):
-    """A finalist could not be judged; the message says why."""
+    """The verdict on a finalist is inconclusive; the message gives the reason."""
 
 
-# If a tune ends without a verdict on a distance, the resumed tune begins with this step. "confirming" measures the
-# finalists in doubt again. "searching" looks for other finalists, since all were judged. "anew" measures everything
-# again, since trials on a busy machine do not show that nothing gains.
-GoesOn = Literal["confirming", "searching", "anew"]
+# The step with which a resumed tune continues a distance without a verdict. "confirming" measures the inconclusive
+# finalists again. "searching" looks for other finalists, because all were judged. "anew" starts the distance from
+# scratch, because trials on a busy machine do not show that nothing gains.
+NextStep = Literal["confirming", "searching", "anew"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The verdict on one distance. With `chosen` it is a rule. Otherwise, if `goes_on` is None, the MPI's defaults are
-    best, else nothing is decided. `reason` says why there is no rule, and `seen` what an undecided search has shown."""
+    """The verdict on one core distance. If `chosen` is set, the verdict is a rule. Otherwise, `goes_on` is None if the
+    MPI's defaults are best, and the next step if nothing is decided. `reason` explains why there is no rule. `seen`
+    summarises what an undecided search has measured."""
 
     chosen: ConfirmedGains | None = None
     reason: str = ""
-    goes_on: GoesOn | None = None
+    goes_on: NextStep | None = None
     seen: str = ""
 
 
 class Confirmation:
-    """Confirms the finalists of one search on one pair of cores. Call `run` once."""
+    """Confirms the finalists of one search on one pair of cores. Call `run` only once."""
 
     def __init__(
         self,
@@ -76,23 +78,26 @@ class Confirmation:
         on_launch: Callable[[Settings, Launch], None] = lambda settings, launch: None,
         busy: bool = False,
     ) -> None:
-        """A gain counts if it is one between the sizes of `limits`, in bytes, ascending (ConfirmedGains.gains_between).
-        `known` are the launches of an earlier sitting, and `on_launch` gets every new one. `busy` says that other
-        programs used the cores during the search: then trials without a gain do not show that there is none."""
+        """`limits` are ascending sizes in bytes that divide the message sizes into ranges; a gain in one of the ranges
+        suffices for a rule (`has_gain_between`). `known` are the launches of an earlier session. `on_launch` is called
+        with every new launch. If `busy` (other programs used the cores during the search), trials without a gain do not
+        prove that the settings have none."""
         self._benchmark, self._search, self._cases, self._limits = benchmark, search, cases, limits
         self._deadline, self._never_below, self._on_launch, self._busy = deadline, never_below, on_launch, busy
-        self._min_launches = MIN_CONFIRMING_LAUNCHES if busy else MIN_LAUNCHES  # to judge a setting when it is late
+        # launches that suffice for a verdict on a setting after the deadline
+        self._min_launches = MIN_CONFIRMING_LAUNCHES if busy else MIN_LAUNCHES
         self._launches: dict[object, list[Launch]] = defaultdict(list)
         for settings, launch in known:
             self._launches[settings_key(settings)].append(launch)
 
     def run(self) -> Outcome:
-        """Confirms the finalists, the search's winner first. Returns the first that is faster somewhere and slower
-        nowhere, surely; otherwise that the defaults are best if every finalist was judged. A finalist that is slower in
-        a case is followed by a repaired one: the parameter that makes it slower is changed or left out."""
+        """Confirms the finalists, the search's winner first. Returns the first that is significantly faster in some
+        case and slower in none. If all finalists were judged and none passed, returns that the defaults are best. If a
+        finalist is slower in a case, the next finalist is a repaired copy, in which the responsible parameter is
+        changed or reset."""
         waiting, refused, doubts = _select_finalists(self._search), [], []
         proposed, judged = list(waiting), 0
-        while waiting and not (judged and self._is_late()):  # when it is late, one suffices
+        while waiting and not (judged and self._is_late()):  # after the deadline, one judged finalist suffices
             settings = waiting.pop(0)
             judged += 1
             self._wait_for_usual_placement()
@@ -105,8 +110,8 @@ class Confirmation:
             except NotDecided as error:
                 doubts.append(str(error))
                 continue
-            if not confirmed.slower:
-                if confirmed.gains_between(self._limits, judged):
+            if not confirmed.slower_cases:
+                if confirmed.has_gain_between(self._limits, judged):
                     return Outcome(confirmed)
                 if confirmed.may_gain:
                     doubts.append(f"a gain of {_format_interval(confirmed)} is not sure")
@@ -124,9 +129,10 @@ class Confirmation:
         return self._outcome_without_rule(refused, doubts)
 
     def _outcome_without_rule(self, refused: list[str], doubts: list[str]) -> Outcome:
-        """Returns the outcome if no finalist became a rule: the defaults are best only if nothing is in doubt.
-        `refused` says why finalists were refused, and `doubts` why others could not be judged."""
-        goes_on: GoesOn = "confirming" if doubts else "anew" if self._busy else "searching"
+        """Returns the outcome if no finalist became a rule: the defaults are best only if no verdict is in doubt.
+        `refused` has the reasons why finalists were rejected, and `doubts` the reasons why verdicts are
+        inconclusive."""
+        goes_on: NextStep = "confirming" if doubts else "anew" if self._busy else "searching"
         tried = [trial for trial in self._search.trials if trial.settings]
         if self._deadline.stopped:
             doubts.insert(0, f"the search was interrupted{'' if tried else ' before anything was tried'}")
@@ -140,8 +146,9 @@ class Confirmation:
         return Outcome(None, "; ".join(refused) or "nothing was faster than the defaults")
 
     def _describe_best_trial(self) -> str:
-        """Returns in words the largest gain of a setting so far; empty if none gained enough to be reported."""
-        gained = self._search.gaining()
+        """Returns the largest gain of any trial, as text for people; empty if no gain is large enough to be
+        reported."""
+        gained = self._search.gaining_trials()
         largest = max((geometric_mean(trial.gains.values()).value for trial in gained), default=1.0)
         if largest < MIN_REPORTED_GAIN:
             return ""
@@ -150,22 +157,23 @@ class Confirmation:
         return f"{what} measured {largest:.2f}x, but was not confirmed"
 
     def _wait_for_usual_placement(self) -> None:
-        """Waits until the cores are in the placement of most trials, because gains must be confirmed where they were
-        found. Waits for at most a part of the phase's time."""
+        """Waits until the core-to-core latency is that of most trials, because gains must be confirmed in the placement
+        of the cores where they were found. Gives up after a fraction of the phase's time."""
         usual_ns = median([trial.c2c_latency_ns for trial in self._search.trials if trial.c2c_latency_ns] or [0.0])
         waiting = Deadline(MAX_WAIT_SHARE * self._deadline.seconds)
         while (
             usual_ns
-            and not (waiting.over() or self._deadline.over())
-            and not same_distance(self._benchmark.c2c_latency_ns(), usual_ns)
+            and not (waiting.has_passed() or self._deadline.has_passed())
+            and not is_same_distance(self._benchmark.c2c_latency_ns(), usual_ns)
         ):
             time.sleep(0.2)
 
     def _confirm(self, settings: Settings) -> ConfirmedGains:
-        """Measures all cases in six launches, or in at least three if it is late and the machine is quiet, and cases in
-        doubt in up to three more. Launches of an earlier sitting count. Only pairs of the dominant placement count; a
-        case without such pairs counts with its other pairs. Returns the gains. Raises NotDecided if the time is over
-        before that, or if a case could not be measured in any placement, and UnusableSetting if the settings fail."""
+        """Measures all cases of a setting in six launches (in at least three if the deadline has passed and the machine
+        is quiet), and inconclusive cases in up to three more. Launches of an earlier session count. Uses only pairs
+        from the dominant placement of the cores; for a case without such pairs, uses its other pairs. Returns the
+        gains. Raises NotDecided if the time ends too early, or if a case could not be measured in any placement, and
+        UnusableSetting if the settings fail."""
         launches = self._launches[settings_key(settings)]
         wanted = self._cases_to_measure(settings, launches)
         for _ in range(MAX_LAUNCHES):
@@ -174,13 +182,13 @@ class Confirmation:
             confirmed = self._judge(settings, launches)
             if self._deadline.stopped or not (wanted := self._cases_to_measure(settings, launches)):
                 break
-            if self._deadline.late():
+            if self._deadline.has_passed_latest():
                 if self._count_complete(launches) < self._min_launches:
                     raise NotDecided(self._describe_missing_launches(launches))
                 break
         found = _merge_pairs(launches)
         if len(confirmed.gains) < len(self._cases):
-            confirmed = ConfirmedGains.of(settings, found | in_dominant_placement(found), self._never_below)
+            confirmed = ConfirmedGains.of(settings, found | pairs_in_dominant_placement(found), self._never_below)
         if not self._count_complete(launches):
             raise NotDecided(self._describe_missing_launches(launches))
         if not all(found[case] for case in self._cases):
@@ -192,7 +200,7 @@ class Confirmation:
         return min(sum(case in launch for launch in launches) for case in self._cases)
 
     def _cases_to_measure(self, settings: Settings, launches: Sequence[Launch]) -> Sequence[Case]:
-        """Returns the cases to measure in one more launch; none if the settings can be judged."""
+        """Returns the cases to measure in the next launch; empty if the settings can be judged."""
         if not (complete := self._count_complete(launches)):
             return [case for case in self._cases if not any(case in launch for launch in launches)]
         confirmed = self._judge(settings, launches)
@@ -200,17 +208,18 @@ class Confirmation:
             return []
         if complete < MIN_CONFIRMING_LAUNCHES:
             return [case for case in self._cases if sum(case in launch for launch in launches) == complete]
-        unsure = confirmed.may_gain and not confirmed.slower and not confirmed.gains_between(self._limits)
+        unsure = confirmed.may_gain and not confirmed.slower_cases and not confirmed.has_gain_between(self._limits)
         return self._cases if unsure else self._inconclusive_cases(confirmed)
 
     def _add_launch(self, settings: Settings, cases: Sequence[Case], launches: list[Launch]) -> None:
-        """Measures one more launch. A starved launch counts with the cases that it measured, and the next launch
-        measures the others. Raises NotDecided if there is no time for that."""
+        """Measures the cases in one more launch. If the launch is starved of CPU time, the cases that it completed
+        count, and the next launch measures the others. Raises NotDecided if the time does not suffice for another
+        launch."""
         try:
             for launch in self._launch(settings, cases, PAIRS):
                 launches.append(launch)
                 self._on_launch(settings, launch)
-        except Starved as error:
+        except JobStarved as error:
             if isinstance(error, OutOfTime) or self._is_late():
                 raise NotDecided(self._describe_missing_launches(launches)) from error
 
@@ -220,46 +229,46 @@ class Confirmation:
         return f"only {complete} of the {needed} launches that confirm a setting had measured every size"
 
     def _judge(self, settings: Settings, launches: Sequence[Launch]) -> ConfirmedGains:
-        return ConfirmedGains.of(settings, in_dominant_placement(_merge_pairs(launches)), self._never_below)
+        return ConfirmedGains.of(settings, pairs_in_dominant_placement(_merge_pairs(launches)), self._never_below)
 
     def _launch(self, settings: Settings, cases: Sequence[Case], count: int) -> Iterator[Launch]:
-        """Launches both jobs again and yields `count` pairs for each case. If a job is starved, yields the cases that
-        were measured before and then raises Starved."""
+        """Launches both jobs afresh, measures `count` pairs of each case and yields them. If a job is starved of CPU
+        time, yields the completed cases and then raises JobStarved."""
         self._benchmark.end_baseline()
         measured: Launch = {}
         try:
             with self._benchmark.compare_with_baseline(settings, cases) as comparison:
                 measured = comparison.found
                 comparison.measure(count)
-        except Starved:
+        except JobStarved:
             if measured:
                 yield measured
             raise
         yield measured
 
     def _inconclusive_cases(self, confirmed: ConfirmedGains) -> list[Case]:
-        """Returns the cases that are probably slower than they may be, and those with too few launches in the dominant
-        placement."""
+        """Returns the cases that are probably slower than allowed, and the cases with too few launches in the dominant
+        placement of the cores."""
         launches = {case: {pair.launch for pair in confirmed.pairs.get(case, [])} for case in self._cases}
         few = [case for case in self._cases if len(launches[case]) < MIN_LAUNCHES]
         return list(dict.fromkeys([*(loss.case for loss in confirmed.losses), *few]))
 
     def _cannot_pass(self, confirmed: ConfirmedGains, launches: int) -> bool:
-        """Returns whether more cases are far below their limit (`Verdict`) than chance can explain. On a busy machine,
-        a few launches do not show that."""
+        """Returns whether more cases are far below their limit (see `Verdict`) than chance can explain. On a busy
+        machine, a few launches are not enough to conclude this."""
         if self._busy and launches < self._min_launches:
             return False
         return len(violations(confirmed.gains, self._never_below - NOISE)) > MAX_CHANCE_LOSSES
 
     def _is_late(self) -> bool:
-        return self._deadline.stopped or self._deadline.late()
+        return self._deadline.stopped or self._deadline.has_passed_latest()
 
     def _repair(self, confirmed: ConfirmedGains) -> Settings | None:
-        """Returns settings without the loss: with the smallest change of one parameter towards its default after which
-        no case is slower, otherwise without the parameter whose absence helps the slower cases most. Returns None if
-        nothing helps."""
-        knobs, cases = self._benchmark.knobs, confirmed.slower
-        for settings in move_limits_towards(knobs, confirmed.settings, min(size for _, size in cases)):
+        """Returns settings that avoid the losses: the smallest change of one parameter towards its default after which
+        no case is slower; otherwise the settings without the parameter whose removal helps the slower cases most.
+        Returns None if nothing helps."""
+        knobs, cases = self._benchmark.knobs, confirmed.slower_cases
+        for settings in variants_closer_to_default(knobs, confirmed.settings, min(size for _, size in cases)):
             if self._is_late():
                 return None
             if self._min_gain(settings, cases) >= self._never_below:
@@ -271,23 +280,23 @@ class Confirmation:
         return best if gain >= enough else None
 
     def _min_gain(self, settings: Settings, cases: Sequence[Case]) -> float:
-        """Returns the smallest gain in these cases; 0 if the settings cannot be used, or if it is too late to
-        measure."""
+        """Measures the cases in REPAIR_LAUNCHES launches. Returns the smallest gain; 0 if the settings cannot be used,
+        or if the deadline has passed."""
         launches: list[Launch] = []
         try:
             for _ in range(REPAIR_LAUNCHES):
                 if self._is_late():
                     return 0.0
                 launches += self._launch(settings, cases, PAIRS)
-        except (UnusableSetting, Starved):
+        except (UnusableSetting, JobStarved):
             return 0.0
         return min(gain.value for gain in self._judge(settings, launches).gains.values())
 
 
 def _select_finalists(search: Search) -> list[Settings]:
-    """Returns the winner of the play-off, then the settings with the smallest loss in any case, then the others by
-    score. The latter come last because they tend to fail at the same sizes as the winner."""
-    others = search.gaining()
+    """Returns the winner of the play-off, then the settings whose worst case is best, then the others by score. The
+    others come last because they tend to lose at the same sizes as the winner."""
+    others = search.gaining_trials()
     if not search.winner:
         return []
     safest = max(others, key=lambda trial: min(gain.value for gain in trial.gains.values()), default=None)
@@ -296,7 +305,8 @@ def _select_finalists(search: Search) -> list[Settings]:
 
 
 def _merge_pairs(launches: Sequence[Launch]) -> dict[Case, list[Pair]]:
-    """Returns the pairs of all launches by case. Launches are numbered anew, because they are of several sittings."""
+    """Returns the pairs of all launches by case. Renumbers the launches, because numbers of different sessions
+    collide."""
     found: dict[Case, list[Pair]] = defaultdict(list)
     for number, launch in enumerate(launches):
         for case, pairs in launch.items():

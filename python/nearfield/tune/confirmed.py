@@ -1,4 +1,5 @@
-"""Results of a setting that was measured at every size, and the tables of the rules file with these results."""
+"""The gains of a setting that was measured at every message size, and the tables of the rules file that hold these
+gains."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import (
     Case,
     Pair,
-    Range,
-    dominant_latency,
+    SizeRange,
+    dominant_latency_ns,
     gain_by_range,
     geometric_mean,
     group_by_distance,
@@ -33,46 +34,47 @@ from nearfield.rules.knobs import KnobFile, Settings
 from nearfield.rules.schema import LatencyTable, PointTable, RangeTable, RuleTable, TriedTable
 from nearfield.tune.search import Trial
 
-MIN_EXTRA_GAIN = 1.1  # over what is allowed, for a rejected setting to be reported
-MIN_BEARABLE_GAIN = 0.75  # share of the baseline's speed: settings that lose more are not reported
-MIN_SHARE = 0.02  # of all pairs; rarer groups are not reported
+MIN_EXTRA_GAIN = 1.1  # a rejected setting is reported if it gains this factor more than the allowed ones
+MIN_BEARABLE_GAIN = 0.75  # fraction of the baseline's speed: settings with a slower case are not reported
+MIN_LATENCY_SHARE = 0.02  # fraction of all pairs; rarer groups of core-to-core latencies are not reported
 
 
 @dataclass
 class ConfirmedGains:
-    """A setting measured at every size."""
+    """The gains of a setting that was measured at every message size."""
 
     settings: Settings
     gains: dict[Case, Gain]
     pairs: dict[Case, list[Pair]]
-    never_below: float = MIN_GAIN  # of the baseline's speed
+    never_below: float = MIN_GAIN  # lower limit for every case, as a fraction of the baseline's speed
 
     @classmethod
     def of(cls, settings: Settings, pairs: dict[Case, list[Pair]], never_below: float) -> ConfirmedGains:
-        """Returns the settings with the gains of these pairs."""
+        """Returns the settings with the gains computed from these pairs of times."""
         return cls(settings, {case: median_gain(found) for case, found in pairs.items()}, pairs, never_below)
 
     @property
     def messages(self) -> dict[Case, Gain]:
-        """Returns the gains without collectives, which need not gain but must not be slower."""
+        """Returns the gains of the message patterns. Leaves out collectives, which need not gain but must not be
+        slower."""
         return {case: one for case, one in self.gains.items() if case[0] not in COLLECTIVES}
 
     @property
     def losses(self) -> list[Verdict]:
-        """Returns the verdicts on the cases that break the promise, probably or surely."""
+        """Returns the verdicts on the cases that probably or surely break the promise not to be slower."""
         sizes = {size for _, size in self.messages}
         of_sizes = {size: self._joint_gain([case for case in self.messages if case[1] == size]) for size in sizes}
         return violations(self.gains, self.never_below, of_sizes)
 
     @property
-    def slower(self) -> list[Case]:
-        """Returns the cases that surely break the promise."""
+    def slower_cases(self) -> list[Case]:
+        """Returns the cases that surely break the promise not to be slower."""
         return [loss.case for loss in self.losses if loss.sure]
 
     @property
     def c2c_latency_ns(self) -> float:
-        """Returns the core-to-core latency in ns in the dominant placement."""
-        return dominant_latency(self.pairs)
+        """Returns the median core-to-core latency in ns in the dominant placement of the cores."""
+        return dominant_latency_ns(self.pairs)
 
     @property
     def launches(self) -> int:
@@ -81,32 +83,34 @@ class ConfirmedGains:
 
     @property
     def mean(self) -> Gain:
-        """Returns the gain of all sizes and message patterns together."""
+        """Returns the joint gain over all sizes and message patterns."""
         return self._joint_gain(list(self.messages))
 
-    def ranges(self, limits: Sequence[int]) -> list[Range]:
-        """Returns the gains of all message patterns together between the limits (bytes, ascending)."""
+    def ranges(self, limits: Sequence[int]) -> list[SizeRange]:
+        """Returns the joint gain of all message patterns for each range of sizes between the limits (bytes,
+        ascending)."""
         return gain_by_range(self.messages, limits, self._joint_gain)
 
     def _joint_gain(self, cases: Sequence[Case]) -> Gain:
         return joint_gain([self.pairs[case] for case in cases])
 
-    def gains_between(self, limits: Sequence[int], judged: int = 1) -> bool:
-        """Returns whether the setting is surely faster over all sizes, or in a range of them without being slower over
-        all sizes. Intervals are simultaneous ones for the number of settings that were `judged` and of ranges."""
+    def has_gain_between(self, limits: Sequence[int], judged: int = 1) -> bool:
+        """Returns whether the setting is significantly faster over all sizes; or in a range between the limits, without
+        being slower over all sizes. The confidence intervals are simultaneous ones for `judged` settings and for the
+        number of ranges."""
         mean, ranges = self.mean, self.ranges(limits)
         in_a_range = any(part.gain.widen_for_selection(judged * len(ranges)).is_faster for part in ranges)
         return mean.widen_for_selection(judged).is_faster or (mean.high > 1 and in_a_range)
 
     @property
     def may_gain(self) -> bool:
-        """Returns whether a gain over all sizes that is worth reporting is possible by these measurements."""
+        """Returns whether the measurements are compatible with a gain over all sizes that is large enough to report."""
         return self.mean.high >= MIN_REPORTED_GAIN
 
     @property
     def loss(self) -> str:
-        """Returns the worst case in words."""
-        pattern, size = min(self.slower, key=lambda case: self.gains[case].value)
+        """Returns the slowest case and its speed, as text for people."""
+        pattern, size = min(self.slower_cases, key=lambda case: self.gains[case].value)
         return f"{pattern} of {format_bytes(size)} at {self.gains[pattern, size].value:.2f} of the baseline's speed"
 
 
@@ -120,7 +124,8 @@ def rule_table(
     limits: Sequence[int],
     all_pairs: Sequence[Pair] = (),
 ) -> RuleTable:
-    """Returns the rule of a distance. `all_pairs` are all of this distance: they show whether the cores moved."""
+    """Returns the table of a core distance's rule. `all_pairs` are all pairs of times measured at this distance; their
+    core-to-core latencies show whether the cores moved."""
     settings = chosen.settings if chosen else {}
     table = RuleTable(
         distance=distance,
@@ -148,8 +153,9 @@ def rule_table(
 
 
 def latency_tables(pairs: Sequence[Pair]) -> list[LatencyTable]:
-    """Returns each core-to-core latency that the pairs had, with its share; nothing if the cores did not move."""
-    groups = [group for group in group_by_distance(pairs) if len(group) >= MIN_SHARE * len(pairs)]
+    """Returns each class of core-to-core latency among the pairs, with its share of the pairs; empty if the cores did
+    not move."""
+    groups = [group for group in group_by_distance(pairs) if len(group) >= MIN_LATENCY_SHARE * len(pairs)]
     if len(groups) < 2:
         return []
     return [
@@ -175,8 +181,8 @@ def _gain_table(gain: Gain) -> GainTable:
 
 
 def describe_rejected(trials: Sequence[Trial], never_below: float) -> str:
-    """Returns in words the setting that gains much more than any allowed one and is slower in a case by a little more
-    than allowed; empty if there is none. It is selected by its gain, so the interval is a simultaneous one."""
+    """Returns, as text for people, the setting that gains much more than any allowed setting but has a slightly too
+    slow case; empty if there is none. Its interval is a simultaneous one, because it is selected by its gain."""
     measured = [trial.gains for trial in trials if trial.state == "measured"]
     judged = [(geometric_mean(gains.values()), violations(gains, never_below)) for gains in measured]
     enough = MIN_EXTRA_GAIN * max([1.0, *(mean.value for mean, losses in judged if not losses)])
@@ -197,7 +203,7 @@ def describe_rejected(trials: Sequence[Trial], never_below: float) -> str:
 
 
 def tried_table(trials: Sequence[Trial]) -> TriedTable:
-    """Returns the table of the settings that were tried."""
+    """Returns the table that counts the tried settings by outcome."""
     unfit = []
     for trial in trials:
         if trial.state == "unfit":

@@ -1,9 +1,10 @@
-"""Proposes first candidates by the sizes of the caches and who shares them: S2, section 4 and table 1, and later ones.
+"""Proposes the first candidates for a search from the cache sizes and from which caches the two cores share: the model
+of S2 (section 4 and table 1), and later additions.
 
-S2's rule: the pieces that sender and receiver copy in turn (its "pipesize") are half of the first-level cache where
-the two cores share no second-level cache, all of it where they do, so that a piece written by one is still near when
-the other reads it. Today a piece may also live in a private second-level cache of a megabyte, or in the shared last
-level; what is best among these is for the search to find.
+S2's rule for the fragments that sender and receiver copy alternately (its "pipesize"): half of the L1 cache if the two
+cores share no L2 cache, otherwise all of the L1 cache, so that a fragment that the sender wrote is still cached when
+the receiver reads it. Today a fragment may also stay in a private L2 cache of a megabyte, or in the shared last-level
+cache. The search determines which of these is best.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from nearfield.rules.knobs import Knob, KnobFile, Settings
 _KIB = 1024
 
 
-class _Roles(NamedTuple):
-    """Describes a candidate, in bytes. With `single_copy` the kernel copies long messages, otherwise the two ranks do.
-    With `heap` the shared heap copies them in place of the kernel, and only `eager` counts."""
+class _Candidate(NamedTuple):
+    """A candidate, independent of the MPI; sizes in bytes. If `single_copy`, the kernel copies long messages; otherwise
+    the two ranks do. If `heap`, the shared heap copies long messages instead of the kernel, and only `eager` is
+    used."""
 
     fragment: int
     eager: int
@@ -26,14 +28,14 @@ class _Roles(NamedTuple):
     heap: bool = False
 
 
-def candidates(
+def candidate_settings(
     knobs: KnobFile, cache_bytes: Sequence[int], distance: str, heap: Settings | None = None
 ) -> list[Settings]:
-    """Returns settings to try, the most promising first. `cache_bytes` are the sizes of a core's caches, nearest first.
-    `heap` is the best use of the shared heap for those that use it; empty if it cannot be used."""
+    """Returns settings to try, the most promising first. `cache_bytes` are the cache sizes of a core, L1 first. `heap`
+    holds the best shared-heap settings, for candidates that use the heap; {} if the heap cannot be used."""
     found: list[Settings] = []
     has_heap = heap != {} and any(knob.role == "shared_heap" for knob in knobs.knob)
-    for roles in _roles(cache_bytes, distance):
+    for roles in _propose_candidates(cache_bytes, distance):
         if roles.heap and not has_heap:
             continue
         settings = _as_settings(knobs, roles)
@@ -44,9 +46,9 @@ def candidates(
     return found
 
 
-def heap_alone(knobs: KnobFile, sizes: Mapping[str, str]) -> Settings:
-    """Returns settings that use only the shared heap; {} if there is no heap. `sizes` maps the roles of its knobs
-    ("stream", "stream_when_far", "cooperative_copy") to the sizes of messages that they apply to."""
+def heap_only_settings(knobs: KnobFile, sizes: Mapping[str, str]) -> Settings:
+    """Returns settings that change only the shared heap; {} if the MPI cannot use it. `sizes` maps roles of heap knobs
+    ("stream", "stream_when_far", "cooperative_copy") to the message sizes for which the knob is on."""
     roles = {knob.role: knob for knob in knobs.knob if knob.role}
     if "shared_heap" not in roles:
         return {}
@@ -55,50 +57,50 @@ def heap_alone(knobs: KnobFile, sizes: Mapping[str, str]) -> Settings:
     return {name: value for name, value in settings.items() if value != knobs[name].default}
 
 
-def _roles(cache_bytes: Sequence[int], distance: str) -> Iterator[_Roles]:
+def _propose_candidates(cache_bytes: Sequence[int], distance: str) -> Iterator[_Candidate]:
     first, outer = cache_bytes[0], cache_bytes[min(1, len(cache_bytes) - 1)]
     papers = first if distance in ("same-core", "shared-l2") else first // 2
-    yield _Roles(0, 4 * _KIB, True, heap=True)
-    yield _Roles(0, 8 * _KIB, True, heap=True)
-    yield _Roles(0, first // 2, True, heap=True)
-    yield _Roles(papers, 4 * _KIB, False)  # S2, table 1
-    yield _Roles(papers, 4 * _KIB, True)
-    yield _Roles(outer // 4, 2 * first, False)
-    yield _Roles(outer // 8, first, False)
-    yield _Roles(outer // 4, outer // 4, False)
-    yield _Roles(outer // 4, first // 2, True)
-    yield _Roles(outer // 4, first // 4, True)
+    yield _Candidate(0, 4 * _KIB, True, heap=True)
+    yield _Candidate(0, 8 * _KIB, True, heap=True)
+    yield _Candidate(0, first // 2, True, heap=True)
+    yield _Candidate(papers, 4 * _KIB, False)  # S2, table 1
+    yield _Candidate(papers, 4 * _KIB, True)
+    yield _Candidate(outer // 4, 2 * first, False)
+    yield _Candidate(outer // 8, first, False)
+    yield _Candidate(outer // 4, outer // 4, False)
+    yield _Candidate(outer // 4, first // 2, True)
+    yield _Candidate(outer // 4, first // 4, True)
 
 
-def _as_settings(knobs: KnobFile, roles: _Roles) -> Settings:
-    """Returns the settings of one MPI's knobs for these roles; roles without a knob are left out."""
+def _as_settings(knobs: KnobFile, roles: _Candidate) -> Settings:
+    """Translates a candidate to settings of one MPI's knobs. Leaves out roles for which the MPI has no knob."""
     settings: Settings = {}
     for knob in knobs.knob:
         match knob.role:
             case "shared_heap" if roles.heap:
-                settings[knob.name] = _other(knob)
+                settings[knob.name] = _non_default_choice(knob)
             case "single_copy_threshold" | "eager_limit" if roles.heap:
-                settings[knob.name] = _nearest(knob, roles.eager)
+                settings[knob.name] = _nearest_step(knob, roles.eager)
             case _ if roles.heap:
                 continue
             case "fragment":
-                settings[knob.name] = _nearest(knob, roles.fragment)
+                settings[knob.name] = _nearest_step(knob, roles.fragment)
             case "at_least_fragment":
-                settings[knob.name] = max(_nearest(knob, roles.fragment), int(knob.default))
+                settings[knob.name] = max(_nearest_step(knob, roles.fragment), int(knob.default))
             case "eager_limit":
-                settings[knob.name] = _nearest(knob, min(roles.eager, roles.fragment))
+                settings[knob.name] = _nearest_step(knob, min(roles.eager, roles.fragment))
             case "single_copy" if not roles.single_copy:
-                settings[knob.name] = _other(knob)
+                settings[knob.name] = _non_default_choice(knob)
             case "single_copy_threshold" if not roles.single_copy:
                 settings[knob.name] = knob.high
             case "segment":
-                settings[knob.name] = max(int(knob.default), _nearest(knob, 64 * roles.fragment))
+                settings[knob.name] = max(int(knob.default), _nearest_step(knob, 64 * roles.fragment))
     return {name: value for name, value in settings.items() if value != knobs[name].default}
 
 
-def _nearest(knob: Knob, size: int) -> int:
+def _nearest_step(knob: Knob, size: int) -> int:
     return min(knob.steps(), key=lambda step: abs(step - size))
 
 
-def _other(knob: Knob) -> str:
+def _non_default_choice(knob: Knob) -> str:
     return next(value for value in knob.values if value != knob.default)

@@ -1,5 +1,5 @@
-"""One launch of the program that measures an MPI's own algorithms (src/preload/collectives/measure.cpp), which may
-crash or hang: its lines then say in which of them."""
+"""Launches the program that measures an MPI's own algorithms (src/preload/collectives/measure.cpp). An algorithm may
+crash or hang the program; the printed lines then identify the algorithm."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from nearfield.rules.native import Algorithm
 from nearfield.tune.collectives import Cell
 from nearfield.tune.starved import Job, Turn
 
-HANGS = "hangs"
-SILENCE_LIMIT_S = 20.0  # without a line, and without waiting for a processor: the program hangs
-Samples = Mapping[str, Sequence[float]]  # algorithm -> ns of a call, by batch
+HANG_REASON = "hangs"
+SILENCE_LIMIT_S = 20.0  # a program that prints no line for this long, not counting waits for a CPU, hangs
+Samples = Mapping[str, Sequence[float]]  # algorithm -> time per call in ns, one value per batch
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why an algorithm is left out. `algorithm` is empty if it is not known which one failed."""
+    """The reason why an algorithm is dropped. `algorithm` is empty if it is unknown which one failed."""
 
     cell: Cell
     algorithm: str
@@ -32,8 +32,9 @@ class Refusal:
 
 
 @dataclass
-class Launched:
-    """What one launch printed: samples of each cell, for ranks that arrive together and, of short calls, late."""
+class LaunchOutput:
+    """The parsed output of one launch. Each cell has samples for ranks that arrive simultaneously and, if its calls are
+    short, samples for ranks that arrive late."""
 
     samples: dict[Cell, list[Samples]] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
@@ -41,16 +42,17 @@ class Launched:
 
     @property
     def latency_ns(self) -> float:
-        """Returns the median core-to-core latency of the first two ranks; 0 if it is unknown."""
+        """Returns the median core-to-core latency of the first two ranks in ns; 0 if it is unknown."""
         return median(self.latencies_ns) if self.latencies_ns else 0.0
 
     def best_ns(self, cell: Cell, algorithm: str) -> list[float]:
-        """Returns the time of the fastest batch, which no other program disturbed, for each arrival."""
+        """Returns the minimum over the batches, the least disturbed by other programs, for each arrival pattern of the
+        ranks."""
         return [min(samples[algorithm]) for samples in self.samples[cell]]
 
 
-class _Silence:
-    """Notices that a program prints nothing although it has the processors."""
+class _SilenceDetector:
+    """Detects that a program prints nothing although it has CPU time."""
 
     def __init__(self, program: Path) -> None:
         self._job = Job(program.parent)
@@ -60,16 +62,18 @@ class _Silence:
         self._turn = Turn(self._job, self._job.sample())
 
     def is_too_long(self) -> bool:
-        return not self._turn.require_progress(SILENCE_LIMIT_S)
+        return not self._turn.can_still_reply(SILENCE_LIMIT_S)
 
 
-def argument(algorithm: Algorithm) -> str:
-    """Returns an algorithm with the control variables that select it, as the program reads it."""
+def algorithm_argument(algorithm: Algorithm) -> str:
+    """Returns the algorithm and the control variables that select it, as a command-line argument of the measuring
+    program."""
     return f"{algorithm.name}@{'&'.join(f'{name}={value}' for name, value in algorithm.settings.items())}"
 
 
-def _cause(lines: Sequence[str]) -> str:
-    """Returns the first line that names a cause; an MPI also prints lines about what it does not find."""
+def _failure_cause(lines: Sequence[str]) -> str:
+    """Returns the first line that names the cause of a failure, prefixed by ": "; empty if there is none. Lines of an
+    MPI about missing components are no causes."""
     causes = [line for line in lines if re.search(r"(?i)signal|segmentation|assert|fatal|unsupported", line)]
     return f": {causes[0]}" if causes else ""
 
@@ -81,10 +85,10 @@ def launch(
     words: Sequence[str],
     environment: Mapping[str, str],
     on_cell: Callable[[int], None],
-) -> Launched:
-    """Measures what the words say: the mode, and the cells. `on_cell` gets the number of cells that are done. Raises
-    MeasurementError if the program fails outside of the algorithms that are to be measured."""
-    found, silence = Launched(), _Silence(program)
+) -> LaunchOutput:
+    """Runs the measuring program; `words` are its arguments, the mode and the cells. `on_cell` is called with the
+    number of finished cells. Raises MeasurementError if the program fails before it tries an algorithm."""
+    found, silence = LaunchOutput(), _SilenceDetector(program)
     trying: list[tuple[Cell, str]] = []
 
     def read(stream: str, line: str) -> None:
@@ -111,10 +115,14 @@ def launch(
         is_dead=silence.is_too_long,
     )  # fmt: skip
     if not done.ok:
-        reason = HANGS if done.timed_out else f"ends the program (exit code {done.exit_code}){_cause(done.words)}"
+        reason = (
+            HANG_REASON
+            if done.timed_out
+            else f"ends the program (exit code {done.exit_code}){_failure_cause(done.words)}"
+        )
         if not trying:
             raise MeasurementError(f"measuring the algorithms of {inst.name} failed: it {reason}")
         cell, algorithm = trying[0]
-        found.samples.pop(cell, None)  # not all of its lines may be there
+        found.samples.pop(cell, None)  # the output for this cell may be incomplete
         found.refusals.append(Refusal(cell, algorithm, reason))
     return found

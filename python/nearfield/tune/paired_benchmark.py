@@ -1,4 +1,4 @@
-"""Compares settings with the baseline, whose job stays resident, one after another for a search."""
+"""Compares one setting after another with the baseline, whose job stays resident."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from nearfield.base.paired import Gain
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.criterion import score
-from nearfield.rules.gains import Case, Pair, in_dominant_placement, median_gain
+from nearfield.rules.gains import Case, Pair, median_gain, pairs_in_dominant_placement
 from nearfield.rules.knobs import KnobFile, Settings
 from nearfield.tune.paired_runs import ResidentJob, UnusableSetting, interleaved_pairs
-from nearfield.tune.starved import Starved
+from nearfield.tune.starved import JobStarved
 
 
 class ReferenceFailed(MeasurementError):
-    """The reference cannot be used, whatever the setting is that was compared with it."""
+    """The reference settings cannot be used, independently of the setting that was compared with them."""
 
 
 class PairedBenchmark:
-    """Measurements on two cores of one distance, as a context manager. Leaving it ends the baseline job."""
+    """Measures settings on two cores at one core distance. Use as a context manager, which ends the baseline job."""
 
     def __init__(
         self,
@@ -41,9 +41,10 @@ class PairedBenchmark:
         self.knobs = knobs
         self._baseline: ResidentJob | None = None
         self._launches = 0
-        self.all_pairs: list[Pair] = []  # of all comparisons
+        self.all_pairs: list[Pair] = []  # pairs of times of all comparisons
         self.until = math.inf  # the deadline on the monotonic clock
-        # The variables without which the baseline, and settings without the shared heap, fail here (check_baseline).
+        # Variables without which the baseline, and settings without the shared heap, fail on this machine
+        # (check_baseline).
         self.needed: dict[str, str] = {}
 
     def __enter__(self) -> PairedBenchmark:
@@ -53,8 +54,8 @@ class PairedBenchmark:
         self.end_baseline()
 
     def check_baseline(self, cases: Sequence[Case]) -> None:
-        """Finds out whether messages arrive under the MPI's defaults. If they do not, because the kernel forbids single
-        copies, the baseline gets the variables that make it run. Raises MeasurementError if nothing does."""
+        """Checks that messages arrive under the MPI's defaults. If they do not, because the kernel forbids single
+        copies, adds the variables to the baseline that make it run. Raises MeasurementError if nothing does."""
         try:
             self._check_cases(cases)
         except UnusableSetting as error:
@@ -78,9 +79,9 @@ class PairedBenchmark:
 
     @contextmanager
     def compare_with_baseline(self, settings: Settings, cases: Sequence[Case]) -> Iterator[Comparison]:
-        """Yields a comparison of the settings with the baseline. Both jobs run, and the data of the new one is checked.
-        Raises UnusableSetting if the settings cannot be used, and Starved if other programs prevented one of the jobs
-        from running or the deadline has passed."""
+        """Launches a job with the settings, checks its data, and yields its comparison with the resident baseline job.
+        Raises UnusableSetting if the settings cannot be used, and JobStarved if other programs starved one of the jobs
+        of CPU time or the deadline has passed."""
         sizes = sorted({size for _, size in cases})
         baseline = self._baseline_for(sizes)
         self._launches += 1
@@ -90,8 +91,8 @@ class PairedBenchmark:
                 other.check(case)
             try:
                 yield comparison
-            except Starved:
-                self.end_baseline()  # its reply may be the missing one
+            except JobStarved:
+                self.end_baseline()  # the missing reply may be that of the baseline
                 raise
             except UnusableSetting as error:
                 if error.job is not baseline:
@@ -102,8 +103,8 @@ class PairedBenchmark:
     def compare_with_reference(
         self, reference: Settings, settings: Settings, cases: Sequence[Case], passes: int
     ) -> float:
-        """Returns by how much the settings are better than the reference, as a score. Raises UnusableSetting if they
-        cannot be used, and ReferenceFailed if the reference cannot."""
+        """Returns the score of the settings relative to the reference settings; positive if they are faster. Raises
+        UnusableSetting if the settings cannot be used, and ReferenceFailed if the reference cannot."""
         sizes = sorted({size for _, size in cases})
         with ExitStack() as stack:
             try:
@@ -124,7 +125,7 @@ class PairedBenchmark:
             return score(comparison.gains())
 
     def _environment(self, settings: Settings) -> dict[str, str]:
-        environment = self.knobs.for_launch(settings, os.environ)
+        environment = self.knobs.launch_environment(settings, os.environ)
         return environment | job_key.make_key_variable({**os.environ, **environment})
 
     def _job(self, sizes: Sequence[int], environment: dict[str, str]) -> ResidentJob:
@@ -134,7 +135,7 @@ class PairedBenchmark:
         return ResidentJob(self._inst, self._engine, self._topology, self._pair, sizes, both, until=lambda: self.until)
 
     def _baseline_for(self, sizes: Sequence[int]) -> ResidentJob:
-        """Returns the baseline job. Launches it again if it lacks some of the sizes."""
+        """Returns the resident baseline job. Launches a new one if the resident one lacks some of the message sizes."""
         if self._baseline and {size for _, size in self._baseline.cases} >= set(sizes):
             return self._baseline
         self.end_baseline()
@@ -142,29 +143,30 @@ class PairedBenchmark:
         return self._baseline
 
     def c2c_latency_ns(self) -> float:
-        """Returns the core-to-core latency of the two cores now, in ns."""
+        """Measures the current core-to-core latency of the two cores. Returns it in ns."""
         return _native.flag_ns(*self._pair)
 
     def end_baseline(self) -> None:
-        """Ends the baseline job; the next comparison launches another one."""
+        """Ends the baseline job. The next comparison launches a new one."""
         if self._baseline:
             self._baseline.__exit__(None, None, None)
             self._baseline = None
 
 
 class Comparison:
-    """Collects pairs of times of the baseline and one setting, case by case."""
+    """Collects pairs of times of the baseline and one setting for each case."""
 
     def __init__(
         self, baseline: ResidentJob, other: ResidentJob, cases: Sequence[Case], all_pairs: list[Pair], launch: int
     ) -> None:
-        """Adds all pairs to `all_pairs`, too, with `launch` as the number of their launch."""
+        """Every pair is also appended to `all_pairs`. `launch` is the number that identifies the launch of the jobs in
+        the pairs."""
         self._baseline, self._other, self._all_pairs, self._launch = baseline, other, all_pairs, launch
         self.cases = cases
         self.found: dict[Case, list[Pair]] = defaultdict(list)
 
     def measure(self, count: int, cases: Iterable[Case] | None = None) -> None:
-        """Measures `count` more pairs of each case (default: all cases)."""
+        """Measures `count` more pairs of times for each case (default: all cases)."""
         for case in self.cases if cases is None else cases:
             taken = [
                 p._replace(launch=self._launch) for p in interleaved_pairs(self._baseline, self._other, case, count)
@@ -173,8 +175,8 @@ class Comparison:
             self._all_pairs += taken
 
     def counted_pairs(self) -> dict[Case, list[Pair]]:
-        """Returns the pairs that count: those measured in the placement of the cores that was the most frequent."""
-        return in_dominant_placement(self.found)
+        """Returns the pairs of times from the dominant placement of the cores; the others do not count."""
+        return pairs_in_dominant_placement(self.found)
 
     def gains(self) -> dict[Case, Gain]:
         return {case: median_gain(pairs) for case, pairs in self.counted_pairs().items()}

@@ -1,8 +1,8 @@
-"""Measures jobs of one MPI alternately, which are resident on the same two cores under different settings.
+"""Measures jobs of one MPI alternately. The jobs stay resident on the same two cores under different settings.
 
-An MPI reads its parameters once, in MPI_Init, so that two settings need two launches, and launches minutes apart differ
-by more than settings do. Here every job blocks in read() of a FIFO (src/probe/remote_control.hpp) until it is
-scheduled, and the jobs are scheduled milliseconds apart. The scheduling thread sleeps while a job measures."""
+An MPI reads its parameters only once, in MPI_Init, so two settings need two launches, and launches minutes apart vary
+more than settings do. Therefore every job blocks in read() of a FIFO (src/probe/remote_control.hpp) until its turn, and
+the turns of the jobs are milliseconds apart. The scheduling thread sleeps while a job measures."""
 
 from __future__ import annotations
 
@@ -27,33 +27,35 @@ from nearfield.base.paired import measure_alternately
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
 from nearfield.rules.criterion import COLLECTIVES
-from nearfield.rules.gains import Case, Pair, same_distance
+from nearfield.rules.gains import Case, Pair, is_same_distance
 from nearfield.tune.starved import Job, OutOfTime, Turn
 
-# Limits for the reply of a job, without the time for which it waits for a processor.
+# Time limits for the reply of a job, not counting the time that it waits for a CPU.
 START_LIMIT_S = 20.0
 TURN_LIMIT_S = 10.0
-LAST_TURN_S = 2.0  # for a job to end by itself
+LAST_TURN_S = 2.0  # time for a job to exit voluntarily
 END_LIMIT_S = 20.0
 SCENARIO = "traffic"
-LONG = 32 << 20
+LONG_MESSAGE_BYTES = 32 << 20
 
 
 class UnusableSetting(MeasurementError):
-    """The setting cannot be used: MPI does not start, hangs, dies or damages data. The message says which."""
+    """With these settings MPI does not start, hangs, dies or corrupts data, as the message states."""
 
-    job: ResidentJob | None = None  # which of two jobs failed
+    job: ResidentJob | None = None  # the one of two compared jobs that failed
 
 
 class Batch(NamedTuple):
-    """Times per message of repetitions, and the core-to-core latencies before and after them, in ns."""
+    """The measured times per message of a batch of repetitions, and the core-to-core latencies before and after the
+    batch, all in ns."""
 
     samples: list[float]
     latencies_ns: list[float]
 
 
 class ResidentJob:
-    """A job of two ranks under one setting, as a context manager. It is not thread-safe."""
+    """An MPI job of two ranks under one setting, which stays resident between measurements. Use as a context manager.
+    Not thread-safe."""
 
     def __init__(
         self,
@@ -67,8 +69,8 @@ class ResidentJob:
         corrupt: bool = False,
         until: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        """`corrupt` damages data on arrival, to test that the check notices it. `until` returns the deadline on the
-        monotonic clock after which the job no longer waits for replies."""
+        """`corrupt` corrupts data on arrival, to test that the check detects corruption. `until` returns the deadline
+        on the monotonic clock after which the job no longer waits for replies."""
         self._inst, self._engine, self._environment = inst, engine, dict(environment)
         self._plan: dict[str, Any] = {
             "cache_bytes": " ".join(map(str, topology.cache_bytes(pair[0]))),
@@ -92,17 +94,18 @@ class ResidentJob:
             fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
             for fifo in (*fifos, folder / "answers"):
                 os.mkfifo(fifo, 0o600)
-            # Opened for reading and writing, so that open() does not block and the end of a job is not an end of file.
+            # O_RDWR, so that open() does not block and the exit of a job does not cause an end of file.
             self._commands = [_open_fifo(stack, fifo, os.O_RDWR) for fifo in fifos]
             self._replies = _open_fifo(stack, folder / "answers", os.O_RDWR | os.O_NONBLOCK)
             plan = {**self._plan, "output": folder / "answers", "turns": folder / "turns"}
             text = "".join(f"{key} = {value}\n" for key, value in plan.items())
             (folder / "plan").write_text(text + "".join(f"rank = {cpu}\n" for cpu in self._pair), encoding="utf-8")
             self._thread = threading.Thread(target=self._run, args=(folder / "plan",), daemon=True)
-            stack.callback(self._end_job)  # registered before the start, during which Ctrl-C may arrive
+            # registered before the thread starts, since Ctrl-C may arrive during the start
+            stack.callback(self._end_job)
             self._thread.start()
             cases = self._read_reply("cases", START_LIMIT_S)["cases"]
-            self._job.fix_processes()
+            self._job.cache_processes()
             self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
             self._stack = stack.pop_all()
         return self
@@ -121,16 +124,16 @@ class ResidentJob:
             if self._thread.is_alive():
                 self._given_up.set()
                 self._kill()
-                self._thread.join(END_LIMIT_S)  # `started` kills a launcher that starts only now
+                self._thread.join(END_LIMIT_S)  # if the launcher starts only now, `started` kills it
 
     def check(self, case: Case) -> None:
-        """Raises UnusableSetting unless data arrives as it was sent."""
+        """Sends a message of this case and raises UnusableSetting unless the data arrives intact."""
         self._send_command(f"check {self.cases[case]}")
         if problem := self._read_reply("checked", TURN_LIMIT_S)["problem"]:
             raise UnusableSetting(f"damages data: {case[0]} of {case[1]} bytes: {problem}")
 
     def run_batch(self, case: Case, repetitions: int) -> Batch:
-        """Measures a batch of repetitions and returns their times. Raises UnusableSetting if the batch does not end."""
+        """Measures a batch of repetitions. Returns their times. Raises UnusableSetting if the batch does not end."""
         self._send_command(f"visit {self.cases[case]} {repetitions}")
         reply = self._read_reply("visit", TURN_LIMIT_S)
         return Batch(reply["samples"], reply["flag_ns"])
@@ -147,11 +150,11 @@ class ResidentJob:
             self._finished = mpi.run(
                 self._inst, [str(self._engine), str(plan)], len(self._pair), env=self._environment, on_start=started
             )
-        except Exception as error:  # raised by the thread that waits for the reply
+        except Exception as error:  # re-raised by the thread that waits for the reply
             self._failure = error
 
     def _kill(self) -> None:
-        """Kills the launcher if there is one. `mpi.run` then ends the ranks."""
+        """Sends SIGKILL to the launcher if it has started. `mpi.run` then ends the ranks."""
         if self._launcher:
             with suppress(ProcessLookupError):
                 os.kill(self._launcher, signal.SIGKILL)
@@ -161,8 +164,8 @@ class ResidentJob:
             os.write(descriptor, f"{command}\n".encode())
 
     def _read_reply(self, kind: str, limit_s: float) -> dict[str, Any]:
-        """Returns the next reply of a kind and skips other lines. Raises UnusableSetting if there is none within the
-        limit, and Starved if other programs are the cause or the deadline has passed."""
+        """Returns the job's next reply of type `kind`; skips other lines. Raises UnusableSetting if no reply arrives
+        within the limit, and JobStarved if other programs starved the job of CPU time or the deadline has passed."""
         turn = Turn(self._job, self._job.sample() if self.cases else {})
         while True:
             while b"\n" in self._unread:
@@ -171,7 +174,7 @@ class ResidentJob:
                 if reply["type"] == kind:
                     return reply
             self._check_deadline()
-            if not turn.require_progress(limit_s):
+            if not turn.can_still_reply(limit_s):
                 raise UnusableSetting(
                     f"{'hangs' if self.cases else 'does not start'}: no answer within {limit_s:.0f} s"
                 )
@@ -194,14 +197,14 @@ class ResidentJob:
 
 
 def _open_fifo(stack: ExitStack, fifo: Path, flags: int) -> int:
-    """Opens the FIFO and returns its descriptor, which the stack closes."""
+    """Opens the FIFO. Returns its file descriptor, which the stack closes."""
     descriptor = os.open(fifo, flags | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
     return descriptor
 
 
 def interleaved_pairs(baseline: ResidentJob, other: ResidentJob, case: Case, count: int) -> list[Pair]:
-    """Measures `count` pairs of times. The two jobs alternate in measuring first."""
+    """Measures `count` pairs of times of the two jobs. The jobs take turns at being measured first."""
     rounds = measure_alternately({job: partial(_run_batch, job, case) for job in (baseline, other)}, _have_cores_moved)
     return [_pair_of(batches[baseline], batches[other]) for batches in islice(rounds, count)]
 
@@ -217,26 +220,27 @@ def _run_batch(job: ResidentJob, case: Case) -> Batch:
 def _have_cores_moved(batches: Mapping[ResidentJob, Batch]) -> bool:
     """Returns whether the core-to-core latency changed during a round, so that the round must be repeated."""
     latencies = [latency for batch in batches.values() for latency in batch.latencies_ns]
-    return not same_distance(max(latencies), min(latencies))
+    return not is_same_distance(max(latencies), min(latencies))
 
 
 def _pair_of(baseline: Batch, other: Batch) -> Pair:
-    """Returns the medians of both jobs' repetitions."""
+    """Returns the median times of both jobs' batches, with the larger core-to-core latency."""
     baseline_ns, other_ns = (_native.quantile(batch.samples, 0.5) for batch in (baseline, other))
     return Pair(baseline_ns, other_ns, max([*baseline.latencies_ns, *other.latencies_ns]))
 
 
 def count_repetitions(case: Case) -> int:
-    """Returns the number of repetitions in a batch: about two milliseconds' worth, but at least three, so that the
-    median ignores an interruption. Very long messages take longer than interruptions and are sent once."""
+    """Returns the number of repetitions in a batch: as many as take about two milliseconds, but at least three, so that
+    the median is robust against one interruption. Messages above LONG_MESSAGE_BYTES, which take much longer than an
+    interruption, are sent once."""
     pattern, size = case
     guess_s = count_messages(case) * (5e-7 + size / 5e9)
-    return 1 if size > LONG else max(3, min(20, int(2e-3 / guess_s)))
+    return 1 if size > LONG_MESSAGE_BYTES else max(3, min(20, int(2e-3 / guess_s)))
 
 
 def count_messages(case: Case) -> int:
-    """Returns the number of messages in a repetition of src/probe/scenarios/traffic.cpp: two in a ping-pong, one in a
-    collective."""
+    """Returns the number of messages per repetition in src/probe/scenarios/traffic.cpp. A ping-pong counts as two
+    messages, and a collective as one."""
     pattern, size = case
     if pattern in COLLECTIVES:
         return 1

@@ -1,4 +1,4 @@
-"""Finds valid settings near proposed ones, since a search does not know the constraints between knobs."""
+"""Finds valid settings close to proposed ones, because a search does not know the constraints between knobs."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ from itertools import product
 from nearfield.rules.knobs import KnobFile, Settings
 
 
-def satisfy(knobs: KnobFile, settings: Settings) -> Settings:
-    """Returns the settings without defaults, and without knobs of the shared heap if it is off. It raises the left side
-    of each constraint until it holds; if the range ends before, it lowers the right side. `KnobFile.problems` reports
-    constraints that are still broken."""
+def satisfy_constraints(knobs: KnobFile, settings: Settings) -> Settings:
+    """Returns the settings after repair of violated constraints, without default values, and without knobs of the
+    shared heap if it is off. For each violated constraint, raises the left side until it holds; if the range of the
+    left side is exhausted, lowers the right side. `KnobFile.problems` reports constraints that remain violated."""
     whole = knobs.complete(settings)
-    for _ in range(1 + len(knobs.constraints)):  # repairing one constraint may break another
+    for _ in range(1 + len(knobs.constraints)):  # the repair of one constraint may violate another
         for rule in knobs.constraints:
-            if knobs.breaks(rule, whole):
-                _satisfy_rule(knobs, rule, whole)
+            if knobs.violates_constraint(rule, whole):
+                _satisfy_constraint(knobs, rule, whole)
     idle = [knob.name for knob in knobs.knob if knob.carrier == "heap" and not knobs.uses_heap(whole)]
     return {name: value for name, value in whole.items() if value != knobs[name].default and name not in idle}
 
 
-def _satisfy_rule(knobs: KnobFile, rule: str, whole: Settings) -> None:
+def _satisfy_constraint(knobs: KnobFile, rule: str, whole: Settings) -> None:
     left, *right = re.findall(r"[a-z_]+", rule)
     steps = [(left, step) for step in knobs[left].steps() if step > int(whole[left])]
     steps += [(name, step) for name in right for step in reversed(knobs[name].steps()) if step < int(whole[name])]
     for name, step in steps:
         whole[name] = step
-        if not knobs.breaks(rule, whole):
+        if not knobs.violates_constraint(rule, whole):
             return
 
 
 def settings_grid(knobs: KnobFile) -> Iterator[Settings]:
-    """Yields every combination of the knobs' grids, repaired, each once."""
+    """Yields every distinct combination of the knobs' grid values, after repair of violated constraints."""
     chosen = [knob for knob in knobs.knob if knob.grid]
     seen: list[Settings] = []
     for values in product(*(knob.grid for knob in chosen)):
-        settings = satisfy(knobs, {knob.name: value for knob, value in zip(chosen, values, strict=True)})
+        settings = satisfy_constraints(knobs, {knob.name: value for knob, value in zip(chosen, values, strict=True)})
         if settings not in seen:
             seen.append(settings)
             yield settings
 
 
-MAX_STEPS = 8  # towards defaults
+MAX_STEPS = 8  # max number of proposed changes towards the defaults
 
 
 def without_parameter(knobs: KnobFile, settings: Settings, name: str) -> Settings | None:
-    """Returns the settings without the parameter; None if another needs it, or nothing is left."""
+    """Returns the settings without the parameter; None if another parameter requires it, or if nothing is left."""
     rest = {n: value for n, value in settings.items() if n != name}
-    without = satisfy(knobs, rest)
+    without = satisfy_constraints(knobs, rest)
     return without if without and len(without) <= len(rest) else None
 
 
-def move_limits_towards(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
-    """Returns settings with one number nearer to its default that need no other change. A limit that is lowered to
-    `slow`, the smallest of the slower sizes, comes first, because these sizes then go as by default; then the smallest
-    changes."""
+def variants_closer_to_default(knobs: KnobFile, settings: Settings, slow: int) -> list[Settings]:
+    """Returns variants of the settings in which one numeric parameter is closer to its default, and which satisfy all
+    constraints. First come variants in which a limit is lowered to `slow`, the smallest slower message size, since
+    slower sizes are then treated as by default; then the smallest changes."""
     found: list[tuple[int, Settings]] = []
     for name, value in settings.items():
         default = knobs[name].default
@@ -66,6 +66,6 @@ def move_limits_towards(knobs: KnobFile, settings: Settings, slow: int) -> list[
         to_slow = max((step for step in between if step <= slow), default=None) if default < slow < value else None
         for distance, step in enumerate(sorted(between, reverse=value > default)):
             changed = {**settings, name: step}
-            if satisfy(knobs, changed) == changed:
+            if satisfy_constraints(knobs, changed) == changed:
                 found.append((-1 if step == to_slow else distance, changed))
     return [changed for _, changed in sorted(found, key=lambda one: one[0])][:MAX_STEPS]

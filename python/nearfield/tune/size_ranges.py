@@ -1,9 +1,11 @@
-"""Finds the sizes of messages that the shared heap should copy by streaming stores, or by both ends.
+"""Finds the message sizes for which the shared heap should use streaming stores, or a cooperative copy by sender and
+receiver.
 
-Streaming stores fetch no line from the other core's cache, but leave none in the receiver's. A copy by both ends costs
-them a few lines of coordination. Which is faster depends on the size, the caches and the core-to-core latency, and no
-model predicts it well (S0 shows that it depends on which cache has the lines). Since every size is decided separately,
-one measurement with no size and one with all sizes suffice.
+Streaming stores fetch no cache line from the other core's cache, but leave no line in the receiver's cache. A
+cooperative copy costs the transfer of a few cache lines for coordination. Which is faster depends on the message size,
+the caches and the core-to-core latency, and no model predicts it well (S0 shows that it depends on which cache holds
+the lines). Since every size is decided separately, two measurements suffice: with the mechanism off and on for all
+sizes.
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ from nearfield.rules.criterion import MESSAGES
 from nearfield.rules.gains import Case, geometric_mean
 from nearfield.rules.knobs import NEVER
 
-MIN_BYTES = 4 << 10  # shorter messages are not copied by the heap
-MIN_RATIO = 1.03  # the other copy must be at least this many times as fast
+MIN_BYTES = 4 << 10  # the heap does not copy shorter messages
+MIN_COPY_SPEEDUP = 1.03  # minimum speed-up of the other way to copy
 
 
 def faster_size_ranges(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) -> str:
-    """Returns the sizes in bytes at which `always` is faster than `never` over all message patterns, as text for a
-    knob. A measured size stands for all sizes up to the next one, and the longest for all longer ones. Cases that only
-    one of the two has, as after the cores moved, do not count."""
+    """Returns the ranges of message sizes in bytes in which `always` is faster than `never` over all message patterns,
+    in the syntax of a knob: "4096-65535+1048576-", or NEVER. A measured size stands for all sizes up to the next one,
+    and the longest for all longer ones. Ignores cases that only one of the two measurements has."""
     both = [case for case in never if case in always and case[0] in MESSAGES and case[1] >= MIN_BYTES]
     sizes = sorted({size for _, size in both})
-    faster = [size for size in sizes if _mean(always, both, size) > MIN_RATIO * _mean(never, both, size)]
+    faster = [
+        size for size in sizes if _mean_gain(always, both, size) > MIN_COPY_SPEEDUP * _mean_gain(never, both, size)
+    ]
     ranges: list[tuple[int, int | None]] = []
     for size in faster:
         following = next((other for other in sizes if other > size), None)
@@ -35,5 +39,5 @@ def faster_size_ranges(never: Mapping[Case, Gain], always: Mapping[Case, Gain]) 
     return "+".join(f"{first}-{last or ''}" for first, last in ranges) or NEVER
 
 
-def _mean(gains: Mapping[Case, Gain], cases: Sequence[Case], size: int) -> float:
+def _mean_gain(gains: Mapping[Case, Gain], cases: Sequence[Case], size: int) -> float:
     return geometric_mean(gains[case] for case in cases if case[1] == size).value

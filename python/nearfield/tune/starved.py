@@ -1,8 +1,8 @@
-"""Distinguishes a job that hangs from one that other programs keep from running.
+"""Distinguishes a job that hangs from one that other programs starve of CPU time.
 
-Linux counts how long every process was ready to run and waited for a processor (`/proc/PID/schedstat`). The limit for a
-reply applies to the time without these waits. So a job that spins or sleeps without replying is found to hang on a busy
-machine, too, only later, and a job that only waits for a processor is not.
+Linux counts how long every process was runnable and waited for a CPU (`/proc/PID/schedstat`). The time limit for a
+reply does not include these waits. So a job that spins or sleeps without replying is detected as hanging even on a busy
+machine, only later, whereas a job that merely waits for a CPU is not.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import NamedTuple
 
 from nearfield.base.errors import MeasurementError
 
-UNSAMPLED_S = 0.05  # processes are not sampled before that, since most turns end earlier
-MAX_LIMITS = 6  # a starved job is given up after this many times its limit
+UNSAMPLED_S = 0.05  # no sampling before this time, since most turns end earlier
+MAX_LIMITS = 6  # a starved job is given up after this multiple of its time limit
 
 
-class Starved(MeasurementError):
-    """A job did not get the processors for long enough to reply, which does not show anything about its setting."""
+class JobStarved(MeasurementError):
+    """A job did not get enough CPU time to reply in time. This failure says nothing about the job's settings."""
 
 
-class OutOfTime(Starved):
-    """The time of the whole tune is over."""
+class OutOfTime(JobStarved):
+    """The deadline of the whole tune has passed."""
 
 
 class ProcessSample(NamedTuple):
-    """The kernel's account of one process: how long it has run and has waited for a processor since its start, and
-    whether it runs or waits now."""
+    """The kernel's CPU accounting of one process: run time and wait time since its start, and whether the process is
+    runnable now."""
 
     ran_ns: int
     waited_ns: int
@@ -37,22 +37,25 @@ class ProcessSample(NamedTuple):
 
 
 class Job:
-    """The processes of one job. All of them have its folder in their command line."""
+    """Finds the processes of one job. All of them have the job's folder in their command line."""
 
     def __init__(self, folder: Path) -> None:
         self._word = str(folder).encode()
         self._known: list[Path] = []
 
     def processes(self) -> list[Path]:
-        """Returns the folders in /proc of the job's living processes."""
-        return [process for process in Path("/proc").iterdir() if process.name.isdigit() and self._is_mine(process)]
+        """Returns the /proc folders of the job's live processes."""
+        return [
+            process for process in Path("/proc").iterdir() if process.name.isdigit() and self._belongs_to_job(process)
+        ]
 
-    def fix_processes(self) -> None:
-        """Lists the processes for the last time, so that later samples are cheap: all of the job has started now."""
+    def cache_processes(self) -> None:
+        """Caches the list of the job's processes, so that later samples are cheap. Call when all processes of the job
+        have started."""
         self._known = self.processes()
 
     def sample(self) -> dict[str, ProcessSample]:
-        """Returns a sample of each of the job's processes, by process id; none without the kernel's statistics."""
+        """Returns a sample of each of the job's processes, by process id; empty if the kernel has no schedstat."""
         found = {}
         for process in self._known or self.processes():
             with suppress(OSError, ValueError, IndexError):
@@ -61,22 +64,24 @@ class Job:
                 found[process.name] = ProcessSample(ran_ns, waited_ns, state == "R")
         return found
 
-    def _is_mine(self, process: Path) -> bool:
+    def _belongs_to_job(self, process: Path) -> bool:
         with suppress(OSError):
             return self._word in (process / "cmdline").read_bytes()
         return False
 
 
 class Turn:
-    """Measures the time of one turn of a job, which begins when this is constructed."""
+    """Measures the duration of one turn of a job. The turn begins with the construction of this object."""
 
     def __init__(self, job: Job, before: Mapping[str, ProcessSample]) -> None:
         self._job, self._before, self._start = job, before, time.monotonic()
-        self._changed = {name: (sample, self._start) for name, sample in before.items()}  # last change and its time
+        # process id -> last changed sample and when it changed
+        self._changed = {name: (sample, self._start) for name, sample in before.items()}
 
-    def require_progress(self, limit_s: float) -> bool:
-        """Returns whether the job may still reply within the limit. Raises Starved if it did not within MAX_LIMITS
-        times the limit and waited for processors. Call it several times a second."""
+    def can_still_reply(self, limit_s: float) -> bool:
+        """Returns whether the job may still reply within its time limit, not counting its waits for a CPU. Raises
+        JobStarved after MAX_LIMITS times the limit, if the job still waits for CPUs. Must be called several times a
+        second."""
         elapsed_s = time.monotonic() - self._start
         if elapsed_s < UNSAMPLED_S:
             return True
@@ -86,12 +91,13 @@ class Turn:
         if elapsed_s - waited_s >= limit_s:
             return False
         if elapsed_s >= MAX_LIMITS * limit_s:
-            raise Starved(f"waited {waited_s:.0f} of {elapsed_s:.0f} s for a processor that other programs used")
+            raise JobStarved(f"waited {waited_s:.0f} of {elapsed_s:.0f} s for a processor that other programs used")
         return True
 
     def _waited_s(self, name: str, sample: ProcessSample) -> float:
-        """Returns how long a process has waited in this turn. The kernel adds a wait when it ends; a present wait shows
-        by a process that is ready and does not run."""
+        """Returns the time in seconds that a process has waited for a CPU in this turn. The kernel accounts for a wait
+        only at its end; so if the process is runnable and its sample does not change, adds the time since the last
+        change."""
         now = time.monotonic()
         last, since = self._changed.get(name, (None, now))
         if sample != last:

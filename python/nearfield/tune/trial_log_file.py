@@ -1,8 +1,8 @@
-"""The file of a tune that has not ended, `<rules>.trials`, in the folder of its rules.
+"""The file `<rules>.trials` that stores an unfinished tune, in the folder of its rules file.
 
-It exists from the beginning of a tune until its rules are complete, and `tune --resume` continues it. Every line is on
-disk before the next trial begins. A damaged line is left out, and its trial is measured again. Only one tune at a time
-can use the file.
+The file exists from the beginning of a tune until its rules are complete, and `tune --resume` continues it. Every line
+is on disk before the next trial begins. A damaged line is dropped, and its trial is measured again. Only one tune at a
+time can use the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nearfield.base.units import counted
 from nearfield.base.words import join_and
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log import (
-    ANEW,
+    RESTART_REMEDY,
     LaunchLine,
     Line,
     RequestLine,
@@ -35,18 +35,18 @@ _OTHER_FILE = "choose another file with --out"
 
 
 class TrialLogFile(TrialLog):
-    """The lines of a tune together with their file. Enter `locked` first; then call `resume_request` to continue, or
-    `record_request` to start anew."""
+    """The log lines of a tune, mirrored in a file. Enter `locked` first; then call `resume_request` to continue a tune,
+    or `record_request` to start a new one."""
 
     def __init__(self, rules: Path) -> None:
-        """`rules` is the file that the tune will write."""
+        """`rules` is the path of the rules file that the tune will write."""
         super().__init__()
         self.rules, self.path = rules, rules.with_name(f"{rules.name}{SUFFIX}")
         self._journal = Journal(self.path, _OTHER_FILE)
 
     @contextmanager
     def locked(self, *, resume: bool) -> Iterator[TrialLogFile]:
-        """Opens the file and locks it. With `resume`, raises UsageError if there is no such file."""
+        """Opens the file and locks it. With `resume`, raises UsageError if the file does not exist."""
         if resume and not os.path.lexists(self.path):
             raise UsageError(
                 f"there is nothing to resume at {self.rules}: no {self.path.name} beside it",
@@ -55,7 +55,8 @@ class TrialLogFile(TrialLog):
         with os_errors_as_profile_errors(self.path, _OTHER_FILE):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         busy = UsageError(f"another tune is at work for {self.rules}", f"wait for it, or {_OTHER_FILE}")
-        with self._journal.locked(busy, private=True):  # private, since this program runs the settings in it
+        # private (0600, own file), since settings from the file are passed to programs
+        with self._journal.locked(busy, private=True):
             read = [read_line(line) for line in self._journal.lines()]
             self.lines = [line for line in read if line]
             self.damaged = len(read) - len(self.lines)
@@ -64,10 +65,10 @@ class TrialLogFile(TrialLog):
             yield self
 
     def resume_request(self) -> Request:
-        """Returns the request of the interrupted tune."""
+        """Returns the request of the interrupted tune. Raises ProfileError if its line is damaged."""
         first = self.lines[0] if self.lines else None
         if not isinstance(first, RequestLine):
-            raise ProfileError(f"cannot resume: the first line of {self.path} is damaged", ANEW)
+            raise ProfileError(f"cannot resume: the first line of {self.path} is damaged", RESTART_REMEDY)
         return first.request
 
     def require_free(self) -> None:
@@ -86,12 +87,12 @@ class TrialLogFile(TrialLog):
         self.add(RequestLine(request=request))
 
     def add(self, line: Line) -> None:
-        """Appends a line, and returns when it is on disk."""
+        """Appends a line to the file and waits until it is on disk."""
         super().add(line)
         self._journal.append(line.model_dump_json().encode(), sync=True)
 
     def describe_content(self) -> str:
-        """Returns in words how many trials, launches of confirmations and rules the file holds."""
+        """Returns the numbers of trials, confirming launches and rules in the file, as text for people."""
         number = {
             kind: sum(isinstance(line, kind) for line in self.lines) for kind in (TrialLine, LaunchLine, RuleLine)
         }
@@ -100,7 +101,7 @@ class TrialLogFile(TrialLog):
         return join_and(parts + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
 
     def undecided(self) -> bool:
-        """Returns whether a sitting ended without a verdict, so that a later one can continue."""
+        """Returns whether an earlier session ended without a verdict, so that a later session can continue."""
         return any(isinstance(line, UndecidedLine) for line in self.lines)
 
     def end(self) -> None:

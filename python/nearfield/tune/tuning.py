@@ -1,11 +1,12 @@
-"""`nearfield tune` without the command line: for every distance a search and its confirmation, then the rules.
+"""Runs `nearfield tune` without its command line: searches and confirms settings for each core distance, then builds
+the rules.
 
-Every trial, the winner of a play-off and every launch of a confirmation is stored when it ends (`log`), so that an
-interrupted or undecided tune can be resumed. They count in any later sitting, since they are ratios of times that were
-measured alternately. Only an interrupted play-off is repeated.
+Every trial, the winner of a play-off and every launch of a confirmation are stored in a log as soon as they end, so
+that an interrupted or undecided tune can be resumed. Results from earlier sessions remain valid, because each is a
+ratio of times that were measured alternately. Only an interrupted play-off is repeated.
 
-The verdict on a distance is a rule, or that the MPI's defaults are best, or that nothing is decided because the
-measurements support neither. Then there is no rule for it, and a later sitting continues with the whole budget."""
+The verdict on a distance is one of three: a rule, "the MPI's defaults are best", or "not decided" if the measurements
+support neither. If a distance is not decided, a later session continues the tune with the whole time budget."""
 
 from __future__ import annotations
 
@@ -35,49 +36,54 @@ from nearfield.rules.knobs import KnobFile, Settings, find_knobs
 from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, UndecidedTable, machine_table
 from nearfield.tune.confirm import Confirmation, Outcome
 from nearfield.tune.confirmed import describe_rejected, rule_table, tried_table
-from nearfield.tune.model import candidates
+from nearfield.tune.model import candidate_settings
 from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.paired_runs import UnusableSetting
 from nearfield.tune.request import Request
 from nearfield.tune.satisfy_constraints import settings_grid
 from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.starved import Starved
+from nearfield.tune.starved import JobStarved
 from nearfield.tune.trial_log import BeginLine, LaunchLine, RuleLine, TrialLine, TrialLog, UndecidedLine, WinnerLine
 
-SEARCHED_BY, PLAYED_OFF_BY = 0.45, 0.6  # the share of a distance's time for the search; the rest confirms
-LATEST = 1.2  # times the planned time: no new launch of a confirmation begins later, if the machine is quiet
-MAX_FACTOR, BUSY_MAX_FACTOR = 2.0, 3.0  # times the planned time: everything is ended then, also on a busy machine
-TRIAL_S, OTHER_DISTANCE_S = 2.0, 3.0  # about, for a combination and a rule of another distance, with the Open MPI wheel
-ENDING_S = 40.0  # for the jobs of a distance to end: 32 s were seen beside six processes that spin on two cores
-BUILD_S = 60.0  # about, to build the engine for an MPI
+SEARCH_END_SHARE, PLAY_OFF_END_SHARE = 0.45, 0.6  # fractions of a distance's time at which search and play-off end
+LATEST_START_FACTOR = 1.2  # times the planned time: on a quiet machine, no confirming launch starts later
+# times the planned time: everything is cut off then, on a quiet and on a busy machine
+MAX_DURATION_FACTOR, BUSY_MAX_DURATION_FACTOR = 2.0, 3.0
+# rough times, with the Open MPI wheel: one grid combination; one rule at another distance
+TRIAL_S, OTHER_DISTANCE_S = 2.0, 3.0
+# time for the jobs of a distance to exit: 32 s were observed next to six spinning processes on two cores
+JOB_EXIT_S = 40.0
+ENGINE_BUILD_S = 60.0  # rough time to build the measuring engine for an MPI
 PHASES = ("searching", "playing off", "confirming")
 OTHER_DISTANCES = "measuring the rules of other distances"
 
 
 @dataclass
 class Tuning:
-    """One run of tune. With `only_confirms` nothing new is tried: the best trials of the log are confirmed briefly."""
+    """One session of `nearfield tune`. If `only_confirms` is set, tries no new settings: briefly confirms the best
+    trials of the log."""
 
     request: Request
     report: Report = ignore
     log: TrialLog = field(default_factory=TrialLog)
     only_confirms: bool = False
-    _max_factor: float = field(default=MAX_FACTOR, repr=False)
-    _label: str = field(default="", repr=False)  # the distance and the phase that are under way
-    _begun: float = field(default=0.0, repr=False)  # these times are on the monotonic clock
-    _ends: float = field(default=0.0, repr=False)  # expected
+    _max_factor: float = field(default=MAX_DURATION_FACTOR, repr=False)
+    _label: str = field(default="", repr=False)  # the current distance and phase, for progress reports
+    _begun: float = field(default=0.0, repr=False)  # start of the tune, on the monotonic clock
+    _ends: float = field(default=0.0, repr=False)  # expected end of the tune, on the monotonic clock
     _ends_by: float = field(default=0.0, repr=False)
-    # The shares of the cores' time that other programs took, measured while own jobs slept.
+    # Samples of the fraction of CPU time that other programs used, taken while the tune's own jobs slept.
     _busy: list[float] = field(default_factory=lambda: [0.0], repr=False)
     _deadline: Deadline = field(default_factory=lambda: Deadline(0.0), repr=False)
 
     def run(self) -> Rules:
-        """Returns the rules of the distances that are decided, and why the others are not."""
+        """Tunes all requested distances. Returns the rules of the decided distances, and the reasons why the others are
+        not decided."""
         start, before = time.monotonic(), sum(map(self.log.spent_s, DISTANCES))
         inst = mpi.choose(self.log.begin.launcher if self.log.begin else self.request.mpi)
         topology = Topology.live()
-        pairs = self._pairs(topology)
-        engine = self._engine(inst)
+        pairs = self._pairs_to_tune(topology)
+        engine = self._build_engine(inst)
         transport, knobs = _transport_and_knobs(inst)
         self._busy = [measure_other_load()]
         begin = self._resume(inst, transport, knobs, topology, self._busy[0])
@@ -114,24 +120,26 @@ class Tuning:
             undecided=undecided,
         )
 
-    def _engine(self, inst: mpi.Installation) -> Path:
-        """Returns the measuring engine. If it must be built, says how long that takes beside the budget."""
+    def _build_engine(self, inst: mpi.Installation) -> Path:
+        """Returns the path of the measuring engine. Builds the engine if necessary, and then reports that the build
+        adds to the time budget."""
         if not mpi.is_built(inst):
             self.report(
-                f"{inst.name}: the measuring engine is built first, once; that takes about {format_seconds(BUILD_S)} "
-                "beside the budget"
+                f"{inst.name}: the measuring engine is built first, once; that takes about "
+                f"{format_seconds(ENGINE_BUILD_S)} beside the budget"
             )
         return mpi.program(inst, progress=self.report)
 
     def _measure_other_load(self) -> float:
-        """Returns the share of the cores' time that other programs took whenever it was looked at in this sitting."""
+        """Returns the mean fraction of CPU time that other programs used, over all samples of this session. Takes no
+        new sample."""
         return round(mean(self._busy), 3)
 
     def _resume(
         self, inst: mpi.Installation, transport: str, knobs: KnobFile, topology: Topology, busy: float
     ) -> BeginLine:
-        """Returns where the tune began: now, or in an earlier sitting. Says how many lines of an earlier sitting are
-        damaged."""
+        """Returns the log line that records when and where the tune began, in this session or an earlier one. Reports
+        the number of damaged lines in the log of an earlier session."""
         begin = self.log.resume(
             BeginLine(
                 created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -153,7 +161,7 @@ class Tuning:
         seconds = self._estimate(knobs, distances)
         self._max_factor = max_duration_factor(self._busy[0])
         total = sum(seconds.values())
-        max_s = self._max_factor * total + ENDING_S * len(distances)
+        max_s = self._max_factor * total + JOB_EXIT_S * len(distances)
         self._begun = time.monotonic()
         self._ends, self._ends_by = self._begun + total, self._begun + max_s
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
@@ -164,27 +172,30 @@ class Tuning:
             self.report(f"other programs take {busy:.0%} of the cores' time: it will take longer, and find less")
 
     def _estimate(self, knobs: KnobFile, distances: list[str]) -> dict[str, float]:
-        """Returns an estimate of the seconds that are left of each phase, summed over all distance classes."""
+        """Returns the estimated remaining seconds of each phase, summed over all distances."""
         left = [distance for distance in distances if self.log.rule(distance) is None]
         share = self.request.budget_s / len(distances)
         searches = [one for one in left if not self.only_confirms and self.log.winner(one) is None]
-        searching = sum(max(0.0, self._searching_s(knobs, one, share) - self.log.used_s(one)) for one in searches)
-        played_off = (PLAYED_OFF_BY - SEARCHED_BY) * share * len(searches)
-        confirmed = (1 - PLAYED_OFF_BY) * share * len(left) + PLAYED_OFF_BY * share * (len(left) - len(searches))
+        searching = sum(max(0.0, self._search_time_s(knobs, one, share) - self.log.used_s(one)) for one in searches)
+        played_off = (PLAY_OFF_END_SHARE - SEARCH_END_SHARE) * share * len(searches)
+        confirmed = (1 - PLAY_OFF_END_SHARE) * share * len(left) + PLAY_OFF_END_SHARE * share * (
+            len(left) - len(searches)
+        )
         seconds = dict(zip(PHASES, (searching, played_off, confirmed), strict=True))
         others = len(distances) * (len(distances) - 1)
         return {**seconds, OTHER_DISTANCES: others * OTHER_DISTANCE_S} if others else seconds
 
-    def _searching_s(self, knobs: KnobFile, distance: str, share: float) -> float:
-        """Returns how long a distance is searched in all sittings. That is its share of the budget, or for a whole grid
-        an estimate from the combinations that were measured."""
+    def _search_time_s(self, knobs: KnobFile, distance: str, share: float) -> float:
+        """Returns the planned search time of a distance in seconds, over all sessions. This time is a share of the
+        budget; for an exhaustive search, it is extrapolated from the combinations measured so far."""
         if not self.request.exhaustive:
-            return SEARCHED_BY * share
+            return SEARCH_END_SHARE * share
         done = len(self.log.trials(distance))
         return (self.log.spent_s(distance) / done if done else TRIAL_S) * len(list(settings_grid(knobs)))
 
-    def _pairs(self, topology: Topology) -> dict[str, tuple[int, int]]:
-        """Returns the distances to tune, nearest first, and the pair that represents each."""
+    def _pairs_to_tune(self, topology: Topology) -> dict[str, tuple[int, int]]:
+        """Returns the distances to tune, nearest first, with the pair of cores that represents each. Raises UsageError
+        for a distance that this machine lacks, and MeasurementError if there is only one core."""
         there = topology.representatives()
         for distance in self.request.distances:
             if distance not in there:
@@ -194,11 +205,12 @@ class Tuning:
         return {d: pair for d, pair in there.items() if d in (self.request.distances or there)}
 
     def _measure_other_distances(self, benchmark: PairedBenchmark, distance: str, rules: list[RuleTable]) -> None:
-        """Measures the other distances' rules at this one, for MPIs that take one set for all pairs."""
+        """Measures the gain of each other distance's rule at this distance, for MPIs that accept only one set of
+        parameters for all pairs of ranks. Stores the gains in `rule.other_distances`."""
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
         benchmark.until = time.monotonic() + self._max_factor * len(others) * OTHER_DISTANCE_S
         if others and not self.only_confirms:
-            self._begin_phase(distance, OTHER_DISTANCES, len(others) * OTHER_DISTANCE_S)
+            self._report_phase(distance, OTHER_DISTANCES, len(others) * OTHER_DISTANCE_S)
         for rule in others:
             if self.only_confirms:
                 return
@@ -208,7 +220,7 @@ class Tuning:
                 ) as comparison:
                     comparison.measure(3)
                     rule.other_distances[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
-            except (UnusableSetting, Starved) as error:
+            except (UnusableSetting, JobStarved) as error:
                 self.report(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
 
     def _tune(
@@ -228,7 +240,7 @@ class Tuning:
             benchmark,
             lambda trial: self._add_trial(search, trial, distance, spent_s()),
             cases=search_cases(self.request.sizes or SIZES),
-            refused=self._memory_check(benchmark.knobs, ranks),
+            refused=self._memory_limit_check(benchmark.knobs, ranks),
             never_below=self.request.never_below,
             known=self.log.trials(distance),
             busy=self._measure_other_load() > BUSY_SHARE,
@@ -237,13 +249,13 @@ class Tuning:
         if not self.only_confirms and search.winner and not self.log.winner(distance):
             line = WinnerLine(distance=distance, spent_s=spent_s(), settings=search.winner, untried=search.untried)
             self.log.add(line)
-        busy = self._phase(benchmark, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
+        busy = self._enter_phase(benchmark, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
         limits = [4 << 10, *caches]
         earlier = [pair for _, launch in self.log.launches(distance) for pairs in launch.values() for pair in pairs]
         outcome = Confirmation(
             benchmark,
             search,
-            confirmation_cases(self.request.sizes or all_sizes(caches[-1])),
+            confirmation_cases(self.request.sizes or all_message_sizes(caches[-1])),
             limits,
             self._deadline,
             self.request.never_below,
@@ -252,7 +264,7 @@ class Tuning:
             busy=busy,
         ).run()
         if outcome.goes_on:
-            return self._undecided(distance, outcome, spent_s()), search.trials
+            return self._undecided_table(distance, outcome, spent_s()), search.trials
         chosen = outcome.chosen.settings if outcome.chosen else {}
         if benchmark.needed and not benchmark.knobs.uses_heap(chosen):
             reason = "the MPI's defaults fail here, and no setting with the shared heap gained over what replaces them"
@@ -260,14 +272,15 @@ class Tuning:
         all_pairs = [*earlier, *benchmark.all_pairs]
         rule = rule_table(benchmark.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, all_pairs)
         rule.baseline = benchmark.needed
-        rule.beyond = describe_rejected(search.best_first(), self.request.never_below)
-        if not self.only_confirms:  # otherwise it was confirmed only briefly
+        rule.beyond = describe_rejected(search.trials_best_first(), self.request.never_below)
+        if not self.only_confirms:  # a brief confirmation is not stored, so that a later session repeats it
             self.log.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
         return rule, search.trials
 
     def _check_baseline(self, benchmark: PairedBenchmark, distance: str) -> None:
-        """Says what the baseline needs to run, if its defaults fail. Raises MeasurementError if it does not run."""
-        with suppress(Starved):
+        """Checks that messages arrive under the MPI's defaults. If the defaults fail, reports the variables that make
+        the baseline run. Raises MeasurementError if nothing makes it run."""
+        with suppress(JobStarved):
             benchmark.check_baseline(search_cases(self.request.sizes or SIZES))
         if benchmark.needed:
             added = " ".join(f"{name}={value}" for name, value in benchmark.needed.items())
@@ -276,32 +289,39 @@ class Tuning:
     def _search(
         self, benchmark: PairedBenchmark, search: Search, distance: str, caches: list[int], seconds: float
     ) -> tuple[float, float]:
-        """Searches, and compares the best trials with each other, unless an earlier sitting did. Returns when the
-        distance's time began (on the monotonic clock), and which share of it does not count."""
+        """Runs the search and the play-off for a distance, unless an earlier session completed them. Returns the start
+        of the distance's time on the monotonic clock, and the fraction of its time budget that was used before this
+        start."""
         used_s = self.log.used_s(distance)
         if won := self.log.winner(distance):
             search.winner, search.untried = won.settings, won.untried
-            return time.monotonic() - min(used_s, PLAYED_OFF_BY * seconds), 0.0
-        # Work of an earlier sitting beyond its search is repeated.
-        start, spent = time.monotonic() - min(used_s, SEARCHED_BY * seconds), 0.0
+            return time.monotonic() - min(used_s, PLAY_OFF_END_SHARE * seconds), 0.0
+        # A play-off that an earlier session did not complete is repeated.
+        start, spent = time.monotonic() - min(used_s, SEARCH_END_SHARE * seconds), 0.0
         if self.request.exhaustive:
-            whole_s = self._searching_s(benchmark.knobs, distance, seconds)
-            self._phase(benchmark, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
+            whole_s = self._search_time_s(benchmark.knobs, distance, seconds)
+            self._enter_phase(benchmark, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
             self._deadline.seconds = benchmark.until = float("inf")
             search.run_grid(self._deadline)
-            start, spent = time.monotonic(), SEARCHED_BY
+            start, spent = time.monotonic(), SEARCH_END_SHARE
         else:
-            # A search that has found a gain leaves time for the other phases; another one waits for its first trial.
-            ends = SEARCHED_BY if search.gaining() else 1.0
-            self._phase(benchmark, distance, "searching", start, SEARCHED_BY * seconds, seconds, ends * seconds)
+            # If a gain is known, the hard limit leaves time for the other phases. If not, the search may use all the
+            # time to complete its first trial.
+            ends = SEARCH_END_SHARE if search.gaining_trials() else 1.0
+            self._enter_phase(
+                benchmark, distance, "searching", start, SEARCH_END_SHARE * seconds, seconds, ends * seconds
+            )
             heap = search.select_heap_settings(self._deadline)
-            search.run(candidates(benchmark.knobs, caches, distance, heap), self._deadline)
-        self._phase(benchmark, distance, "playing off", start, (PLAYED_OFF_BY - spent) * seconds, (1 - spent) * seconds)
+            search.run(candidate_settings(benchmark.knobs, caches, distance, heap), self._deadline)
+        self._enter_phase(
+            benchmark, distance, "playing off", start, (PLAY_OFF_END_SHARE - spent) * seconds, (1 - spent) * seconds
+        )
         search.rank_finalists(self._deadline)
         return start, spent
 
-    def _undecided(self, distance: str, outcome: Outcome, spent_s: float) -> UndecidedTable:
-        """Returns why a distance is not decided, with the cause as far as it is known."""
+    def _undecided_table(self, distance: str, outcome: Outcome, spent_s: float) -> UndecidedTable:
+        """Returns the table for a distance without a verdict: the reason, and its cause as far as it is known. Appends
+        the reason to the log."""
         causes = [outcome.reason]
         if (busy := self._measure_other_load()) > BUSY_SHARE:
             causes.append(f"other programs took {busy:.0%} of the cores' time")
@@ -312,8 +332,9 @@ class Tuning:
             self.log.add(UndecidedLine(distance=distance, spent_s=spent_s, reason=reason, goes_on=outcome.goes_on))
         return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen)
 
-    def _memory_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
-        limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))  # the baseline is always allowed
+    def _memory_limit_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
+        # the memory of the MPI's defaults is always allowed
+        limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))
 
         def problem(settings: Settings) -> str | None:
             needed = knobs.memory(settings, ranks)
@@ -321,7 +342,7 @@ class Tuning:
 
         return problem
 
-    def _phase(
+    def _enter_phase(
         self,
         benchmark: PairedBenchmark,
         distance: str,
@@ -331,21 +352,22 @@ class Tuning:
         whole: float,
         ends: float = 0.0,
     ) -> bool:
-        """Begins a phase that should end `until` seconds after `start` (on the monotonic clock). All phases together
-        should take `whole` seconds. No new work begins later than LATEST times that, and all work is ended at a
-        multiple of `ends`, by default of `whole`. Returns whether other programs use the cores: then new work may begin
-        until that end, because everything takes longer."""
+        """Begins a phase that is planned to end `until` seconds after `start` (on the monotonic clock). `whole` is the
+        planned time of all phases in seconds. On a quiet machine, no new work begins later than LATEST_START_FACTOR
+        times `whole`, and all work is cut off at a multiple of `ends` (default: `whole`). On a busy machine, where
+        everything takes longer, new work may begin until the cut-off. Returns whether the machine is busy with other
+        programs."""
         self._busy.append(measure_other_load())
         busy = self._measure_other_load() > BUSY_SHARE
         benchmark.until = start + self._max_factor * (ends or whole)
         left = max(0.0, start + until - time.monotonic())
-        self._deadline = Deadline(left, start + (self._max_factor if busy else LATEST) * whole)
+        self._deadline = Deadline(left, start + (self._max_factor if busy else LATEST_START_FACTOR) * whole)
         self._deadline.stopped = self.only_confirms
-        self._begin_phase(distance, name, left)
+        self._report_phase(distance, name, left)
         return busy
 
-    def _begin_phase(self, distance: str, name: str, seconds: float) -> None:
-        """Reports a phase that is expected to take this time."""
+    def _report_phase(self, distance: str, name: str, seconds: float) -> None:
+        """Reports the beginning of a phase that is expected to take `seconds`."""
         self._label = f"{distance}: {name}"
         self._ends = max(self._ends, time.monotonic() + seconds)
         self._report_progress(f"{seconds:.0f} s are planned")
@@ -356,29 +378,29 @@ class Tuning:
         self.report(Progress(text, share, self._ends - now, self._ends_by - now, self._label))
 
     def _add_trial(self, search: Search, trial: Trial, distance: str, spent_s: float) -> None:
-        """Stores and reports a trial."""
+        """Appends a finished trial to the log and reports it as progress."""
         self.log.add(TrialLine.of(distance, spent_s, trial))
         if trial.reason:
             self.report(f"{trial.state}: {trial.reason}")
-        best = search.best_first()
+        best = search.trials_best_first()
         gain = f", best {geometric_mean(best[0].gains.values()).value:.2f}x" if best and best[0].gains else ""
         self._report_progress(f"{len(search.trials)} tried{gain}")
 
     def _add_launch(self, line: LaunchLine) -> None:
-        """Stores and reports a launch of a confirmation."""
+        """Appends a launch of a confirmation to the log and reports it as progress."""
         self.log.add(line)
         self._report_progress(counted(len(self.log.launches(line.distance)), "launch", "launches"))
 
 
 def max_duration_factor(others: float) -> float:
-    """Returns how many times as long as planned a tune may take if other programs take this share of the cores'
-    time."""
-    return BUSY_MAX_FACTOR if others > BUSY_SHARE else MAX_FACTOR
+    """Returns the factor of the planned time after which a tune is cut off. `others` is the fraction of CPU time that
+    other programs use."""
+    return BUSY_MAX_DURATION_FACTOR if others > BUSY_SHARE else MAX_DURATION_FACTOR
 
 
 def measure_other_load() -> float:
-    """Returns the share of this process's cores that other programs and the host of a virtual machine take at this
-    moment. All own jobs must sleep."""
+    """Returns the fraction of CPU time, on the CPUs of this process, that other programs and the hypervisor use now.
+    The caller's own jobs must sleep during the measurement."""
     busy = cpu_utilization()
     return round(min(1.0, mean(sum(busy[pu]) for pu in os.sched_getaffinity(0) if pu in busy)), 3)
 
@@ -392,7 +414,8 @@ def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
     return transport, find_knobs(inst.family, inst.version, transport)
 
 
-def all_sizes(last_level_bytes: int) -> list[int]:
-    """Returns sizes from 1 B to four times the last-level cache: powers of two up to 16 MiB, then every other one."""
+def all_message_sizes(last_level_bytes: int) -> list[int]:
+    """Returns message sizes in bytes: the powers of two up to 16 MiB and, if the last-level cache is larger, its size
+    and four times its size."""
     sizes = [1 << power for power in range(25)]
     return sizes + [last_level_bytes, 4 * last_level_bytes] if last_level_bytes > sizes[-1] else sizes

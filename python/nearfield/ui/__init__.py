@@ -1,1 +1,1 @@
-"""What people see of every command: tables, progress, pictures of a machine, and the building blocks of pages."""
+"""The output of all commands: tables, progress, drawings of a machine's topology, and building blocks of HTML pages."""

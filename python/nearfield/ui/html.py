@@ -1,5 +1,5 @@
-"""Builds HTML from small pieces, which escape everything that comes from a profile. A page is one file with its style,
-links to its parts, and colours for light and dark."""
+"""Builds HTML pages from small pieces, which escape all text that comes from a profile. A page is a single file with
+its style, links to its parts, and light and dark colours."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ def text(value: object) -> str:
     return re.sub(r"(?<=\d) (?=(?:[KMGT]iB|B|ns|\u00b5s|ms|s|GB/s|MB/s|%)(?!\w))", "\u00a0", escaped)
 
 
-def raw(value: object) -> str:
-    """Returns escaped text without other changes, for commands, names and paths."""
+def escape_html(value: object) -> str:
+    """Returns escaped text without typographic changes, for commands, names and paths."""
     return html.escape(str(value))
 
 
 def tag(name: str, content: str = "", **attributes: object) -> str:
-    """Returns an element around `content`, which is HTML. class_ becomes class; attributes of None are left out."""
+    """Returns an HTML element with `content`, which must be HTML. The attribute `class_` becomes class; attributes that
+    are None are omitted."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
@@ -39,24 +40,24 @@ def tag(name: str, content: str = "", **attributes: object) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], **attributes: object) -> str:
-    """Returns a table of cells, which are HTML. It scrolls by itself if the page is too narrow."""
+    """Returns an HTML table; cells must be HTML. The table scrolls if the page is too narrow."""
     head = tag("tr", "".join(tag("th", cell, scope="col") for cell in header))
     body = "".join(tag("tr", "".join(tag("td", cell) for cell in row)) for row in rows)
     inner = tag("table", (tag("thead", head) if any(header) else "") + tag("tbody", body), **attributes)
     return tag("div", inner, class_="scroll")
 
 
-def folded(title: str, content: str, **attributes: object) -> str:
-    """Returns content that unfolds below its title; '' if there is no content."""
+def folded_html(title: str, content: str, **attributes: object) -> str:
+    """Returns a collapsible element with `content` below its title; '' if `content` is empty."""
     return tag("details", tag("summary", text(title)) + content, **attributes) if content else ""
 
 
 def embedded_json(value: Any) -> str:
-    """Returns JSON that cannot end the script element around it."""
+    """Returns JSON for a script element, escaped so that it cannot close the element."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\!--")
 
 
-def framed(
+def framed_page(
     *,
     title: str,
     verb: str,
@@ -68,34 +69,34 @@ def framed(
     style: str = "",
     scripts: str = "",
 ) -> str:
-    """Returns a whole page. `title` is plain text, `links` are (id of a part, its name), `version` is that of the
-    nearfield that made the findings, `style` adds to the style of all pages; everything else is HTML."""
+    """Returns a complete HTML page. `title` is plain text; `links` are pairs (id of a part, name); `version` is the
+    nearfield version that made the findings; `style` is CSS added to the common style; all other arguments are HTML."""
     slots = {
-        "title": raw(title),
+        "title": escape_html(title),
         "verb": verb,
-        "style": asset("style.css") + style,
+        "style": read_asset("style.css") + style,
         "headline": headline,
         "navigation": "".join(tag("a", text(name), href=f"#{anchor}") for anchor, name in links),
         "controls": controls,
         "main": main,
-        "footer": raw(f"nearfield {version}"),
-        "theme": asset("theme.js"),
+        "footer": escape_html(f"nearfield {version}"),
+        "theme": read_asset("theme.js"),
         "scripts": scripts,
     }
-    return fill(asset("frame.html"), slots)
+    return fill_template(read_asset("frame.html"), slots)
 
 
 def write_page(path: Path, page: str) -> Path:
-    """Writes a page atomically, and returns its path. Raises ProfileError if it cannot be written."""
+    """Writes an HTML page atomically and returns its path. Raises ProfileError if the file cannot be written."""
     atomic_write(path, page, "Give another place with -o FILE.")
     return path
 
 
-def fill(template: str, slots: Mapping[str, str]) -> str:
-    """Returns the template with each `{{name}}` replaced by that slot, whose text is not expanded further."""
+def fill_template(template: str, slots: Mapping[str, str]) -> str:
+    """Replaces each `{{name}}` in the template by the slot of that name. The inserted text is not expanded again."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match.group(1)], template)
 
 
-def asset(name: str, package: str = "nearfield.report") -> str:
-    """Returns the text of a file of the package."""
+def read_asset(name: str, package: str = "nearfield.report") -> str:
+    """Returns the text of a resource file of the package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
-"""Shows the progress that long work reports: as a bar on a terminal, and as a line every few seconds in a pipe or a
-log."""
+"""Shows the progress of long-running work: as a bar on a terminal, and as a line every few seconds in a pipe or log
+file."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from nearfield.ui.terminal import err
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-KNOWN_FROM = 0.05  # share of the work that must be done before the time left can be estimated
-SHORT_S = 10.0  # estimates that are shorter than this may double
-LONGER = "longer than was planned"
+MIN_SHARE_TO_ESTIMATE = 0.05  # min fraction of the work that must be done before the remaining time is shown
+SHORT_S = 10.0  # estimates below this may double without being distrusted
+LONGER_THAN_PLANNED = "longer than was planned"
 
 
 class TimeLeft:
-    """Estimates the time left from the progress so far. The first moments allow no estimate, and if the end moves away
-    again and again, no estimate is given any more."""
+    """Estimates the remaining time from the progress so far. Gives no estimate at the beginning, or if the estimated
+    end recedes repeatedly."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.latest: Progress | None = None
         self._latest_at = self._begun_at = self._begun_share = 0.0
-        self._left_s: float | None = None  # when the latest progress was reported
+        self._left_s: float | None = None  # estimate at the time of the latest progress event
         self._min_left_s = math.inf
 
     def update(self, event: Progress) -> None:
-        """Takes the latest progress. A smaller share than before means that other work has begun."""
+        """Records a progress event. If its share is smaller than before, another piece of work has begun."""
         now, share = self._clock(), event.share or 0.0
         if self.latest is None or self.latest.share is None or share < self.latest.share:
             self._begun_at, self._begun_share, self._min_left_s = now, share, math.inf
@@ -51,27 +51,32 @@ class TimeLeft:
         self.latest, self._latest_at = event, now
 
     def __str__(self) -> str:
-        """Returns the time left in words, or why there is no estimate. It falls while nothing is reported."""
-        if self.latest is None or self._left_s is None or (self.latest.share or 0.0) < KNOWN_FROM:
-            return left_text(None)
+        """Returns the remaining time as text, or why there is no estimate. The time decreases between progress
+        events."""
+        if self.latest is None or self._left_s is None or (self.latest.share or 0.0) < MIN_SHARE_TO_ESTIMATE:
+            return time_left_text(None)
         silent_s = self._clock() - self._latest_at
         left_s = self._left_s - silent_s
         self._min_left_s = min(self._min_left_s, max(left_s, SHORT_S))
         if 0 <= left_s <= 2 * self._min_left_s:
-            return left_text(left_s)
+            return time_left_text(left_s)
         max_left_s = (self.latest.max_left_s or 0.0) - silent_s
-        return LONGER if max_left_s <= 0 else f"{LONGER}, at most {format_seconds(max_left_s)} more"
+        return (
+            LONGER_THAN_PLANNED
+            if max_left_s <= 0
+            else f"{LONGER_THAN_PLANNED}, at most {format_seconds(max_left_s)} more"
+        )
 
     def line(self) -> str:
-        """Returns what is being done, the share that is done, and the time left."""
+        """Returns the current work, the fraction that is done, and the remaining time, as text."""
         if self.latest is None or self.latest.share is None:
             return str(self.latest or "")
         return f"{self.latest}: {100 * self.latest.share:.0f} % done, {self}"
 
 
 class ProgressDisplay:
-    """Shows what is reported to it; it is the `report` argument of long work. Use it as a context: the bar appears with
-    the first progress and disappears with the context."""
+    """Displays progress events; pass it as the `report` argument of long-running work. Use as a context manager: the
+    bar appears with the first event and disappears at the end of the context."""
 
     def __init__(
         self, console: Console = err, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic
@@ -94,7 +99,7 @@ class ProgressDisplay:
             self._thread.join()
 
     def __call__(self, event: str | Progress) -> None:
-        """Prints a text, or shows the progress from now on."""
+        """Prints a text, or displays a progress event until the next one."""
         if isinstance(event, str):
             self._console.print(escape(event))
             return
@@ -110,8 +115,8 @@ class ProgressDisplay:
             self._log.add(self._left.line())
 
 
-def left_text(seconds: float | None) -> str:
-    """Returns 'about 40 s left'. The text is coarse because the time is an estimate."""
+def time_left_text(seconds: float | None) -> str:
+    """Returns text such as 'about 40 s left'. It is rounded coarsely because the time is an estimate."""
     if seconds is None:
         return "time left not known yet"
     if seconds < 100:
@@ -121,7 +126,7 @@ def left_text(seconds: float | None) -> str:
 
 
 class _Bar(Bar):
-    """A bar of one line, which is updated before it is drawn."""
+    """A progress bar of one line, which fetches the latest progress event whenever it is drawn."""
 
     def __init__(self, console: Console, left: TimeLeft) -> None:
         self._left = left

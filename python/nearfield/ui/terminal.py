@@ -1,6 +1,7 @@
-"""Prints for people on a terminal or in a pipe: the console, and the one kind of table that all verbs print.
+"""Output for people on a terminal or in a pipe: the console, and the kind of table that all verbs print.
 
-Keys of rows, and words that somebody may have to type, are never cut or broken. A pipe has no width."""
+Row keys, and words that a user may have to type, are never truncated or broken across lines. A pipe has no line
+width."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-NO_WIDTH = 1_000_000  # the width of a pipe or a file, where lines are never broken
-GAP = 2  # spaces between columns, and before cells below the key of their row
+NO_WIDTH = 1_000_000  # line width for pipes and files, so that lines are never broken
+GAP = 2  # spaces between columns, and indent of a block below its row's key
 NARROWEST_PROSE = 24
 
 
 class Terminal(Console):
-    """Breaks lines between words on a terminal, and nowhere in a pipe or a file. A word that is longer than a line,
-    such as a path, stays in one piece, so that it can be copied. Names of emoji are not replaced: `:100:` of
-    `file.c:100:` would be one."""
+    """A console that breaks lines between words on a terminal, and nowhere in a pipe or file. A word longer than the
+    line, such as a path, is not broken, so that users can copy it. Emoji names are not replaced: `file.c:100:` contains
+    `:100:`."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(highlight=False, emoji=False, **more)
@@ -38,15 +39,15 @@ class Terminal(Console):
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Prints rows as CSV with one header, for plots and other programs. Rows are those of --json: numbers in full
-    precision, in the unit that the column's name says. A value that a row does not have is empty."""
+    """Prints rows as CSV with one header line. The rows are those of --json: numbers in full precision, in the unit
+    that the column's name states. Missing values are empty."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
 
 
-# The console for progress and remarks, which are not part of a command's result.
+# Console on standard error for progress and remarks, which are not part of a command's result.
 err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -55,16 +56,16 @@ class Column:
     """A column of a table."""
 
     heading: str = ""
-    key: bool = False  # identifies the row, so it stands in every part of a split table
-    prose: bool = False  # may be broken between words
+    key: bool = False  # identifies the row; repeated in each part of a split table
+    prose: bool = False  # the cells may be broken between words
     right: bool = False
 
 
 class Table:
-    """Rows with keys. If the terminal is too narrow for all columns, prose is broken between words; if that is not
-    enough, the columns are split into several tables, each with the keys; and if a column does not fit beside the keys,
-    each row becomes a block of lines. In a pipe each row is one line, or a block if `text`, since a line that is padded
-    to several long sentences cannot be read. Cells are markup or Text of rich."""
+    """Rows of cells with key columns. If the terminal is too narrow, prose is broken between words. If that is not
+    enough, the columns are split over several tables, each with the key columns. If a column does not fit beside the
+    keys, each row becomes a block of lines. In a pipe each row is one line, or a block if `text`, because padded lines
+    with several long sentences are unreadable. Cells are rich markup or rich Text."""
 
     def __init__(self, *columns: Column, text: bool = False) -> None:
         self.columns = columns
@@ -79,51 +80,52 @@ class Table:
         everything = range(len(self.columns))
         if self.text and options.max_width >= NO_WIDTH:
             yield from self._blocks(console, options.max_width)
-        elif self._narrowest(everything) <= options.max_width:
+        elif self._min_total_width(everything) <= options.max_width:
             yield from self._draw(everything, console, options)
-        elif parts := self._parts(options.max_width):
+        elif parts := self._split_columns(options.max_width):
             for number, part in enumerate(parts):
                 yield from [Text()] if number else []
                 yield from self._draw(part, console, options)
         else:
             yield from self._blocks(console, options.max_width)
 
-    # ---- widths
+    # ---- widths of columns
 
     def _texts(self, column: int) -> list[str]:
         return [self.columns[column].heading, *(cells[column].plain for cells, _ in self.rows)]
 
-    def _whole(self, column: int) -> int:
-        """Returns the width in which nothing is broken."""
+    def _unbroken_width(self, column: int) -> int:
+        """Returns the column width at which no cell is broken."""
         return max(map(cell_len, self._texts(column)))
 
-    def _least(self, column: int) -> int:
-        """Returns the width in which only prose and headings are broken, between words."""
+    def _min_width(self, column: int) -> int:
+        """Returns the smallest column width, at which only prose and headings are broken, between words."""
         heading, *cells = self._texts(column)
         if self.columns[column].prose:
             longest = max(map(_longest_word, [heading, *cells]))
-            return max(longest, min(self._whole(column), NARROWEST_PROSE))
+            return max(longest, min(self._unbroken_width(column), NARROWEST_PROSE))
         return max([_longest_word(heading), *map(cell_len, cells)])
 
-    def _alone(self, column: int) -> int:
-        """Returns the width that a column should have if it stands beside the keys only."""
-        return self._whole(column) if self.columns[column].prose else self._least(column)
+    def _preferred_width(self, column: int) -> int:
+        """Returns the preferred width of a column that is the only one beside the keys."""
+        return self._unbroken_width(column) if self.columns[column].prose else self._min_width(column)
 
-    def _narrowest(self, columns: Sequence[int]) -> int:
-        return sum(map(self._least, columns)) + GAP * (len(columns) - 1)
+    def _min_total_width(self, columns: Sequence[int]) -> int:
+        return sum(map(self._min_width, columns)) + GAP * (len(columns) - 1)
 
     def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
-        """Returns each column's width: its least, and a share of the rest; columns that need little more come first."""
-        widths = {column: self._least(column) for column in columns}
-        spare = width - self._narrowest(columns)
-        wanting = sorted(columns, key=lambda column: self._whole(column) - widths[column])
+        """Returns the width of each column: the smallest width plus a share of the remaining space. Columns that need
+        little more space are served first."""
+        widths = {column: self._min_width(column) for column in columns}
+        spare = width - self._min_total_width(columns)
+        wanting = sorted(columns, key=lambda column: self._unbroken_width(column) - widths[column])
         for others, column in zip(range(len(wanting), 0, -1), wanting, strict=True):
-            more = min(self._whole(column) - widths[column], spare // others)
+            more = min(self._unbroken_width(column) - widths[column], spare // others)
             widths[column] += more
             spare -= more
         return widths
 
-    # ---- three ways to draw
+    # ---- drawing: a table, a split table, or blocks
 
     def _draw(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         headings = any(self.columns[column].heading for column in columns)
@@ -137,16 +139,17 @@ class Table:
             yield from _without_trailing_blanks(line)
             yield Segment.line()
 
-    def _parts(self, width: int) -> list[list[int]]:
-        """Returns parts of columns that fit side by side, each with the keys; none if a column does not fit there."""
+    def _split_columns(self, width: int) -> list[list[int]]:
+        """Splits the columns into groups that fit the width, each with the key columns. Returns [] if some column does
+        not fit beside the keys."""
         keys = [column for column, one in enumerate(self.columns) if one.key]
         rest = [column for column, one in enumerate(self.columns) if not one.key]
-        room = width - self._narrowest(keys) - GAP
-        if room < width / 2 or any(self._alone(column) > room for column in rest):
+        room = width - self._min_total_width(keys) - GAP
+        if room < width / 2 or any(self._preferred_width(column) > room for column in rest):
             return []
         parts: list[list[int]] = []
         for column in rest:
-            if parts and self._narrowest([*parts[-1], column]) <= width:
+            if parts and self._min_total_width([*parts[-1], column]) <= width:
                 parts[-1].append(column)
             else:
                 parts.append([*keys, column])
@@ -158,18 +161,19 @@ class Table:
             keys = Text("  ").join(cell for column, cell in named if column.key)
             keys.stylize("bold")
             yield from [_prevent_breaks(keys)] if keys else []
-            said = [(column, _said(column, cell, style)) for column, cell in named if not column.key]
-            for line in _pack(said, console, width - GAP):
+            said = [(column, _labelled_cell(column, cell, style)) for column, cell in named if not column.key]
+            for line in _pack_cells(said, console, width - GAP):
                 yield _prevent_breaks(Text(" " * GAP).append_text(line))
 
 
-def _said(column: Column, cell: Text, style: str) -> Text:
+def _labelled_cell(column: Column, cell: Text, style: str) -> Text:
     heading = f"{column.heading}: " if column.heading else ""
     return Text.assemble((heading, "dim"), cell, style=style)
 
 
-def _pack(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
-    """Returns lines: prose has its own, and as many other cells as fit share one."""
+def _pack_cells(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
+    """Packs the cells of a row into lines: prose gets lines of its own, and other cells share a line as long as they
+    fit."""
     lines: list[Text] = []
     open_line = False
     for column, text in said:
@@ -184,7 +188,7 @@ def _pack(said: list[tuple[Column, Text]], console: Console, width: int) -> list
 
 
 def _break_text(text: Text, console: Console, width: int) -> list[Text]:
-    """Returns the text broken between words, or in one line if a word is longer than a line."""
+    """Breaks the text between words into lines. If a word is longer than a line, returns the text as one line."""
     if _longest_word(text.plain) > width:
         return [text]
     lines = list(text.wrap(console, width))

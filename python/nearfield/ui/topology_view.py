@@ -1,4 +1,4 @@
-"""Draws a topology for a terminal: its tree and the distances between cores."""
+"""Draws a machine's topology in a terminal: the tree of objects, and the matrix of core distances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.base.topology import DISTANCES, Topology, format_pu_ranges
 from nearfield.base.units import format_bytes
 from nearfield.ui.terminal import Column, Table
 
-# One character and one colour for each distance, nearest first; the characters suffice without colour.
+# One character and one colour for each core distance, nearest first. The characters are unambiguous without colour.
 SYMBOLS = dict(zip(DISTANCES, "C23NP.", strict=True))
 STYLES = dict(zip(DISTANCES, ("bold cyan", "bold green", "green", "yellow", "magenta", "dim"), strict=True))
 FOLD_ABOVE_CORES = 32
@@ -23,39 +23,40 @@ Row = tuple[int, ...]
 
 
 def render(topology: Topology) -> RenderableType:
-    """Returns the tree, the distance matrix and the distances with the pair that represents each."""
+    """Returns the tree, the matrix of core distances, and a legend with the pair that represents each distance."""
     if len(topology.pus) < 2:
         return Group(draw_tree(topology), "", "One PU may be used here: there is no pair, hence no distance.")
     return Group(draw_tree(topology), "", draw_matrix(topology), "", draw_distances(topology))
 
 
 def draw_tree(topology: Topology) -> Tree:
-    """Returns the tree. Objects with one child share its line; above 32 cores one stands for more than 3 equal ones."""
+    """Returns the tree of topology objects. An only child shares its parent's line. On machines with more than 32
+    cores, runs of more than 3 identical siblings are folded into one."""
     root = topology.tree()
-    tree = Tree(Text(f"{topology.source}: {_count(topology)}", style="bold"), guide_style="dim")
-    _grow(tree, root["children"], fold=len(topology.cores) > FOLD_ABOVE_CORES)
+    tree = Tree(Text(f"{topology.source}: {_count_text(topology)}", style="bold"), guide_style="dim")
+    _add_nodes(tree, root["children"], fold=len(topology.cores) > FOLD_ABOVE_CORES)
     return tree
 
 
-def _count(topology: Topology) -> str:
+def _count_text(topology: Topology) -> str:
     parts = [(len(topology.packages), "package"), (len(topology.numa_nodes), "NUMA node")]
     parts += [(len(topology.cores), "core"), (len(topology.pus), "PU")]
     return ", ".join(f"{n} {word}{'s' if n > 1 else ''}" for n, word in parts if n)
 
 
-def _grow(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
+def _add_nodes(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
     for run in (list(alike) for _, alike in groupby(siblings, key=_shape)):
         alike = len(run) - 1 if fold and len(run) > FOLD_RUNS_OF else 0
         for node in run[: len(run) - alike]:
-            line, rest = _line(node)
-            _grow(tree.add(line), rest, fold=fold)
+            line, rest = _node_line(node)
+            _add_nodes(tree.add(line), rest, fold=fold)
         if alike:
             pus = format_pu_ranges([pu for node in run[1:] for pu in _pus(node)])
             tree.add(Text(f"… {alike} more like it: PU {pus}", style="dim"))
 
 
-def _line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
-    """Returns the text of a node with every only child below it, and the children that remain to be drawn."""
+def _node_line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
+    """Returns the text for a node and the chain of only children below it, and the remaining children to draw."""
     words = [_label(node)]
     while len(node["children"]) == 1:
         node = node["children"][0]
@@ -79,7 +80,7 @@ def _label(node: dict[str, Any]) -> str:
 
 
 def _shape(node: dict[str, Any]) -> tuple[Any, ...]:
-    """Returns a key that is equal for two objects that differ in their numbers only."""
+    """Returns a key that is equal for two subtrees that differ only in their indices."""
     return (node["type"], node["name"], *node["attrs"].items(), *map(_shape, node["children"]))
 
 
@@ -90,8 +91,8 @@ def _pus(node: dict[str, Any]) -> list[int]:
 
 
 def matrix_rows(topology: Topology) -> list[Row]:
-    """Returns the PUs of each row of the matrix. A row is a PU; above 32 PUs a core; above 32 cores a block of cores
-    that have the same distances to all others."""
+    """Returns the PUs of each row of the distance matrix. A row is a PU; above 32 PUs, a core; above 32 cores, a block
+    of cores with the same distances to all others."""
     if len(topology.pus) <= FOLD_ABOVE_CORES:
         return [(pu,) for core in topology.cores for pu in core]
     if len(topology.cores) <= FOLD_ABOVE_CORES:
@@ -100,7 +101,8 @@ def matrix_rows(topology: Topology) -> list[Row]:
 
 
 def _blocks(topology: Topology) -> list[Row]:
-    """Returns blocks of cores that are each among the other's nearest; as sharing nests, these are interchangeable."""
+    """Returns blocks of cores that are mutually nearest. Because cache sharing nests, cores of a block have the same
+    distances to all other cores."""
     rank = {name: i for i, name in enumerate(DISTANCES)}
     cores = {core[0]: core for core in topology.cores}
     rows = {a: {b: rank[topology.distance(a, b)] for b in cores if b != a} for a in cores}
@@ -116,7 +118,8 @@ def _blocks(topology: Topology) -> list[Row]:
 
 
 def draw_matrix(topology: Topology) -> Text:
-    """Returns the matrix in the order of the tree; the diagonal shows the distance inside a row's own PUs."""
+    """Returns the distance matrix in the order of the tree. The diagonal shows the distance between PUs of the same
+    row."""
     rows = matrix_rows(topology)
     core_of = {pu: core for core in topology.cores for pu in core}
     cells = [[_cell(topology, core_of, a, b) for b in rows] for a in rows]
@@ -124,7 +127,7 @@ def draw_matrix(topology: Topology) -> Text:
     width = max(map(len, labels))
     column = max(len(str(row[0])) for row in rows) + 1
     if column * len(rows) > MATRIX_WIDTH:
-        column = 1  # no room for numbers above the columns; the rows have the same
+        column = 1  # no room for column labels; the row labels are the same
     text = Text(f"{'PU':>{width}} ", style="default")
     if column > 1:
         text.append("".join(f"{row[0]:>{column}}" for row in rows))
@@ -136,7 +139,8 @@ def draw_matrix(topology: Topology) -> Text:
 
 
 def _cell(topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int, ...], b: tuple[int, ...]) -> str:
-    """Returns the distance between two rows; inside one row that of its first two cores, or PUs, if it has two."""
+    """Returns the core distance between two rows. For the diagonal, returns the distance between the row's first two
+    cores, or PUs of one core; "" if the row has only one PU."""
     if a != b:
         return topology.distance(a[0], b[0])
     others = [pu for pu in a if pu not in core_of[a[0]]] or list(a[1:])
@@ -144,7 +148,7 @@ def _cell(topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int,
 
 
 def draw_distances(topology: Topology) -> Table:
-    """Returns the legend of the matrix, with the pair that represents each distance in measurements."""
+    """Returns the legend of the matrix, with the pair of PUs that represents each distance in measurements."""
     keys = (Column(key=True), Column("distance", key=True))
     table = Table(*keys, Column("pairs", right=True), Column("represented by"))
     for distance, (a, b) in topology.representatives().items():

@@ -8,8 +8,8 @@ from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.records import from_rows
 from nearfield.report.overlay import distances, overlay_profiles
-from nearfield.report.page import place_selector, scripts_of, section_html
-from nearfield.ui.html import asset, framed, table, tag, text
+from nearfield.report.page import chart_scripts, place_selector, section_html
+from nearfield.ui.html import framed_page, read_asset, table, tag, text
 from nearfield.validate import table as tables
 from nearfield.validate.cases import simulated_rows
 from nearfield.validate.validation import Validation
@@ -37,15 +37,15 @@ def render_page(found: Validation) -> str:
     main += "".join(map(section_html, parts))
     title = tag("h1", text(f"{found.machine.name} against {', '.join(found.against)}"))
     charts = [chart for part in parts for chart in part.charts]
-    return framed(
+    return framed_page(
         title=f"nearfield: {found.machine.name} validated",
         verb="machine validate",
         headline=title + tag("p", text(found.machine.title), class_="facts-line"),
         links=[("scores", "Scores"), *((f"s-{part.scenario}", part.short) for part in parts)],
         main=main,
         controls=place_selector(distances(parts)),
-        style=asset("comparison.css"),
-        scripts=scripts_of(charts, found.machine.title) if charts else "",
+        style=read_asset("comparison.css"),
+        scripts=chart_scripts(charts, found.machine.title) if charts else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line in typer: one module per verb, which exports `command`, or `app` if it has several."""
+"""The typer application: one module per verb, which exports `command`, or `app` if the verb has subcommands."""
 
 import ast
 import importlib
@@ -15,8 +15,8 @@ from nearfield.cli.help import Group, use_own_help
 
 
 class Verbs(Group):
-    """Imports a verb only when it is run or completed, which keeps start-up short. Lists of verbs show the docstrings,
-    which are read from the source."""
+    """The group of all verbs. Imports a verb only when it is run or completed, for a fast start-up. Lists of verbs show
+    docstrings that are read from the source files."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
@@ -32,20 +32,21 @@ class Verbs(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, found, rest = super().resolve_command(ctx, args)
-        if not found or not name:  # the shell may complete a word that follows no verb
+        if not found or not name:  # during shell completion, there may be no verb yet
             return name, found, rest
-        if rest and (inner := further(name).get(rest[0])):
+        if rest and (inner := subcommands(name).get(rest[0])):
             return f"{name} {rest[0]}", _import_verb(inner, rest[0]), rest[1:]
         return name, _import_verb(name, name), rest
 
 
-def further(verb: str) -> dict[str, str]:
-    """Returns the modules of a verb's further commands, by name."""
+def subcommands(verb: str) -> dict[str, str]:
+    """Returns the subcommands of a verb: name -> module."""
     return getattr(importlib.import_module(f"nearfield.cli.verbs.{verb}"), "FURTHER", {})
 
 
 def _import_verb(module_name: str, name: str) -> Any:
-    """Returns the module's `app` if the verb has commands of its own, else its `command`."""
+    """Imports a verb's module. Returns its `app` if the verb has subcommands, otherwise its `command`, as a click
+    command."""
     module = importlib.import_module(f"nearfield.cli.verbs.{module_name}")
     if hasattr(module, "app"):
         module.app.info.name = name
@@ -53,13 +54,13 @@ def _import_verb(module_name: str, name: str) -> Any:
     verb = typer.Typer(add_completion=False)
     verb.command(name=name, context_settings=getattr(module, "CONTEXT", None))(module.command)
     made: Any = typer.main.get_command(use_own_help(verb))
-    if inner := further(module_name):
+    if inner := subcommands(module_name):
         made.further = {one: TyperCommand(one, help=_summary(file)) for one, file in inner.items()}
     return made
 
 
 def _summary(module_name: str) -> str:
-    """Returns the docstring of the module's `command`, or of the module."""
+    """Returns the docstring of the module's function `command`, or of the module."""
     source = ast.parse(Path(__file__).with_name(f"{module_name}.py").read_text(encoding="utf-8"))
     command = next((n for n in source.body if isinstance(n, ast.FunctionDef) and n.name == "command"), source)
     return ast.get_docstring(command) or ""
@@ -76,7 +77,7 @@ def _options(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
-    """Handles the options before a verb."""
+    """Handles options before a verb, such as --version."""
 
 
 app = typer.Typer(

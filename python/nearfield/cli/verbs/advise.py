@@ -1,4 +1,4 @@
-"""`nearfield advise`: notes on a program's MPI calls, with what each costs on a measured machine."""
+"""`nearfield advise`: prints notes on a program's MPI calls, with the cost of each on a measured machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nearfield.advise.run import AssumedMachine
     from nearfield.observe.trace import Trace
 
-_LARGEST = 3  # number of losses to show if none is large enough for a note
+_LARGEST = 3  # number of losses to print if none is large enough for a note
 
 _On = Annotated[
     str | None,
@@ -87,11 +87,11 @@ def command(
     if nodes and not on:
         raise UsageError("--nodes is for --on", "add --on MACHINE, or leave it out")
     if on:
-        from nearfield.cli.advise_on import profile_of, simulate_on
+        from nearfield.cli.advise_on import simulate_on, simulated_profile_of
         from nearfield.machine import load_machine
 
         machine = load_machine(on)
-        known = load(profile_of(machine, on))
+        known = load(simulated_profile_of(machine, on))
     else:
         known = load(_profile(profile))
     with provide_trace(what or [], out, valgrind=valgrind) as trace:
@@ -155,7 +155,7 @@ def _show(found: Advice) -> None:
 
 
 def _in_short(note: Note) -> str:
-    """Returns '0.42 % of the run at a.c:32 (cold-send)'."""
+    """Returns a short description of a note: '0.42 % of the run at a.c:32 (cold-send)'."""
     share = (note.loss.share or 0.0) if note.loss else 0.0
     return f"{share * 100:.2g} % of the run at {place_text(note.place)} ({note.rule.id})"
 

@@ -1,4 +1,4 @@
-"""`nearfield build`: builds at once all that is otherwise built when it is first needed."""
+"""`nearfield build`: builds everything at once that is otherwise built on first use."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ PER_PAIR = {
 
 @dataclass(frozen=True)
 class Product:
-    """A build product for this machine: `make` builds it and returns its path, or raises NearfieldError."""
+    """Something to build on this machine. `make` builds it and returns its path, or raises NearfieldError."""
 
     name: str
-    mpi: str | None  # the MPI that it is for; None: for no MPI
+    mpi: str | None  # name of the MPI for which it is built; None: independent of an MPI
     is_built: Callable[[], bool]
     make: Callable[[ReportLine], Path]
 
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome for a product."""
+    """The result of building a product."""
 
     product: str
     mpi: str | None
     state: State
-    path: str | None = None  # its path if it exists
-    reason: str | None = None  # why it does not exist
+    path: str | None = None  # path of the product, if it exists
+    reason: str | None = None  # why the product does not exist
 
     def __str__(self) -> str:
         whose = f" for {self.mpi}" if self.mpi else ""
@@ -82,9 +82,9 @@ def command(
     require_one(mpi=name, all_mpis=all_mpis)
     installations = list(mpi.discover()) if all_mpis else [mpi.choose(name)]
     if not installations:
-        mpi.choose(None)  # raises the error that says what to install
+        mpi.choose(None)  # raises an error that names what to install
     results = []
-    for product in products(installations):
+    for product in products_to_build(installations):
         results.append(result := _build_product(product))
         if not as_json:
             Terminal().print(escape(str(result)))
@@ -94,8 +94,9 @@ def command(
         raise typer.Exit(MpiError.exit_code)
 
 
-def products(installations: list[Installation]) -> Iterator[Product]:
-    """Yields the products to build. How an MPI takes settings per pair of ranks is known once its engine is built."""
+def products_to_build(installations: list[Installation]) -> Iterator[Product]:
+    """Yields the products to build. The product for settings per pair of ranks comes after the measuring engine, which
+    determines the MPI's transport."""
     from nearfield.observe import hooks, valgrind
 
     for inst in installations:
@@ -120,7 +121,7 @@ def _target(inst: Installation, target: str, name: str) -> Product:
 
 
 def _rewrite_checks(inst: Installation) -> Product:
-    from nearfield.rewrite.check import verify  # a slow import
+    from nearfield.rewrite.check import verify  # imported late, because it is slow
 
     def make(say: ReportLine) -> Path:
         verify.layer_linker_inputs(inst)
@@ -130,20 +131,21 @@ def _rewrite_checks(inst: Installation) -> Product:
 
 
 def _per_pair(inst: Installation) -> tuple[str, str] | None:
-    """Returns the target that gives this MPI settings per pair of ranks, and its name; None if there is none."""
+    """Returns the build target that implements settings per pair of ranks in this MPI, and its description; None if
+    there is none."""
     from nearfield.rules.knobs import find_knobs
 
     if not mpi.is_built(inst):
         return None
     try:
         knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
-    except NearfieldError:  # nearfield cannot tune it
+    except NearfieldError:  # nearfield has no knobs for this MPI and transport
         return None
     return PER_PAIR.get(knobs.per_pair or "")
 
 
 def _build_product(product: Product) -> Result:
-    """Builds a product unless it exists, and returns the outcome."""
+    """Builds a product unless it exists. Returns the result."""
     try:
         state: State = "there already" if product.is_built() else "built"
         path = product.make(lambda text: err.print(escape(text)))

@@ -1,4 +1,4 @@
-"""`nearfield cc`: a C compiler whose programs can be observed."""
+"""`nearfield cc`: compiles C programs with hooks, so that they can be observed."""
 
 from __future__ import annotations
 

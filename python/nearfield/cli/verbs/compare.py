@@ -74,7 +74,7 @@ def command(
     if not made.environment:
         remedy = "; ".join(made.notes + made.warnings)
         raise UsageError("the rules set nothing: baseline and tuned are the same", remedy)
-    busy = _busy()
+    busy = _measure_load()
     baseline = dict(os.environ)
     tuned = {**baseline, **made.environment}
     tuned |= all_nodes.variables_for_all_nodes(argv, tuned)
@@ -94,12 +94,12 @@ def command(
         print(json.dumps({**outcome, "stock": values["baseline"], "tuned": values["tuned"]}, indent=1))
     else:
         print(verdict_on(gain))
-        print(_next(argv, gain, forecast, busy))
+        print(_next_command_text(argv, gain, forecast, busy))
     raise typer.Exit(0 if max_slowdown is None else gate_exit_code(gain, max_slowdown))
 
 
 def verdict_on(gain: Gain) -> str:
-    """Returns the verdict on the gain of the tuned runs, in one line."""
+    """Returns the verdict on the gain of the tuned runs as one line of text."""
     interval = f"{gain.value:.3f}x of the baseline ({gain.low:.3f} to {gain.high:.3f}, n = {gain.n})"
     if gain.n < MIN_PAIRS:
         return f"tuned: {interval}; a verdict needs at least {MIN_PAIRS} runs of each (-n {MIN_PAIRS})"
@@ -109,8 +109,8 @@ def verdict_on(gain: Gain) -> str:
 
 
 def gate_exit_code(gain: Gain, max_slowdown: float) -> int:
-    """Returns 0 if the interval excludes that tuned is slower by more than this share, 1 if it lies wholly beyond that,
-    and else NOT_DECIDED."""
+    """Returns the exit code for --fail-if-slower: 0 if the interval excludes a slowdown above the limit, 1 if the whole
+    interval is beyond the limit, otherwise NOT_DECIDED."""
     lowest = 1 - max_slowdown
     if gain.n < MIN_PAIRS:
         return NOT_DECIDED
@@ -118,7 +118,7 @@ def gate_exit_code(gain: Gain, max_slowdown: float) -> int:
 
 
 class Program:
-    """The program to compare, and the environments of the baseline and the tuned run."""
+    """The program to compare, with the environments of its baseline and tuned runs."""
 
     def __init__(
         self, argv: Sequence[str], pattern: re.Pattern[str] | None, environments: Mapping[str, dict[str, str]]
@@ -126,8 +126,8 @@ class Program:
         self.argv, self.pattern, self.environments = argv, pattern, environments
 
     def measure(self, name: str, record: Recording | None = None) -> float:
-        """Runs the program, under the counting layer if there is a recording, and returns the seconds of the run or
-        the number that the program printed."""
+        """Runs the program in environment `name`, or under the counting layer of `record`. Returns the run time in
+        seconds, or the number that --metric matches in the output. Raises MeasurementError if the program fails."""
         from nearfield.mpi.process import run_command
 
         environment, folders = (record.environment, record.scratch) if record else (self.environments[name], ())
@@ -141,10 +141,11 @@ class Program:
             raise _run_error(self.argv, name, done.exit_code, said)
         if self.pattern is None:
             return done.seconds
-        return _number(self.pattern.findall("\n".join([out, *lines["stderr"]])), self.pattern.pattern, name, out)
+        return _parse_metric(self.pattern.findall("\n".join([out, *lines["stderr"]])), self.pattern.pattern, name, out)
 
     def pairs(self, runs: int, verbose: bool) -> dict[str, list[float]]:
-        """Runs both alternately, and returns the values of each. If `verbose`, prints each pair to standard error."""
+        """Runs the program alternately in both environments. Returns the values of each. If `verbose`, prints each pair
+        to standard error."""
         values: dict[str, list[float]] = {"baseline": [], "tuned": []}
         rounds = measure_alternately({name: partial(self.measure, name) for name in values})
         for number, pair in zip(range(1, runs + 1), rounds, strict=False):
@@ -162,7 +163,7 @@ def _run_error(argv: Sequence[str], name: str, code: int, said: list[str]) -> Me
     return MeasurementError(f"the {name} run ended with exit code {code}{outcome}", f"see it by hand: {by_hand}")
 
 
-def _number(found: list[str], pattern: str, name: str, out: str) -> float:
+def _parse_metric(found: list[str], pattern: str, name: str, out: str) -> float:
     if not found:
         raise MeasurementError(f"the {name} run printed nothing that fits '{pattern}'", f"it printed: {out[-300:]}")
     try:
@@ -171,8 +172,8 @@ def _number(found: list[str], pattern: str, name: str, out: str) -> float:
         raise UsageError(f"'{found[-1]}' is no number", "put the number into the first group of --metric") from error
 
 
-def _busy() -> float:
-    """Returns the share of the cores' time that other programs take, and prints it if it disturbs the runs."""
+def _measure_load() -> float:
+    """Returns the fraction of CPU time that other programs use. Prints a warning if it disturbs the runs."""
     from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 
     shares = cpu_utilization()
@@ -184,8 +185,8 @@ def _busy() -> float:
 
 
 def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> tuple[RecordedRun | None, str]:
-    """Makes the first baseline run under the counting layer, prints the ceiling of a gain, and returns the run. If that
-    fails, returns None and the reason."""
+    """Makes the first baseline run under the counting layer and prints the upper bound of a gain. Returns (run, ""), or
+    (None, the reason) on failure."""
     from nearfield.forecast.saying import ceiling_sentence
     from nearfield.forecast.watching import prices_if_any, recording_if_possible
 
@@ -204,8 +205,8 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
     return run, ""
 
 
-def _next(argv: Sequence[str], gain: Gain, forecast: RecordedRun | None, busy: float) -> str:
-    """Returns the next step, in one line."""
+def _next_command_text(argv: Sequence[str], gain: Gain, forecast: RecordedRun | None, busy: float) -> str:
+    """Returns the suggested next command as one line of text."""
     from nearfield.base.cpu_load import BUSY_SHARE
     from nearfield.forecast.saying import MIN_GAIN
 

@@ -1,4 +1,4 @@
-"""`nearfield cxx`: a C++ compiler whose programs can be observed."""
+"""`nearfield cxx`: compiles C++ programs with hooks, so that they can be observed."""
 
 from __future__ import annotations
 

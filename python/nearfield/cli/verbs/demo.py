@@ -10,7 +10,14 @@ from rich.markup import escape
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError
 from nearfield.cli import print_error
-from nearfield.cli.demo_steps import Standing, describe_profile, describe_rules, probe_standing, run_step, tune_standing
+from nearfield.cli.demo_steps import (
+    StepProgress,
+    describe_profile,
+    describe_rules,
+    probe_progress,
+    run_step,
+    tune_progress,
+)
 from nearfield.cli.options import out_option
 from nearfield.measure import TIERS
 from nearfield.ui.terminal import err
@@ -20,8 +27,8 @@ if TYPE_CHECKING:
     from nearfield.mpi import Installation
 
 TUNE_S = 45
-SLOWEST = 6.0  # upper limit of the factor by which load extends the measuring time
-AGAIN_FROM_START = (2, 4)  # exit codes of a --resume that cannot continue
+MAX_TIME_FACTOR = 6.0  # max factor by which a busy machine extends the measuring time
+AGAIN_FROM_START = (2, 4)  # exit codes of `--resume` after which the step must start from scratch
 
 
 def command(
@@ -48,14 +55,14 @@ def command(
 
     seen = measure_busyness()
     err.print(escape(busyness_advice(seen)))
-    probe, tune = probe_standing(out), tune_standing(out)
-    if (probe, tune) == (Standing.COMPLETE, Standing.COMPLETE):
+    probe, tune = probe_progress(out), tune_progress(out)
+    if (probe, tune) == (StepProgress.COMPLETE, StepProgress.COMPLETE):
         err.print(escape(f"{out} is complete, so everything is measured anew"))
-        probe = tune = Standing.ABSENT
+        probe = tune = StepProgress.ABSENT
     inst = _choose_mpi(out, probe)
     codes = {
-        "probe": _run("probe", probe, _probe_words(out, inst, seen)),
-        "tune": _run("tune", tune, _tune_words(out, inst)),
+        "probe": _run_or_resume("probe", probe, _probe_words(out, inst, seen)),
+        "tune": _run_or_resume("tune", tune, _tune_words(out, inst)),
     }
     codes["report"] = run_step("report", ["report", str(out)])
     _print_summary(out, codes)
@@ -66,12 +73,12 @@ def command(
         )
 
 
-def _choose_mpi(out: Path, probe: Standing) -> Installation:
-    """Returns the MPI of the existing profile, else the default, with its engine built. If the engine of the default
-    cannot be built, tries the others."""
+def _choose_mpi(out: Path, probe: StepProgress) -> Installation:
+    """Returns the MPI of the existing profile, else the default MPI, with its measuring engine built. If the engine
+    cannot be built for the default, tries the other MPIs. Raises MeasurementError if all fail."""
     from nearfield import mpi
 
-    if probe is not Standing.ABSENT and (name := _mpi_of_profile(out)):
+    if probe is not StepProgress.ABSENT and (name := _mpi_of_profile(out)):
         err.print(escape(f"MPI: {name}, as before"))
         return mpi.choose(name)
     first = mpi.default(lambda text: err.print(escape(text)))
@@ -92,7 +99,7 @@ def _choose_mpi(out: Path, probe: Standing) -> Installation:
 
 
 def _mpi_of_profile(out: Path) -> str | None:
-    """Returns the name of the MPI that the profile measured; None if it is no longer installed."""
+    """Returns the name of the MPI that the profile was measured with; None if it is no longer installed."""
     from nearfield import mpi
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.profile import find_profile, load
@@ -109,12 +116,12 @@ def _mpi_of_profile(out: Path) -> str | None:
         return None
 
 
-def _run(verb: str, standing: Standing, words: list[str]) -> int:
-    """Runs a verb that measures, resumes it if it was interrupted, and returns its exit code."""
-    if standing is Standing.COMPLETE:
+def _run_or_resume(verb: str, standing: StepProgress, words: list[str]) -> int:
+    """Runs a verb that measures, or resumes it if it was interrupted. Returns its exit code."""
+    if standing is StepProgress.COMPLETE:
         err.print(f"{verb}: complete already")
         return 0
-    if standing is Standing.UNFINISHED:
+    if standing is StepProgress.UNFINISHED:
         output, budget = (
             words[words.index("--out") :][:2],
             words[words.index("--budget") :][:2] if "--budget" in words else [],
@@ -127,10 +134,10 @@ def _run(verb: str, standing: Standing, words: list[str]) -> int:
 
 
 def _probe_words(out: Path, inst: Installation, seen: Busyness) -> list[str]:
-    """Returns the options of the probe. On a busy machine it gets more time, up to a limit; what it does not reach is
-    left for the next demo."""
+    """Returns the options for `nearfield probe`. On a busy machine, extends the time budget up to a limit; the next
+    demo measures the rest."""
     words = ["--quick", "--mpi", inst.name, "--overwrite", "--out", str(out)]
-    slower = min(seen.slowdown, SLOWEST)
+    slower = min(seen.slowdown, MAX_TIME_FACTOR)
     return [*words, "--budget", f"{TIERS['quick'].budget_s * slower:.0f}"] if slower > 1.5 else words
 
 
@@ -139,12 +146,12 @@ def _tune_words(out: Path, inst: Installation) -> list[str]:
 
 
 def _print_summary(out: Path, codes: dict[str, int]) -> None:
-    """Prints what was found, what is missing, and what to do next."""
+    """Prints what was measured and tuned, what is missing, and the suggested next commands."""
     rules = out / "rules.toml"
     err.print()
     err.print(f"[bold]measured[/bold]  {escape(describe_profile(out))}")
     err.print(f"[bold]tuned[/bold]     {escape(describe_rules(rules, codes['tune']))}")
-    unfinished = probe_standing(out) is Standing.UNFINISHED or tune_standing(out) is Standing.UNFINISHED
+    unfinished = probe_progress(out) is StepProgress.UNFINISHED or tune_progress(out) is StepProgress.UNFINISHED
     if unfinished or any(codes.values()):
         reason = "could not decide" if codes["tune"] == NOT_DECIDED else "is not complete"
         err.print(escape(f"It {reason}. To go on, better when it is quiet: {own_command.line('demo', '-o', out)}"))

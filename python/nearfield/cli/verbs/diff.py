@@ -1,4 +1,4 @@
-"""`nearfield diff`: compares two profiles: what is faster, what is slower, and whether times are reproducible."""
+"""`nearfield diff`: compares two profiles: what is faster or slower, and how many times are reproducible."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def command(
     elif only_agreement:
         print(agreement_line(agreed))
     else:
-        Terminal().print(tables.view(first, second, comparison, verbose))
+        Terminal().print(tables.comparison_view(first, second, comparison, verbose))
     if gate:
         for line in tables.gate_lines(gate):
             print(line, file=sys.stderr)
@@ -77,8 +77,8 @@ def command(
 
 
 def parse_limit(text: str) -> float:
-    """Returns the share by which times may be slower. Raises UsageError for a whole number without a unit: 1 might be
-    1 % or 100 %, and a gate at 100 % finds nothing."""
+    """Parses the fraction by which times may be slower. Raises UsageError for a whole number without a unit, because 1
+    might mean 1 % or 100 %, and a gate at 100 % detects nothing."""
     if text.strip().isdigit() and int(text) > 0:
         raise UsageError(f"--fail-if-slower {text} has no unit", f"Write --fail-if-slower {text}%.")
     return parse_share(text)

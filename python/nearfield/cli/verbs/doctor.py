@@ -30,16 +30,16 @@ def command(
         print(json.dumps({"possible": not blocked, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
         console = Terminal()
-        console.print(draw(checks))
+        console.print(checks_table(checks))
         for check in checks:
             if check.status != "ok":
                 console.print(f"\n[bold]{check.name}[/bold]: {escape(check.means)}.")
                 console.print(f"  [dim]→[/dim] {escape(check.remedy)}")
-        console.print(f"\n{summary(checks)}")
+        console.print(f"\n{verdict_line(checks)}")
     raise typer.Exit(1 if blocked else 0)
 
 
-def draw(checks: list[Check]) -> Table:
+def checks_table(checks: list[Check]) -> Table:
     """Returns a table with a row for each check."""
     table = Table(Column(key=True), Column("check", key=True), Column("found", prose=True))
     for check in checks:
@@ -47,8 +47,8 @@ def draw(checks: list[Check]) -> Table:
     return table
 
 
-def summary(checks: list[Check]) -> str:
-    """Returns the line that says whether this machine can be measured."""
+def verdict_line(checks: list[Check]) -> str:
+    """Returns a line that states whether this machine can be measured."""
     blocking = [check.name for check in checks if check.blocks]
     if blocking:
         return f"[bold red]Nothing can be measured[/bold red] until this is put right: {', '.join(blocking)}."

@@ -1,4 +1,4 @@
-"""`nearfield fc`: a Fortran compiler whose programs can be observed."""
+"""`nearfield fc`: compiles Fortran programs with hooks, so that they can be observed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nearfield forecast`: predicts what tuning can gain in a program, before any tuning."""
+"""`nearfield forecast`: predicts how much a program can gain by tuning, before any tuning."""
 
 from __future__ import annotations
 

@@ -83,15 +83,15 @@ def command(
 
 
 def flags_of(library: Path) -> str:
-    """Returns the options of a compiler that builds a program with this library."""
+    """Returns the compiler and linker flags for C and C++ programs that use this halo library."""
     from nearfield.mpi import native_source
 
     return f"-I{native_source() / 'include'} {_linking(library)}"
 
 
 def fortran_flags_of(library: Path) -> str:
-    """Returns the options for Fortran. The module's source comes first, since the program's own compiler must compile
-    it."""
+    """Returns the flags for Fortran programs that use this halo library. The source of its Fortran module comes first,
+    because it must be compiled by the program's own compiler."""
     from nearfield.mpi import native_source
 
     module = native_source() / "src" / "halo" / "fortran" / "nearfield_halo.f90"

@@ -53,12 +53,12 @@ def list_machines(as_json: AsJson = False, as_csv: AsCsv = False) -> None:
     from nearfield.machine import load_machine, machine_files
 
     require_one_format(as_json, as_csv)
-    rows = [tables.row_of(load_machine(name)) for name in machine_files()]
+    rows = [tables.machine_row(load_machine(name)) for name in machine_files()]
     if as_json:
         print(json.dumps(rows, indent=1))
         return
     if as_csv:
-        print_csv([{name: tables.words(value) for name, value in row.items()} for row in rows])
+        print_csv([{name: tables.csv_words(value) for name, value in row.items()} for row in rows])
         return
     Terminal().print(tables.machines_table(rows))
     Terminal().print(
@@ -98,13 +98,13 @@ def check(
     else:
         for machine, compared in zip(machines, found, strict=True):
             tables.print_check(machine, compared)
-        verdicts = {tables.verdict(compared) for compared in found}
+        verdicts = {tables.verdict_text(compared) for compared in found}
         meanings = [text for text in (CONSISTENT, NOT_REACHED) if text.partition(":")[0] in verdicts]
         for line in [*meanings, NOT_COMPARED]:
             Terminal().print(f"[dim]{line}[/dim]")
     wrong = [(m.name, c) for m, compared in zip(machines, found, strict=True) for c in compared if not c.agrees]
     if wrong:
-        causes = "; ".join(f"{name}: {tables.difference(one)}" for name, one in wrong)
+        causes = "; ".join(f"{name}: {tables.difference_text(one)}" for name, one in wrong)
         raise ProfileError(causes, " ".join(dict.fromkeys(one.remedy for _, one in wrong)))
 
 

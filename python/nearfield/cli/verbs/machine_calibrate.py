@@ -1,4 +1,4 @@
-"""`nearfield machine calibrate`: describes the machine at hand by measuring it."""
+"""`nearfield machine calibrate`: creates a description of this machine from micro-benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nearfield machine validate`: how far a described machine's simulation is from what was measured."""
+"""`nearfield machine validate`: compares the simulation of a described machine with measurements."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _validate(name: str, against: list[Path], *, force: bool, max_bytes: int) ->
 
     machine = load_machine(name)
     if against[0].suffix != ".csv" and not force and (doubts := list(trust.find_doubts(load(against[0]), machine))):
-        none = scores.StateOrder(0, 0)  # nothing is simulated for a profile that decides nothing
+        none = scores.StateOrder(0, 0)  # an untrustworthy profile is not compared with a simulation
         return Validation(machine, [str(path) for path in against], cases.SimulatedCases(), doubts, [], none, [])
     with ProgressDisplay() as display:
         return validate(machine, against, display, max_bytes)

@@ -1,4 +1,4 @@
-"""`nearfield mpi`: lists the MPIs on this machine, and whether the engine is built for each."""
+"""`nearfield mpi`: lists the MPIs on this machine, and whether the measuring engine is built for each."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the table for one installation. The transport is known only once the engine is built."""
+    """The table row of an installation. The transport is known only if the measuring engine is built."""
 
     inst: Installation
     default: bool
     built: bool
     transport: str | None
-    reason: str  # why built or transport is not known
+    reason: str  # why the engine is not built, or why the transport is unknown
 
     def as_dict(self) -> dict[str, object]:
         known = self.inst.plain()
@@ -69,7 +69,7 @@ def command(
     if failures:
         raise failures[0]
     if not found.usable and not name:
-        mpi.choose(None)  # raises the error with what to install
+        mpi.choose(None)  # raises an error that names what to install
 
 
 def _row(inst: Installation, default: bool, build: bool) -> tuple[_Row, NearfieldError | None]:

@@ -81,7 +81,7 @@ def command(
 
 
 def _why_no_accesses(valgrind: bool) -> str:
-    """Returns why a trace contains only MPI calls."""
+    """Returns the reason why a trace contains MPI calls but no memory accesses."""
     if valgrind:
         return "only MPI calls were recorded: the program made no accesses that Valgrind saw"
     return (

@@ -1,4 +1,4 @@
-"""`nearfield observe show`: prints the contents of a trace."""
+"""`nearfield observe show`: prints a summary of a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nearfield plan`: ranks the ways to split a grid over ranks and nodes."""
+"""`nearfield plan`: ranks the possible splits of a grid over ranks and nodes."""
 
 from __future__ import annotations
 
@@ -68,28 +68,28 @@ def command(
     from nearfield.plan.words import comparison_with_best
 
     require_one_format(as_json, as_csv)
-    extents = counts(grid, "grid")
+    extents = parse_extents(grid, "grid")
     known = load_costs(profile, on, mode, messages)
     per_node = full_nodes(ranks, ranks_per_node, known)
     make_plans = partial(
         splits, extents, ranks, known.costs, ranks_per_node=per_node, halo=halo,
         periodic=periodic, corners=corners, element_bytes=parse_bytes(element),
     )  # fmt: skip
-    plans = make_plans(dims=counts(dims, "split", minimum=0) if dims else None)
+    plans = make_plans(dims=parse_extents(dims, "split", minimum=0) if dims else None)
     if as_json:
         print(json.dumps(tables.as_dict(known, plans, len(extents)), indent=1))
         return
     if as_csv:
         print_csv([tables.plan_row(plan, len(extents)) for plan in plans])
         return
-    notes = [*known.notes, *tables.unequal(plans[0], extents, ranks)]
+    notes = [*known.notes, *tables.unequal_boxes_note(plans[0], extents, ranks)]
     if dims:
         notes.append(comparison_with_best(plans[0], make_plans()[0], len(extents)))
-    tables.show(known, plans, notes, len(extents), top)
+    tables.print_plans(known, plans, notes, len(extents), top)
 
 
-def counts(text: str, what: str, minimum: int = 1) -> list[int]:
-    """Returns '8x4x1' as one to three numbers. Raises UsageError for anything else."""
+def parse_extents(text: str, what: str, minimum: int = 1) -> list[int]:
+    """Parses '8x4x1' to a list of one to three numbers. Raises UsageError for anything else."""
     words = text.lower().split("x")
     if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= minimum for word in words)):
         raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
@@ -97,9 +97,9 @@ def counts(text: str, what: str, minimum: int = 1) -> list[int]:
 
 
 def full_nodes(ranks: int, wanted: int | None, known: CostModel) -> int | None:
-    """Returns the number of ranks per node, such that all nodes are full, since only full nodes are planned; None if
-    all ranks are on one node. If the machine's number leaves a node partly empty, takes the next smaller one and adds a
-    note to `known`. Raises UsageError if the wanted number leaves one partly empty."""
+    """Returns the number of ranks per node, which must divide `ranks`, because only full nodes are planned; None if all
+    ranks are on one node. If the machine's number does not divide `ranks`, uses the next smaller divisor and adds a
+    note to `known`. Raises UsageError if the wanted number does not divide `ranks`."""
     per_node = wanted or known.ranks_per_node
     if per_node is None or per_node >= ranks or ranks % per_node == 0:
         return per_node

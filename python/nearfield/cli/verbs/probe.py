@@ -13,7 +13,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.units import counted, parse_bytes
 from nearfield.cli import complete
-from nearfield.cli.axes import absolute, parse_counts, parse_factors, parse_policies
+from nearfield.cli.axes import absolute_path, parse_counts, parse_factors, parse_policies
 from nearfield.cli.options import Mpi, machine_option, out_option, require_one, typed_options
 from nearfield.measure import TIERS, Request
 from nearfield.measure.request import parse_filter
@@ -144,7 +144,7 @@ def command(
         hostfile=str(hostfile.resolve()) if hostfile else None,
         launcher=launcher,
         command=own_command.original_line(),
-        on=absolute(on),
+        on=absolute_path(on),
         distances=tuple(distance or ()),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (),
         policies=parse_policies(policy) if policy else (),
@@ -156,7 +156,7 @@ def command(
 
 
 def _run(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool) -> None:
-    """Measures, prints the outcome, and ends the process with the exit code."""
+    """Measures, prints the outcome, and exits with its exit code."""
     from nearfield.measure.live.session import probe
     from nearfield.ui.progress import ProgressDisplay
 
@@ -176,7 +176,7 @@ def _print_summary(outcome: Outcome, out: Path, budget_s: float | None) -> None:
         err.print("stopped before anything was measured")
     elif outcome.complete:
         profile = load(out)
-        for finding in quality.moved(profile):
+        for finding in quality.find_moved_cores(profile):
             err.print(escape(finding.statement))
         if (unstable := unstable_share(profile)) > MAX_UNSTABLE:
             err.print(f"[yellow]{unstable:.0%} of the times cannot be used, since too much moved meanwhile[/yellow]")

@@ -1,4 +1,4 @@
-"""`nearfield report`: writes an HTML page about one or more profiles, and prints the most important findings."""
+"""`nearfield report`: writes an HTML page about one or more profiles and prints the most important findings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from nearfield.report.findings import Finding
     from nearfield.rules.schema import Rules
 
-MAX_FINDINGS = 4  # number of findings in the terminal
-REPRODUCTION = "reproduction.json"  # nearfield.reproduce writes this file
+MAX_FINDINGS = 4  # max number of findings printed to the terminal
+REPRODUCTION = "reproduction.json"  # this file, written by nearfield.reproduce, identifies the folder of a reproduction
 
 _Profiles = Annotated[
     list[Path] | None,
@@ -91,7 +91,7 @@ def command(
       nearfield report before after -o comparison.html
     """
     from nearfield.profile import find_profile, load
-    from nearfield.report.data import as_data
+    from nearfield.report.data import findings_as_data
     from nearfield.report.findings import findings
     from nearfield.rules.schema import load_rules, run_command_line
     from nearfield.ui.html import write_page
@@ -106,7 +106,7 @@ def command(
     if profiles and len(profiles) > 1:
         _refuse_options_of_one(as_json, summary, rules, trace)
         if format_ == FORMATS[0]:
-            _print_written(_of_several(profiles, out), open_it)
+            _print_written(_write_comparison(profiles, out), open_it)
         else:
             _print_written(write_plots(format_, [load(folder) for folder in profiles], None, out), open_it)
         return
@@ -114,7 +114,7 @@ def command(
     if profile and (profile / REPRODUCTION).is_file():
         if format_ != FORMATS[0]:
             raise UsageError("a reproduction has no plots to write", "Leave out --format.")
-        _of_reproduction(profile, out, as_json)
+        _write_reproduction(profile, out, as_json)
         return
     loaded = load(find_profile(profile))
     used = _rules_file(loaded, rules)
@@ -124,11 +124,11 @@ def command(
         return
     found = findings(loaded, tuned, run_command_line(used) if used else "")
     if as_json:
-        print(json.dumps(as_data(loaded, found).model_dump(), indent=1))
+        print(json.dumps(findings_as_data(loaded, found).model_dump(), indent=1))
         return
-    from nearfield.report import page  # plotly takes a while to import
+    from nearfield.report import page  # imported late, because plotly is slow to import
 
-    target = _target(loaded.path, out, "summary.html" if summary else "report.html")
+    target = _output_path(loaded.path, out, "summary.html" if summary else "report.html")
     apply = run_command_line(used, anywhere=True) if used else ""
     if summary:
         path = write_page(target, page.render_summary(loaded, tuned, apply))
@@ -139,7 +139,7 @@ def command(
 
 
 def _advise_trace(profile: Profile, trace: Path | None) -> Advised | None:
-    """Returns the notes on an observed program; None if no trace is given."""
+    """Returns the notes of `nearfield advise` on an observed program; None without a trace."""
     if not trace:
         return None
     from nearfield.advise import MIN_SHARE, advise, read_run
@@ -152,7 +152,7 @@ def _advise_trace(profile: Profile, trace: Path | None) -> Advised | None:
 
 
 def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, trace: Path | None) -> None:
-    """Raises UsageError for options that only make sense with one profile."""
+    """Raises UsageError for options that require exactly one profile."""
     if as_json:
         several = own_command.line("diff", "A", "B", "--json")
         raise UsageError("--json is for the findings of one profile", f"For differences of two: {several}")
@@ -161,13 +161,13 @@ def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, tra
         raise UsageError(f"{name} is for one profile", f"Leave {name} out, or name one profile.")
 
 
-def _of_several(folders: list[Path], out: Path | None) -> Path:
+def _write_comparison(folders: list[Path], out: Path | None) -> Path:
     from nearfield.profile import load
     from nearfield.report import comparison
     from nearfield.ui.html import write_page
 
     loaded = [load(folder) for folder in folders]
-    path = write_page(_target(Path(), out, "comparison.html"), comparison.render(loaded))
+    path = write_page(_output_path(Path(), out, "comparison.html"), comparison.render(loaded))
     for line in comparison.describe_differences(loaded):
         Terminal().print(Text(f"• {line}"))
     return path
@@ -180,7 +180,7 @@ def _print_written(path: Path, open_it: bool) -> None:
         console.print(Text("no browser could be opened; open that file in one", style="yellow"))
 
 
-def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
+def _write_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     from nearfield.reproduce import outcome, page
     from nearfield.ui.html import write_page
 
@@ -188,19 +188,19 @@ def _of_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(found.model_dump_json(indent=1))
     else:
-        print("report ", write_page(_target(folder, out, "report.html"), page.render_page(found, folder)))
+        print("report ", write_page(_output_path(folder, out, "report.html"), page.render_page(found, folder)))
 
 
 def _rules_file(profile: Profile, given: Path | None) -> Path | None:
-    """Returns the given rules, else those in the profile's folder, else the default ones. Default rules of another MPI
-    or processor are left out with a message. Raises UsageError if the given or the profile's rules are of another
-    MPI."""
-    from nearfield.rules.schema import rules_of_mpi
+    """Returns the path of the rules for the report: the given rules, else those in the profile's folder, else the
+    default rules. Ignores default rules for another MPI or processor with a message. Raises UsageError if the given
+    rules or the profile's are for another MPI."""
+    from nearfield.rules.schema import load_rules_of_mpi
 
     own_rules = profile.path / "rules.toml"
     measured = profile.run.mpi
     if given or own_rules.exists():
-        path, rules = rules_of_mpi(given or own_rules, measured.family, measured.version)
+        path, rules = load_rules_of_mpi(given or own_rules, measured.family, measured.version)
         _require_rules_of_profile(rules, path, profile)
         if other := _other_processor(rules, path, profile):
             Terminal(stderr=True).print(Text(f"caution: {other}", style="yellow"))
@@ -209,7 +209,7 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
     if not usual.exists():
         return None
     try:
-        usual, rules = rules_of_mpi(usual, measured.family, measured.version)
+        usual, rules = load_rules_of_mpi(usual, measured.family, measured.version)
         _require_rules_of_profile(rules, usual, profile)
         if other := _other_processor(rules, usual, profile):
             raise UsageError(other)
@@ -220,7 +220,7 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
 
 
 def _other_processor(rules: Rules, path: Path, profile: Profile) -> str:
-    """Returns text that the rules were found on another processor; empty if they were found on the profile's."""
+    """Returns a text that the rules were measured on another processor than the profile; "" if it is the same."""
     found, measured = rules.machine.cpu_model, profile.machine.cpu_model
     return "" if found == measured else f"{path} is for {found}, the profile of {measured}"
 
@@ -234,8 +234,9 @@ def _require_rules_of_profile(rules: Rules, path: Path, profile: Profile) -> Non
         )
 
 
-def _target(folder: Path, out: Path | None, name: str) -> Path:
-    """Returns the file to write. Raises UsageError if `out` is a folder, or its folder does not exist."""
+def _output_path(folder: Path, out: Path | None, name: str) -> Path:
+    """Returns the path of the output file. Raises UsageError if `out` is a folder, or if its parent folder does not
+    exist."""
     path = folder / name if out is None else out
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder", f"Name a file: -o {path / name}.")

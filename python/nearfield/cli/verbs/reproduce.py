@@ -1,4 +1,4 @@
-"""`nearfield reproduce`: judges the papers' claims by simulation."""
+"""`nearfield reproduce`: judges the claims of papers by simulation and measurement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _claim_names(incomplete: str) -> list[str]:
-    """Returns the names of claims for completion in the shell."""
+    """Returns the names of papers and claims that begin with `incomplete`, for shell completion."""
     from nearfield.reproduce.papers import load_paper, paper_files
 
     papers = [load_paper(name) for name in paper_files()]
@@ -121,7 +121,7 @@ def command(
     from nearfield.ui.progress import ProgressDisplay
 
     if collect_from is not None:
-        tables.show_collected(collect_machines(collect_from), as_json)
+        tables.print_collected(collect_machines(collect_from), as_json)
         return
     wanted = choose_claims(list(claims or ()))
     if list_:
@@ -148,10 +148,10 @@ def command(
     else:
         for paper in found.papers:
             if not live_only:
-                tables.show(paper)
+                tables.print_verdicts(paper)
             if live:
-                tables.show_live(paper)
-        tables.count(found, live_only)
+                tables.print_live_answers(paper)
+        tables.print_counts(found, live_only)
     if stopped or (not found.complete and not live_only):
         err.print("stopped: incomplete claims are not judged; the same command goes on")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)
@@ -193,5 +193,5 @@ def _by_traces(wanted: WantedClaims, traces: list[ApplicationTrace], settings: S
 
 
 def _nothing(cases: list[Case]) -> Iterator[Finished]:
-    """Simulates no case."""
+    """A runner that simulates no case."""
     return iter(())

@@ -1,4 +1,4 @@
-"""`nearfield rewrite`: patches that move communication to where it suits the caches."""
+"""`nearfield rewrite`: proposes patches that reorder communication and computation for the caches."""
 
 from __future__ import annotations
 
@@ -158,9 +158,9 @@ def command(
         )
     costs, pieces = costs_from_options(profile, size), chunk_sizes_from_options(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
-    others = _others(source, compile_commands, link or [], arguments)
+    others = _other_sources(source, compile_commands, link or [], arguments)
     found = analyse(
-        source, arguments, function=function, only=_only(only, cutting=pieces is not None),
+        source, arguments, function=function, only=_parse_transformations(only, cutting=pieces is not None),
         assume_noalias=_names(assume_noalias), costs=costs, others=others, pieces=pieces,
         assume_uniform=_names(assume_uniform),
     )  # fmt: skip
@@ -180,7 +180,7 @@ def command(
     if as_json:
         print(json.dumps(_as_dict(found, verified=verify), indent=1))
     else:
-        _show(found.patches if every else chosen, found.patches, source)
+        _print_patches(found.patches if every else chosen, found.patches, source)
         _print_long(long, source)
         _print_result(found, source, verbose=verbose, is_known=bool(found.patches or long))
         if found.patches:
@@ -193,7 +193,7 @@ def command(
 
 
 def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path | None) -> None:
-    """Writes the notes as SARIF and the patches as a page, where a file is named for them."""
+    """Writes the notes as a SARIF file, and the patches as an HTML page, if the options name such files."""
     from nearfield.rewrite.notes import RULES, notes_of, sarif_root_of
 
     if sarif:
@@ -208,7 +208,8 @@ def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path
 
 
 def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
-    """Returns the compiler's arguments, with the include path of the MPI unless they already contain it."""
+    """Returns the compiler arguments for the source file. Adds the MPI's include path unless an argument already names
+    a folder with mpi.h."""
     from nearfield import mpi
     from nearfield.rewrite.check.build import include_folders
     from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of
@@ -220,10 +221,10 @@ def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: 
     return [*words, *(f"-I{folder}" for folder in include_folders(mpi.choose(mpi_name)))]
 
 
-def _others(
+def _other_sources(
     source: Path, database: Path | None, linked: list[str], arguments: list[str]
 ) -> list[tuple[Path, list[str]]]:
-    """Returns the program's other files whose functions are analysed, each with the compiler's arguments."""
+    """Returns the program's other source files whose functions are analysed, each with its compiler arguments."""
     from nearfield.rewrite.check.build import SOURCES
     from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of, listed_source_files
 
@@ -240,7 +241,7 @@ def _names(given: list[str] | None) -> list[str]:
     return [name.strip() for words in given or [] for name in words.split(",")]
 
 
-def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
+def _parse_transformations(given: str | None, *, cutting: bool) -> frozenset[str] | None:
     from nearfield.rewrite.model.schedules import NAMES, TRANSFORMATIONS
 
     if given is None:
@@ -257,8 +258,8 @@ def _only(given: str | None, *, cutting: bool) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
-    """Prints diffs to standard output, and everything else to standard error, so that `patch` takes the former."""
+def _print_patches(shown: list[Patch], every: list[Patch], source: Path) -> None:
+    """Prints diffs to standard output, to be piped into `patch`, and everything else to standard error."""
     for patch in shown:
         where = f"{source}:{patch.lines[0]}"
         err.print(f"[bold]{escape(where)}: {escape(patch.transformation)}[/bold]: {escape(patch.reason)}")
@@ -273,7 +274,8 @@ def _show(shown: list[Patch], every: list[Patch], source: Path) -> None:
 
 
 def _print_long(long: list[Patch], source: Path) -> None:
-    """Prints a note for each place of which only long patches are known; nobody would merge these."""
+    """Prints a note for each place for which only long patches are known. Such patches are not printed, since nobody
+    would merge them."""
     for line in dict.fromkeys(patch.lines[0] for patch in long):
         here = [patch for patch in long if patch.lines[0] == line]
         names, shortest = (
@@ -287,8 +289,8 @@ def _print_long(long: list[Patch], source: Path) -> None:
 
 
 def _print_result(found: Analysis, source: Path, *, verbose: bool, is_known: bool) -> None:
-    """Prints why communication stays. If a patch is known, prints only the reasons that concern patches, unless
-    `verbose` is set."""
+    """Prints the reasons why communication stays in place. If any patch is known, prints only the reasons that concern
+    patches, unless `verbose` is set."""
     terminal = Terminal(stderr=True)
     shown = [one for one in found.missed if verbose or one.tried or not is_known]
     for one in shown:
@@ -303,7 +305,7 @@ def _print_result(found: Analysis, source: Path, *, verbose: bool, is_known: boo
 
 
 def _order_text(every: list[Patch], *, with_costs: bool) -> str:
-    """Returns text on the order of a place's variants, and its reason."""
+    """Returns a sentence that explains the order of a place's variants."""
     if with_costs and any(one.expected.gain for one in every):
         return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
     why = "" if with_costs else ": no profile is named (--profile)"
@@ -311,18 +313,18 @@ def _order_text(every: list[Patch], *, with_costs: bool) -> str:
 
 
 def _as_dict(found: Analysis, *, verified: bool) -> dict[str, Any]:
-    """Returns what --json prints."""
+    """Returns the output of --json."""
     from nearfield.rewrite.notes import notes_of
 
     missed = [vars(refusal) for refusal in found.missed]
     return {
-        "patches": [{**_plain(patch), "verified": verified} for patch in found.patches],
+        "patches": [{**_patch_as_dict(patch), "verified": verified} for patch in found.patches],
         "refusals": missed,
         "notes": notes_as_dicts(notes_of(found)),
     }
 
 
-def _plain(patch: Patch) -> dict[str, Any]:
+def _patch_as_dict(patch: Patch) -> dict[str, Any]:
     return {
         "path": str(patch.path), "function": patch.function, "lines": list(patch.lines),
         "transformation": patch.transformation, "reason": patch.reason, **_gain(patch),
@@ -333,8 +335,8 @@ def _plain(patch: Patch) -> dict[str, Any]:
 
 
 def _gain(patch: Patch) -> dict[str, Any]:
-    """Returns the expected gain as JSON: a ratio of speeds with its interval and the times of both versions in ns, or
-    nulls and the reason."""
+    """Returns the expected gain for --json: a ratio of speeds with its interval, and the times of both versions in ns;
+    or nulls and the reason why the gain is unknown."""
     gain = patch.expected.gain
     if gain is None:
         names = ("gain", "gain_low", "gain_high", "before_ns", "after_ns")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nearfield.cli.fast_dispatch import start
+from nearfield.cli.fast_dispatch import start_run
 from nearfield.cli.options import CONTEXT as CONTEXT
 from nearfield.cli.options import Command, Force, MpiOfCommand, NoForecast, RulesOfCommand
 
@@ -66,5 +66,5 @@ def command(
 
       nearfield run --learn calls.toml -- mpirun -n 4 ./app
     """
-    # cli/fast_dispatch.py reads the same options without typer
-    start(argv, rules, verbose, force, mpi_name, explain, log, no_forecast, collectives, learn)
+    # cli/fast_dispatch.py parses the same options without typer
+    start_run(argv, rules, verbose, force, mpi_name, explain, log, no_forecast, collectives, learn)

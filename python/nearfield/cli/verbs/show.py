@@ -40,7 +40,7 @@ def command(
 
     require_one_format(as_json, as_csv)
     loaded = load(find_profile(profile))
-    selected = tables.select(loaded.records, scenario, metric, conditions or [])
+    selected = tables.select_records(loaded.records, scenario, metric, conditions or [])
     if as_json:
         print(json.dumps(tables.as_dict(loaded, selected), indent=1))
     elif as_csv:

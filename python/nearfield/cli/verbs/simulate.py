@@ -13,7 +13,7 @@ from nearfield.base import own_command
 from nearfield.base.units import counted
 from nearfield.cli.axes import parse_counts, parse_factors, parse_policies, parse_sizes
 from nearfield.cli.options import (
-    USUAL_MACHINE,
+    DEFAULT_MACHINE,
     AsCsv,
     AsJson,
     Frequency,
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from nearfield.measure.sim.cases import Case
     from nearfield.measure.sim.operations import Operations
 
-FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # commands besides operations, and their modules
+FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # subcommand -> module; all other words are operations
 
 
 def _names(incomplete: str) -> list[str]:
-    """Returns the names of operations and commands for completion in the shell."""
+    """Returns the names of operations and subcommands that begin with `incomplete`, for shell completion."""
     from nearfield.measure.sim.cases import applications, collectives
 
     return [name for name in (*collectives(), *applications(), *FURTHER) if name.startswith(incomplete)]
@@ -97,7 +97,7 @@ _List = Annotated[bool, typer.Option("--list", help="List collectives, applicati
 def command(
     ctx: typer.Context,
     collective: _Collective = None,
-    on: SimulatedMachine = USUAL_MACHINE,
+    on: SimulatedMachine = DEFAULT_MACHINE,
     nodes: _Nodes = "",
     ranks_per_node: _RanksPerNode = None,
     sizes: _Sizes = "",
@@ -198,8 +198,8 @@ def command(
 def _run_varied(
     operations: Operations, out: Path | None, *, jobs: int | None, mpi: bool, as_json: bool, as_csv: bool
 ) -> int:
-    """Simulates the machine with every uncertain value changed alone, and prints the results with error bars. Returns
-    the exit code of the command."""
+    """Simulates the machine once for each change of a single uncertain value, and prints the results with error bars.
+    Returns the exit code."""
     from nearfield.cli import sensitivity_tables as tables
     from nearfield.machine.uncertainty import uncertainty_of
     from nearfield.measure.sim.sensitivity import sensitivity_of, varied_cases
@@ -220,8 +220,8 @@ def _run_varied(
 def _run(
     operations: Operations, cases: list[Case], out: Path | None, *, jobs: int | None, mpi: bool
 ) -> tuple[Outcome, int]:
-    """Simulates the cases on the ranks of an MPI job, or else in `jobs` processes, by default one per core. Returns the
-    outcome and the exit code of the command."""
+    """Simulates the cases on the ranks of an MPI job if `mpi` is set, otherwise in `jobs` processes (default: one per
+    core). Returns the outcome and the exit code."""
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
     from nearfield.measure.sim.session import add_to_profile
@@ -235,7 +235,7 @@ def _run(
 
 
 def _print_assumptions(ctx: typer.Context, operations: Operations) -> None:
-    """Prints the defaults that were assumed: the ranks, the nodes and the machine."""
+    """Prints which defaults were assumed for ranks, nodes and the machine."""
     by_nodes, by_cores = not ctx.params["nodes"], ctx.params["ranks_per_node"] is None
     ranks = f"{counted(operations.ranks_per_node, 'rank')} on each node" + (", one per core" if by_cores else "")
     assumed = [f"{counted(operations.nodes[0], 'node')} (--nodes)"] * by_nodes

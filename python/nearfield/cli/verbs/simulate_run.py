@@ -1,4 +1,4 @@
-"""`nearfield simulate run`: an observed program on a cluster of a described machine."""
+"""`nearfield simulate run`: simulates an observed program on a cluster of a described machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nearfield.base.errors import UsageError
 from nearfield.base.units import counted
 from nearfield.cli.axes import parse_factors, parse_policies, ranks_per_node
 from nearfield.cli.options import (
-    USUAL_MACHINE,
+    DEFAULT_MACHINE,
     AsJson,
     Frequency,
     MemorySlowdown,
@@ -30,7 +30,7 @@ from nearfield.cli.options import (
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from nearfield.cli.run_simulation import Chosen, Simulated
+    from nearfield.cli.run_simulation import SimulationParameters, SimulationResult
     from nearfield.measure.sim.mpi_shards import SingleProcess
     from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
@@ -69,7 +69,7 @@ _VirtualWtime = Annotated[bool, typer.Option("--virtual-wtime", help="MPI_Wtime 
 def command(
     ctx: typer.Context,
     what: TraceOrCommand = None,
-    on: SimulatedMachine = USUAL_MACHINE,
+    on: SimulatedMachine = DEFAULT_MACHINE,
     nodes: _Nodes = None,
     policy: Policy = "all",
     frequency: Frequency = None,
@@ -110,7 +110,13 @@ def command(
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
-    from nearfield.cli.run_simulation import Course, is_command, simulate_independently, simulate_live, simulate_trace
+    from nearfield.cli.run_simulation import (
+        OutcomeSource,
+        is_command,
+        simulate_independently,
+        simulate_live,
+        simulate_trace,
+    )
     from nearfield.cli.trace_argument import provide_trace
     from nearfield.measure.sim.mpi_shards import SingleProcess
 
@@ -118,7 +124,7 @@ def command(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, out, as_json
     )
     what = what or []
-    course = Course(live_outcomes=not replay_outcomes, clock=virtual_wtime)
+    course = OutcomeSource(live_outcomes=not replay_outcomes, clock=virtual_wtime)
     live = is_command(what) and not (valgrind or mpi)
     if virtual_wtime and (replay_outcomes or not live):
         raise UsageError(
@@ -129,13 +135,13 @@ def command(
     elif live and independent_runs and not replay_outcomes:
         if keep or out:
             raise UsageError("--independent-runs runs the command several times", "--keep and --out are for one run")
-        from nearfield.cli.replay_tables import runs_as_dict, show_runs
+        from nearfield.cli.replay_tables import print_runs, runs_as_dict
 
         runs = simulate_independently(what, _choose(options, SingleProcess()), course)
         if as_json:
             print(json.dumps(runs_as_dict(runs), indent=1))
         else:
-            show_runs(runs, shlex.join(what))
+            print_runs(runs, shlex.join(what))
         _print_assumptions(options, runs[0].cluster)
     elif live and not independent_runs:
         _print_result(options, simulate_live(what, keep, _choose(options, SingleProcess()), course))
@@ -147,7 +153,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Options:
-    """The user's options, as they were typed."""
+    """The options of `nearfield simulate run` as typed by the user."""
 
     ctx: typer.Context
     on: str
@@ -174,7 +180,8 @@ def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:
 
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
-    """Returns the trace that all processes of an MPI job read. Raises UsageError for a command to observe."""
+    """Returns the trace that all processes of the MPI job read. Raises UsageError for a command, which cannot be
+    observed by several processes."""
     from nearfield.cli.trace_argument import provide_trace
 
     if what and (len(what) != 1 or not Path(what[0]).is_dir()):
@@ -184,10 +191,11 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
         return trace
 
 
-def _choose(options: _Options, shards: SingleProcess) -> Chosen:
-    """Returns what is to be simulated. Raises NearfieldError if that, or --out, is impossible."""
+def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
+    """Returns the simulation that the options describe. Raises NearfieldError if it is impossible, or if the --out
+    folder cannot be written."""
     from nearfield import profile
-    from nearfield.cli.run_simulation import Chosen
+    from nearfield.cli.run_simulation import SimulationParameters
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import scale_to_frequency
     from nearfield.measure.sim.axes import check_axes, select_policies
@@ -212,19 +220,19 @@ def _choose(options: _Options, shards: SingleProcess) -> Chosen:
             )
         return Cluster(machine, nodes, each, policies, slowdowns, options.independent_runs)
 
-    return Chosen(cluster_of, policies, slowdowns, options.regions, options.threads or shards.cores)
+    return SimulationParameters(cluster_of, policies, slowdowns, options.regions, options.threads or shards.cores)
 
 
-def _print_result(options: _Options, done: Simulated) -> None:
-    """Prints the result, and saves it if --out is given."""
-    from nearfield.cli.replay_tables import as_dict, show
+def _print_result(options: _Options, done: SimulationResult) -> None:
+    """Prints the result of the simulation, and saves it if --out is given."""
+    from nearfield.cli.replay_tables import as_dict, print_replay
     from nearfield.observe.replay_profile import save_replay
     from nearfield.observe.summary import how_to_name_functions
 
     if options.as_json:
         print(json.dumps(as_dict(done.found), indent=1))
     else:
-        show(done.found, done.command, done.seconds, decided=done.decided)
+        print_replay(done.found, done.command, done.seconds, decided=done.decided)
     if lack := how_to_name_functions(done.named_lines):
         err.print(f"nearfield: {escape(lack)}")
     _print_assumptions(options, done.found.cluster)
@@ -234,7 +242,7 @@ def _print_result(options: _Options, done: Simulated) -> None:
 
 
 def _print_assumptions(options: _Options, cluster: Cluster) -> None:
-    """Prints the defaults that were assumed."""
+    """Prints which defaults were assumed for nodes and the machine."""
     if options.nodes is None:
         each = counted(cluster.ranks_per_node, "rank")
         err.print(f"assumed: {counted(cluster.nodes, 'node')} with {each} on each (--nodes)")

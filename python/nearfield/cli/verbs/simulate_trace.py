@@ -1,4 +1,4 @@
-"""`nearfield simulate trace`: a program's own accesses in the memory of a described machine."""
+"""`nearfield simulate trace`: simulates a program's memory accesses, from a trace, on a described machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield._native import trace
 from nearfield.base.words import join_and
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_factors
-from nearfield.cli.options import USUAL_MACHINE, AsJson, MemorySlowdown, SimulatedMachine
+from nearfield.cli.options import DEFAULT_MACHINE, AsJson, MemorySlowdown, SimulatedMachine
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def command(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", help="Traces, one after the other; - is standard input.")
     ],
-    on: SimulatedMachine = USUAL_MACHINE,
+    on: SimulatedMachine = DEFAULT_MACHINE,
     memory_slowdown: MemorySlowdown = "1",
     format_: Annotated[
         str,
@@ -88,8 +88,8 @@ def command(
 
       valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
     """
-    from nearfield.cli.sensitivity_tables import show_trace
-    from nearfield.cli.trace_tables import as_dict, show
+    from nearfield.cli.sensitivity_tables import print_trace_sensitivity
+    from nearfield.cli.trace_tables import as_dict, print_trace_counts
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.simulate.memory import Memory
     from nearfield.simulate.trace import TraceRun, TraceSelection
@@ -109,9 +109,9 @@ def command(
     if as_json:
         print(json.dumps(as_dict(run, files, seconds, whole) | _sensitivity_as_dict(varied), indent=1))
     else:
-        show(run, files, seconds)
+        print_trace_counts(run, files, seconds)
         if varied:
-            show_trace(varied, memory.memory_slowdown)
+            print_trace_sensitivity(varied, memory.memory_slowdown)
     if sensitivity and whole and not varied:
         err.print("stopped: there are no error bars")
         raise typer.Exit(stop.exit_code)
@@ -121,7 +121,7 @@ def command(
 
 
 def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
-    """Reads all traces. Returns False if it was interrupted."""
+    """Simulates the accesses of all traces. Returns False if interrupted."""
     try:
         for name in files:
             _read_file(run, name, stop)
@@ -131,7 +131,7 @@ def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
 
 
 def _vary(run: TraceRun, files: list[str], stop: InterruptGuard) -> TraceSensitivity | None:
-    """Returns the error bars of a run. Returns None if it was interrupted."""
+    """Simulates the traces once for each change of an uncertain value. Returns the error bars; None if interrupted."""
     from nearfield.base.progress import Progress
     from nearfield.measure.sim import pool
     from nearfield.simulate.sensitivity import sensitivity_of_trace

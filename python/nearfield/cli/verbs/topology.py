@@ -1,4 +1,5 @@
-"""`nearfield topology`: shows cores, what they share, and which pairs represent each distance."""
+"""`nearfield topology`: shows cores, the caches and memory that they share, and which pair represents each core
+distance."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def command(
 
 
 def load(xml: Path | None, synthetic: str | None) -> Topology:
-    """Returns the machine that the options name; this one if they name none."""
+    """Returns the topology that the options name; by default that of this machine."""
     if xml is not None and synthetic is not None:
         raise UsageError(f"'{xml}' and --synthetic name two machines", "Give one of them.")
     if xml is not None:
@@ -44,7 +45,7 @@ def load(xml: Path | None, synthetic: str | None) -> Topology:
 
 
 def as_dict(topology: Topology) -> dict[str, Any]:
-    """Returns what --json prints."""
+    """Returns the topology for --json."""
     return {
         "source": topology.source,
         "cpu_model": topology.cpu_model,

@@ -1,4 +1,4 @@
-"""`nearfield tune`: finds the parameters that make this MPI's messages fastest on this machine."""
+"""`nearfield tune`: finds the MPI parameters with the fastest messages on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nearfield.cli.tune_session import TuneOptions
     from nearfield.rules.schema import Rules, RuleTable
 
-MAX_REGRESSION = 0.9  # a rule must not make a size ten times as slow
+MAX_REGRESSION = 0.9  # max loss that the user may allow; a rule must not make a size ten times as slow
 
 _AllMpis = Annotated[
     bool,
@@ -225,7 +225,8 @@ def _tune_collectives(
 
 
 def _min_gain(max_regression: str) -> float:
-    """Returns the share of the baseline's speed that every size must reach."""
+    """Converts --max-regression to the fraction of the baseline's speed that every message size must reach. Raises
+    UsageError above MAX_REGRESSION."""
     share = parse_share(max_regression)
     if share > MAX_REGRESSION:
         raise UsageError(f"--max-regression {max_regression}: at most {MAX_REGRESSION:.0%}")
@@ -247,7 +248,7 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
         rules: Rules | None = None
         try:
             rules = tune_and_save(unfinished, request, confirm_best=options.confirm_best)
-        except SystemExit:  # a signal
+        except SystemExit:  # raised by the handler of SIGTERM or SIGHUP
             if not unfinished.count_trials():
                 err.print("ended before anything was measured")
             raise
@@ -269,7 +270,8 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
 
 
 def _print_next_steps(rules: Rules, out: Path) -> None:
-    """Prints where the rules are and what to do next. Ends with NOT_DECIDED if a distance is not decided."""
+    """Prints where the rules were saved and which command to run next. Exits with NOT_DECIDED if some core distance is
+    not decided."""
     from nearfield.cli.tune_session import is_saved
     from nearfield.rules.schema import run_command_line
 
@@ -293,14 +295,14 @@ def _resuming(out: Path) -> str:
 
 
 def print_rules(rules: Rules) -> None:
-    """Prints the rules for a person to read."""
+    """Prints the rules as text for people."""
     console = Terminal()
     if (busy := rules.busy()) and rules.rule:
         console.print(f"[yellow]{busy}: tune again when it is quiet[/yellow]")
     for undecided in rules.undecided:
         console.print(f"[yellow]{escape(str(undecided))}[/yellow]")
     for rule in filter(lambda rule: rule.is_tuned, rules.rule):
-        if moved := rule.changed_latency():
+        if moved := rule.changed_latency_note():
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
         if not rule.parameters:
             console.print(f"[bold]{rule.distance}[/bold]: the defaults of this MPI are best ({escape(rule.reason)})")
@@ -312,10 +314,10 @@ def print_rules(rules: Rules) -> None:
         if brief := rule.few_launches_note():
             console.print(f"  [yellow]{brief}[/yellow]")
         console.print(_ranges(rule))
-        if best := rule.gaining():
+        if best := rule.gaining_range():
             span = format_span(best.from_bytes, best.to_bytes)
             console.print(f"  for messages of [bold]{span}[/bold]: {gain_text(best.gain)}")
-        if slower := rule.slower():
+        if slower := rule.slower_points():
             losses = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}x" for p in slower)
             console.print(f"  slower: {losses}")
         console.print("  " + ", ".join(f"{name} = {_value(value)}" for name, value in rule.parameters.items()))
@@ -339,7 +341,7 @@ def _ranges(rule: RuleTable) -> Table:
 
 
 def gain_text(gain: Any) -> str:
-    """Returns '2.81x (2.69 to 2.93)'."""
+    """Formats a gain, for example '2.81x (2.69 to 2.93)'."""
     return f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
 
 

@@ -1,4 +1,4 @@
-"""One file per MPI family, each exporting one `Family` as `SPEC`. A new family is one new file here."""
+"""One module per MPI family, each of which exports a `Family` as `SPEC`. A new family is one new module here."""
 
 import importlib
 import pkgutil

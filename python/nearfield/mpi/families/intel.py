@@ -6,15 +6,16 @@ from pathlib import Path
 
 from nearfield.mpi.installation import Family, Launch
 
-# Intel MPI's own libfabric and its providers, in oneAPI and in wheels up to 2021.18; only oneAPI's vars.sh would set
-# their search paths. The wheels of 2021.19 bring no libfabric: shm inside a node needs none, and between nodes the
-# system's is used.
+# Folders of Intel MPI's libfabric and its providers, in oneAPI and in wheels up to 2021.18; otherwise only oneAPI's
+# vars.sh sets their search paths. Wheels of 2021.19 contain no libfabric: shm within a node needs none, and between
+# nodes the system's libfabric is used.
 _FABRICS = (("opt/mpi/libfabric/lib", "opt/mpi/libfabric/lib/prov"), ("lib", "lib"))
 
 
 def _needs(root: Path) -> dict[str, str]:
-    """Returns the environment that Intel MPI needs. PATH is part of it because its mpirun is a script that calls
-    `mpiexec.hydra` without a path: if MPICH's is found first, each rank starts as a singleton, and MPI_Init fails."""
+    """Returns the environment variables that Intel MPI needs. They include PATH, because its mpirun is a script that
+    calls `mpiexec.hydra` without a path: if MPICH's is found first, each rank starts as a singleton, and MPI_Init
+    fails."""
     env = {"I_MPI_ROOT": str(root), "PATH": _in_front(str(root / "bin"), "PATH")}
     for fabric, providers in _FABRICS:
         if (root / fabric / "libfabric.so.1").exists():
@@ -30,7 +31,8 @@ def _in_front(folder: str, variable: str) -> str:
 
 
 def _command(launch: Launch) -> list[str]:
-    """Returns the command, with a program context for each host because `-hosts` takes no count per host."""
+    """Returns the command line. Each host gets a program context, because `-hosts` accepts no number of ranks per
+    host."""
     if not launch.hosts:
         return [str(launch.launcher), "-n", str(launch.ranks), *launch.argv]
     contexts = [["-n", str(n), "-host", host, *launch.argv] for host, n in launch.hosts]
@@ -38,8 +40,8 @@ def _command(launch: Launch) -> list[str]:
 
 
 def _transport(text: str) -> str | None:
-    """Returns `shm`, which two ranks of a node use, unless I_MPI_FABRICS says `ofi`; then the output has a provider
-    but no shared-memory segment."""
+    """Returns `shm` if the output reports a shared-memory segment, which two ranks of a node use by default; with
+    I_MPI_FABRICS=ofi, returns the libfabric provider. Returns None otherwise."""
     provider = re.search(r"libfabric provider: (\S+)", text)
     if "shm segment size" in text:
         return "shm"

@@ -1,4 +1,4 @@
-"""MPICH 3.4 and later, and its direct descendants (MVAPICH), started by Hydra."""
+"""MPICH 3.4 and later, and its direct descendants (MVAPICH), with the launcher Hydra."""
 
 import re
 
@@ -14,8 +14,9 @@ def _command(launch: Launch) -> list[str]:
 
 
 def _transport(text: str) -> str | None:
-    """Returns the transport. MPICH does not report which of its two on-node paths carries messages: ch4's shared memory
-    or the netmod (up to 4.0, built for UCX). The engine reports which library copied; UCX names its lanes."""
+    """Returns the transport. MPICH does not report which of its two on-node paths carries messages: ch4's shared
+    memory, or the netmod (up to 4.0, if built for UCX). It follows from the library that made the single copies, as
+    counted by the engine; UCX logs its lanes. Returns None if no single copy was made."""
     copier = re.search(r"^single_copies [1-9]\d* (\S+)$", text, re.MULTILINE)
     if not copier:
         return None

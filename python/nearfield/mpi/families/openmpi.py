@@ -1,4 +1,4 @@
-"""Open MPI 4 (ORTE) and 5 (PRRTE). The two launchers take different options and read different variables."""
+"""Open MPI 4 (ORTE) and 5 (PRRTE), whose launchers have different options and environment variables."""
 
 import os
 import re
@@ -8,9 +8,10 @@ from nearfield.mpi.ucx import ucx_lanes
 
 
 def _command(launch: Launch) -> list[str]:
-    """Returns the command. On this machine it has `:OVERSUBSCRIBE` because slots count cores, and two hardware threads
-    of one core are a distance to measure; the environment decides whether ranks yield. Each host has a program
-    context, since only contexts keep the order of ranks: `--host b:1,a:1` starts at the launcher's host."""
+    """Returns the command line. Without hosts it has `:OVERSUBSCRIBE`, because slots count cores, but two hardware
+    threads of one core must be measured, too; the environment decides whether ranks yield. Each host gets a program
+    context of its own, because only contexts preserve the order of ranks: `--host b:1,a:1` starts at the launcher's
+    host."""
     loose = launch.oversubscribe or not (launch.hosts or launch.allocated)
     mapping = "slot:OVERSUBSCRIBE" if loose else "slot"
     command = [str(launch.launcher), "--bind-to", "none", "--map-by", mapping]
@@ -22,18 +23,18 @@ def _command(launch: Launch) -> list[str]:
 
 def _environment(launch: Launch) -> dict[str, str]:
     env = {
-        # A waiting rank spins, as in any production run; if ranks share processors, it must yield.
+        # Waiting ranks spin, as in production runs; if ranks share CPUs, they must yield.
         "OMPI_MCA_mpi_yield_when_idle": "1" if launch.oversubscribe else "0",
     }
-    if os.geteuid() == 0:  # for containers, where the launcher refuses root otherwise
+    if os.geteuid() == 0:  # for containers, because the launcher otherwise refuses to run as root
         for prefix in ("OMPI", "PRTE"):
             env[f"{prefix}_ALLOW_RUN_AS_ROOT"] = env[f"{prefix}_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     return env
 
 
 def _transport(text: str) -> str | None:
-    """Returns the transport by `select: component ob1 selected` and `mca: bml: Using sm btl for send to [[1,1],0]`.
-    With the pml ucx, UCX itself names the lanes of the endpoint."""
+    """Returns the transport from output such as `select: component ob1 selected` and `mca: bml: Using sm btl for send
+    to [[1,1],0]`. For the PML ucx, adds the lanes from UCX's own log."""
     pml = re.search(r"select: component (\w+) selected", text)
     if not pml:
         return None

@@ -1,6 +1,6 @@
 """Findings describe in words and numbers what a profile shows, from stable records only.
 
-A new finding is one function (Profile -> findings; pure) in a file of this folder, and its name in FINDERS.
+To add a finding, add a pure function (Profile -> findings) in a module of this folder, and its name to FINDERS.
 """
 
 from __future__ import annotations
@@ -29,43 +29,44 @@ from nearfield.report.findings.finding import LEVELS, Finder, Finding, Level, se
 from nearfield.rules.schema import Rules
 
 FINDERS: tuple[Finder, ...] = (
-    headroom.worst_range,
-    steps.steps,
-    single_copy.single_copy,
-    headroom.by_range,
-    strides.vectors,
-    strides.faces,
-    buffer_state.buffer_state,
-    pollution.after_the_call,
-    pollution.evicted,
-    pages.first_touch,
-    pages.reading,
-    load.load,
-    collectives.against_messages,
-    collectives.jump,
-    copy_routines.copy_routines,
-    distances.distances,
+    headroom.find_worst_range,
+    steps.find_protocol_steps,
+    single_copy.find_single_copy_cost,
+    headroom.find_share_by_range,
+    strides.find_vector_cost,
+    strides.find_face_cost,
+    buffer_state.find_buffer_state_gain,
+    pollution.find_size_cached_after_call,
+    pollution.find_evictions,
+    pages.find_first_touch_cost,
+    pages.find_reread_cost,
+    load.find_load_slowdown,
+    collectives.find_cost_in_messages,
+    collectives.find_time_jump,
+    copy_routines.find_fastest_copies,
+    distances.find_distance_cost,
 )
-# This one sees the records of all policies and memory speeds of a simulated NIC; the ones above only
-# those of one.
-OF_MACHINES: tuple[Finder, ...] = (policies.policies,)
-# These are about the measurement and see the records of all pairs; the ones above only of the pairs that are drawn.
+# Finders that get the records of all policies and memory speeds of a simulated NIC. FINDERS get only those of one
+# policy and speed.
+OF_MACHINES: tuple[Finder, ...] = (policies.find_policy_savings,)
+# Finders of notes on the measurement, which get the records of all pairs of cores. The other finders get only those of
+# pairs that are drawn.
 NOTES: tuple[Finder, ...] = (
-    quality.disturbed,
-    quality.moved,
+    quality.find_disturbance,
+    quality.find_moved_cores,
     quality.unstable,
-    quality.refuted,
-    quality.counters,
+    quality.find_refuted_states,
+    quality.find_missing_counters,
 )
 
 
 def findings(profile: Profile, rules: Rules | None = None, apply: str = "") -> list[Finding]:
-    """Returns all findings, most important first: by level, then by weight. The first finding of every topic precedes
-    the second one of any, since a machine with five distances has five of most. `rules` are those that `tune` found for
-    this MPI; `apply` is the command that runs programs with them."""
+    """Returns all findings, most important first: by level, then by weight. Within a level, the first finding of every
+    topic precedes the second of any topic, because a machine with five core distances has most findings five times.
+    `rules` are those that `tune` found for this MPI; `apply` is the command line that runs programs under them."""
     profile = without_sweeps(profile)
     small = restrict_to_one_machine(restrict_to_drawn(profile))
-    found = tuned.tuned(rules, apply) if rules else []
+    found = tuned.find_tuned_gains(rules, apply) if rules else []
     found += [finding for finder in FINDERS for finding in finder(small)]
     found += [finding for finder in OF_MACHINES for finding in finder(restrict_to_drawn(profile))]
     found += [finding for finder in NOTES for finding in finder(profile)]

@@ -1,4 +1,4 @@
-"""Finds the gain of cached message buffers in send and receive (S0.2, S0.6)."""
+"""Finds how much sooner MPI_Send and MPI_Recv return if their buffers are cached (S0.2, S0.6)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MIN_GAIN = 0.05
 CALLS = (("send", "sender", "MPI_Send"), ("receive", "receiver", "MPI_Recv"))
 
 
-def significant(gains: dict[int, Estimate]) -> dict[int, Estimate]:
-    """Returns the significant gains: at least 5 %, with an interval above 0."""
+def significant_gains(gains: dict[int, Estimate]) -> dict[int, Estimate]:
+    """Returns the significant gains: at least MIN_GAIN, with an interval above 0."""
     return {size: gain for size, gain in gains.items() if gain.low > 0 and gain.value >= MIN_GAIN}
 
 
 def best_gains(profile: Profile, place: Place, metric: str, side: str | None) -> dict[int, Estimate]:
-    """Returns size -> the larger of the gains of exclusive and modified buffers."""
+    """Returns size -> the larger gain of exclusive and modified buffers over uncached ones."""
     best: dict[int, Estimate] = {}
     for state in ("exclusive", "modified"):
         for size, gain in state_gains(profile.records, place, metric, side, state).items():
@@ -33,15 +33,15 @@ def best_gains(profile: Profile, place: Place, metric: str, side: str | None) ->
 
 
 @at_each_distance("pingpong")
-def buffer_state(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns how much sooner calls return if their buffers are cached (S0, section II.A)."""
+def find_buffer_state_gain(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Yields a finding on how much sooner calls return if their buffers are cached (S0, section II.A)."""
     parts: list[str] = []
     numbers: dict[str, float | int | str] = {}
     measured, last = 0, 0
     for metric, side, call in CALLS:
         gains = best_gains(profile, place, metric, side)
         measured += len(gains)
-        sure = significant(gains)
+        sure = significant_gains(gains)
         if not sure:
             continue
         peak = max(sure, key=lambda size: sure[size].value)

@@ -1,4 +1,5 @@
-"""Compares collectives with one message of the same size, and finds jumps of their time (S2.4's baseline)."""
+"""Compares collectives with one message of the same size, and finds sizes at which their time jumps (S2.4's
+baseline)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, curve, distinct_values, one_per_distance, pick, ratios
 from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import Finding
-from nearfield.report.formatting import times
+from nearfield.report.formatting import ratio_text
 
 NAMES = {
     "bcast": "MPI_Bcast",
@@ -23,8 +24,8 @@ NAMES = {
 _JUMP = 1.5
 
 
-def against_messages(profile: Profile) -> Iterator[Finding]:
-    """Returns each operation's largest time in units of half a round trip of the same size."""
+def find_cost_in_messages(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding with each operation's largest time, as a multiple of half a round trip of the same size."""
     places = one_per_distance(profile.records, "pingpong")
     message = half_round_trip(profile.records, places[-1]) if places else {}
     for ranks in rank_counts(profile.records):
@@ -33,7 +34,7 @@ def against_messages(profile: Profile) -> Iterator[Finding]:
             cost = ratios(times_of(profile.records, operation, ranks), message)
             if cost:
                 worst = max(cost, key=lambda size: cost[size].value)
-                parts.append(f"{name} up to {times(cost[worst].value)} (at {format_bytes(worst)})")
+                parts.append(f"{name} up to {ratio_text(cost[worst].value)} (at {format_bytes(worst)})")
                 numbers[f"{operation}_factor"] = cost[worst].value
         if parts:
             yield Finding(
@@ -45,8 +46,9 @@ def against_messages(profile: Profile) -> Iterator[Finding]:
             )
 
 
-def jump(profile: Profile) -> Iterator[Finding]:
-    """Returns the largest growth of time between neighbouring sizes, if it exceeds the growth of the size."""
+def find_time_jump(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding on the largest growth of time between neighbouring sizes, if the time grows faster than the
+    size."""
     found = [
         (growth, operation, ranks, before, after)
         for ranks in rank_counts(profile.records)
@@ -60,8 +62,8 @@ def jump(profile: Profile) -> Iterator[Finding]:
         topic="collectives",
         title=f"{NAMES[operation]} jumps at {format_bytes(after)}",
         statement=(
-            f"{NAMES[operation]} over {ranks} ranks takes {times(growth)} as long for {format_bytes(after)} as for "
-            f"{format_bytes(before)}, more than its size grows: it changes how it works between the two."
+            f"{NAMES[operation]} over {ranks} ranks takes {ratio_text(growth)} as long for {format_bytes(after)} as "
+            f"for {format_bytes(before)}, more than its size grows: it changes how it works between the two."
         ),
         numbers={"operation": operation, "factor": growth, "before_bytes": before, "after_bytes": after},
         weight=growth / 2,
@@ -69,19 +71,21 @@ def jump(profile: Profile) -> Iterator[Finding]:
 
 
 def rank_counts(records: pl.DataFrame) -> list[int]:
-    """Returns the numbers of ranks that collectives were measured with, ascending."""
+    """Returns the numbers of ranks with which collectives were measured, ascending."""
     return sorted(distinct_values(pick(records, scenario="collective", metric="time"), "ranks"))
 
 
 def times_of(records: pl.DataFrame, operation: str, ranks: int, deciding: bool = True) -> Curve:
-    """Returns size -> time; in a simulated profile for the base policy and the described memory."""
+    """Returns size -> time of a collective. In a simulated profile, the times of BASE_POLICY and of memory as
+    described."""
     usual = {"policy": ["memory", None], "memory_slowdown": [1.0, None]}
     fixed: dict[str, Any] = {name: values for name, values in usual.items() if name in records.columns}
     return curve(records, "collective", "time", operation=operation, ranks=ranks, deciding=deciding, **fixed)
 
 
 def _growths(times_: Curve) -> list[tuple[float, int, int]]:
-    """Returns (time ratio, size before, size after) where the time grows faster than the size, within a factor of 4."""
+    """Returns (time ratio, size before, size after) for neighbouring sizes within a factor of 4 between which the time
+    grows faster than the size."""
     sizes = list(times_)
     return [
         (times_[b].value / times_[a].value, a, b)

@@ -1,8 +1,9 @@
-"""Finds by size the fastest copy of data that another core just wrote; it depends on the cache that has the lines (S0).
+"""Finds, by size, the fastest way to copy data that another core just wrote, which depends on the cache that holds the
+lines (S0).
 
-There are three kinds: a plain copy; one with streaming stores, which bypass the caches and need not load the target's
-lines; and a cooperative copy by both cores, half each, with twice as many cache misses in flight. The shared heap
-selects one (docs/explanation/shared-heap.md).
+There are three kinds of copy: a plain one; one with streaming stores, which bypass the caches and need not load the
+target's lines; and a cooperative one by both cores, half each, with twice as many cache misses in flight. The shared
+heap selects one of them (docs/explanation/shared-heap.md).
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, common_keys, curve, place_prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.formatting import percent, times
+from nearfield.report.formatting import percent, ratio_text
 
 PLAIN = "copy-remote"
 OTHERS = {"copy-remote-nt": "past the caches", "copy-remote-both": "by both cores, half each,"}
 
 
 @at_each_distance("floor")
-def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns findings on the fastest kind of copy by size, with the reason."""
+def find_fastest_copies(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Yields a finding on the fastest kind of copy by size, with the reason."""
     plain = _times(profile, place, PLAIN)
     gains = {kind: ratios(plain, _times(profile, place, kind)) for kind in OTHERS}
     sizes = common_keys(plain, *gains.values())
@@ -39,7 +40,7 @@ def copy_routines(profile: Profile, place: Place) -> Iterator[Finding]:
             parts.append(f"{span} plainly")
             continue
         best = max(run, key=lambda size: gains[kind][size].value)
-        parts.append(f"{span} {OTHERS[kind]} {times(gains[kind][best].value)} as fast as plainly at best")
+        parts.append(f"{span} {OTHERS[kind]} {ratio_text(gains[kind][best].value)} as fast as plainly at best")
         numbers[f"{kind}_from_bytes"], numbers[f"{kind}_gain"] = run[0], gains[kind][best].value
     yield Finding(
         topic="copying",
@@ -58,8 +59,7 @@ def _times(profile: Profile, place: Place, kind: str) -> Curve:
 
 
 def _winner(gains: dict[str, Estimate]) -> str:
-    """Returns the kind of copy that is significantly faster than a plain one, the fastest if there are two; otherwise
-    PLAIN."""
+    """Returns the fastest kind of copy that is significantly faster than a plain copy; PLAIN if none is."""
     surely = {kind: gain for kind, gain in gains.items() if gain.low > 1}
     return max(surely, key=lambda kind: surely[kind].value) if surely else PLAIN
 
@@ -71,7 +71,7 @@ def _span(first: int, last: int, is_open: bool) -> str:
 
 
 def _why(profile: Profile, place: Place, plain: Curve, sizes: list[int]) -> str:
-    """Returns sentences on what limits a plain copy; empty if reading alone was not measured."""
+    """Returns sentences on what limits a plain copy; '' if the time to read alone was not measured."""
     reading = ratios(_times(profile, place, "read-remote"), plain)
     among = [size for size in sizes if size in reading]
     if not among:

@@ -1,4 +1,4 @@
-"""Defines a finding."""
+"""The type of findings, and decorators for functions that find them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Place, one_per_distance
 
 Level = Literal["warning", "loss", "fact", "good", "note"]
-# Advice to try a change.
+# Appended to an action that suggests a change whose gain has not been measured.
 AND_COMPARE = f"Then measure again: `{own_command.line('diff', 'A', 'B')}` compares the two profiles."
 LEVELS: tuple[Level, ...] = ("warning", "loss", "fact", "good", "note")
 
@@ -23,8 +23,8 @@ class Finding:
 
     `level` is warning (read the rest with care), loss (time that could be saved), fact (how this machine or MPI
     behaves), good (nothing to do) or note (about the measurement itself). `weight`, the factor at stake, orders
-    findings of one level. `numbers` has the numbers in the text for scripts and tests; times in ns, sizes in bytes,
-    shares and factors plain."""
+    findings of the same level. `numbers` holds the numbers of the text, for scripts and tests: times in ns, sizes in
+    bytes, fractions and factors without unit."""
 
     topic: str
     title: str
@@ -40,8 +40,8 @@ class Finding:
 
 
 def select_headlines(found: Sequence[Finding]) -> list[Finding]:
-    """Returns the findings to show first: all but notes on the measurement; if there are warnings, only these, since
-    what follows a warning is not reliable."""
+    """Returns the findings to show first. If there are warnings, only these, because the other findings are then
+    unreliable; otherwise all but notes on the measurement."""
     warnings = [finding for finding in found if finding.level == "warning"]
     return warnings or [finding for finding in found if finding.level != "note"]
 
@@ -50,8 +50,8 @@ Finder = Callable[[Profile], Iterable[Finding]]
 
 
 def at_each_distance(scenario: str) -> Callable[[Callable[[Profile, Place], Iterable[Finding]]], Finder]:
-    """Returns a decorator that turns a function of one place into a finder, which calls it for one pair of each
-    distance at which the scenario was measured."""
+    """Returns a decorator that converts a function of a profile and a pair of cores to a finder. The finder calls the
+    function for one pair of each core distance at which the scenario was measured."""
 
     def decorate(look: Callable[[Profile, Place], Iterable[Finding]]) -> Finder:
         @wraps(look)

@@ -1,4 +1,5 @@
-"""Finds the share of the caches' speed that this MPI reaches: the floor is the core-to-core latency and one copy."""
+"""Finds the fraction of the caches' speed that this MPI reaches: floor / message time, where the floor is the
+core-to-core latency plus one copy."""
 
 from __future__ import annotations
 
@@ -15,21 +16,24 @@ from nearfield.report.derived_metrics import floor_failure, floor_shares, half_r
 from nearfield.report.findings.finding import Finding, at_each_distance
 from nearfield.report.formatting import percent
 
-ALIKE = 2.0  # sizes belong to the worst range while their share is within this factor of the minimum
-GOOD = 0.8
-TYPICAL = 64 << 10  # the finding states the loss at the size of the range nearest to this one
-BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
+WORST_RANGE_FACTOR = (
+    2.0  # the worst range extends over neighbouring sizes with at most this factor of the minimum share
+)
+GOOD_SHARE = 0.8
+TYPICAL_BYTES = 64 << 10  # the finding quotes the loss at the size closest to this one
+RANGE_BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 
 
 @at_each_distance("pingpong")
-def worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the range of sizes with the minimum share, and the loss of one typical message there."""
+def find_worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Yields a finding on the range of sizes with the lowest share of the floor, and the time lost there per
+    message."""
     if floor_failure(profile.records, place):
         return
     shares = _cacheable(profile, floor_shares(profile.records, place))
     if not shares:
         yield from _bounded_at(profile, place)
-    elif min(s.value for s in shares.values()) >= GOOD:
+    elif min(s.value for s in shares.values()) >= GOOD_SHARE:
         yield _near_the_floor(profile, place, shares)
     else:
         yield _lost_at(profile, place, shares)
@@ -38,7 +42,7 @@ def worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
 def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Finding:
     sizes = _around_worst(shares)
     share = _mean(shares, sizes)
-    typical = min(sizes, key=lambda size: abs(math.log(size / TYPICAL)))
+    typical = min(sizes, key=lambda size: abs(math.log(size / TYPICAL_BYTES)))
     time = half_round_trip(profile.records, place)[typical].value
     floor = message_floor(profile.records, place)[typical].value
     return Finding(
@@ -49,7 +53,7 @@ def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Fin
             f"allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one copy between the "
             f"same two cores {format_ns(floor)}. {format_ns(time - floor)} of each such message are lost."
         ),
-        level="loss" if share < GOOD else "fact",
+        level="loss" if share < GOOD_SHARE else "fact",
         numbers={
             "share": share, "from_bytes": sizes[0], "to_bytes": sizes[-1], "typical_bytes": typical,
             "time_ns": time, "floor_ns": floor, "lost_ns": time - floor,
@@ -59,8 +63,8 @@ def _lost_at(profile: Profile, place: Place, shares: dict[int, Estimate]) -> Fin
 
 
 def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns a finding if times are too noisy for a share: the bounds of the share by the ends of the intervals, if
-    even the upper one is a loss."""
+    """Yields a finding with bounds of the share, computed from the ends of the intervals, if the times are too noisy
+    for a value and even the upper bound is a loss."""
     floors = message_floor(profile.records, place, deciding=False)
     times = half_round_trip(profile.records, place, deciding=False)
     bounds = _cacheable(
@@ -68,7 +72,7 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
         {
             size: Estimate(floors[size].value / times[size].value, low, high)
             for size in common_keys(floors, times)
-            if (low := floors[size].low / times[size].high) < (high := floors[size].high / times[size].low) < GOOD
+            if (low := floors[size].low / times[size].high) < (high := floors[size].high / times[size].low) < GOOD_SHARE
         },
     )
     if not bounds:
@@ -92,10 +96,10 @@ def _bounded_at(profile: Profile, place: Place) -> Iterator[Finding]:
 
 
 @at_each_distance("pingpong")
-def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the share in every range of sizes."""
+def find_share_by_range(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Yields a finding with the share of the floor in each range of sizes."""
     shares = {} if floor_failure(profile.records, place) else floor_shares(profile.records, place)
-    edges = (0, *BOUNDS, math.inf)
+    edges = (0, *RANGE_BOUNDS, math.inf)
     groups = [[size for size in shares if low < size <= high] for low, high in zip(edges, edges[1:], strict=False)]
     groups = [group for group in groups if group]
     if len(groups) < 2:
@@ -114,7 +118,7 @@ def by_range(profile: Profile, place: Place) -> Iterator[Finding]:
 
 
 def _cacheable(profile: Profile, shares: dict[int, Estimate]) -> dict[int, Estimate]:
-    """Returns the shares up to the size of the last-level cache; beyond it memory sets the limit."""
+    """Returns the shares of sizes up to the last-level cache. Above that, memory limits the speed."""
     llc = profile.machine.llc_bytes
     return {size: share for size, share in shares.items() if llc is None or size <= llc}
 
@@ -134,14 +138,14 @@ def _near_the_floor(profile: Profile, place: Place, shares: dict[int, Estimate])
 
 
 def _around_worst(shares: dict[int, Estimate]) -> list[int]:
-    """Returns the neighbouring sizes around the worst one that are nearly as bad."""
+    """Returns the consecutive sizes around the lowest share whose shares are nearly as low."""
     sizes = sorted(shares)
     values = [shares[size].value for size in sizes]
     worst = values.index(min(values))
     first = last = worst
-    while first > 0 and values[first - 1] <= ALIKE * values[worst]:
+    while first > 0 and values[first - 1] <= WORST_RANGE_FACTOR * values[worst]:
         first -= 1
-    while last + 1 < len(sizes) and values[last + 1] <= ALIKE * values[worst]:
+    while last + 1 < len(sizes) and values[last + 1] <= WORST_RANGE_FACTOR * values[worst]:
         last += 1
     return sizes[first : last + 1]
 

@@ -1,4 +1,4 @@
-"""Finds the slowdown of a message by other ranks' communication (S3.3)."""
+"""Finds how much messages slow down while other ranks communicate (S3.3)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, curve, distinct_values, pick, place_prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.formatting import times
+from nearfield.report.formatting import ratio_text
 
 _SLOWER = 1.1
 
 
 @at_each_distance("load")
-def load(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns, for each distance, the message size and load with the largest slowdown."""
+def find_load_slowdown(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Yields a finding with the message size and the load at which messages slow down most."""
     slowdowns = {
         (size, load_bytes): ratio
         for load_bytes in _loads(profile.records)
@@ -31,14 +31,14 @@ def load(profile: Profile, place: Place) -> Iterator[Finding]:
     (size, amount), worst = max(slowdowns.items(), key=lambda item: item[1].value)
     felt = worst.low > 1 and worst.value >= _SLOWER
     words = (
-        f"a {format_bytes(size)} message takes {times(worst.value)} as long while the other ranks run "
+        f"a {format_bytes(size)} message takes {ratio_text(worst.value)} as long while the other ranks run "
         f"MPI_Alltoall of {format_bytes(amount)}"
         if felt
-        else f"no message takes {times(_SLOWER)} as long while the other ranks run MPI_Alltoall"
+        else f"no message takes {ratio_text(_SLOWER)} as long while the other ranks run MPI_Alltoall"
     )
     yield Finding(
         topic="load",
-        title=f"Load costs up to {times(worst.value)}" if felt else "Load is not felt",
+        title=f"Load costs up to {ratio_text(worst.value)}" if felt else "Load is not felt",
         statement=capitalize(f"{place_prefix(profile, place, 'load')}{words}."),
         numbers={"bytes": size, "load_bytes": amount, "factor": worst.value},
         weight=worst.value,

@@ -1,4 +1,4 @@
-"""Finds the costs of fresh memory, private and in a shared window, with ordinary and huge pages (S1.3, S1.4)."""
+"""Finds the costs of fresh memory, private or in a shared window, with small and huge pages (S1.3, S1.4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Point, common_keys, curve, pick, ratios
 from nearfield.report.findings.finding import Finding
-from nearfield.report.formatting import times
+from nearfield.report.formatting import ratio_text
 
 NAMES = {
     "private": "private memory",
@@ -24,9 +24,9 @@ MIB = 1 << 20
 _CLEAR = 1.05
 
 
-def first_touch(profile: Profile) -> Iterator[Finding]:
-    """Yields, for the largest buffer, the page faults and the time of the first touch per MiB; and the gain of huge
-    pages for the memory of a shared window."""
+def find_first_touch_cost(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding, for the largest buffer, with the page faults and the time of the first touch per MiB, and with
+    the gain of huge pages for a shared window."""
     faults = _by_memory(profile.records, "first_touch_faults")
     sizes = [size for memory in faults.values() for size in memory]
     if not sizes:
@@ -51,8 +51,9 @@ def first_touch(profile: Profile) -> Iterator[Finding]:
     )
 
 
-def reading(profile: Profile) -> Iterator[Finding]:
-    """Returns whether repeated reading of a window costs more than private memory, and whether huge pages help."""
+def find_reread_cost(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding on whether repeated reads of a shared window are slower than those of private memory, and
+    whether huge pages help."""
     time = _by_memory(profile.records, "traverse")
     parts: list[str] = []
     numbers: dict[str, float] = {}
@@ -92,7 +93,8 @@ def _cost(faults: Point, time: Point | None, size: int) -> str:
 def _huge_gain(
     profile: Profile, time: dict[str, dict[int, Point]], faults: dict[str, dict[int, Point]], size: int
 ) -> tuple[str, str]:
-    """Returns the effect of huge pages under a window and an action; or why they could not be measured, and ''."""
+    """Returns (sentence on the effect of huge pages under a window, action); or (sentence why huge pages could not be
+    measured, '')."""
     missing = _why_missing(profile.records)
     if missing:
         return f"Huge pages under a window could not be had: {missing}.", ""
@@ -101,18 +103,19 @@ def _huge_gain(
     both = ratios(time["window"], time["window-huge"]).get(size)
     if both and both.low > _CLEAR:
         return (
-            f"Huge pages under the window make its first touch {times(both.value)} faster.",
-            _how(profile),
+            f"Huge pages under the window make its first touch {ratio_text(both.value)} faster.",
+            _huge_page_advice(profile),
         )
     fewer = faults["window"][size].value / max(faults["window-huge"][size].value, 1)
     if fewer <= 1:
         return "", ""
-    words = f"With huge pages under it the window has {times(fewer)} fewer page faults"
+    words = f"With huge pages under it the window has {ratio_text(fewer)} fewer page faults"
     return (f"{words}." if both else f"{words}; how much time that saves is not known: the times are not stable."), ""
 
 
-def _how(profile: Profile) -> str:
-    """Returns how to enable huge pages: by the kernel's setting for shared memory, or without root by MADV_COLLAPSE."""
+def _huge_page_advice(profile: Profile) -> str:
+    """Returns how to enable huge pages for windows: by the kernel's setting for shared memory, or without root by
+    MADV_COLLAPSE."""
     shmem = profile.machine.pages.shmem
     setting = f" (now '{shmem}')" if shmem else ""
     return (
@@ -128,5 +131,5 @@ def _why_missing(records: pl.DataFrame) -> str | None:
 
 def _reading_words(memory: str, ratio: Estimate, size: int) -> str:
     same = ratio.low <= 1 <= ratio.high or abs(ratio.value - 1) < 0.05
-    how = "as long as" if same else f"{times(ratio.value)} as long as"
+    how = "as long as" if same else f"{ratio_text(ratio.value)} as long as"
     return f"{how} {NAMES[memory]} ({format_bytes(size)})"

@@ -1,5 +1,5 @@
-"""Finds the time saved if a NIC delivers incoming bytes to a cache, by simulated collective, application (S4) and
-two-rank scenario."""
+"""Finds the time saved if a NIC delivers incoming bytes to a cache instead of memory, by simulated collective,
+application (S4) and two-rank scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import CLUSTER_SCENARIOS, distinct_combinations, distinct_values, pick
-from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings, savings
+from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings, savings_by_case
 from nearfield.report.findings.finding import Finding
 from nearfield.report.formatting import memory_speed, percent
 
@@ -20,7 +20,7 @@ MIN_SAVING = 0.01  # smaller savings are not reported
 
 @dataclass(frozen=True)
 class _Best:
-    """The case with the largest gain of an operation."""
+    """The case of an operation with the largest fraction of time saved."""
 
     share: float
     operation: str
@@ -31,8 +31,8 @@ class _Best:
         return f"{self.operation} {percent(self.share)} with {self.policy} ({self.case})"
 
 
-def policies(profile: Profile) -> Iterator[Finding]:
-    """Returns the largest savings of a simulated NIC's policies."""
+def find_policy_savings(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding with the largest savings of a simulated NIC's delivery policies."""
     found = [best for scenario in ("application", "collective") for best in _best(profile, scenario)]
     found += _best_of_program(profile) + _best_of_pairs(profile)
     if not found:
@@ -82,7 +82,7 @@ def _best_of_pairs(profile: Profile) -> list[_Best]:
     for scenario in rows["scenario"].unique(maintain_order=True):
         cases = (
             (point.value, size, policy, case)
-            for case, curves in savings(profile, scenario, "policy")
+            for case, curves in savings_by_case(profile, scenario, "policy")
             for policy, points in curves.items()
             for size, point in points.items()
         )

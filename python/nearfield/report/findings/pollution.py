@@ -1,4 +1,4 @@
-"""Finds the effect of a call on the cache: whether it holds the message afterwards, and what was evicted (S0.7)."""
+"""Finds the effect of MPI calls on the cache: whether the message is cached afterwards, and what was evicted (S0.7)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, place_prefix
-from nearfield.report.derived_metrics import Reach, cached_after, pushed_out, reach
+from nearfield.report.derived_metrics import CachedReach, cached_after, cached_reach, evicted_read_ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.formatting import times
+from nearfield.report.formatting import ratio_text
 
 CALLS = {"sender": "MPI_Send", "receiver": "MPI_Recv"}
 _SLOWER = 1.25
 
 
 @at_each_distance("pollution")
-def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the size up to which an uncached buffer is cached after the call."""
-    reaches = {side: reach(cached_after(profile.records, place, side)) for side in CALLS}
+def find_size_cached_after_call(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Yields a finding with the buffer size up to which a previously uncached message is cached after the call."""
+    reaches = {side: cached_reach(cached_after(profile.records, place, side)) for side in CALLS}
     parts = [text for side, r in reaches.items() if (text := _words(CALLS[side], r))]
     if not parts:
         return
@@ -39,7 +39,7 @@ def after_the_call(profile: Profile, place: Place) -> Iterator[Finding]:
     )
 
 
-def _words(call: str, r: Reach) -> str:
+def _words(call: str, r: CachedReach) -> str:
     if r.cached_to is None and r.gone_from is None:
         return ""
     cached = f"after {call} a message of up to {format_bytes(r.cached_to)} is in the cache" if r.cached_to else ""
@@ -49,7 +49,7 @@ def _words(call: str, r: Reach) -> str:
     return cached or f"after {call} a message of {format_bytes(r.gone_from or 0)} mostly comes from memory"
 
 
-def _action(reaches: dict[str, Reach]) -> str:
+def _action(reaches: dict[str, CachedReach]) -> str:
     r = reaches["receiver"]
     if r.cached_to and r.gone_from:
         return (
@@ -59,20 +59,20 @@ def _action(reaches: dict[str, Reach]) -> str:
 
 
 @at_each_distance("pollution")
-def evicted(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the sizes at which the call slows reads of a buffer that was cached before."""
+def find_evictions(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Yields a finding with the sizes at which the call makes reads of a previously cached buffer slower."""
     parts: list[str] = []
     numbers: dict[str, float] = {}
     for side, call in CALLS.items():
         slower = {
             size: ratio
-            for size, ratio in pushed_out(profile.records, place, side).items()
+            for size, ratio in evicted_read_ratios(profile.records, place, side).items()
             if ratio.value >= _SLOWER and ratio.low > 1
         }
         if slower:
             worst = max(slower, key=lambda size: slower[size].value)
             parts.append(f"{call} from {format_bytes(min(slower))} on (worst at {format_bytes(worst)}: "
-                         f"reading takes {times(slower[worst].value)})")  # fmt: skip
+                         f"reading takes {ratio_text(slower[worst].value)})")  # fmt: skip
             numbers |= {f"{side}_from_bytes": min(slower), f"{side}_factor": slower[worst].value}
     if not parts:
         return

@@ -1,4 +1,4 @@
-"""Finds limits of the measurement itself: unstable values, refuted buffer states, missing counters."""
+"""Findings on the measurement itself: unstable values, disturbances, refuted buffer states, missing counters."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from nearfield.profile.stability import MAX_UNSTABLE, declared_records, measured
 from nearfield.report.findings.finding import Finding
 from nearfield.report.formatting import percent
 
-MANY = 0.1
-NEARLY_ALL = 0.99
-DISTURBED = 0.05  # share of repetitions; lower ones occur on every system
+MANY_UNSTABLE = 0.1
+NEARLY_ALL_UNSTABLE = 0.99
+MIN_DISTURBED_SHARE = 0.05  # min fraction of disturbed repetitions to report; fewer occur on every system
 
 
 def unstable(profile: Profile) -> Iterator[Finding]:
-    """Returns the share of times whose interval is too wide, and the scenario with most of them."""
+    """Yields a finding with the fraction of times whose interval is too wide, and the scenario with the most of
+    them."""
     times = measured_times(profile)
     wide = times.filter(~pl.col("stable"))
     if not wide.height:
@@ -33,7 +34,7 @@ def unstable(profile: Profile) -> Iterator[Finding]:
         f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
         f"{name} ({percent(worst_share)}); they are drawn hollow, and findings use no more of them than their bounds."
     )
-    action = "Measure again on a quiet machine, or longer (without --quick)." if share > MANY else ""
+    action = "Measure again on a quiet machine, or longer (without --quick)." if share > MANY_UNSTABLE else ""
     if share > MAX_UNSTABLE:
         statement, action = _useless(profile, wide.height, times.height)
     yield Finding(
@@ -43,22 +44,26 @@ def unstable(profile: Profile) -> Iterator[Finding]:
         level="warning" if share > MAX_UNSTABLE else "note",
         action=action,
         numbers={"unstable": wide.height, "times": times.height, "share": share},
-        weight=3 if share > MANY else 1,
+        weight=3 if share > MANY_UNSTABLE else 1,
     )
 
 
 def _useless(profile: Profile, unstable: int, times: int) -> tuple[str, str]:
-    """Returns the sentence for a profile with mostly unstable times, and the command that measures it again. The
-    sentence names no cause: the load of the host includes the ranks that measured."""
+    """Returns the sentence for a profile whose times are mostly unstable, and the command line that measures it again.
+    The sentence names no cause, because the host's load includes the measuring ranks."""
     share = percent(unstable / times)
-    useless = "nothing here can be used" if unstable >= NEARLY_ALL * times else f"{share} of the times cannot be used"
+    useless = (
+        "nothing here can be used"
+        if unstable >= NEARLY_ALL_UNSTABLE * times
+        else f"{share} of the times cannot be used"
+    )
     return f"The times varied too much: {useless}.", f"Run again when it is quiet: {profile.measured_by}"
 
 
-def disturbed(profile: Profile) -> Iterator[Finding]:
-    """Returns how often other work used the cores during the measurement."""
+def find_disturbance(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding with the fraction of repetitions during which other programs used the cores."""
     share = profile.run.disturbed_share
-    if share is None or share < DISTURBED:
+    if share is None or share < MIN_DISTURBED_SHARE:
         return
     yield Finding(
         topic="quality",
@@ -74,8 +79,8 @@ def disturbed(profile: Profile) -> Iterator[Finding]:
     )
 
 
-def moved(profile: Profile) -> Iterator[Finding]:
-    """Returns where the cores of each pair were, if they were at several places."""
+def find_moved_cores(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding for each pair of cores that was measured at several core-to-core latencies."""
     for used in (place for place in profile.run.place if place.used):
         others = [place for place in profile.run.place if place.pair == used.pair and not place.used]
         if not others:
@@ -96,8 +101,8 @@ def moved(profile: Profile) -> Iterator[Finding]:
         )
 
 
-def refuted(profile: Profile) -> Iterator[Finding]:
-    """Returns the number of buffers that were not in the intended state."""
+def find_refuted_states(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding with the number of times whose buffers were verifiably not in the intended cache state."""
     judged = declared_records(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
     wrong = judged.filter(pl.col("verdict") == "refuted")
     if not wrong.height:
@@ -116,8 +121,8 @@ def refuted(profile: Profile) -> Iterator[Finding]:
     )
 
 
-def counters(profile: Profile) -> Iterator[Finding]:
-    """Returns the counters that this machine does not provide, by reason."""
+def find_missing_counters(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding for each reason why counters are unavailable, with their names."""
     by_reason: dict[str, list[str]] = {}
     for name, state in profile.run.counters.items():
         if state != "available":

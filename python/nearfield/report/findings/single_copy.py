@@ -1,7 +1,7 @@
 """Finds whether the kernel's single copy is slower than copy-in-copy-out through shared memory.
 
-Copy-in-copy-out costs at least the slower of the two copies (perfect overlap) and at most their sum (no overlap).
-Between these bounds the records are not conclusive, and there is no finding.
+Copy-in-copy-out takes at least the time of the slower of its two copies (perfect overlap) and at most their sum (no
+overlap). Times between these bounds are inconclusive and give no finding.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from nearfield.base.units import format_bytes, format_ns, format_rate
 from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, common_keys, place_prefix
-from nearfield.report.derived_metrics import copies, flag, half_round_trip, switch_bytes
+from nearfield.report.derived_metrics import core_to_core_latency, fastest_copies, half_round_trip, switch_size_bytes
 from nearfield.report.findings.finding import AND_COMPARE, Finding, at_each_distance
-from nearfield.report.formatting import no_single_copy, span, times
+from nearfield.report.formatting import ratio_text, setting_without_single_copy, span_text
 
 
 @at_each_distance("pingpong")
-def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Returns the cost of the kernel's copies of messages, where it copies them."""
-    begin = switch_bytes(profile.run.switch, "single-copy", place)
+def find_single_copy_cost(profile: Profile, place: Place) -> Iterator[Finding]:
+    """Yields a finding on the cost of messages at sizes at which the kernel copies them."""
+    begin = switch_size_bytes(profile.run.switch, "single-copy", place)
     if begin is None:
         return
     time = {s: p for s, p in half_round_trip(profile.records, place).items() if s > begin}
@@ -35,11 +35,11 @@ def single_copy(profile: Profile, place: Place) -> Iterator[Finding]:
 
 
 def copying_bounds(records: pl.DataFrame, place: Place) -> dict[int, tuple[float, float]]:
-    """Returns size -> lower and upper bound in ns of copy-in-copy-out: with perfectly overlapping copies, or without
-    overlap."""
-    signal = flag(records, place)
-    into = copies(records, place, "copy-local")
-    out_of = copies(records, place, "copy-remote")
+    """Returns size -> (lower, upper) bound in ns for copy-in-copy-out: with perfect overlap of the two copies, and
+    without overlap."""
+    signal = core_to_core_latency(records, place)
+    into = fastest_copies(records, place, "copy-local")
+    out_of = fastest_copies(records, place, "copy-remote")
     if signal is None:
         return {}
     return {
@@ -53,13 +53,13 @@ def _slower(
 ) -> Finding:
     worst = max(by, key=lambda size: by[size])
     ratio = time[worst].value / bounds[worst][1]
-    off = no_single_copy(profile.run.mpi.family, profile.run.mpi.variables)
+    off = setting_without_single_copy(profile.run.mpi.family, profile.run.mpi.variables)
     action = f"Worth a try: without single copy ({off}). {AND_COMPARE}" if off else ""
     return Finding(
         topic="single-copy",
-        title=f"The kernel's copy is {times(ratio)} slower",
+        title=f"The kernel's copy is {ratio_text(ratio)} slower",
         statement=capitalize(
-            f"{place_prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
+            f"{place_prefix(profile, place)}{span_text(sorted(by))} single copy by the kernel "
             f"is slower than two copies by the cores themselves, even one after the other: a {format_bytes(worst)} "
             f"message takes {format_ns(time[worst].value)} ({format_rate(worst / time[worst].value)}), copying it in "
             f"and out at most {format_ns(bounds[worst][1])}."
@@ -79,7 +79,7 @@ def _faster(
         topic="single-copy",
         title="Single copy pays",
         statement=capitalize(
-            f"{place_prefix(profile, place)}{span(sorted(by))} single copy by the kernel "
+            f"{place_prefix(profile, place)}{span_text(sorted(by))} single copy by the kernel "
             f"is faster than copying in and out could be: a {format_bytes(best)} message takes "
             f"{format_ns(time[best].value)}, the slower of the two copies alone {format_ns(bounds[best][0])}."
         ),

@@ -1,4 +1,4 @@
-"""Finds the sizes at which the MPI changes its behaviour, with the change and the jump of the time."""
+"""Finds the message sizes at which the MPI switches protocols, and the jump of the time at each switch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.profile.curves import Place, one_per_distance, place_prefix
 from nearfield.profile.schema import Switch
 from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import AND_COMPARE, Finding
-from nearfield.report.formatting import setting, times
+from nearfield.report.formatting import ratio_text, variable_setting
 
 NAMES = {
     "eager-limit": "its eager limit",
@@ -34,23 +34,24 @@ _WORTH_A_WORD = 1.3
 
 @dataclass(frozen=True)
 class Jump:
-    """The times of the first message size after a switch and of the last one before it, and their ratio."""
+    """The last measured message size before a protocol switch and the first size after it, with the ratio of their
+    times."""
 
     before: int
     after: int
     ratio: Estimate
 
 
-def steps(profile: Profile) -> Iterator[Finding]:
-    """Returns one finding for each size at which the MPI changes something."""
+def find_protocol_steps(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding for each message size at which the MPI switches protocols."""
     for place in one_per_distance(profile.records, "pingpong") or _switch_places(profile):
         own = [s for s in profile.run.switch if s.distance == place.distance and s.pair in (place.pair, None)]
         for size in sorted({s.bytes for s in own}):
-            yield _step(profile, place, _telling([s for s in own if s.bytes == size]))
+            yield _step(profile, place, _without_implied_switches([s for s in own if s.bytes == size]))
 
 
 def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
-    """Returns the jump; None without stable times at sizes within a factor of two on both sides of the switch."""
+    """Returns the jump of the time at a switch; None without stable times within a factor of two on both sides."""
     times_ = half_round_trip(profile.records, place)
     before = [s for s in times_ if size / 2 <= s <= size]
     after = [s for s in times_ if size < s <= 2 * size]
@@ -60,8 +61,8 @@ def jump_at(profile: Profile, place: Place, size: int) -> Jump | None:
     return Jump(before[-1], after[0], ratio) if ratio else None
 
 
-def _telling(switches: list[Switch]) -> list[Switch]:
-    """Returns the switches in order, without an unattended limit that an eager limit implies."""
+def _without_implied_switches(switches: list[Switch]) -> list[Switch]:
+    """Returns the switches at one size in display order. Omits an unattended limit if an eager limit implies it."""
     kinds = {s.kind for s in switches}
     implied = "unattended-limit" if "eager-limit" in kinds else ""
     return sorted((s for s in switches if s.kind != implied), key=lambda s: list(NAMES).index(s.kind))
@@ -91,7 +92,8 @@ def _step(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
 
 
 def _names(switches: list[Switch]) -> str:
-    """Returns the names of the switches with their control variables; if they share one, it is named once."""
+    """Returns the names of the switches with their control variables as text. Names a common control variable only
+    once."""
     causes = [f" ({s.name} = {s.value})" if s.name else "" for s in switches]
     if len(set(causes)) == 1:
         return join_and([NAMES[s.kind] for s in switches]) + causes[0]
@@ -103,14 +105,16 @@ def _size_of(jump: Jump | None) -> str:
         return "How much time it costs cannot be said: the times around it are missing or not stable."
     sizes = f"a {format_bytes(jump.after)} message takes"
     if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
-        return f"The time does not jump there: {sizes} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
-    return f"{capitalize(sizes)} {times(jump.ratio.value)} a {format_bytes(jump.before)} one."
+        return (
+            f"The time does not jump there: {sizes} {ratio_text(jump.ratio.value)} a {format_bytes(jump.before)} one."
+        )
+    return f"{capitalize(sizes)} {ratio_text(jump.ratio.value)} a {format_bytes(jump.before)} one."
 
 
 def _action(profile: Profile, switches: list[Switch], factor: float) -> str:
     eager = next((s for s in switches if s.kind == "eager-limit"), None)
     if eager and eager.name and eager.value and factor >= _WORTH_A_WORD:
-        larger = setting(profile.run.mpi.family, eager.name, 16 * eager.value)
+        larger = variable_setting(profile.run.mpi.family, eager.name, 16 * eager.value)
         return f"Worth a try: a larger limit ({larger}). {AND_COMPARE}"
     if any(s.kind == "unattended-limit" for s in switches):
         return "Let a receiver that computes for long call MPI_Test now and then, or post its receives early."

@@ -1,4 +1,4 @@
-"""Finds the cost of a message with noncontiguous elements, and whether the MPI or the program packs them faster
+"""Finds the cost of messages with noncontiguous elements, and whether the MPI's datatypes or packing by hand is faster
 (S3.1)."""
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, common_keys, curve, distinct_values, pick, place_prefix, ratios
 from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.formatting import times
+from nearfield.report.formatting import ratio_text
 
 REPORTED_STRIDES = (8, 16, 64)
 _CLEAR = 1.15
 
 
 @at_each_distance("stride")
-def vectors(profile: Profile, place: Place) -> list[Finding]:
-    """Returns, for each distance, the message size with the largest loss by MPI's datatype."""
+def find_vector_cost(profile: Profile, place: Place) -> list[Finding]:
+    """Returns a finding on strided vectors, for the message size at which MPI's datatype loses most."""
     return _select_heaviest(profile, place, _vector)
 
 
 @at_each_distance("stride")
-def faces(profile: Profile, place: Place) -> list[Finding]:
-    """Returns the three faces of a 3-D array, at the size where they differ most."""
+def find_face_cost(profile: Profile, place: Place) -> list[Finding]:
+    """Returns a finding on the three faces of a 3-D array, for the size at which their times differ most."""
     return _select_heaviest(profile, place, _faces)
 
 
@@ -60,10 +60,10 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
     numbers: dict[str, float | int | str] = {"bytes": size, **{f"factor_{s}": f for s, f in factors.items()}}
     if against:
         numbers["datatype_over_pack"] = _middle(against)
-    steps = [f"stride {s} {times(f)}" for s, f in factors.items()]
+    steps = [f"stride {s} {ratio_text(f)}" for s, f in factors.items()]
     return Finding(
         topic="strides",
-        title=f"Stride {slowest} costs {times(factors[slowest])}",
+        title=f"Stride {slowest} costs {ratio_text(factors[slowest])}",
         statement=capitalize(
             f"{place_prefix(profile, place, 'stride')}{format_bytes(size)} of doubles that lie apart, sent as an MPI "
             f"datatype, take longer than in one piece ({format_ns(plain.value)}): {join_and(steps)}. {by_hand}"
@@ -76,14 +76,15 @@ def _vector(profile: Profile, place: Place, size: int) -> Finding | None:
 
 
 def _who_packs_better(against: dict[int, Estimate]) -> tuple[str, str]:
-    """Returns a sentence and an action. `against` is the ratio datatype / packing by hand, by stride."""
+    """Returns a sentence and an action. `against` maps a stride to time with an MPI datatype / time with packing by
+    hand."""
     if not against:
         return "", ""
     middle = _middle(against)
     if middle >= _CLEAR and sum(r.low > 1 for r in against.values()) * 2 > len(against):
-        return f"Packed by hand they are {times(middle)} faster than that.", "Pack such messages by hand."
+        return f"Packed by hand they are {ratio_text(middle)} faster than that.", "Pack such messages by hand."
     if middle <= 1 / _CLEAR and sum(r.high < 1 for r in against.values()) * 2 > len(against):
-        return f"Packing by hand is {times(1 / middle)} slower: MPI packs well.", ""
+        return f"Packing by hand is {ratio_text(1 / middle)} slower: MPI packs well.", ""
     return "Packing by hand makes no clear difference.", ""
 
 
@@ -105,7 +106,7 @@ def _faces(profile: Profile, place: Place, size: int) -> Finding | None:
     by_hand = [face for face in common_keys(typed, packed) if packed[face].high < typed[face].low]
     return Finding(
         topic="strides",
-        title=f"Face {slowest} costs {times(factor)} face {fastest}",
+        title=f"Face {slowest} costs {ratio_text(factor)} face {fastest}",
         statement=capitalize(
             f"{place_prefix(profile, place, 'stride')}the faces of a 3-D array ({format_bytes(size)} each; x: whole "
             f"rows, y: rows far apart, z: single elements apart), each packed the faster way: {join_and(parts)}."

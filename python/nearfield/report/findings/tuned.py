@@ -1,5 +1,5 @@
-"""Reports the result of `tune`: the speedup of unmodified programs over all sizes; or that the MPI's defaults are best,
-with the confidence; or that nothing is decided."""
+"""Findings on the result of `tune`: the speed-up of unmodified programs over all sizes; or that the MPI's defaults are
+best, with the confidence; or that nothing is decided."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import Rules, RuleTable, UndecidedTable
 
-FIRST = 100  # a gain for unmodified programs comes before all other losses
+FIRST = 100  # weight that ranks a gain for unmodified programs above all other losses
 
 
-def tuned(rules: Rules, apply: str) -> list[Finding]:
-    """Returns a finding for each rule. `apply` is the command that runs programs with these rules."""
+def find_tuned_gains(rules: Rules, apply: str) -> list[Finding]:
+    """Returns a finding for each rule, for collectives and for each undecided distance. `apply` is the command line
+    that runs programs under these rules."""
     tuned_rules = [rule for rule in rules.rule if rule.is_tuned]
     found = [_gain(rules, rule, rule.gain, apply) if rule.gain else _baseline(rules, rule) for rule in tuned_rules]
     return found + _collectives(rules, apply) + [_undecided(one) for one in rules.undecided]
 
 
 def _collectives(rules: Rules, apply: str) -> list[Finding]:
-    """Returns a finding on the collectives that nearfield's algorithms do faster than the MPI; none without such."""
+    """Returns a finding on the collectives that nearfield's algorithms speed up; [] if there are none."""
     gains = {
         (table.operation, point.size_bytes): point.gain
         for table in rules.collectives()
@@ -53,8 +54,8 @@ def _collectives(rules: Rules, apply: str) -> list[Finding]:
 
 
 def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding:
-    """Returns a finding with the gain over all sizes as the title, and the sizes of the largest gain."""
-    best = rule.gaining()
+    """Returns a finding with the gain over all sizes, and the range of sizes with the largest gain."""
+    best = rule.gaining_range()
     best_range = ""
     numbers = {"gain": gain.value, "low": gain.low, "high": gain.high}
     if best:
@@ -66,7 +67,7 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
         title=f"{gain.value:.2f}x as fast when tuned",
         statement=capitalize(
             f"{_where(rules, rule)}messages are {_interval(gain)} times as fast with other parameters of this MPI, in "
-            f"the mean over all sizes and patterns{best_range}; {rule.promise()}."
+            f"the mean over all sizes and patterns{best_range}; {rule.promise_text()}."
         )
         + "".join(f" The gain was {brief}." for brief in (rule.few_launches_note(),) if brief)
         + _beyond(rule),
@@ -78,8 +79,8 @@ def _gain(rules: Rules, rule: RuleTable, gain: GainTable, apply: str) -> Finding
 
 
 def _baseline(rules: Rules, rule: RuleTable) -> Finding:
-    """Returns a finding that the defaults are best. Its level is `good` only if the cores stayed in one latency class
-    and the machine was quiet; otherwise another run may find more."""
+    """Returns a finding that the MPI's defaults are best. Its level is `good` only if the cores were not moved and the
+    machine was quiet; otherwise another tune may find a gain."""
     tried = rules.tried
     action = "Tune again when the machine is quiet." if rule.latency or rules.busy() or not tried.measured else ""
     return Finding(
@@ -90,7 +91,7 @@ def _baseline(rules: Rules, rule: RuleTable) -> Finding:
             f"{rules.seconds:.0f} s and measured {counted(tried.measured, 'setting')} to the end; it left {tried.left} "
             f"half-way, and {len(tried.unfit)} did not work."
         )
-        + "".join(f" {capitalize(sentence)}." for sentence in (rule.changed_latency(), rules.busy()) if sentence)
+        + "".join(f" {capitalize(sentence)}." for sentence in (rule.changed_latency_note(), rules.busy()) if sentence)
         + _beyond(rule),
         level="fact" if action or rule.beyond else "good",
         action=action,

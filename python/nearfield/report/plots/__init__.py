@@ -1,6 +1,6 @@
 """The plots of the report: one module per scenario with TITLE, SHORT (for the navigation) and charts(profile).
 
-A scenario without a module gets a generic plot; one of its own is one module and its name in SCENARIOS.
+A scenario without a module gets a generic plot. To add a plot, add a module and an entry in SCENARIOS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nearfield.report.plots import (
 )
 from nearfield.report.plots.chart import Chart
 
-# In the order of the page.
+# scenario -> module with its plots, in the order of the page
 SCENARIOS: dict[str, ModuleType] = {
     "pingpong": pingpong,
     "floor": floor,
@@ -45,8 +45,8 @@ SCENARIOS: dict[str, ModuleType] = {
 
 @dataclass(frozen=True)
 class Section:
-    """A scenario on the page. `summary` is the engine's text if no chart has its own; `remarks` are sentences on what
-    has no plot, and why."""
+    """The section of a scenario on the page. `summary` is the engine's description, for a scenario without a module;
+    `remarks` explain what has no plot, and why."""
 
     scenario: str
     title: str
@@ -57,7 +57,8 @@ class Section:
 
 
 def sections(profile: Profile) -> list[Section]:
-    """Returns a section for every scenario that was measured or skipped, and one for sweeps over a machine's keys."""
+    """Returns a section for every scenario that was measured or skipped, and one for sweeps over keys of a machine
+    file."""
     described = without_sweeps(profile)
     present = list(dict.fromkeys([*described.records["scenario"], *(s.scenario for s in profile.run.skipped)]))
     known = [name for name in SCENARIOS if name in present]

@@ -9,7 +9,7 @@ from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_sav
 from nearfield.report.formatting import memory_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Variant
-from nearfield.report.plots.series import Trace, bars, style
+from nearfield.report.plots.series import Trace, bar_traces, curve_style
 
 TITLE = "Applications"
 SHORT = "Applications"
@@ -17,8 +17,8 @@ _PATTERNS = ("", "/", "x", ".", "-", "+", "\\")
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns one figure per application, ranks and size, with a group of bars per memory speed and a bar per
-    policy."""
+    """Returns a list with one chart: a figure per application, number of ranks and size, with a group of bars per
+    memory speed and a bar per policy."""
     rows = pick(profile.records, scenario="application", metric="mean_time", source="sim")
     variants = []
     found = distinct_combinations(rows, "operation", "ranks", "size_bytes")
@@ -27,7 +27,7 @@ def charts(profile: Profile) -> list[Chart]:
         times = mean_times(rows, "application", "memory_slowdown", **fixed)
         in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}
         for show, curves in (("time saved", policy_savings(times)), ("time", in_ms)):
-            traces = by_speed(curves)
+            traces = bars_by_speed(curves)
             choice = {
                 "application": f"{operation}, {format_bytes(size)} a rank",
                 "ranks": f"{ranks} ranks",
@@ -43,10 +43,11 @@ def charts(profile: Profile) -> list[Chart]:
     return [Chart("application", "Applications by policy", caption, variants)] if variants else []
 
 
-def by_speed(curves: dict[str, Curve]) -> list[Trace]:
-    """Returns a group of bars per memory speed, with a bar per policy, from policy -> memory slowdown -> point."""
+def bars_by_speed(curves: dict[str, Curve]) -> list[Trace]:
+    """Returns traces with a group of bars per memory speed and a bar per policy, from policy -> memory slowdown ->
+    point."""
     traces = []
     for i, (policy, points) in enumerate(curves.items()):
         named = {memory_speed(speed): points[speed] for speed in sorted(points, key=float)}
-        traces += bars(policy, named, style(i), _PATTERNS[i % len(_PATTERNS)])
+        traces += bar_traces(policy, named, curve_style(i), _PATTERNS[i % len(_PATTERNS)])
     return traces

@@ -1,4 +1,4 @@
-"""Makes layouts: axes with sizes in KiB and times in us, and vertical marks at protocol switches and cache sizes."""
+"""Creates plotly layouts: axes in readable units, and vertical marks at protocol switches and cache sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Axis = dict[str, Any]
 Layout = dict[str, Any]
 Mark = tuple[float, str]
 
-ROOM = 0.12  # margin beyond the outermost medians, as a share of a linear axis, or in decades
+AXIS_MARGIN = 0.12  # margin beyond the extreme medians: fraction of a linear axis, or decades of a log axis
 MAX_LOSS = -1.0
 
 SWITCH_NAMES = {
@@ -28,10 +28,12 @@ SWITCH_NAMES = {
 
 
 def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mark] = (), **more: Any) -> Layout:
-    """Returns the layout with the colours, margins and legend that all plots share."""
-    shapes = [_rule(at, "@mark", "dash") for at, _ in switches] + [_rule(at, "@grid", "solid") for at, _ in caches]
-    notes = [_note(at, text, "top") for at, text in switches if text] + [
-        _note(at, text, "bottom") for at, text in caches
+    """Returns a layout with the colours, margins and legend common to all plots."""
+    shapes = [_vertical_line(at, "@mark", "dash") for at, _ in switches] + [
+        _vertical_line(at, "@grid", "solid") for at, _ in caches
+    ]
+    notes = [_vertical_note(at, text, "top") for at, text in switches if text] + [
+        _vertical_note(at, text, "bottom") for at, text in caches
     ]
     return {
         "xaxis": _axis(x),
@@ -46,11 +48,11 @@ def layout(x: Axis, y: Axis, switches: Sequence[Mark] = (), caches: Sequence[Mar
     }
 
 
-def by_size(
+def plot_by_size(
     traces: list[Trace], y: Axis, title: str, profile: Profile | None = None, place: Place | None = None
 ) -> Figure:
-    """Returns a plot over sizes, with marks at the profile's cache sizes and at the protocol switches of its MPI at the
-    place."""
+    """Returns a plot over message sizes. Marks the profile's cache sizes, and its MPI's protocol switches between the
+    cores of `place`."""
     sizes = [x for trace in traces for x in trace["x"]]
     switches = switch_marks(profile, place, sizes) if profile and place else ()
     caches = cache_marks(profile, sizes) if profile else ()
@@ -58,12 +60,12 @@ def by_size(
 
 
 def time_or_rate(show: str, traces: Sequence[Trace], time: str = "time") -> Axis:
-    """Returns the axis for the values of `shown`."""
+    """Returns the y axis for curves of time or, if `show` is not "time", of bandwidth."""
     return log_axis(traces, time) if show == "time" else linear_axis(traces, f"{show} (GB/s)")
 
 
 def bytes_axis(sizes: Iterable[float], title: str) -> Axis:
-    """Returns a logarithmic axis with ticks at powers of two in whole B, KiB or MiB."""
+    """Returns a logarithmic axis of sizes with ticks at powers of two."""
     known = [size for size in sizes if size > 0] or [1]
     low, high = math.floor(math.log2(min(known))), math.ceil(math.log2(max(known)))
     step = next(s for s in (1, 2, 4, 8) if (high - low) / s <= 8 or s == 8)
@@ -78,14 +80,14 @@ def bytes_axis(sizes: Iterable[float], title: str) -> Axis:
 
 
 def number_axis(values: Iterable[float], title: str) -> Axis:
-    """Returns a logarithmic axis to base two, as for strides."""
+    """Returns a logarithmic axis with ticks at powers of two, for numbers such as strides."""
     ticks = sorted({1 << max(0, math.floor(math.log2(v))) for v in values if v > 0})
     return {"title": title, "type": "log", "tickvals": ticks, "ticktext": [str(t) for t in ticks]}
 
 
 def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
-    """Returns a logarithmic axis over the medians, with ticks at 1, 10, 100 (and 2 and 5 of each in narrow ranges) in
-    readable units."""
+    """Returns a logarithmic axis over the medians, with ticks at powers of ten (in narrow ranges also at 2 and 5 times
+    these), labelled in readable units."""
     values = [v for v in _medians(traces) if v > 0]
     if not values:
         return {"title": title}
@@ -96,24 +98,25 @@ def log_axis(traces: Sequence[Trace], title: str, unit: str = "ns") -> Axis:
         "title": title,
         "type": "log",
         "tickvals": ticks,
-        "ticktext": [_short(FORMATS[unit](t)) for t in ticks],
-        "range": [math.log10(min(values)) - ROOM, math.log10(max(values)) + ROOM],
+        "ticktext": [_shorten_number(FORMATS[unit](t)) for t in ticks],
+        "range": [math.log10(min(values)) - AXIS_MARGIN, math.log10(max(values)) + AXIS_MARGIN],
     }
 
 
 def linear_axis(traces: Sequence[Trace], title: str, minimum: float = -math.inf, **more: Any) -> Axis:
-    """Returns an axis from 0 to the largest median, but at least to `minimum`. Intervals, which may be a hundred times
-    as long, are clipped."""
+    """Returns a linear axis that includes 0 and all medians; medians below `minimum` are clipped. Intervals, which may
+    be a hundred times as long, do not extend the axis."""
     values = [0.0, *(max(value, minimum) for value in _medians(traces))]
     low, high = min(values), max(values)
-    room = ROOM * (high - low)
+    room = AXIS_MARGIN * (high - low)
     ends = {"range": [low and low - room, high and high + room]} if high > low else {}
     return {"title": title, "rangemode": "tozero", **ends, **more}
 
 
 def share_axis(traces: Sequence[Trace], title: str) -> Axis:
-    """Returns an axis of saved time; a loss of more than the time itself is clipped to keep gains visible."""
-    decimals = ((0.0001, 3), (0.001, 2), (0.01, 1), (None, 0))  # up to this distance between two ticks
+    """Returns a linear axis for fractions of time saved. Clips losses of more than 100 %, so that gains remain
+    visible."""
+    decimals = ((0.0001, 3), (0.001, 2), (0.01, 1), (None, 0))  # (max distance between ticks, decimals in per cent)
     minimum: float | None = None
     stops = []
     for maximum, digits in decimals:
@@ -123,7 +126,8 @@ def share_axis(traces: Sequence[Trace], title: str) -> Axis:
 
 
 def switch_marks(profile: Profile, place: Place, sizes: Iterable[float]) -> list[Mark]:
-    """Returns one mark for each size with protocol switches, with all their names."""
+    """Returns a mark (size, text) for each size with protocol switches between these cores; the text lists the
+    switches."""
     known = list(sizes)
     names: dict[int, list[str]] = {}
     for switch in profile.run.switch:
@@ -134,7 +138,7 @@ def switch_marks(profile: Profile, place: Place, sizes: Iterable[float]) -> list
 
 
 def cache_marks(profile: Profile, sizes: Iterable[float]) -> list[Mark]:
-    """Returns marks at the cache sizes among these sizes."""
+    """Returns a mark (size, text) for each cache of the machine whose size is within the range of `sizes`."""
     known = list(sizes)
     return [
         (cache.size_bytes, f"L{cache.level} {format_bytes(cache.size_bytes, digits=3)}")
@@ -144,7 +148,7 @@ def cache_marks(profile: Profile, sizes: Iterable[float]) -> list[Mark]:
 
 
 def _medians(traces: Sequence[Trace]) -> list[float]:
-    """Returns the values of the table below a plot; bands have no cells there."""
+    """Returns all y values of the curves, without those of interval bands."""
     return [value for trace in traces if "meta" in trace for value in trace["y"]]
 
 
@@ -157,15 +161,15 @@ def _axis(axis: Axis) -> Axis:
     }  # fmt: skip
 
 
-def _rule(at: float, colour: str, dash: str) -> dict[str, Any]:
+def _vertical_line(at: float, colour: str, dash: str) -> dict[str, Any]:
     return {
         "type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "layer": "below",
         "line": {"color": colour, "width": 1.2, "dash": dash},
     }  # fmt: skip
 
 
-def _note(at: float, text: str, end: str) -> dict[str, Any]:
-    """Returns a note along its line; annotations on logarithmic axes are positioned by exponent."""
+def _vertical_note(at: float, text: str, end: str) -> dict[str, Any]:
+    """Returns a text along a vertical mark. Plotly positions annotations on logarithmic axes by exponent."""
     return {
         "x": math.log10(at), "xref": "x", "y": 1 if end == "top" else 0, "yref": "paper", "text": text,
         "textangle": -90, "showarrow": False, "xanchor": "right", "yanchor": end, "font": {"size": 11, "color": "@dim"},
@@ -173,7 +177,7 @@ def _note(at: float, text: str, end: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _short(text: str) -> str:
-    """Returns '1.00 us' as '1 us'."""
+def _shorten_number(text: str) -> str:
+    """Shortens for example '1.00 us' to '1 us'."""
     number, _, unit = text.partition(" ")
     return f"{float(number):g} {unit}" if number.replace(".", "", 1).isdigit() else text

@@ -1,7 +1,7 @@
-"""Defines a chart: it has options (buttons above it), and one plotly figure for each choice among them.
+"""A chart with options (buttons above it), and one plotly figure for each choice of the options.
 
-Colours are names of style.css (`@s1`, `@ink`, with opacity `@s1:0.15`); report.js substitutes the values of the theme,
-so that one figure serves light, dark and print.
+Colours are names from style.css (`@s1`, `@ink`, with opacity `@s1:0.15`). report.js substitutes the theme's values, so
+that one figure serves light, dark and print.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Figure = dict[str, Any]
-PLACE = "place"  # the option that one selector sets for the whole page
+PLACE = "place"  # name of the option (pair of cores) that one selector sets for all charts of a page
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A figure; `choice` maps every option of the chart to a value."""
+    """A figure of a chart. `choice` maps every option of the chart to a value."""
 
     choice: dict[str, str]
     figure: Figure
@@ -24,7 +24,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart; `id` is unique on the page and names the saved files."""
+    """A chart of the page. `id` is unique on the page and is the name of saved files."""
 
     id: str
     title: str
@@ -32,7 +32,8 @@ class Chart:
     variants: list[Variant] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the chart's data for the page; the points of its curves are for other tables (table.py)."""
+        """Returns the chart as JSON data for the page. Leaves out the `points` of traces, which are only for CSV tables
+        (table.py)."""
         return {
             "id": self.id,
             "title": self.title,
@@ -46,7 +47,7 @@ def _plain(traces: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def options(choices: Iterable[dict[str, str]]) -> dict[str, list[str]]:
-    """Returns option -> its values, in the order of their first appearance."""
+    """Returns option -> its values, in order of first appearance."""
     found: dict[str, list[str]] = {}
     for choice in choices:
         for name, value in choice.items():

@@ -1,4 +1,4 @@
-"""Plots collectives by size, with one message of the same size; for a simulated profile also the savings of each NIC
+"""Plots collectives by size next to one message of the same size, and for simulated profiles the savings of each NIC
 policy."""
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from nearfield.profile.curves import distinct_combinations, distinct_values, one
 from nearfield.report.derived_metrics import BASE_POLICY, half_round_trip, mean_times, policy_savings
 from nearfield.report.findings.collectives import NAMES, rank_counts, times_of
 from nearfield.report.formatting import memory_speed
-from nearfield.report.plots.axes import by_size, log_axis, share_axis
+from nearfield.report.plots.axes import log_axis, plot_by_size, share_axis
 from nearfield.report.plots.chart import Chart, Variant
-from nearfield.report.plots.series import Style, line, style
+from nearfield.report.plots.series import Style, curve_style, line_traces
 
 TITLE = "Collectives"
 SHORT = "Collectives"
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the time by size, and the savings of policies."""
+    """Returns the chart of times by size, and the chart of policies' savings."""
     variants = []
     for ranks in reversed(rank_counts(profile.records)):
         traces = []
-        for i, (operation, name) in enumerate(named(profile.records).items()):
+        for i, (operation, name) in enumerate(operation_names(profile.records).items()):
             points = times_of(profile.records, operation, ranks, deciding=False)
-            traces += line(name, points, style(i))
+            traces += line_traces(name, points, curve_style(i))
         sizes = [x for trace in traces for x in trace["x"]]
         for place in one_per_distance(profile.records, "pingpong")[-1:]:
             near = {
@@ -34,9 +34,9 @@ def charts(profile: Profile) -> list[Chart]:
                 for size, point in half_round_trip(profile.records, place, deciding=False).items()
                 if sizes and min(sizes) <= size <= max(sizes)
             }
-            traces += line(f"one message, {place.distance}", near, Style("@ink", "4px 3px", "circle", 1.5))
+            traces += line_traces(f"one message, {place.distance}", near, Style("@ink", "4px 3px", "circle", 1.5))
         if sizes:
-            figure = by_size(traces, log_axis(traces, "time"), "size")
+            figure = plot_by_size(traces, log_axis(traces, "time"), "size")
             variants.append(Variant({"ranks": str(ranks)}, figure))
     caption = (
         "Until the slowest rank returned. The size is that of the message in MPI_Bcast and MPI_Allreduce, and of one "
@@ -48,17 +48,17 @@ def charts(profile: Profile) -> list[Chart]:
     return [*times, *_policies(profile)]
 
 
-def named(records: pl.DataFrame) -> dict[str, str]:
-    """Returns operation -> its name; those that only a simulation has come last."""
+def operation_names(records: pl.DataFrame) -> dict[str, str]:
+    """Returns operation -> MPI function name. Operations that only a simulation has come last."""
     present = sorted(distinct_values(pick(records, scenario="collective"), "operation"))
     return NAMES | {name: f"MPI_{name.capitalize()}" for name in present if name not in NAMES}
 
 
 def _policies(profile: Profile) -> list[Chart]:
-    """Returns one figure per operation, ranks and memory speed, with one line per policy."""
+    """Returns a chart with one figure per operation, number of ranks and memory speed, and one line per policy."""
     rows = pick(profile.records, scenario="collective", metric="mean_time", source="sim")
     variants = []
-    names = named(profile.records)
+    names = operation_names(profile.records)
     for operation, ranks, slowdown in sorted(
         distinct_combinations(rows, "operation", "ranks", "memory_slowdown"), key=_order
     ):
@@ -66,9 +66,9 @@ def _policies(profile: Profile) -> list[Chart]:
         traces = []
         savings = policy_savings(mean_times(rows, "collective", "size_bytes", **fixed))
         for i, (policy, points) in enumerate(savings.items()):
-            traces += line(policy, points, style(i))
+            traces += line_traces(policy, points, curve_style(i))
         if traces:
-            figure = by_size(traces, share_axis(traces, "time saved"), "size")
+            figure = plot_by_size(traces, share_axis(traces, "time saved"), "size")
             choice = {"collective": names[operation], "ranks": str(ranks), "memory": memory_speed(slowdown)}
             variants.append(Variant(choice, figure))
     caption = (

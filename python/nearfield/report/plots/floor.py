@@ -1,14 +1,14 @@
-"""Plots the hardware limit of communication between two cores, without MPI."""
+"""Plots the hardware limits of communication between two cores, without MPI."""
 
 from __future__ import annotations
 
 from nearfield.base.units import format_ns
 from nearfield.profile import Profile
 from nearfield.profile.curves import curve, drawn_places
-from nearfield.report.derived_metrics import flag
-from nearfield.report.plots.axes import by_size, time_or_rate
+from nearfield.report.derived_metrics import core_to_core_latency
+from nearfield.report.plots.axes import plot_by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import convert_curve, line, style
+from nearfield.report.plots.series import convert_curve, curve_style, line_traces
 
 TITLE = "What the hardware allows"
 SHORT = "Hardware"
@@ -24,19 +24,19 @@ KINDS = (
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the chart of the hardware limit between two cores."""
+    """Returns a list with the chart of reads and copies between two cores."""
     variants = []
     signals = []
     for place in drawn_places(profile.records, "floor"):
-        signal = flag(profile.records, place, deciding=False)
+        signal = core_to_core_latency(profile.records, place, deciding=False)
         signals += [f"{place.label} {format_ns(signal.value)}"] if signal else []
         for show in ("bandwidth", "time"):
             traces = []
             for i, kind in enumerate(KINDS):
                 points = curve(profile.records, "floor", "time", place=place, kind=kind, deciding=False)
-                traces += line(kind, convert_curve(points, show), style(i))
+                traces += line_traces(kind, convert_curve(points, show), curve_style(i))
             if traces:
-                figure = by_size(traces, time_or_rate(show, traces), "size", profile)
+                figure = plot_by_size(traces, time_or_rate(show, traces), "size", profile)
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))
     caption = (
         "Reading and copying what the other core just wrote (remote) and what this core wrote itself (local), with "

@@ -1,4 +1,4 @@
-"""Plots a scenario without a plot of its own: the metric against the parameter with most values."""
+"""Plots a scenario that has no plot of its own: the metric against the parameter with the most values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from nearfield.profile.compare import declared_metrics
 from nearfield.profile.curves import Curve, Point, drawn_places, pick, point_of
 from nearfield.report.plots.axes import bytes_axis, layout, linear_axis, log_axis, number_axis
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import FORMATS, bars, line, style
+from nearfield.report.plots.series import FORMATS, bar_traces, curve_style, line_traces
 
 MAX_LINES = 14
 
 
 def charts(profile: Profile, scenario: str) -> list[Chart]:
-    """Returns one chart; metric and place are its options, and every combination of the other parameters is a line."""
+    """Returns one chart. Metric and pair of cores are its options; every combination of the other parameters is a
+    line."""
     rows = pick(profile.records, scenario=scenario).filter(pl.col("value").is_not_null())
     declared = [metric for name, metric in declared_metrics(profile.run) if name == scenario]
     rows = rows.filter(pl.col("metric").is_in(declared)) if declared else rows
@@ -34,8 +35,8 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
 
 
 def figure(rows: pl.DataFrame, metric: str, among: Iterable[str] | None = None) -> Figure:
-    """Returns a plot of the metric against the parameter (of `among`, or of all) with most values; bars if none of them
-    is a number. Every combination of the other parameters is a line."""
+    """Returns a plot of the metric against the numeric parameter (from `among`, by default from all) with the most
+    values; a bar chart if no parameter is numeric. Every combination of the other parameters is a line."""
     names = parameters(rows)
     those = names if among is None else among
     numbers = [name for name in those if rows[name].dtype.is_numeric() and not rows[name].null_count()]
@@ -49,14 +50,14 @@ def figure(rows: pl.DataFrame, metric: str, among: Iterable[str] | None = None) 
     shown = list(lines.items())[:MAX_LINES]
     title = metric.replace("_", " ") + ("" if unit == "ns" else f" ({unit})")
     if x is None:
-        traces = [t for i, (name, points) in enumerate(shown) for t in bars(name, points, style(i))]
+        traces = [t for i, (name, points) in enumerate(shown) for t in bar_traces(name, points, curve_style(i))]
         return {"data": traces, "layout": layout({"type": "category"}, linear_axis(traces, title))}
     return _lines(shown, x, unit, title)
 
 
 def _lines(shown: list[tuple[str, Curve]], x: str, unit: str, title: str) -> Figure:
     text = format_bytes if x.endswith("_bytes") else (lambda value: f"{x} {value:g}")
-    traces = [t for i, (name, points) in enumerate(shown) for t in line(name, points, style(i), text)]
+    traces = [t for i, (name, points) in enumerate(shown) for t in line_traces(name, points, curve_style(i), text)]
     values = [v for trace in traces for v in trace["x"]]
     title_x = x.removesuffix("_bytes").replace("_", " ")
     x_axis = bytes_axis(values, title_x) if x.endswith("_bytes") else number_axis(values, title_x)

@@ -1,20 +1,20 @@
-"""Plots the time of a message while other ranks communicate."""
+"""Plots message times while other ranks communicate."""
 
 from __future__ import annotations
 
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
 from nearfield.profile.curves import curve, distinct_values, drawn_places, pick
-from nearfield.report.plots.axes import by_size, time_or_rate
+from nearfield.report.plots.axes import plot_by_size, time_or_rate
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import convert_curve, line, style
+from nearfield.report.plots.series import convert_curve, curve_style, line_traces
 
 TITLE = "Load"
 SHORT = "Load"
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the time of messages under growing load."""
+    """Returns a list with the chart of message times under different loads."""
     variants = []
     for place in drawn_places(profile.records, "load"):
         rows = pick(profile.records, place, scenario="load", metric="half_round_trip")
@@ -23,9 +23,9 @@ def charts(profile: Profile) -> list[Chart]:
             for i, amount in enumerate(sorted(distinct_values(rows, "load_bytes"))):
                 points = curve(rows, "load", "half_round_trip", load_bytes=amount, deciding=False)
                 name = f"MPI_Alltoall of {format_bytes(amount)}" if amount else "no load"
-                traces += line(name, convert_curve(points, show), style(i))
+                traces += line_traces(name, convert_curve(points, show), curve_style(i))
             if traces:
-                figure = by_size(traces, time_or_rate(show, traces, "half round trip"), "message size")
+                figure = plot_by_size(traces, time_or_rate(show, traces, "half round trip"), "message size")
                 variants.append(Variant({PLACE: place.label, "show": show}, figure))
     caption = "A ping-pong of two ranks while all others run MPI_Alltoall among themselves."
     return [Chart("load", "Messages under load", caption, variants)] if variants else []

@@ -1,13 +1,14 @@
-"""Plots the costs of fresh memory and of reading it again: private, in a window, or as a field of the halo library."""
+"""Plots the costs of first touch and of repeated reads, for private memory, shared windows and fields of the halo
+library."""
 
 from __future__ import annotations
 
 from nearfield.profile import Profile
 from nearfield.profile.curves import curve
 from nearfield.report.findings.pages import NAMES
-from nearfield.report.plots.axes import by_size, log_axis
+from nearfield.report.plots.axes import log_axis, plot_by_size
 from nearfield.report.plots.chart import Chart, Variant
-from nearfield.report.plots.series import line, per_mib, style
+from nearfield.report.plots.series import curve_style, line_traces, values_per_mib
 
 TITLE = "Pages"
 SHORT = "Pages"
@@ -19,18 +20,18 @@ METRICS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns what first touch and reading cost, by kind of memory."""
+    """Returns a list with the chart of first touch and repeated reads, by kind of memory."""
     variants = []
     for show, (metric, title) in METRICS.items():
         traces = []
         for i, (memory, name) in enumerate(NAMES.items()):
-            points = per_mib(curve(profile.records, "pages", metric, memory=memory, deciding=False))
-            traces += line(name, points, style(i))
+            points = values_per_mib(curve(profile.records, "pages", metric, memory=memory, deciding=False))
+            traces += line_traces(name, points, curve_style(i))
         if traces:
             unit = "count/MiB" if metric.endswith("faults") else "ns/MiB"
             y = log_axis(traces, title, unit)
             y["ticktext"] = [text.removesuffix(" per MiB") for text in y["ticktext"]]
-            variants.append(Variant({"show": show}, by_size(traces, y, "memory of each rank")))
+            variants.append(Variant({"show": show}, plot_by_size(traces, y, "memory of each rank")))
     caption = (
         "Writing memory for the first time, and reading it again. For a window with huge pages, and for a field of the "
         "halo library, the first touch contains making the pages huge."

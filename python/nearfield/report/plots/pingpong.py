@@ -1,4 +1,5 @@
-"""Plots time and bandwidth by size and buffer state with the floor, Send and Recv separately, and each state's gain."""
+"""Plots ping-pong times and bandwidths by message size and buffer state together with the floor, MPI_Send and MPI_Recv
+separately, and the gain of each buffer state."""
 
 from __future__ import annotations
 
@@ -7,20 +8,20 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Place, Point, curve, drawn_places, one_per_distance, ratios
 from nearfield.report.derived_metrics import STATES, floor_failure, half_round_trip, message_floor
 from nearfield.report.plots.axes import (
-    by_size,
     bytes_axis,
     cache_marks,
     layout,
+    plot_by_size,
     share_axis,
     switch_marks,
     time_or_rate,
 )
 from nearfield.report.plots.chart import PLACE, Chart, Figure, Variant
-from nearfield.report.plots.series import Style, convert_curve, floor_line, line, style
+from nearfield.report.plots.series import Style, convert_curve, curve_style, floor_line, line_traces
 
 TITLE = "Messages between two cores"
 SHORT = "Messages"
-LOOK = {"reused": style(0), "modified": style(1), "exclusive": style(2), "invalid": style(3)}
+LOOK = {"reused": curve_style(0), "modified": curve_style(1), "exclusive": curve_style(2), "invalid": curve_style(3)}
 CALLS = {
     "MPI_Send": ("send", "sender"),
     "MPI_Recv": ("receive", "receiver"),
@@ -33,7 +34,8 @@ _FLOOR = (
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the times by buffer state, Send and Recv separately, the gain by state, and all distances."""
+    """Returns the charts of the scenario: by buffer state, MPI_Send and MPI_Recv separately, gain by buffer state, and
+    by core distance."""
     return [c for c in (_by_state(profile), _by_side(profile), _gain(profile), _by_distance(profile)) if c.variants]
 
 
@@ -59,7 +61,8 @@ def _by_state(profile: Profile) -> Chart:
 
 
 def _by_side(profile: Profile) -> Chart:
-    """Returns the chart of Send and Recv without the state `reused`, whose round trips are timed back to back."""
+    """Returns the chart of MPI_Send and MPI_Recv. Omits the state `reused`, because its round trips are timed back to
+    back."""
     variants = []
     for place in drawn_places(profile.records, "pingpong"):
         for call, (metric, side) in list(CALLS.items())[:2]:
@@ -85,9 +88,9 @@ def _gain(profile: Profile) -> Chart:
             traces = []
             for state in ("modified", "exclusive"):
                 points = gain_points(profile, place, metric, side, state)
-                traces += line(state, points, LOOK[state])
+                traces += line_traces(state, points, LOOK[state])
             if traces:
-                figure = by_size(traces, share_axis(traces, "time saved"), "message size", profile, place)
+                figure = plot_by_size(traces, share_axis(traces, "time saved"), "message size", profile, place)
                 variants.append(Variant({PLACE: place.label, "call": call}, figure))
     return Chart(
         "state-gain",
@@ -99,7 +102,8 @@ def _gain(profile: Profile) -> Chart:
 
 
 def gain_points(profile: Profile, place: Place, metric: str, side: str | None, state: str) -> Curve:
-    """Returns the gain at each size that both states have; it decides, or is stable, only if both are."""
+    """Returns size -> fraction of time saved by cached buffers, for sizes measured in both states. A point is stable
+    only if both times are, and findings may use it only if both may be used."""
     cached, memory = (
         curve(profile.records, "pingpong", metric, place=place, side=side, state=s, deciding=False)
         for s in (state, "invalid")
@@ -116,13 +120,17 @@ def _gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
 
 
 def _by_distance(profile: Profile) -> Chart:
-    """Returns the chart of all distances; it is empty if there is only one."""
+    """Returns the chart with one curve for each core distance; without variants if there is only one distance."""
     found = one_per_distance(profile.records, "pingpong")
     variants = []
     for show in ("bandwidth", "time") if len(found) > 1 else ():
         curves = {p.label: half_round_trip(profile.records, p, deciding=False) for p in found}
-        traces = [t for i, (name, c) in enumerate(curves.items()) for t in line(name, convert_curve(c, show), style(i))]
-        figure = by_size(traces, time_or_rate(show, traces), "message size", profile)
+        traces = [
+            t
+            for i, (name, c) in enumerate(curves.items())
+            for t in line_traces(name, convert_curve(c, show), curve_style(i))
+        ]
+        figure = plot_by_size(traces, time_or_rate(show, traces), "message size", profile)
         variants.append(Variant({"show": show}, figure))
     return Chart("by-distance", "By core distance", "Buffers reused; one pair for each distance.", variants)
 
@@ -130,9 +138,9 @@ def _by_distance(profile: Profile) -> Chart:
 def _figure(profile: Profile, place: Place, show: str, curves: dict[str, Curve], floor: Curve) -> Figure:
     traces = floor_line(convert_curve(floor, show)) if show == "bandwidth" else []
     for name, points in curves.items():
-        traces += line(name, convert_curve(points, show), LOOK[name])
+        traces += line_traces(name, convert_curve(points, show), LOOK[name])
     if show == "time":
-        traces += line("floor: a flag and one copy", floor, Style("@ink", "4px 3px", "circle", 1.5))
+        traces += line_traces("floor: a flag and one copy", floor, Style("@ink", "4px 3px", "circle", 1.5))
     sizes = [size for points in curves.values() for size in points]
     x, y = bytes_axis(sizes, "message size"), time_or_rate(show, traces)
     marks = switch_marks(profile, place, sizes), cache_marks(profile, sizes)

@@ -1,5 +1,5 @@
-"""Plots an observed program on a simulated cluster: its time by NIC policy and memory speed, its breakdown by call, and
-a timeline of the ranks' MPI calls."""
+"""Plots an observed program replayed on a simulated cluster: its time by NIC policy and memory speed, the breakdown of
+its time by MPI call, and a timeline of the ranks' MPI calls."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import Curve, Point, distinct_values, pick, point_of
 from nearfield.report.derived_metrics import mean_times, policy_savings
 from nearfield.report.formatting import memory_speed, percent
-from nearfield.report.plots.application import by_speed
+from nearfield.report.plots.application import bars_by_speed
 from nearfield.report.plots.axes import layout, linear_axis, share_axis
 from nearfield.report.plots.chart import Chart, Figure, Variant
-from nearfield.report.plots.series import Trace, bars, style
+from nearfield.report.plots.series import Trace, bar_traces, curve_style
 
 TITLE = "Program"
 SHORT = "Program"
 TIMELINE = "timeline.parquet"  # written by nearfield.observe.replay_profile
-_MAX_CALLS = 6  # number of calls with a colour of their own
+_MAX_CALLS = 6  # max number of calls with a colour of their own; the others are summed up
 _NONE = "-"
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the times, their breakdown, and the timeline."""
+    """Returns the charts of the program's time, of its breakdown by call, and of the timeline."""
     rows = pick(profile.records, scenario="program", source="sim")
     return [*_times(rows), *_calls(rows), *_timeline(profile)]
 
@@ -32,7 +32,7 @@ def _times(rows: pl.DataFrame) -> list[Chart]:
     in_ms = {policy: {x: p.scaled(1e-6, "ms") for x, p in points.items()} for policy, points in times.items()}
     variants = []
     for show, curves in (("time", in_ms), ("time saved", policy_savings(times))):
-        traces = by_speed(curves)
+        traces = bars_by_speed(curves)
         y = linear_axis(traces, "time (ms)") if show == "time" else share_axis(traces, show)
         figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group")}
         variants += [Variant({"show": show}, figure)] if traces else []
@@ -54,7 +54,7 @@ def _calls(rows: pl.DataFrame) -> list[Chart]:
 
 
 def _stacked(found: pl.DataFrame) -> list[Trace]:
-    """Returns a segment of the bars for each of the most expensive calls, and one for all others."""
+    """Returns traces of stacked bars: a segment for each of the most expensive calls, and one for all others."""
     pieces: dict[str, Curve] = {}
     for row in found.iter_rows(named=True):
         name = f"{row['call']}, {row['line']}" if row.get("line") else row["call"]
@@ -65,8 +65,8 @@ def _stacked(found: pl.DataFrame) -> list[Trace]:
         for policy, point in pieces[name].items():
             both = point.value + (rest[policy].value if policy in rest else 0.0)
             rest[policy] = Point(both, both, both, 1, True, unit="ms")
-    traces = [t for i, name in enumerate(order[:_MAX_CALLS]) for t in bars(name, pieces[name], style(i))]
-    return traces + bars("other calls", rest, style(_MAX_CALLS))
+    traces = [t for i, name in enumerate(order[:_MAX_CALLS]) for t in bar_traces(name, pieces[name], curve_style(i))]
+    return traces + bar_traces("other calls", rest, curve_style(_MAX_CALLS))
 
 
 def _sum_axis(traces: list[Trace]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Plots the observed protocol of each size as the answers to three questions, yes or no."""
+"""Plots the observed protocol of each message size as answers to three yes/no questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUESTIONS = {
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns which protocol carries each size."""
+    """Returns a list with the chart of the protocol observed at each message size; [] without records."""
     variants = []
     for place in drawn_places(profile.records, "protocol"):
         traces = [t for metric, text in QUESTIONS.items() if (t := _answers(profile, place, metric, text))]

@@ -1,5 +1,5 @@
-"""Builds plotly traces of curves: a line with markers, and bands for the intervals of stable points. Hollow markers are
-not used by any decision."""
+"""Converts curves to plotly traces: a line with markers, and bands for the intervals of stable points. Points with
+hollow markers are not used by any finding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMATS: dict[str, Callable[[float], str]] = {
 
 @dataclass(frozen=True)
 class Style:
-    """The look of a curve; colour, dash and marker each distinguish it from the others."""
+    """The look of a curve. Colour, dash and marker symbol each suffice to distinguish curves."""
 
     colour: str
     dash: str = "solid"
@@ -50,13 +50,13 @@ STYLES = (
 FLOOR = Style("@ink", "4px 3px", "line-ew", 1.5)
 
 
-def style(index: int) -> Style:
-    """Returns the style of the curve with that number."""
+def curve_style(index: int) -> Style:
+    """Returns the style of the curve with this number."""
     return STYLES[index % len(STYLES)]
 
 
-def rate(points: Curve) -> Curve:
-    """Returns size -> bytes per ns (GB/s) from size -> ns."""
+def bandwidth_curve(points: Curve) -> Curve:
+    """Converts size -> time in ns to size -> bandwidth in GB/s."""
     return {
         size: replace(p, value=size / p.value, low=size / p.high, high=size / p.low, unit="GB/s")
         for size, p in points.items()
@@ -65,24 +65,25 @@ def rate(points: Curve) -> Curve:
 
 
 def convert_curve(points: Curve, show: str) -> Curve:
-    """Returns the times themselves if `show` is "time", otherwise the rate."""
-    return points if show == "time" else rate(points)
+    """Returns the curve of times unchanged if `show` is "time", otherwise its bandwidths."""
+    return points if show == "time" else bandwidth_curve(points)
 
 
-def per_mib(points: Curve) -> Curve:
+def values_per_mib(points: Curve) -> Curve:
     """Returns the curve with its values divided by the size in MiB."""
     return {size: p.scaled((1 << 20) / size, f"{p.unit}/MiB") for size, p in points.items()}
 
 
-def line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
-    """Returns the bands, then the line over them; nothing if there are no points."""
+def line_traces(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
+    """Returns the traces of a curve, interval bands first; [] if there are no points."""
     if not points:
         return []
     return [*_bands(name, points, look), _line(name, points, look, x_text)]
 
 
-def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
-    """Returns bars, with error bars unless every value is exact; x are words."""
+def bar_traces(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
+    """Returns the trace of a bar chart over categories, with error bars unless every value is exact; [] if there are no
+    points."""
     if not points:
         return []
     values = list(points.values())
@@ -98,13 +99,13 @@ def bars(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace
                 "line": {"color": look.colour, "width": 1.5}, "pattern": {"shape": pattern, "fgcolor": "@paper"},
             },
             **({"error_y": error} if any(p.high > p.low for p in values) else {}),
-            **_hover(name, points, str), "textposition": "none",
+            **_hover_fields(name, points, str), "textposition": "none",
         }
     ]  # fmt: skip
 
 
 def floor_line(points: Curve) -> list[Trace]:
-    """Returns the line of the cache limit with the area below it shaded, for all plots of bandwidth."""
+    """Returns the trace of the lower bound on messages, with the area below it shaded, for plots of bandwidth."""
     if not points:
         return []
     trace = _line("floor: a flag and one copy", points, FLOOR, format_bytes)
@@ -121,12 +122,13 @@ def _line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str]) -
             "size": 7, "color": look.colour, "line": {"color": look.colour, "width": 1.5},
             "symbol": [_symbol(look.symbol, p) for p in points.values()],
         },
-        **_hover(name, points, x_text),
+        **_hover_fields(name, points, x_text),
     }  # fmt: skip
 
 
 def _bands(name: str, points: Curve, look: Style) -> Iterator[Trace]:
-    """Yields the intervals of neighbouring stable points; those of unstable ones would hide all other curves."""
+    """Yields bands for the intervals of runs of stable points. Bands of unstable points would cover the other
+    curves."""
     for is_stable, run in groupby(points.items(), key=lambda item: item[1].stable):
         own = dict(run)
         x = list(own)
@@ -140,16 +142,17 @@ def _bands(name: str, points: Curve, look: Style) -> Iterator[Trace]:
 
 
 def _symbol(symbol: str, point: Point) -> str:
-    """Returns a filled marker for a stable point, one with a dot for a refuted state, and a hollow one otherwise."""
+    """Returns the marker symbol of a point: filled if stable, with a dot if its buffer state was refuted, hollow
+    otherwise."""
     if point.verdict == "refuted":
         return f"{symbol}-open-dot"
     return symbol if point.stable else f"{symbol}-open"
 
 
-def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
-    """Returns the hover texts, with the texts of the table below the plot in `cells`, and the points for other
-    tables."""
-    cells = [cell(p) for p in points.values()]
+def _hover_fields(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
+    """Returns the part of a trace with the hover texts, the texts for the table below the plot (`meta.cells`), and the
+    points for CSV tables."""
+    cells = [point_text(p) for p in points.values()]
     return {
         "text": [
             f"<b>{name}</b>, {x_text(x)}<br>{text}<br>{_detail(p)}"
@@ -161,8 +164,9 @@ def _hover(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
     }
 
 
-def cell(point: Point) -> str:
-    """Returns '3.62 us [3.59 us to 3.66 us]', with ~ if unstable and ? if the state was refuted."""
+def point_text(point: Point) -> str:
+    """Formats a point, for example '3.62 us [3.59 us to 3.66 us]'; appends ~ if unstable and ? if its buffer state was
+    refuted."""
     text = FORMATS[point.unit]
     marks = ("" if point.stable else " ~") + (" ?" if point.verdict == "refuted" else "")
     interval = f" [{text(point.low)} to {text(point.high)}]" if point.high > point.low else ""

@@ -1,4 +1,4 @@
-"""Plots strided vectors and the faces of a 3-D array: by MPI datatype, packed by hand, contiguous."""
+"""Plots strided vectors and the faces of a 3-D array: sent as an MPI datatype, packed by hand, or contiguous."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import curve, distinct_values, drawn_places, pick
 from nearfield.report.plots.axes import layout, linear_axis, log_axis, number_axis
 from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import bars, line, style
+from nearfield.report.plots.series import bar_traces, curve_style, line_traces
 
 TITLE = "Elements that lie apart"
 SHORT = "Strides"
 METHODS = {
-    "datatype": ("MPI datatype", style(0), ""),
-    "manual-pack": ("packed by hand", style(1), "/"),
-    "contiguous": ("contiguous", style(2), "x"),
+    "datatype": ("MPI datatype", curve_style(0), ""),
+    "manual-pack": ("packed by hand", curve_style(1), "/"),
+    "contiguous": ("contiguous", curve_style(2), "x"),
 }
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns the cost of strides and faces, by method."""
+    """Returns the charts of strided vectors and of faces, with a curve or bar for each method."""
     return [c for c in (_vectors(profile), _faces(profile)) if c.variants]
 
 
@@ -35,7 +35,7 @@ def _vectors(profile: Profile) -> Chart:
                         rows, "stride", "half_round_trip",
                         x="stride", size_bytes=size, mode=mode, method=method, deciding=False,
                     )  # fmt: skip
-                    traces += line(name, points, look, lambda stride: f"stride {stride}")
+                    traces += line_traces(name, points, look, lambda stride: f"stride {stride}")
                 strides = [x for trace in traces for x in trace["x"]]
                 x, y = number_axis(strides, "stride (doubles)"), log_axis(traces, "half round trip")
                 figure = {"data": traces, "layout": layout(x, y)}
@@ -57,7 +57,7 @@ def _faces(profile: Profile) -> Chart:
                     rows, "stride", "half_round_trip", x="face", size_bytes=size, method=method, deciding=False
                 )
                 points = {f"face {face}": p.scaled(1e-3, "us") for face, p in points.items()}
-                traces += bars(name, points, look, pattern)
+                traces += bar_traces(name, points, look, pattern)
             y = linear_axis(traces, "half round trip (us)")
             figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group", bargap=0.35)}
             if traces:

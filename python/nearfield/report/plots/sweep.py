@@ -1,4 +1,4 @@
-"""Plots the time of an operation over swept keys of a simulated machine's file."""
+"""Plots the time of an operation over swept keys of a simulated machine's description file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _CASE = ("operation", "ranks", "size_bytes")
 
 
 def charts(profile: Profile) -> list[Chart]:
-    """Returns a chart for each combination of swept keys, with a figure per operation, ranks and size, and a line per
-    policy, memory speed and value of the other keys. The key with most values is on the axis."""
+    """Returns a chart for each combination of swept keys, with a figure per operation, number of ranks and size, and a
+    line per policy, memory speed and value of the other keys. The key with the most values is on the x axis."""
     rows = profile.records.filter(pl.col("metric") == METRIC)
     keys = swept_parameters(rows)
     if not keys:
@@ -37,11 +37,11 @@ _CAPTION = (
 
 
 def _title(keys: list[str]) -> str:
-    return f"Time by {' and '.join(words(key) for key in keys)}"
+    return f"Time by {' and '.join(key_words(key) for key in keys)}"
 
 
-def words(key: str) -> str:
-    """Returns 'memory latency ns' for the column 'machine_memory_latency_ns'."""
+def key_words(key: str) -> str:
+    """Converts the column name 'machine_memory_latency_ns' to 'memory latency ns'."""
     return key.partition("_")[2].replace("_", " ")
 
 
@@ -49,11 +49,11 @@ def _variants(rows: pl.DataFrame, keys: list[str]) -> list[Variant]:
     variants = []
     for (operation, ranks, size), own in rows.group_by(*_CASE, maintain_order=True):
         choice = {"operation": str(operation), "ranks": str(ranks), "size": format_bytes(int(str(size)))}
-        variants.append(Variant(choice, figure(_rename_columns(own, keys), METRIC, map(words, keys))))
+        variants.append(Variant(choice, figure(_rename_columns(own, keys), METRIC, map(key_words, keys))))
     return variants
 
 
 def _rename_columns(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Returns the rows with only those parameters that differ, and with the display names of keys."""
+    """Returns the rows without parameters that have only one value, and with display names for the swept keys."""
     same = [name for name in parameters(rows) if name not in keys and rows[name].n_unique() == 1]
-    return rows.drop(same).rename({key: words(key) for key in keys})
+    return rows.drop(same).rename({key: key_words(key) for key in keys})

@@ -1,5 +1,4 @@
-"""The numbers behind a chart as a CSV table: a row for each point of each curve, for each choice of the chart's
-options."""
+"""Converts a chart to a CSV table: a row for each point of each curve, for each choice of the chart's options."""
 
 from __future__ import annotations
 
@@ -15,8 +14,9 @@ NUMBERS = ("value", "low", "high", "unit", "n", "stable", "state")
 
 
 def as_csv(chart: Chart) -> str:
-    """Returns the table with a column for each option. `low` and `high` are the ends of the 95 % interval; `state` says
-    whether the buffers were in the requested state. Plots of answers only have a value, which is a word."""
+    """Returns the CSV table of a chart, with a column for each option. `low` and `high` are the ends of the 95 %
+    interval; `state` is the verdict on the buffers' cache state. In plots of yes/no questions, the value is a word and
+    the other cells are empty."""
     names = list(options(variant.choice for variant in chart.variants))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -40,7 +40,7 @@ def _rows(trace: Trace) -> Iterator[list[Any]]:
 
 
 def _pad_rows(name: str, cells: Iterable[tuple[Any, Any]]) -> Iterator[list[Any]]:
-    """Yields rows of cells without an interval, and omits those that were not measured."""
+    """Yields rows for (x, value) pairs, padded with empty cells. Skips missing values."""
     for x, value in cells:
         if value is not None:
             yield [name, x, value, *[""] * (len(NUMBERS) - 1)]

@@ -1,11 +1,12 @@
-"""Plots baseline and tuned MPI by size: the bandwidth of both and the gain, as `tune` measured them alternately."""
+"""Plots the baseline and the tuned MPI by message size: the bandwidth of both, and the gain, from alternating
+measurements."""
 
 from __future__ import annotations
 
 from nearfield.profile.curves import Curve, Point
-from nearfield.report.plots.axes import by_size, linear_axis, time_or_rate
+from nearfield.report.plots.axes import linear_axis, plot_by_size, time_or_rate
 from nearfield.report.plots.chart import Chart, Figure, Variant
-from nearfield.report.plots.series import Style, line, style
+from nearfield.report.plots.series import Style, curve_style, line_traces
 from nearfield.rules.schema import PointTable, Rules, RuleTable
 
 TITLE = "Stock against tuned"
@@ -15,7 +16,7 @@ _BASELINE, _TUNED = Style("@s4", "dash", "square"), Style("@s1")
 
 
 def charts(rules: Rules) -> list[Chart]:
-    """Returns the gains of the rules by size and pattern."""
+    """Returns the charts of bandwidth and gain of the rules, by size and pattern."""
     found = [rule for rule in rules.rule if rule.point]
     if not found:
         return []
@@ -42,8 +43,8 @@ def _bandwidths(rule: RuleTable) -> list[Variant]:
         points = [p for p in rule.point if p.pattern == pattern]
         baseline: Curve = {p.size_bytes: _rate(p, p.baseline_ns) for p in points}
         tuned: Curve = {p.size_bytes: _rate(p, p.tuned_ns) for p in points}
-        traces = line("baseline", baseline, _BASELINE) + line("tuned", tuned, _TUNED)
-        figure = by_size(traces, time_or_rate("bandwidth", traces), "message size")
+        traces = line_traces("baseline", baseline, _BASELINE) + line_traces("tuned", tuned, _TUNED)
+        figure = plot_by_size(traces, time_or_rate("bandwidth", traces), "message size")
         variants.append(Variant({**_choice(rule), "pattern": name}, figure))
     return variants
 
@@ -56,8 +57,8 @@ def _gains(rule: RuleTable) -> Figure:
             for p in rule.point
             if p.pattern == pattern
         }
-        traces += line(name, points, style(i))
-    return by_size(traces, linear_axis(traces, "times as fast as the baseline"), "message size")
+        traces += line_traces(name, points, curve_style(i))
+    return plot_by_size(traces, linear_axis(traces, "times as fast as the baseline"), "message size")
 
 
 def _rate(point: PointTable, time_ns: float) -> Point:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, is_network, one_per_distance
-from nearfield.report.derived_metrics import switch_bytes
+from nearfield.report.derived_metrics import switch_size_bytes
 from nearfield.reproduce.schema import Size
 
 FACTS = "protocol"  # scenario that finds the protocol switches; its profile also describes the machine
@@ -46,7 +46,7 @@ class Sizes:
 
     def _named_size(self, name: str, place: Place | None) -> int | None:
         if name == "eager":
-            return switch_bytes(self.profile.run.switch, "eager-limit", place) if place else None
+            return switch_size_bytes(self.profile.run.switch, "eager-limit", place) if place else None
         if name == "llc":
             return self.profile.machine.llc_bytes
         level = int(name[1:])

@@ -13,7 +13,7 @@ from nearfield.base.topology import Topology
 from nearfield.base.units import counted, format_bytes
 from nearfield.reproduce.outcome import Answer
 from nearfield.rules.criterion import COLLECTIVES
-from nearfield.rules.schema import PointTable, Rules, differences, find_rules, machine_table, rules_of_mpi
+from nearfield.rules.schema import PointTable, Rules, find_rules, load_rules_of_mpi, machine_differences, machine_table
 
 SAME_TOLERANCE = 0.05  # maximum relative difference of equal times, as in adverbs.py
 
@@ -23,11 +23,11 @@ Word = Literal["holds", "does not", "cannot tell"]
 def answer_by_rules(question: str, family: str, version: str) -> Answer:
     """Returns the answer from this machine's rules; "cannot tell" if there are none."""
     try:
-        _, rules = rules_of_mpi(find_rules(None), family, version)
+        _, rules = load_rules_of_mpi(find_rules(None), family, version)
     except NearfieldError as error:
         return Answer(answer="cannot tell", ours=f"{error.message}; {error.remedy}")
     topology = Topology.live()
-    if other := differences(machine_table(topology, topology.cache_bytes(topology.pus[0])), rules.machine):
+    if other := machine_differences(machine_table(topology, topology.cache_bytes(topology.pus[0])), rules.machine):
         return Answer(
             answer="cannot tell", ours=f"the rules are of another machine ({other[0]}); {own_command.line('tune')}"
         )

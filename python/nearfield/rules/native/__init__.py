@@ -1,5 +1,5 @@
-"""The algorithms that MPIs have themselves for collectives: which there are, and how a program gets them without
-loading anything. All differences between MPIs are in one file each, which exports its `NativeFamily` as `SPEC`."""
+"""The MPIs' own algorithms of collectives: how to list them, and how to select them in a program without preloading
+anything. All differences between MPIs are in one file per family, which exports a `NativeFamily` as `SPEC`."""
 
 from nearfield.rules.native import intel, mpich, openmpi
 from nearfield.rules.native.family import Algorithm, NativeFamily, Selection

@@ -1,4 +1,4 @@
-"""The interface that each family of MPIs implements for its own algorithms of collectives."""
+"""The interface through which each MPI family exposes its own algorithms of collectives."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ QUERY_LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One of the MPI's own algorithms. `settings` are the variables that select it while it is measured: control
-    variables of MPI_T, or of the environment."""
+    """One of the MPI's own algorithms. `settings` are the variables that select it during a measurement: MPI_T control
+    variables or environment variables."""
 
     name: str
     settings: Mapping[str, int]
-    id: int | None = None  # its number in the MPI's files or variables, if that numbers algorithms
+    id: int | None = None  # number of the algorithm in the MPI's files or variables, if the MPI has numbers
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection in the MPI's own formats: variables of the environment, and files, by the variable that names each:
-    its name and its text."""
+    """A selection of algorithms in the MPI's own formats: environment variables, and files. `files` maps the
+    environment variable that names a file to the file's name and text."""
 
     variables: Mapping[str, str]
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """Returns all variables if the files are in that folder."""
+        """Returns all environment variables of the selection, for files in `folder`."""
         named = {variable: str(folder / name) for variable, (name, _) in self.files.items()}
         return {**self.variables, **named}
 
     def write(self, folder: Path, remedy: str = "") -> dict[str, str]:
-        """Writes the files into an existing folder, each whole or not at all. Returns all variables."""
+        """Writes each file of the selection atomically into an existing folder. Returns all environment variables of
+        the selection."""
         for name, text in self.files.values():
             atomic_write(folder / name, text, remedy)
         return self.environment(folder)
@@ -50,23 +51,22 @@ class Selection:
 
 @dataclass(frozen=True)
 class NativeFamily:
-    """What differs between families. `mode` says when the MPI reads the variables that select an algorithm: in each
-    call, when a communicator is made, or only when a program starts. `select` returns the tables as the MPI reads them.
-
-    With `guards_operators`, the selection is not used for operators that a program defines, nor where the MPI itself
-    says that an algorithm cannot do a call. Without it, an algorithm must do all that MPI allows."""
+    """The differences between MPI families. `mode` states when the MPI reads the variables that select an algorithm: in
+    each call, at the creation of a communicator, or at program start. `select` converts tables to the MPI's format. If
+    `guards_operators`, a selection does not apply to user-defined operators, nor to calls that the MPI reports an
+    algorithm cannot handle. Otherwise an algorithm must handle all calls that MPI allows."""
 
     name: str
     mode: Literal["native-calls", "native-communicators", "launches"]
     list_algorithms: Callable[[Installation, ReportLine], Mapping[str, Sequence[Algorithm]]]
     select: Callable[[Sequence[NativeCollectiveTable], Installation | None], Selection]
     guards_operators: bool
-    measuring: Mapping[str, str] = field(default_factory=dict)  # the environment of a measurement
+    measuring: Mapping[str, str] = field(default_factory=dict)  # environment variables for measurements
 
 
 def list_variables(inst: Installation, prefix: str, report: ReportLine = ignore) -> list[dict[str, Any]]:
-    """Returns the MPI's integer control variables whose names have that beginning: `variable`, `description` and, for
-    an enumeration, `items`. The first call builds the program that reads them."""
+    """Returns the MPI's integer MPI_T control variables whose names begin with `prefix`: `variable`, `description` and,
+    for an enumeration, `items`. The first call builds the program that reads them."""
     program = mpi.program(inst, mpi.COLLECTIVES_PROGRAM, progress=report)
     lines: list[str] = []
     done = mpi.run(

@@ -1,7 +1,8 @@
-"""Intel MPI, whose variables I_MPI_ADJUST_<OPERATION> select presets by length and number of ranks.
+"""Native algorithms of Intel MPI, whose variables I_MPI_ADJUST_<OPERATION> select presets by length and number of
+ranks.
 
-`impi_info` says how many presets there are; what they do is not documented. They are read when a program starts, so
-that they are measured by launches in turn. The variables are used for operators of programs, too."""
+`impi_info` prints the number of presets; their algorithms are not documented. The variables are read at program start,
+so presets are measured in alternating launches. The variables also apply to user-defined operators."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from nearfield.rules.collective_tables import NativeCollectiveTable
 from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
 from nearfield.rules.native.family import QUERY_LIMIT_S, Algorithm, NativeFamily, Selection
 
-_LONGEST = (1 << 31) - 1  # of a length in a variable
+_MAX_LENGTH = (1 << 31) - 1  # largest length in a variable
 
 
 def _variable(operation: str) -> str:
@@ -27,7 +28,7 @@ def _list_algorithms(inst: Installation, report: ReportLine) -> Mapping[str, Seq
     found = {}
     for operation in NATIVE_OPERATIONS:
         variable = _variable(operation)
-        numbers = range(1, _last_preset(inst, variable) + 1)  # 0: Intel MPI decides
+        numbers = range(1, _last_preset(inst, variable) + 1)  # preset 0 means that Intel MPI decides
         found[operation] = [Algorithm(f"preset-{number}", {variable: number}, number) for number in numbers]
     return found
 
@@ -51,7 +52,7 @@ def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) 
     for table in tables:
         begin = 0
         for one in table.range:
-            end = _LONGEST if one.to_bytes is None else min(one.to_bytes, _LONGEST)
+            end = _MAX_LENGTH if one.to_bytes is None else min(one.to_bytes, _MAX_LENGTH)
             if one.algorithm != OF_MPI:
                 if one.id is None:
                     raise UsageError(f"{table.operation}: '{one.algorithm}' has no id", "Intel MPI needs its number")

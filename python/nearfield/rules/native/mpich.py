@@ -1,15 +1,15 @@
-"""MPICH, which selects algorithms by trees of conditions, in JSON, that its library contains.
+"""Native algorithms of MPICH, which selects them by decision trees in JSON that its library contains.
 
-A selection is such trees in files (MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE and the one of the device's shared
-memory): the library's own, in which the branches for some numbers of ranks are others. A file replaces the whole tree,
-so the library's is needed. Where MPICH's algorithms for messages are selected, the branch of the shared memory is one
-that never holds, so that it passes the call on.
+A selection is a modified copy of the library's own trees in files (named by MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE,
+and by a second variable for the device's shared-memory collectives), with new branches for some numbers of ranks. Since
+a file replaces the whole tree, the library's tree is needed. Where an algorithm of the message tree is selected, the
+shared-memory tree gets a branch whose condition never holds, so that the call falls through to the message tree.
 
-Only algorithms that the library's tree names are used: the others have parameters that a tree must give. One of them
-ends the program on communicators without a hierarchy, which a rule by number of ranks does not exclude. Reductions
-keep MPICH's selection for operators of programs, and for vectors with fewer elements than ranks; all-to-alls in place
-do, too. MPICH reads the variables that force an algorithm in each call. Reduce-scatter is left out, because the
-conditions of a tree do not tell whether its operator is predefined."""
+Only algorithms that appear in the library's tree are used; the others have parameters that a tree must supply. The
+hierarchical algorithm "smp" is excluded: it aborts the program on communicators without a hierarchy, and a rule by
+number of ranks cannot exclude such communicators. Reductions with user-defined operators or with fewer elements than
+ranks, and in-place all-to-alls, keep MPICH's selection. MPICH reads the variables that force an algorithm in each call.
+Reduce-scatter is not supported, because the conditions of a tree cannot test whether its operator is predefined."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ from nearfield.rules.native.family import Algorithm, NativeFamily, Selection, li
 Tree = dict[str, Any]
 _OPERATIONS = tuple(name for name in NATIVE_OPERATIONS if name != "reduce_scatter")
 _REDUCTIONS = ("reduce", "allreduce")
-_MESSAGES, _SHARED = "algorithm=MPIR_", "algorithm=MPIDI_POSIX_"  # how the leaves of the two trees begin
+# prefixes of the leaves in the message tree and in the shared-memory tree
+_MESSAGES, _SHARED = "algorithm=MPIR_", "algorithm=MPIDI_POSIX_"
 _FILES = {
     _MESSAGES: ("MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE", "collectives.json"),
     _SHARED: ("MPIR_CVAR_CH4_POSIX_COLL_SELECTION_TUNING_JSON_FILE", "shared-memory-collectives.json"),
 }
 _INTRA = "comm_type=intra"
-_OF_HIERARCHY = "smp"  # fails on communicators that MPICH has not divided by nodes, whatever their number of ranks
-MAX_CONDITION = (1 << 31) - 1  # of a number in a tree
+_OF_HIERARCHY = "smp"  # fails on communicators that MPICH has not split by node
+MAX_CONDITION = (1 << 31) - 1  # largest number in a tree's condition
 
 
-def _trees(inst: Installation) -> dict[str, Tree]:
-    """Returns the trees that the library contains, by how their leaves begin."""
+def _decision_trees(inst: Installation) -> dict[str, Tree]:
+    """Returns the decision trees contained in the library, by the prefix of their leaves. Raises MpiError if the
+    message tree is missing."""
     try:
         content = inst.library.read_bytes() if inst.library else b""
     except OSError as error:
@@ -59,33 +61,34 @@ def _trees(inst: Installation) -> dict[str, Tree]:
     return found
 
 
-def _names_in(tree: Tree, operation: str) -> list[str]:
-    """Returns the algorithms that the tree uses for an operation."""
+def _algorithm_names_in(tree: Tree, operation: str) -> list[str]:
+    """Returns the names of the algorithms in a tree's leaves for an operation, without "smp"."""
     leaves = json.dumps(tree.get(f"collective={operation}", {}))
     found = set(re.findall(rf'"{_MESSAGES}{operation.capitalize()}_intra_(\w+)": {{}}', leaves))
     return sorted(found - {_OF_HIERARCHY})
 
 
 def _list_algorithms(inst: Installation, report: ReportLine) -> Mapping[str, Sequence[Algorithm]]:
-    tree = _trees(inst)[_MESSAGES]
+    tree = _decision_trees(inst)[_MESSAGES]
     variables = {one["variable"]: one["description"] for one in list_variables(inst, "MPIR_CVAR_", report)}
     found = {}
     for operation in _OPERATIONS:
         variable = f"MPIR_CVAR_{operation.upper()}_INTRA_ALGORITHM"
         shared = f"MPIR_CVAR_{operation.upper()}_POSIX_INTRA_ALGORITHM"
-        passing = _value_of("mpir", variables.get(shared, ""))
+        passing = _enumerator_value("mpir", variables.get(shared, ""))
         common = {} if passing is None else {shared: passing}
         found[operation] = [
             Algorithm(name, {variable: value, **common})
-            for name in _names_in(tree, operation)
-            if (value := _value_of(name, variables.get(variable, ""))) is not None
+            for name in _algorithm_names_in(tree, operation)
+            if (value := _enumerator_value(name, variables.get(variable, ""))) is not None
         ]
     return found
 
 
-def _value_of(name: str, description: str) -> int | None:
-    """Returns the number of a value of an enumeration, which are described in their order: "auto - ..., nb - ...".
-    MPICH 4.0 joins these lines without a space, so that a name may follow the last word of another line."""
+def _enumerator_value(name: str, description: str) -> int | None:
+    """Returns the numeric value of an enumerator from a variable's description, which lists the enumerators in order:
+    "auto - ..., nb - ...". Returns None if it is not listed. MPICH 4.0 joins the lines of a description without a
+    space, so the name may be glued to the last word of the previous line."""
     names = re.findall(r"(\w+)\s+-\s", description)
     for place, one in enumerate(names):
         if one == name:
@@ -97,14 +100,16 @@ def _value_of(name: str, description: str) -> int | None:
 def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) -> Selection:
     if inst is None:
         raise MpiError("MPICH's files of collectives contain the selection of its library, which is not here")
-    trees = _trees(inst)
+    trees = _decision_trees(inst)
     for operation in dict.fromkeys(one.operation for one in tables):
         own = sorted((one for one in tables if one.operation == operation), key=lambda one: one.ranks)
-        _require_known(own, _names_in(trees[_MESSAGES], operation))
+        _require_known(own, _algorithm_names_in(trees[_MESSAGES], operation))
         for begin, tree in trees.items():
             branch = tree.get(f"collective={operation}")
             if branch and _INTRA in branch:
-                branch[_INTRA] = _by_ranks(operation, own, branch[_INTRA], trees[_MESSAGES], _leaf(begin, operation))
+                branch[_INTRA] = _branch_by_ranks(
+                    operation, own, branch[_INTRA], trees[_MESSAGES], _leaf_maker(begin, operation)
+                )
     files = {_FILES[begin][0]: (_FILES[begin][1], json.dumps(tree, indent=1) + "\n") for begin, tree in trees.items()}
     return Selection({}, files)
 
@@ -116,32 +121,35 @@ def _require_known(tables: Sequence[NativeCollectiveTable], names: Sequence[str]
         raise UsageError(f"{tables[0].operation}: this MPICH has no algorithm '{unknown[0]}'", f"it has {known}")
 
 
-def _leaf(begin: str, operation: str) -> Callable[[str, Tree], Tree]:
-    """Returns what makes the branch that selects an algorithm: in the tree of the shared memory, one that never
-    holds."""
+def _leaf_maker(begin: str, operation: str) -> Callable[[str, Tree], Tree]:
+    """Returns a function that creates the branch for a selected algorithm. In the shared-memory tree, the branch has a
+    condition that never holds, so that the call falls through to the message tree."""
     if begin == _MESSAGES:
         return lambda name, default: {f"{_MESSAGES}{operation.capitalize()}_intra_{name}": {}}
     return lambda name, default: {"comm_type=inter": default}
 
 
-def _by_ranks(
+def _branch_by_ranks(
     operation: str,
     tables: Sequence[NativeCollectiveTable],
     default: Tree,
     messages: Tree,
     leaf: Callable[[str, Tree], Tree],
 ) -> Tree:
-    """Returns a branch with the ranges of each number of ranks, and the default branch for all other numbers."""
+    """Returns a branch with the length ranges for each tuned number of ranks, and the default branch for all other
+    numbers."""
     has_average = "avg_msg_size" in json.dumps(messages[f"collective={operation}"])
     made: Tree = {}
     for table in tables:
         made.setdefault(f"comm_size<={table.ranks - 1}", default)
         size, factor = ("avg_msg_size", 1) if has_average else ("total_msg_size", table.ranks)
-        made[f"comm_size<={table.ranks}"] = _guarded(operation, _by_length(table, size, factor, default, leaf), default)
+        made[f"comm_size<={table.ranks}"] = _guarded_branch(
+            operation, _branch_by_length(table, size, factor, default, leaf), default
+        )
     return {**made, "comm_size=any": default}
 
 
-def _by_length(
+def _branch_by_length(
     table: NativeCollectiveTable, size: str, factor: int, default: Tree, leaf: Callable[[str, Tree], Tree]
 ) -> Tree:
     def branch(one: NativeRangeTable) -> Tree:
@@ -157,8 +165,9 @@ def _by_length(
     return {**made, f"{size}=any": branch(table.range[-1])}
 
 
-def _guarded(operation: str, selected: Tree, default: Tree) -> Tree:
-    """Returns the branch with the conditions under which an algorithm may be used."""
+def _guarded_branch(operation: str, selected: Tree, default: Tree) -> Tree:
+    """Returns the selected branch under the conditions in which its algorithms may be used, and the default branch
+    otherwise."""
     if operation == "alltoall":
         return {"is_sendbuf_inplace=yes": default, "is_sendbuf_inplace=no": selected}
     if operation in _REDUCTIONS:

@@ -1,12 +1,11 @@
-"""Open MPI's component `tuned`, which does the collectives inside a node.
+"""Native algorithms of Open MPI's component `tuned`, which implements the collectives within a node.
 
-It lists its algorithms with their numbers by MPI_T. A communicator has the algorithms that the variables say when it is
-made. A selection is a file of rules in the classic format, which all versions read: by collective and number of ranks,
-from which length on which algorithm is used. Open MPI 6 also reads JSON; no version before it does.
-
-Lengths there are the bytes of the vector, or of the blocks of all ranks together. For gather and scatter each rank
-takes them from arguments that MPI ignores at some ranks, so ranks may disagree: these are left out. The rules are used
-for operators of programs, too, so that an algorithm that does not keep the order of the operands is left out."""
+The component lists its algorithms with their numbers through MPI_T. A communicator uses the algorithms that the
+variables select at its creation. A selection is a rules file in the classic format, which all versions read, with rules
+by collective, number of ranks and length. The lengths in the file are the bytes of the vector, or of the blocks of all
+ranks together. For gather and scatter each rank computes the length from arguments that are significant only at some
+ranks, so ranks may disagree; these two operations are not supported. The rules also apply to user-defined operators, so
+an algorithm that does not preserve the order of the operands is dropped."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from nearfield.rules.collective_tables import NativeCollectiveTable
 from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
 from nearfield.rules.native.family import Algorithm, NativeFamily, Selection, list_variables
 
-_NUMBERS = {  # of collectives in the file
+_NUMBERS = {  # operation -> number of the collective in the rules file
     "allgather": 0, "allreduce": 2, "alltoall": 3, "barrier": 6, "bcast": 7, "reduce": 11, "reduce_scatter": 12,
 }  # fmt: skip
 _OF_ALL_BLOCKS = ("allgather", "alltoall")
-_BY_ITSELF = 0  # as an algorithm: Open MPI decides
-_FANOUT, _SEGMENT_BYTES = 4, 0  # of trees and chains, and of segments (0: none): measured and written with these values
+_MPI_DECIDES = 0  # algorithm number 0: Open MPI decides
+_FANOUT, _SEGMENT_BYTES = 4, 0  # fan-out of trees and chains, and segment size (0: no segments)
 _SWITCH = "OMPI_MCA_coll_tuned_use_dynamic_rules"
 _FILE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
 
@@ -39,7 +38,7 @@ def _list_algorithms(inst: Installation, report: ReportLine) -> Mapping[str, Seq
         found[operation] = [
             Algorithm(name, {variable: number, **common}, number)
             for name, number in known.get(variable, {}).items()
-            if number != _BY_ITSELF
+            if number != _MPI_DECIDES
         ]
     if not any(found.values()):
         raise MpiError(f"{inst.name} has no algorithms to choose from: its component coll/tuned is missing")
@@ -54,24 +53,25 @@ def _select(tables: Sequence[NativeCollectiveTable], inst: Installation | None) 
         sizes = sorted({0, *own, *(ranks + 1 for ranks in own)})
         lines += [f"{_NUMBERS[operation]} # {operation}", f"{len(sizes)} # numbers of ranks, from each up to the next"]
         for ranks in sizes:
-            rules = list(_rules_of(own[ranks])) if ranks in own else [_rule(0, _BY_ITSELF)]
+            rules = list(_rule_lines(own[ranks])) if ranks in own else [_rule_line(0, _MPI_DECIDES)]
             lines += [f"{ranks} # ranks", f"{len(rules)} # rules: from bytes, algorithm, fan-out, segment", *rules]
     return Selection({_SWITCH: "1"}, {_FILE: ("collectives.conf", "\n".join([*lines, ""]))})
 
 
-def _rules_of(table: NativeCollectiveTable) -> Iterator[str]:
-    """Yields the lines for one number of ranks: each from which length on an algorithm is used."""
+def _rule_lines(table: NativeCollectiveTable) -> Iterator[str]:
+    """Yields the lines of the rules file for one number of ranks. Each line has the length from which on its algorithm
+    is used."""
     blocks = table.ranks if table.operation in _OF_ALL_BLOCKS else 1
     begin = 0
     for one in table.range:
         if one.algorithm != OF_MPI and one.id is None:
             raise UsageError(f"{table.operation}: '{one.algorithm}' has no id", "Open MPI's rules need its number")
-        yield _rule(begin, _BY_ITSELF if one.algorithm == OF_MPI else one.id or _BY_ITSELF)
+        yield _rule_line(begin, _MPI_DECIDES if one.algorithm == OF_MPI else one.id or _MPI_DECIDES)
         if one.to_bytes is not None:
             begin = one.to_bytes * blocks + 1
 
 
-def _rule(from_bytes: int, algorithm: int) -> str:
+def _rule_line(from_bytes: int, algorithm: int) -> str:
     return f"{from_bytes} {algorithm} {_FANOUT if algorithm else 0} {_SEGMENT_BYTES}"
 
 
