@@ -40,7 +40,9 @@ class MatchQueues {
     FifoList<Message> unexpected;
     std::uint64_t arrived = 0;  // number of messages that have arrived from this peer
   };
-  FifoList<RequestState>& posted_receives_from(int peer) { return peer == any_rank ? posted_to_any_ : peers_[peer].posted; }
+  FifoList<RequestState>& posted_receives_from(int peer) {
+    return peer == any_rank ? posted_to_any_ : peers_[peer].posted;
+  }
 
   std::unordered_map<int, PeerQueues> peers_;
   FifoList<RequestState> posted_to_any_;  // receives from MPI_ANY_SOURCE

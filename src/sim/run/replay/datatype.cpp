@@ -51,7 +51,8 @@ Buffer Datatype::buffer(std::uint64_t address, std::uint64_t count) const {
   const std::uint64_t begin = address + static_cast<std::uint64_t>(all.offset_bytes);
   const auto stride = static_cast<std::uint64_t>(all.stride_bytes);
   const bool forward = all.bytes > 0 && (all.count == 1 || all.stride_bytes >= as_signed(all.bytes));
-  if (!forward || (all.count - 1) * stride + all.bytes > space_.bytes_to_region_end(begin)) return {address, bytes, *this};
+  if (!forward || (all.count - 1) * stride + all.bytes > space_.bytes_to_region_end(begin))
+    return {address, bytes, *this};
   if (all.count == 1) return {space_.to_node_address(begin), all.bytes};
   return {space_.to_node_address(begin), all.count, all.bytes, stride};
 }
