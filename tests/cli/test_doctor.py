@@ -221,8 +221,8 @@ def test_one_pu_makes_measuring_impossible():
     """Does a process that may use one PU only end with 1 and say which check is to blame?"""
     script = (
         "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
-        "from nearfield.doctor import examine, processor; from nearfield.cli.verbs.doctor import summary\n"
-        "checks = examine((processor.cores,)); assert checks[0].blocks; print(summary(checks))"
+        "from nearfield.doctor import examine, processor; from nearfield.cli.verbs.doctor import verdict_line\n"
+        "checks = examine((processor.cores,)); assert checks[0].blocks; print(verdict_line(checks))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

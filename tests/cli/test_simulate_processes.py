@@ -135,7 +135,7 @@ def test_a_worker_that_dies_is_reported():
 
 def test_something_is_there_soon_and_nothing_is_left_alone_at_the_end():
     """Are short cases simulated first, as they come, and of the others the longest?"""
-    cases = [types.SimpleNamespace(work=work) for work in (5.0, 0.001, 900.0, 0.002, 20.0, 0.001)]
+    cases = [types.SimpleNamespace(estimated_work=work) for work in (5.0, 0.001, 900.0, 0.002, 20.0, 0.001)]
     assert [case.estimated_work for case in pool.sort_for_scheduling(cases)] == [0.001, 0.002, 0.001, 900.0, 20.0, 5.0]
 
 

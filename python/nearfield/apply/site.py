@@ -25,8 +25,8 @@ OFF, LOG = "off", "log"  # keys of site.conf
 _NODE = ("mpi", "processor", "cache_bytes", "distances")  # keys of a rules file that identify MPI and node
 _REMEDY = "choose another folder, or run this as its owner"
 _SETTINGS = """\
-# What holds for all users of this folder (docs: reference/site.md). Written once; `nearfield site` keeps what is here.
-#   off = REASON   switches nearfield off in every process that starts from now on
+# What holds for all users of this folder (docs: reference/site.md). An update does not overwrite this file.
+#   off = REASON   the library does nothing in any process that starts from now on
 #   log = FILE     adds a line of JSON for each node of each job
 """
 _MODULE = """\
