@@ -29,7 +29,7 @@ class State:
     moving: bool = False  # Header::moving
     writers: int = 0  # Slot
     readers: int = 0
-    order: str = "none"  # Header::order
+    order: str = "none"  # Header::copy_request
     completed: bool = False  # MPI has reported to the owner that its message is complete
     found: int = 0  # the page that the kernel has looked up for a peer
     got: int | None = None  # what a peer has read

@@ -58,7 +58,7 @@ def printed(topology: Topology) -> str:
 
 
 def by_definition(topology: Topology, a: int, b: int) -> str:
-    """The distance as design.md words it, written once more without the tricks of distance.cpp."""
+    """The distance as src/topology/distance.hpp words it, written once more without the tricks of distance.cpp."""
 
     def home(pu: int) -> tuple[int, ...]:
         return min((node for node in topology.numa_nodes if pu in node), key=len, default=(pu,))

@@ -270,7 +270,7 @@ def _check_tlb(place: int, tlb: Tlb) -> Checks:
         yield f"pages.tlb[{place}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
 
 
-MAX_STREAMS = 63  # the simulator's StreamFollower stores two directions per stream in a set of at most 126
+MAX_STREAMS = 63  # the simulator's StreamPrefetcher stores two directions per stream in a set of at most 126
 
 
 def _check_prefetcher(machine: DescribedMachine) -> Checks:

@@ -16,7 +16,7 @@ void Encoder::write_unpredicted(Key key, std::uint64_t address) {
   Site* const expected = *link_;
   Site& site = expected->key == key ? *expected : find_or_add_site(key);
   recent_site(key) = &site;
-  // The prediction was right: another site with the same hash had occupied the slot in quick_.
+  // The prediction was right: another site with the same hash had occupied the slot in recent_sites_.
   if (&site == expected && !is_new(site) && site.predictor.predicted_address() == address) return access(key, address);
   if (is_new(site)) {
     define_site(site, address);

@@ -2,7 +2,7 @@
 MPI_Sendrecv that is a statement, or several of them in the branches of an `if`.
 
 After the replacement, the test of an `if` and the other statements in it are executed while messages are in flight. So
-they must not read what an earlier call of the statement receives, nor write what it sends. `Blocking.accesses`
+they must not read what an earlier call of the statement receives, nor write what it sends. `BlockingCall.accesses`
 identifies the accesses of each call, and the polyhedral model checks them."""
 
 from __future__ import annotations
