@@ -69,7 +69,7 @@ def test_the_component_cannot_be_built(
     log.write_text("module.h:5:10: fatal error: opal_config.h: No such file or directory\n")
 
     def fails(inst: Installation, target: str) -> Path:
-        raise mpi.build.explain_failure(inst, mpi.build._WORDS[target], log)
+        raise mpi.build.explain_failure(inst, mpi.build._TARGET_NAMES[target], log)
 
     monkeypatch.setattr(mpi, "program", fails)
     rules = two_distances(inst, "ob1 / vader", {"eager_limit": 1024}, {"eager_limit": 32768})
