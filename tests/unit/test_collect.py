@@ -358,3 +358,15 @@ def test_empty_file_is_no_launch(tmp_path: Path) -> None:
     """Does a launch that died before it wrote anything give neither records nor an error?"""
     found = collect_launches([write(tmp_path, [])], tmp_path, KIND_OF)
     assert (found.headers, found.series) == ([], {})
+
+
+def test_records_are_of_the_preferred_place(tmp_path: Path) -> None:
+    """If the cores were at two places, are the records those of the preferred one, even if the other one is more
+    frequent, and those of the most frequent one if the preferred place was not seen?"""
+    near, far = [100.0] * 8, [500.0] * 12
+    line = samples(near + far, visits=list(range(20)), c2c_latencies=[60.0] * 8 + [240.0] * 12, side="sender")
+    job = write(tmp_path, [HEADER, line, end()])
+    for preferred_ns, value, latency_ns in ((61.0, 100.0, 60.0), (239.0, 500.0, 240.0), (110.0, 500.0, 240.0)):
+        found = collect_launches([job], tmp_path, KIND_OF, {"0-1": preferred_ns})
+        assert only(rows_of(found), "send")["value"] == value
+        assert [place.c2c_latency_ns for place in found.places() if place.used] == [latency_ns]

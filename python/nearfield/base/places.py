@@ -26,3 +26,10 @@ def find_places(latencies: Sequence[float]) -> list[tuple[float, float]]:
         places.append((rest[begin], rest[end - 1]))
         del rest[begin:end]
     return places
+
+
+def is_near_place(place: tuple[float, float], latency_ns: float) -> bool:
+    """Returns whether a latency is that of the place, given by its lowest and highest latency: within MAX_RATIO of the
+    middle between the two."""
+    middle_ns = (place[0] * place[1]) ** 0.5
+    return bool(max(middle_ns, latency_ns) <= MAX_RATIO * min(middle_ns, latency_ns))

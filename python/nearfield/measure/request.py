@@ -4,6 +4,7 @@ with the default MPI, including the start-up of the ranks."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Literal
@@ -80,6 +81,8 @@ class Request:
     nodes: tuple[int, ...] = ()  # empty: those usual for each scenario
     policies: tuple[str, ...] = ()  # policies of the NICs; empty: the machine's own
     slowdowns: tuple[float, ...] = ()  # slowdown factors of memory; empty: none
+    # pair of cores -> core-to-core latency in ns: if the cores were at several places, records are those of this one
+    preferred_latencies_ns: Mapping[str, float] = field(default_factory=dict)
     command: str = ""
     created: AwareDatetime = field(default_factory=lambda: datetime.now(timezone.utc))
 

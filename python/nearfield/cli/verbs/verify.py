@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 SCENARIOS = ("floor", "pingpong")  # what the hardware allows between two cores, and what the MPI makes of it
 STATE = "reused"  # of the buffers of ping-pongs: the one whose times vary least
 SIZES = (64, 4096, 65536, 1048576)  # the usual ones; those that the profile has are measured
-BUDGET_S, LAUNCHES = 25, 3
+BUDGET_S, LAUNCHES = 25, 3  # of one attempt
+MAX_START_S = 12  # after this time no other attempt begins
 
 
 def command(
@@ -68,9 +71,13 @@ def command(
         raise UsageError(f"{profile} was simulated", "name a profile that was measured on this kind of node")
     request = _request(before, mpi_name)
     with tempfile.TemporaryDirectory(prefix="nearfield-verify-") as temporary:
-        now = _measure(out or Path(temporary) / "now", request)
-        comparison = compare(_only(before, request), now.records, (before.run, now.run), limits.share)
-        gate = judge_slowdown(comparison, (before.run, now.run), limits)
+        begun = time.monotonic()
+        for attempt in count():
+            now = _measure(out or Path(temporary) / "now", request, overwrite=attempt > 0)
+            comparison = compare(_only(before, request), now.records, (before.run, now.run), limits.share)
+            gate = judge_slowdown(comparison, (before.run, now.run), limits)
+            if gate.verdict != "not decided" or time.monotonic() - begun > MAX_START_S:
+                break
         if as_json:
             print(json.dumps(_as_dict(before, now, gate), indent=1))
         else:
@@ -99,6 +106,7 @@ def _request(before: Profile, mpi_name: str | None) -> Request:
         tier="quick", budget_s=BUDGET_S, launches=LAUNCHES, scenarios=tuple(one for one in SCENARIOS if one in have),
         sizes=tuple(size for size in SIZES if size in sizes) or tuple(sorted(sizes)[:4]), mpi=mpi.choose(name).name,
         only=(parse_filter(f"pingpong:state={STATE}"),) if "pingpong" in have else (),
+        preferred_latencies_ns={one.pair or "": one.c2c_latency_ns for one in before.run.place if one.used},
     )  # fmt: skip
 
 
@@ -124,14 +132,14 @@ def _only(before: Profile, request: Request) -> pl.DataFrame:
     return records.filter(chosen)
 
 
-def _measure(folder: Path, request: Request) -> Profile:
-    """Measures, and returns the profile."""
+def _measure(folder: Path, request: Request, *, overwrite: bool) -> Profile:
+    """Measures, saves and returns a profile. With `overwrite`, it replaces the one that is in the folder."""
     from nearfield.measure.live.session import probe
     from nearfield.profile import load
     from nearfield.ui.progress import ProgressDisplay
 
     with ProgressDisplay() as display:
-        outcome = probe(folder, request, resume=False, overwrite=False, keep_samples=False, report=display)
+        outcome = probe(folder, request, resume=False, overwrite=overwrite, keep_samples=False, report=display)
     if outcome.stopped_by:
         raise typer.Exit(outcome.exit_code)
     if not outcome.saved:

@@ -6,15 +6,16 @@ scenario, its samples count until another attempt has finished the scenario."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nearfield import _native
-from nearfield.base.places import find_places
+from nearfield.base.places import find_places, is_near_place
 from nearfield.measure.live.launch import Job
 from nearfield.measure.live.lines import (
     LaunchLine,
@@ -113,8 +114,11 @@ class SeriesKey(NamedTuple):
 
 @dataclass
 class CollectedOutput:
-    """The output of all launches, grouped by series."""
+    """The output of all launches, grouped by series. If a pair's cores were at the place of `preferred_latencies_ns`
+    (pair -> core-to-core latency in ns) for a while, its records are those of that place, otherwise those of the most
+    frequent one."""
 
+    preferred_latencies_ns: Mapping[str, float] = field(default_factory=dict)
     series: dict[SeriesKey, Series] = field(default_factory=dict)
     verdicts: dict[SeriesKey, list[StateLine]] = field(default_factory=lambda: defaultdict(list))
     missing: dict[SeriesKey, tuple[str, str]] = field(default_factory=dict)  # series -> (unit, reason)
@@ -123,18 +127,26 @@ class CollectedOutput:
     skipped: list[Skipped] = field(default_factory=list)
 
     def usual_place(self, pair: str | None) -> tuple[float, float] | None:
-        """Returns the lowest and the highest core-to-core latency in ns of the pair's most frequent place; None if no
-        latency was measured."""
+        """Returns the lowest and the highest core-to-core latency in ns of the place whose samples become the pair's
+        records; None if no latency was measured."""
         return next(iter(self._places.get(pair, [])), None)
 
     def places(self) -> list[Place]:
-        """Returns the places of each pair of cores, the most frequent place first."""
+        """Returns the places of each pair of cores: the one of the records first, then the most frequent ones."""
         return [self._describe(pair, number) for pair, places in self._places.items() for number in range(len(places))]
 
     @cached_property
     def _places(self) -> dict[str | None, list[tuple[float, float]]]:
         pairs = {one.pair: None for one in self.series.values() if one.pair}
-        return {pair: find_places(_known_latencies(self._latencies(pair))) for pair in pairs}
+        return {pair: self._find_places(pair) for pair in pairs}
+
+    def _find_places(self, pair: str | None) -> list[tuple[float, float]]:
+        """Returns the lowest and the highest latency of each place of a pair, the preferred place first."""
+        found = find_places(_known_latencies(self._latencies(pair)))
+        preferred_ns = self.preferred_latencies_ns.get(pair or "")
+        if preferred_ns is None:
+            return found
+        return sorted(found, key=lambda place: not is_near_place(place, preferred_ns))
 
     def _describe(self, pair: str | None, number: int) -> Place:
         low, high = self._places[pair][number]
@@ -173,10 +185,16 @@ def _find_finished_scenarios(lines: Iterable[Line]) -> set[str]:
     return {line.scenario for line in ended if isinstance(line, SkippedLine) or not line.cut}
 
 
-def collect_launches(jobs: Iterable[Job], folder: Path, kind_of: dict[str, str]) -> CollectedOutput:
-    """Collects the output of all jobs from the folder. `kind_of` maps a scenario to the kind of ranks on which it
-    runs."""
-    found = CollectedOutput()
+def collect_launches(
+    jobs: Iterable[Job],
+    folder: Path,
+    kind_of: dict[str, str],
+    preferred_latencies_ns: Mapping[str, float] = MappingProxyType({}),
+) -> CollectedOutput:
+    """Collects the output of all jobs from the folder. `kind_of` maps a scenario to the kind of ranks on which it runs,
+    and `preferred_latencies_ns` a pair of cores to the core-to-core latency of the place that its records should be
+    of."""
+    found = CollectedOutput(preferred_latencies_ns)
     for job in jobs:
         whole = finished_scenarios(job, folder)
         for path in job.attempt_files(folder):

@@ -248,7 +248,8 @@ class Session:
 
     def _save_profile(self, complete: bool) -> bool:
         """Saves the profile. Returns False if no launch produced output."""
-        found = collect_launches(self.jobs, self.checkpoint.folder, self.kind_of)
+        preferred = self.request.preferred_latencies_ns
+        found = collect_launches(self.jobs, self.checkpoint.folder, self.kind_of, preferred)
         if not found.headers:
             return False
         header = found.headers[0]
