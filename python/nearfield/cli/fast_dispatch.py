@@ -71,8 +71,9 @@ def start_run(
 ) -> None:  # fmt: skip
     """Replaces this process by the command, by exec, with the environment variables of the rules. With `explain` or a
     log, runs the command as a child under the counting layer instead, prints how its messages were copied or appends a
-    line to the log, and exits with its exit code. With `collectives`, also preloads nearfield's collectives; rules are
-    then optional. With `learn`, runs the command as a child, counts its collectives and saves them to that file."""
+    line to the log, and exits with its exit code. With `collectives`, also preloads nearfield's collectives. With
+    `learn`, runs the command as a child, counts its collectives and saves them to that file. With either, rules are
+    optional. If NEARFIELD_OFF is set, does nothing but replace this process by the command."""
     from nearfield.apply.cached_plan import AppliedRules, cached_launch_plan
     from nearfield.base import all_nodes, shared_heap
     from nearfield.rules.paths import default_rules

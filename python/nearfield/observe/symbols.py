@@ -54,8 +54,9 @@ class FunctionNames:
         self._starts = [symbol.offset for symbol in self._symbols]
 
     def function_at(self, offset: int) -> str:
-        """Returns the name of the function whose symbol covers the offset; '' if there is none. Of several names,
-        returns the alphabetically first."""
+        """Returns the name of the function whose symbol covers the offset; '' if there is none. Of several symbols that
+        begin at the same offset, takes the shortest that covers it, and of equally long ones the alphabetically first.
+        """
         end = bisect_right(self._starts, offset)
         start = self._starts[end - 1] if end else 0
         covering = [

@@ -72,7 +72,7 @@ class Verdict(NamedTuple):
 
     | a gain is | if | then |
     |---|---|---|
-    | probably below | its value is below and its interval ends at most 3 % above (`Gain.below`) | it is remeasured |
+    | probably below | its value is below and its interval ends at most 3 % above (`Gain.is_below`) | it is remeasured |
     | surely below | its interval is below, of few launches by NOISE (`significantly_below`) | there is no rule |
     | far below | it is probably below the limit less NOISE | more than MAX_CHANCE_LOSSES end a confirmation |
     | below with its size | its value is below and the joint gain of its size is, too | it is as sure as that gain |

@@ -8,8 +8,8 @@ namespace nearfield::heap {
 
 const Settings& settings();
 
-// Applies the rules of the site, and starts what other ranks may need from this process. Called when the process starts if
-// its MPI is loaded by then, else by the thread that calls MPI_Init, before it does.
+// Applies the rules of the site, and starts what other ranks may need from this process. Called when the process starts
+// if its MPI is loaded by then, else by the thread that calls MPI_Init, before it does.
 void prepare_for_mpi();
 
 // Opens the heap unless it is disabled or open already. Called by the thread that has initialized MPI.

@@ -59,7 +59,7 @@ Mapping find_mapping(const std::byte* address) {
   return {};
 }
 
-// Returns how many bytes of the mapping that contains `address` are mapped by huge pages, from /proc/self/smaps.
+// Returns how many bytes of the mapping that contains `begin` are mapped by huge pages, from /proc/self/smaps.
 std::int64_t huge_mapped_bytes(const std::byte* begin) {
   std::ifstream smaps("/proc/self/smaps");
   std::int64_t kib = 0;

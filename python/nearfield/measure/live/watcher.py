@@ -61,7 +61,8 @@ class LaunchProgress:
         return self._clock() - self._latest
 
     def is_dead(self) -> bool:
-        """Returns whether it has been silent for too long. To be called about once per second."""
+        """Returns whether the output has not grown for too long. Must be called about once per second, since each call
+        samples the load of the machine."""
         self._crowd.sample()
         return self.silent_s() > MAX_SILENCE_S * self.slowdown()
 
