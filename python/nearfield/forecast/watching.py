@@ -53,7 +53,8 @@ def run_watched(
 def recording_if_possible(
     argv: Sequence[str], environment: Mapping[str, str], mpi_name: str | None
 ) -> Iterator[Recording | None]:
-    """A context manager like `recording`. If the profiling layer cannot be used, prints the reason and yields None."""
+    """A context manager like `prepare_recording`. If the profiling layer cannot be used, prints the reason and yields
+    None."""
     context = prepare_recording(argv, environment, mpi_name=mpi_name, progress=print_line)
     try:
         record = context.__enter__()

@@ -1,1 +1,1 @@
-"""The report of a profile: its findings in words (`findings`, `rules`) and one HTML page (`render`, `write`)."""
+"""The report of a profile: its findings in words (`findings`, `rules`) and one HTML page (`page`)."""

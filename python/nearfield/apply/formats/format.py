@@ -1,6 +1,6 @@
 """Defines a format.
 
-A rules file's description is another person's text: formats write it as comments (`commented`), never as code.
+A rules file's description is another person's text: formats write it as comments (`comment_lines`), never as code.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -97,9 +97,10 @@ def parse_extents(text: str, what: str, minimum: int = 1) -> list[int]:
 
 
 def full_nodes(ranks: int, wanted: int | None, known: CostModel) -> int | None:
-    """Returns the number of ranks per node, which must divide `ranks`, because only full nodes are planned; None if all
-    ranks are on one node. If the machine's number does not divide `ranks`, uses the next smaller divisor and adds a
-    note to `known`. Raises UsageError if the wanted number does not divide `ranks`."""
+    """Returns the number of ranks per node, which must divide `ranks`, because only full nodes are planned. None, or a
+    number from `ranks` on, means that all ranks are on one node. If the machine's number does not divide `ranks`, uses
+    the next smaller divisor and adds a note to `known`. Raises UsageError if the wanted number does not divide
+    `ranks`."""
     per_node = wanted or known.ranks_per_node
     if per_node is None or per_node >= ranks or ranks % per_node == 0:
         return per_node
