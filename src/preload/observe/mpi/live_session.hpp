@@ -13,9 +13,8 @@
 // - The stream is flushed before the rank blocks, so the simulator never waits for a rank that waits for a reply.
 // - Sends are buffered: the simulated MPI may proceed where the real MPI would wait for the receiver.
 // - A receive that may match different messages is posted when the simulation has determined its message. Later
-//   receives are
-// deferred as well, because they must not overtake it. The simulation sends the match as soon as it is known, whatever
-// the rank does at that time; while receives are deferred, no rank blocks in the MPI library.
+//   receives are deferred as well, because they must not overtake it. The simulation sends the match as soon as it is
+//   known, whatever the rank does at that time; while receives are deferred, no rank blocks in the MPI library.
 // - A rank that waits for a reply polls the MPI library to drive its progress.
 #pragma once
 
