@@ -124,7 +124,6 @@ void read_processor(Files& files, NodeType& type) {
 }
 
 // Reads the sizes of the data caches, and which CPUs share those of the second and the third level.
-// Reads the sizes of the data caches, and which CPUs share those of the second and the third level.
 void read_caches(Files& files, NodeType& type, CpuSet& share_l2, CpuSet& share_l3) {
   for (int index = 0; type.num_caches < NodeType::max_caches; ++index) {
     char text[64];

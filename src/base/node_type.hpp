@@ -1,7 +1,6 @@
 // The type of a compute node, as far as rules depend on it: processor, caches, and which distances its cores have.
 //
-// Reads /proc/cpuinfo and about ten files of sysfs, which takes some tenths of a millisecond, where hwloc reads a
-// thousand. All cores are taken to be alike: those around CPU 0 are looked at. Allocates no memory by `new`, and needs
+// Reads the beginning of /proc/cpuinfo and about ten files of sysfs, where hwloc reads hundreds. All cores are taken to be alike: those around CPU 0 are looked at. Allocates no memory by `new`, and needs
 // no C++ library, since the shared heap is linked to none.
 #pragma once
 

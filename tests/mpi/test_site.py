@@ -56,8 +56,22 @@ class Cluster:
         return done
 
     def is_tuned(self, done: Finished) -> bool:
-        """Returns whether both ranks had the value of the rules; an MPI without parameters says nothing of that."""
-        return self.value != "0" and done.stdout.count(f"value {self.value} ") == 2
+        """Returns whether both ranks had the value of the rules; an MPI without parameters says nothing of that. Fails
+        if only one had it."""
+        count = done.stdout.count(f"value {self.value} ")
+        assert count in (0, 2)
+        return self.value != "0" and count == 2
+
+    def log_without_heap(self) -> dict[str, object]:
+        """Returns the line of the log for a job in which the heap copied nothing."""
+        (line,) = self.log()
+        assert self.user_copies(line) == 0
+        return line
+
+    def user_copies(self, line: dict[str, object]) -> int:
+        ways = line["first_rank_copied"]
+        assert isinstance(ways, dict)
+        return sum(count for way, (count, _) in ways.items() if way.startswith("user"))
 
     def edit(self, old: str, new: str) -> None:
         text = self.file.read_text()
@@ -68,7 +82,7 @@ class Cluster:
         """Returns what the log says of the last job."""
         path = self.prefix / "log.jsonl"
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        path.unlink()
+        path.write_text("")
         return lines
 
 
@@ -81,6 +95,7 @@ def ours(done: Finished) -> list[str]:
 def cluster(installation: Installation, programs: Path, tmp_path: Path) -> Cluster:
     made = Cluster(installation, programs, tmp_path)
     site.set_setting(made.prefix, site.LOG, str(made.prefix / "log.jsonl"))
+    site.create_log(made.prefix / "log.jsonl")
     return made
 
 
@@ -94,8 +109,7 @@ def test_a_job_takes_the_rules_of_the_node(cluster: Cluster) -> None:
     (logged,) = cluster.log()
     assert (logged["rules"], logged["ranks"], logged["mpi"]) == (cluster.rules.name, 2, cluster.rules.mpi)
     if cluster.rules.heap is not None:
-        ways = logged["first_rank_copied"]
-        assert isinstance(ways, dict) and sum(n for way, (n, _) in ways.items() if way.startswith("user")) > 0
+        assert cluster.user_copies(logged) > 0
     assert not ours(cluster.run())
 
 
@@ -107,7 +121,7 @@ def test_what_the_user_sets_stays(cluster: Cluster) -> None:
         cluster.log()
     done = cluster.run(NEARFIELD_OFF="1", NEARFIELD_VERBOSE="1")
     assert not cluster.is_tuned(done) and not ours(done)
-    assert not (cluster.prefix / "log.jsonl").exists()
+    assert not cluster.log()
 
 
 @pytest.mark.families
@@ -121,7 +135,7 @@ def test_another_node_is_refused_in_one_line(cluster: Cluster, line: str, why: s
     assert not cluster.is_tuned(done)
     (said,) = ours(done)
     assert why in said and cluster.rules.name in said and "NEARFIELD_OFF=1" in said
-    (logged,) = cluster.log()
+    logged = cluster.log_without_heap()
     assert logged["rules"] is None and why in str(logged["reason"])
 
 
@@ -134,17 +148,44 @@ def test_rules_of_another_mpi_are_not_taken(cluster: Cluster) -> None:
 
 @pytest.mark.families
 def test_files_that_others_can_change_are_not_used(cluster: Cluster) -> None:
-    """Are rules ignored that another user could have written, and damaged ones, each with one line?"""
-    cluster.file.chmod(0o666)
-    said = ours(cluster.run())
-    assert len(said) == 2 and "others than its owner" in said[0] and "no rules" in said[1]
-    cluster.file.chmod(0o644)
-    for wrong in ("set LD_AUDIT = /tmp/x.so\n", "set OMPI_MCA_mca_base_component_path = /tmp\n", "nonsense\n"):
-        text = cluster.file.read_text()
+    """Are rules ignored that another user could have written, and damaged ones? Is that one line?"""
+
+    def refused(path: Path, mode: int, why: str) -> None:
+        before = path.stat().st_mode
+        path.chmod(mode)
+        (said,) = ours(cluster.run())
+        path.chmod(before)
+        assert why in said and "no rules for" in said
+        cluster.log_without_heap()
+
+    refused(cluster.file, 0o666, "others than its owner")
+    refused(cluster.file.parent, 0o777, "others than the owner")
+    text = cluster.file.read_text()
+    for wrong in ("set LD_AUDIT = /tmp/x.so\n", "set UCX_MODULE_DIR = /tmp\n", "heap = report=/tmp\n", "nonsense\n"):
         cluster.file.write_text(text + wrong)
-        said = ours(cluster.run())
-        assert len(said) == 2 and f"line {len(text.splitlines()) + 1} is not understood" in said[0]
-        cluster.file.write_text(text)
+        (said,) = ours(cluster.run())
+        assert f"line {len(text.splitlines()) + 1} is not understood" in said
+        cluster.log_without_heap()
+
+
+@pytest.mark.families
+def test_the_switch_works_beside_mistakes(cluster: Cluster) -> None:
+    """Does `off` count though another line is wrong, and is everything off if site.conf cannot be trusted?"""
+    conf = cluster.prefix / site.SETTINGS
+    conf.write_text(f"nonsense\n{conf.read_text()}\noff = until Monday\n")
+    (said,) = ours(cluster.run())
+    assert "line 1 is not understood" in said
+    assert "until Monday" in str(cluster.log_without_heap()["reason"])
+    conf.chmod(0o666)
+    done = cluster.run()
+    assert not cluster.is_tuned(done) and "site.conf is not used" in ours(done)[0]
+
+
+@pytest.mark.families
+def test_own_commands_do_without_the_rules_of_the_site(cluster: Cluster) -> None:
+    """Do the ranks that nearfield starts get no rules, even if something preloads the library for them?"""
+    done = cluster.run(NEARFIELD_SITE="0", NEARFIELD_VERBOSE="1")
+    assert not cluster.is_tuned(done) and not ours(done) and not cluster.log()
 
 
 @pytest.mark.families
@@ -153,7 +194,7 @@ def test_the_site_switches_all_off(cluster: Cluster) -> None:
     site.set_setting(cluster.prefix, site.OFF, "until Monday")
     done = cluster.run(NEARFIELD_VERBOSE="1")
     assert not cluster.is_tuned(done) and not ours(done)
-    (logged,) = cluster.log()
+    logged = cluster.log_without_heap()
     assert "until Monday" in str(logged["reason"])
 
 
@@ -162,4 +203,4 @@ def test_settings_of_nearfield_run_come_first(cluster: Cluster) -> None:
     """Do rules that came with the environment keep the site's away?"""
     done = cluster.run(NEARFIELD_HEAP="on=1", NEARFIELD_VERBOSE="1")
     assert not cluster.is_tuned(done) and not ours(done)
-    assert not (cluster.prefix / "log.jsonl").exists()
+    assert not cluster.log()

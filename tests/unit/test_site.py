@@ -6,12 +6,14 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tuning import in_process, rules_for, write
 
 from nearfield import _native
+from nearfield.apply import site
 from nearfield.apply.site import LIBRARY, NodeRules, node_rules, read_site
 from nearfield.base import shared_heap
 from nearfield.base.topology import Topology, format_pu_ranges
@@ -122,28 +124,67 @@ def test_rules_of_two_node_types_have_two_files() -> None:
     assert node_rules(other).difference() == "cores at other distances"
 
 
-def test_the_library_may_set_every_parameter() -> None:
-    """Is the variable of each MPI's parameters among those that rules of a site may set?"""
+def test_what_may_be_set_is_the_same_in_the_library() -> None:
+    """Are the variables that `site` writes those that the library accepts, and is each MPI's parameter among them, but
+    for UCX's thresholds, which nodes of one job must agree on?"""
     source = (Path(__file__).parents[2] / "src/preload/heap/site_rules.cpp").read_text()
     (listed,) = re.findall(r"allowed_variables\[\] = \{(.*?)\}", source, re.DOTALL)
-    allowed = tuple(re.findall(r'"(\w+)"', listed))
-    knobs = [knob for file in knob_files() for knob in file.knob if knob.carrier == "mpi"]
-    assert knobs and [knob.variable for knob in knobs if not knob.variable.startswith(allowed)] == []
+    assert tuple(re.findall(r'"(\w+)"', listed)) == site.ALLOWED_VARIABLES
+    variables = [knob.variable for file in knob_files() for knob in file.knob if knob.carrier == "mpi"]
+    refused = [one for one in variables if not site._is_allowed(one)]
+    assert refused == ["UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH"]
+    assert not any(map(site._is_allowed, ("LD_AUDIT", "UCX_MODULE_DIR", "OMPI_MCA_smsc_x", "MPIR_CVAR_CH4_NETMOD")))
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o077])
+def test_the_umask_does_not_matter(tmp_path: Path, umask: int) -> None:
+    """Can all users read what is installed, and only the owner change it, whatever the administrator's umask is?"""
+    before = os.umask(umask)
+    try:
+        installed(tmp_path / "site", rules_file(tmp_path / "a"))
+    finally:
+        os.umask(before)
+    assert read_site(tmp_path / "site").problems == []
+
+
+@pytest.mark.parametrize("path, mode", [("rules.d", 0o775), ("lib", 0o777), ("site.conf", 0o666), ("rules.d", 0o700)])
+def test_what_others_can_change_is_a_problem(tmp_path: Path, path: str, mode: int) -> None:
+    """Does the command report what the library would not use, or what users could not read?"""
+    prefix = tmp_path / "site"
+    installed(prefix, rules_file(tmp_path / "a"))
+    (prefix / path).chmod(mode)
+    done = in_process("site", prefix)
+    assert done.code == 4 and str(prefix / path) in done.words
+
+
+def test_of_two_patch_versions_the_newer_one_is_installed(tmp_path: Path) -> None:
+    for version in ("5.0.3", "5.0.11"):
+        (tmp_path / version).mkdir()
+        inst = replace(OPENMPI, version=version)
+        write(tmp_path / version, rules_for(inst, "ob1 / sm", {"eager_limit": 16896 if version == "5.0.11" else 66048}))
+    done = in_process("site", tmp_path / "site", tmp_path / "5.0.3/rules.toml", tmp_path / "5.0.11/rules.toml")
+    assert done.code == 0 and "5.0.3/rules.toml is left out" in done.words
+    assert read_site(tmp_path / "site").rules[0].variables == {"OMPI_MCA_btl_sm_eager_limit": "16896"}
 
 
 def test_two_files_for_one_node_type_are_refused(tmp_path: Path) -> None:
     done = in_process("site", tmp_path / "site", rules_file(tmp_path / "a"), rules_file(tmp_path / "b"))
-    assert done.code == 2 and "same type of node" in done.words
+    assert done.code == 2 and "same MPI and type of node" in done.words
 
 
 def test_the_switch_for_all(tmp_path: Path) -> None:
     """Do --off, --on and --log change their line and no other?"""
     prefix = tmp_path / "site"
     installed(prefix, rules_file(tmp_path / "a"))
-    assert "until Monday" in in_process("site", prefix, "--off", "until Monday", "--log", "/var/log/jobs").out
-    assert read_site(prefix).settings == {"off": "until Monday", "log": "/var/log/jobs"}
+    log = tmp_path / "jobs"
+    assert "until Monday" in in_process("site", prefix, "--off", "until Monday", "--log", log).out
+    assert read_site(prefix).settings == {"off": "until Monday", "log": str(log)}
+    assert log.stat().st_mode & 0o777 == 0o622
     assert "switched off" not in in_process("site", prefix, "--on").out
-    assert read_site(prefix).settings == {"log": "/var/log/jobs"}
+    assert read_site(prefix).settings == {"log": str(log)}
+    assert in_process("site", prefix, "--log", "").code == 0
+    assert read_site(prefix).settings == {}
+    assert in_process("site", prefix, "--log", "jobs.jsonl").code == 2
     assert in_process("site", prefix, "--off", " ").code == 2
     assert in_process("site", prefix, "--off", "x", "--on").code == 2
     assert in_process("site", tmp_path / "none", "--on").code == 2
@@ -176,9 +217,20 @@ def test_the_task_prolog_preloads_the_library(tmp_path: Path) -> None:
         assert done.returncode == 0 and not done.stderr
         return done.stdout
 
-    assert prolog() == f"export LD_PRELOAD={library}\n"
-    assert prolog(NEARFIELD_OFF="0") == f"export LD_PRELOAD={library}\n"
-    assert prolog(NEARFIELD_OFF="1") == ""
+    asan = "export ASAN_OPTIONS=verify_asan_link_order=0\n"
+    assert prolog() == f"export LD_PRELOAD={library}\n{asan}"
+    assert prolog(NEARFIELD_OFF="0") == f"export LD_PRELOAD={library}\n{asan}"
+    other = shared_heap.library_path()
+    assert prolog(LD_PRELOAD=str(other)) == f"export LD_PRELOAD={library}:{other}\n{asan}"
+    for variables in (
+        {"NEARFIELD_OFF": "1"},
+        {"NEARFIELD_HEAP": ""},
+        {"NEARFIELD_SITE": "0"},
+        {"LD_PRELOAD": str(library)},
+    ):
+        assert prolog(**variables) == ""
+    library.unlink()
+    assert prolog() == ""
 
 
 def test_own_commands_do_without_the_library_of_the_site() -> None:

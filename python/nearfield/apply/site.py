@@ -7,7 +7,7 @@ describes them. All nodes of a job need the same selection of collectives, so th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,14 @@ from nearfield.rules.schema import Rules
 LIBRARY, RULES, SETTINGS = f"lib/{shared_heap.NAME}", "rules.d", "site.conf"
 MODULE, PROLOG = "modulefiles/nearfield", "share/task-prolog.sh"
 OFF, LOG = "off", "log"  # keys of site.conf
+# Variables that rules may set, as in src/preload/heap/site_rules.cpp: those of transports inside a node that load no
+# code, and that nodes of one job may have different values of. A name that ends in "_" stands for all that begin so.
+ALLOWED_VARIABLES = (
+    "OMPI_MCA_btl_vader_", "OMPI_MCA_btl_sm_", "OMPI_MCA_smsc", "MPIR_CVAR_CH4_SHM_POSIX_", "MPIR_CVAR_CH4_IPC_CMA_",
+    "MPIR_CVAR_CH4_PACK_BUFFER_SIZE", "I_MPI_SHM", "I_MPI_SHM_CELL_", "UCX_POSIX_",
+)  # fmt: skip
+_MAX_FILES, _MAX_FILE_BYTES, _MAX_VARIABLES = 256, 16383, 32  # that a process reads
+_FOLDERS = ("", "lib", RULES, "modulefiles", "share")
 _NODE = ("mpi", "processor", "cache_bytes", "distances")  # keys of a rules file that identify MPI and node
 _REMEDY = "choose another folder, or run this as its owner"
 _SETTINGS = """\
@@ -38,8 +46,10 @@ proc ModulesHelp { } {
 module-whatis "Faster MPI inside a node, by the rules of nearfield for this type of node"
 # This folder is found by the place of this file, so it may be moved.
 set prefix [file dirname [file dirname [file normalize $ModulesCurrentModulefile]]]
-if { [file readable $prefix/LIBRARY] } {
+if { [file readable $prefix/LIBRARY] || [module-info mode unload] } {
     prepend-path LD_PRELOAD $prefix/LIBRARY
+    # AddressSanitizer's runtime must not refuse a library before it; the library then does nothing.
+    prepend-path ASAN_OPTIONS verify_asan_link_order=0
 }
 """
 _PROLOG = """\
@@ -48,8 +58,12 @@ _PROLOG = """\
 [ "${NEARFIELD_OFF:-0}" = 0 ] || exit 0
 library=$(cd "$(dirname "$0")/.." && pwd)/LIBRARY
 [ -r "$library" ] || exit 0
+# nearfield's own commands, and what it has exported for the job, set rules themselves.
+[ "${NEARFIELD_SITE:-1}${NEARFIELD_HEAP+x}" = 1 ] || exit 0
 case ":${LD_PRELOAD:-}:" in *:"$library":*) exit 0 ;; esac
 echo "export LD_PRELOAD=$library${LD_PRELOAD:+:$LD_PRELOAD}"
+# AddressSanitizer's runtime must not refuse a library before it; the library then does nothing.
+echo "export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0"
 """
 
 
@@ -64,6 +78,7 @@ class NodeRules:
     distances: tuple[str, ...]
     variables: dict[str, str]
     heap: str | None
+    left_out: tuple[str, ...] = ()  # variables of the tuned rules that a node must not set by itself
 
     def difference(self) -> str:
         """Returns what differs between this node and the type that the rules are for; empty if nothing does."""
@@ -91,6 +106,8 @@ def node_rules(rules: Rules) -> NodeRules:
     best = rules.best_for_all().parameters
     variables = rules.knobs().environment(best)
     heap = variables.pop(shared_heap.VARIABLE, None)
+    left_out = tuple(name for name in variables if not _is_allowed(name))
+    variables = {name: value for name, value in variables.items() if name not in left_out}
     series = ".".join(map(str, numbers(rules.mpi.version)[:2]))
     processor = " ".join(rules.machine.cpu_model.split())
     identity = [processor, rules.machine.cache_bytes, rules.machine.distances]
@@ -98,8 +115,12 @@ def node_rules(rules: Rules) -> NodeRules:
     name = f"{rules.mpi.family}-{series}-{words}-{sha256(repr(identity).encode()).hexdigest()[:4]}.conf"
     return NodeRules(
         name, f"{rules.mpi.family} {series}", processor, tuple(rules.machine.cache_bytes),
-        tuple(rules.machine.distances), variables, heap,
+        tuple(rules.machine.distances), variables, heap, left_out,
     )  # fmt: skip
+
+
+def _is_allowed(variable: str) -> bool:
+    return any(variable.startswith(name) if name[-1] == "_" else variable == name for name in ALLOWED_VARIABLES)
 
 
 def install(prefix: Path, rules: Sequence[Rules]) -> list[NodeRules]:
@@ -108,8 +129,10 @@ def install(prefix: Path, rules: Sequence[Rules]) -> list[NodeRules]:
     if ":" in str(prefix) or len(str(prefix).split()) > 1:
         raise UsageError(f"a library in '{prefix}' cannot be preloaded", "name a folder without spaces and colons")
     with os_errors_as_profile_errors(prefix, _REMEDY):
-        for folder in (LIBRARY, f"{RULES}/x", MODULE, PROLOG):
-            (prefix / folder).parent.mkdir(parents=True, exist_ok=True)
+        for folder in (prefix / name for name in _FOLDERS):
+            if not folder.exists():
+                folder.mkdir(parents=True)
+                folder.chmod(0o755)  # whatever the umask: all users read it, and only the owner writes
     _write(prefix / LIBRARY, shared_heap.library_path().read_bytes(), 0o755)
     _write(prefix / MODULE, _MODULE.replace("LIBRARY", LIBRARY), 0o644)
     _write(prefix / PROLOG, _PROLOG.replace("LIBRARY", LIBRARY), 0o755)
@@ -129,7 +152,18 @@ def set_setting(prefix: Path, key: str, value: str | None) -> None:
     lines = _text(path).splitlines() if path.exists() else _SETTINGS.splitlines()
     others = [line for line in lines if line.split("=")[0].strip() != key]
     added = [f"{key} = {' '.join(value.split())}"] if value is not None else []
-    _write(path, "\n".join([*others, *added, ""]), 0o644)
+    _write(path, "\n".join([*added, *others, ""]), 0o644)
+
+
+def create_log(path: Path) -> None:
+    """Creates the log file if it is missing, with mode 0622: everybody may append to it, and only its owner may read
+    it. Processes of jobs create no file, since it would belong to the first user."""
+    if not path.is_absolute():
+        raise UsageError(f"'{path}' is not the same file for all jobs", "name an absolute path with --log")
+    if not path.exists():
+        with os_errors_as_profile_errors(path, "choose another file with --log"):
+            path.touch()
+            path.chmod(0o622)
 
 
 def read_site(prefix: Path) -> Site:
@@ -137,14 +171,29 @@ def read_site(prefix: Path) -> Site:
     if not (prefix / RULES).is_dir():
         raise UsageError(f"{prefix} is not the folder of a site", "install rules there first: name rules files, too")
     site = Site(prefix)
+    site.problems += [problem for name in _FOLDERS for problem in _permission_problems(prefix / name, prefix)]
     if (prefix / SETTINGS).exists():
         _parse(prefix / SETTINGS, site, lambda key, value: _add_setting(site, key, value))
-    for path in sorted((prefix / RULES).glob("*.conf")):
+    files = sorted((prefix / RULES).glob("*.conf"))
+    if len(files) > _MAX_FILES:
+        site.problems.append(f"{prefix / RULES} has {len(files)} files; processes read {_MAX_FILES} of them")
+    for path in files:
         if made := _read_rules(path, site):
             site.rules.append(made)
     if not (prefix / LIBRARY).is_file():
         site.problems.append(f"{prefix / LIBRARY} is missing")
     return site
+
+
+def _permission_problems(path: Path, prefix: Path) -> Iterator[str]:
+    """Yields why processes of other users do not use a file or folder, as src/preload/heap/site_rules.cpp decides."""
+    status = path.stat()
+    owner = (prefix / LIBRARY).stat().st_uid if (prefix / LIBRARY).exists() else status.st_uid
+    if status.st_mode & 0o022 or status.st_uid not in (0, owner):
+        yield f"{path} can be changed by others than root and the library's owner (chmod go-w, chown)"
+    wanted = 0o055 if path.is_dir() else 0o044
+    if status.st_mode & wanted != wanted:
+        yield f"{path} cannot be read by all users (chmod go+r{'x' if path.is_dir() else ''})"
 
 
 def _read_rules(path: Path, site: Site) -> NodeRules | None:
@@ -153,8 +202,9 @@ def _read_rules(path: Path, site: Site) -> NodeRules | None:
 
     def add(key: str, value: str) -> bool:
         if key.startswith("set "):
-            variables[key.removeprefix("set ").strip()] = value
-            return True
+            name = key.removeprefix("set ").strip()
+            variables[name] = value
+            return _is_allowed(name) and len(variables) <= _MAX_VARIABLES
         values[key] = value
         return key in (*_NODE, "heap")
 
@@ -179,7 +229,14 @@ def _add_setting(site: Site, key: str, value: str) -> bool:
 
 
 def _parse(path: Path, site: Site, add: Callable[[str, str], bool]) -> bool:
-    """Calls add(key, value) for each line "key = value". Returns whether add understood all of them."""
+    """Calls add(key, value) for each line "key = value". Returns whether processes use the file: all lines are
+    understood, it is not too long, and nobody else can change it."""
+    if problems := list(_permission_problems(path, site.prefix)):
+        site.problems += problems
+        return False
+    if path.stat().st_size > _MAX_FILE_BYTES:
+        site.problems.append(f"{path} is longer than {_MAX_FILE_BYTES} bytes")
+        return False
     for number, line in enumerate(_text(path).splitlines(), 1):
         key, equals, value = (word.strip() for word in line.partition("="))
         if key and not key.startswith("#") and not (equals and add(key, value)):

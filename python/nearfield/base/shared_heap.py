@@ -37,8 +37,6 @@ def preload_variables(inherited: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that preload the heap before the other preloaded libraries of an environment. They disable
     the check of AddressSanitizer that its own runtime comes first; the order does no harm, since the heap then leaves
     malloc to AddressSanitizer."""
-    preloaded = [
-        name for name in inherited.get("LD_PRELOAD", "").replace(":", " ").split() if name != str(library_path())
-    ]
+    preloaded = [name for name in inherited.get("LD_PRELOAD", "").replace(":", " ").split() if Path(name).name != NAME]
     asan = [*filter(None, [inherited.get("ASAN_OPTIONS")]), "verify_asan_link_order=0"]
     return {"LD_PRELOAD": " ".join([str(library_path()), *preloaded]), "ASAN_OPTIONS": ":".join(asan)}

@@ -47,6 +47,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # characters that the terminal cannot encode become question marks
     try:
         signals.install_handlers()
+        os.environ["NEARFIELD_SITE"] = "0"  # for what this command starts: it measures, or sets rules itself
         if "LD_PRELOAD" in os.environ:
             from nearfield.base import shared_heap
 

@@ -80,7 +80,7 @@ def start_run(
 
     if shared_heap.is_off(os.environ):
         _say("NEARFIELD_OFF is set: the command runs as it would without nearfield")
-        exec_command(argv, dict(os.environ))
+        exec_command(argv, {name: value for name, value in os.environ.items() if name != "NEARFIELD_SITE"})
     if learn and (explain or collectives or log):
         from nearfield.base.errors import UsageError
 

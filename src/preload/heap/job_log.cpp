@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -26,14 +28,14 @@ class Line {
     add(key);
     add("\": ");
   }
-  // Adds a text, or null if it is empty. Characters that JSON does not allow become '?'.
+  // Adds a text, or null if it is empty. Characters that JSON does not allow, or that may be parts of others, become '?'.
   void add_text(const char* key, const char* value) {
     add_key(key);
     if (!value || !*value) return add("null");
     add("\"");
     for (; *value; ++value) {
-      const char safe[] = {*value == '"' || *value == '\\' || static_cast<unsigned char>(*value) < ' ' ? '?' : *value,
-                           0};
+      const bool is_plain = *value >= ' ' && *value <= '~' && *value != '"' && *value != '\\';
+      const char safe[] = {is_plain ? *value : '?', '\0'};
       add(safe);
     }
     add("\"");
@@ -85,9 +87,13 @@ void append_job_line(const char* path, const JobFacts& facts) {
     line.add(part);
   }
   line.add("}}\n");
-  const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+  const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return;
-  if (write(file, line.text(), line.length()) < 0) line.add("");
+  struct rlimit limit;
+  struct stat status;
+  const bool is_limited = getrlimit(RLIMIT_FSIZE, &limit) != 0 || fstat(file, &status) != 0 ||
+                          limit.rlim_cur < static_cast<rlim_t>(status.st_size) + line.length();  // else SIGXFSZ
+  if (!is_limited && write(file, line.text(), line.length()) < 0) line.add("");
   close(file);
 }
 

@@ -9,9 +9,10 @@ struct JobFacts {
   int num_ranks;  // 0: not known
 };
 
-// Appends a line to a file: date (UTC), job, host, program, number of ranks, MPI, rules or the reason why there are
-// none, and the messages and bytes that this process copied in each way. The line is one write with O_APPEND, so lines of several nodes do not
-// mix on a local file system. If the file cannot be written, there is no line.
+// Appends a line to a file that exists: date (UTC), job, host, program, number of ranks, MPI, rules or the reason why
+// there are none, and the messages and bytes that this process copied in each way. The line is one write with O_APPEND,
+// so lines of several processes do not mix on a local file system. If the file is missing, is a symbolic link or cannot
+// be written, no line is written.
 void append_job_line(const char* path, const JobFacts& facts);
 
 }  // namespace nearfield::heap

@@ -70,7 +70,7 @@ int end_init(int error) {
     return error;
   }
   open_when_initialized();
-  register_progress_callback();
+  if (!is_off_for_user() && !site_reason()) register_progress_callback();
   return error;
 }
 
@@ -110,10 +110,12 @@ using namespace nearfield::heap;
 #define NEARFIELD_INIT(prefix)                                                                       \
   NEARFIELD_EXPORT int prefix##_Init(void* argc, void* argv) {                                       \
     prepare_for_mpi();                                                                               \
+    report_site();                                                                                   \
     return end_init(call_next(#prefix "_Init", argc, argv));                                         \
   }                                                                                                  \
   NEARFIELD_EXPORT int prefix##_Init_thread(void* argc, void* argv, Word required, void* provided) { \
     prepare_for_mpi();                                                                               \
+    report_site();                                                                                   \
     return end_init(call_next(#prefix "_Init_thread", argc, argv, required, provided));              \
   }
 #define NEARFIELD_MPI_CALLS(prefix) \

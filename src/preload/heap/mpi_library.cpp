@@ -41,7 +41,8 @@ void* find_in_library(const char* library, const char* name) {
 void* next_mpi_function(const char* name) {
   if (void* found = dlsym(RTLD_NEXT, name)) return found;
   if (void* found = find_in_library("libmpi.", name)) return found;
-  return find_in_library("libmpich.", name);  // Debian's MPICH
+  if (void* found = find_in_library("libmpich.", name)) return found;  // Debian's MPICH
+  return find_in_library("libmpi", name);  // libmpi_ibm.so, or a library that depends on the MPI: libmpi_cxx.so
 }
 
 int world_size() {

@@ -76,6 +76,16 @@ void read_job_key(const char* text, Settings& settings) {
   if (text && std::strlen(text) == Settings::key_bytes) std::memcpy(settings.key, text, Settings::key_bytes);
 }
 
+bool are_valid_settings(const char* text) {
+  Settings scratch;
+  while (*text) {
+    const std::size_t length = std::strcspn(text, ",");
+    if (length && !read_key_value(text, length, scratch)) return false;
+    text += length + (text[length] == ',');
+  }
+  return !scratch.report[0];
+}
+
 void read_settings(const char* text, Settings& settings) {
   while (text && *text) {
     const std::size_t length = std::strcspn(text, ",");

@@ -44,6 +44,9 @@ struct Settings {
 // Parses the value of NEARFIELD_HEAP. Reports invalid parts on standard error and ignores them.
 void read_settings(const char* text, Settings& settings);
 
+// Returns whether every part of a text is valid, and none names a folder for reports, as in rules for other users.
+bool are_valid_settings(const char* text);
+
 // Reads the job's key from the value of NEARFIELD_HEAP_KEY. Ignores a value whose length is not key_bytes.
 void read_job_key(const char* text, Settings& settings);
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -20,9 +21,17 @@ namespace nearfield::heap {
 namespace {
 
 constexpr std::size_t max_file_bytes = 16384, max_files = 256, max_name_bytes = 128;
-// Variables that rules may set: those of transports inside a node. None of them loads code.
-constexpr const char* allowed_variables[] = {"OMPI_MCA_btl_vader_", "OMPI_MCA_btl_sm_", "OMPI_MCA_smsc",
-                                             "MPIR_CVAR_CH4_",      "I_MPI_SHM",        "UCX_"};
+// Variables that rules may set: those of transports inside a node that load no code, and that nodes of one job may have
+// different values of. A name that ends in '_' stands for all that begin so. python/nearfield/apply/site.py has the same.
+constexpr const char* allowed_variables[] = {"OMPI_MCA_btl_vader_",
+                                             "OMPI_MCA_btl_sm_",
+                                             "OMPI_MCA_smsc",
+                                             "MPIR_CVAR_CH4_SHM_POSIX_",
+                                             "MPIR_CVAR_CH4_IPC_CMA_",
+                                             "MPIR_CVAR_CH4_PACK_BUFFER_SIZE",
+                                             "I_MPI_SHM",
+                                             "I_MPI_SHM_CELL_",
+                                             "UCX_POSIX_"};
 
 struct Site {
   char prefix[256] = "";  // empty: this library belongs to no site
@@ -30,55 +39,95 @@ struct Site {
   char reason[512] = "";  // why the heap is off
   char rules[max_name_bytes] = "";
   char mpi[64] = "";
-  uid_t owner = 0;    // of this library
-  int num_ranks = 0;  // of MPI_COMM_WORLD; 0: not known
-  pid_t pid = 0;      // that applied the rules; its forked children log nothing
+  char message[1024] = "";  // for the first rank of the node, when MPI is initialised
+  uid_t owner = 0;          // of this library
+  int num_ranks = 0;        // of MPI_COMM_WORLD; 0: not known
+  pid_t pid = 0;            // that applied the rules; its forked children log nothing
   bool is_applied = false;
 };
 
 constinit Site site;
 
-void say(const char* format, ...) {
-  char line[1024], host[65] = "this node";
+// Prints a line, unless the text is empty.
+void print_line(const char* text) {
+  if (!*text) return;
+  char line[1280], host[65] = "this node";
   gethostname(host, sizeof host - 1);
-  const int begun = std::snprintf(line, sizeof line - 1, "nearfield: %s: ", host);
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line + begun, sizeof line - 1 - static_cast<std::size_t>(begun), format, arguments);
-  va_end(arguments);
-  std::strcat(line, "\n");
+  const int length = std::snprintf(line, sizeof line, "nearfield: %s: %s\n", host, text);
   // One write, so that lines of several ranks do not mix.
-  if (write(STDERR_FILENO, line, std::strlen(line)) < 0) return;
+  if (write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) return;
 }
 
-// The launchers' variables that number the ranks of a node; without any, this process was started alone.
+// Adds a sentence to the message, which is printed when MPI is initialised: programs such as ompi_info, which only link
+// to an MPI, must not print it.
+void note(const char* format, ...) {
+  const std::size_t used = std::strlen(site.message);
+  if (used + 2 >= sizeof site.message) return;
+  if (used) std::strcat(site.message, "; ");
+  const std::size_t begin = std::strlen(site.message);
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(site.message + begin, sizeof site.message - begin, format, arguments);
+  va_end(arguments);
+}
+
+constexpr const char* local_rank_variables[] = {
+    "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",    "SLURM_LOCALID",
+    "MV2_COMM_WORLD_LOCAL_RANK",  "FLUX_TASK_LOCAL_ID", "PALS_LOCAL_RANKID"};
+constexpr const char* rank_variables[] = {"PMI_RANK", "PMIX_RANK"};
+
+// Returns the value of the first variable of these that is set; nullptr if none is.
+template <std::size_t count>
+const char* first_set(const char* const (&names)[count]) {
+  for (const char* name : names)
+    if (const char* value = std::getenv(name)) return value;
+  return nullptr;
+}
+
+// Returns whether the launcher numbers this process as the first of its node, or of the job if it does not number those
+// of a node. A process without such a number was started alone.
 bool is_first_of_node() {
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
-    if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") == 0;
-  const char* rank = std::getenv("PMI_RANK");
+  const char* rank = first_set(local_rank_variables);
+  if (!rank) rank = first_set(rank_variables);
   return !rank || std::strcmp(rank, "0") == 0;
 }
+
+bool is_launched() { return first_set(local_rank_variables) || first_set(rank_variables); }
 
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
   return value && *value && std::strcmp(value, "0") != 0;
 }
 
-// Reads a file that decides what other users' programs do, so only the library's owner and root may be able to change
-// it. Returns whether it was read; if others may change it, says so.
-bool read_protected(const char* path, char* text, std::size_t size) {
+// Returns whether only root and the library's owner can change what this is the status of.
+bool is_protected(const struct stat& status) {
+  return (status.st_uid == 0 || status.st_uid == site.owner) && !(status.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+enum class FileState { absent, unusable, whole };
+
+// Reads a file that decides what other users' programs do. It is used only if nobody but the library's owner and root
+// can change it, and if it is shorter than `size`; otherwise a note says so.
+FileState read_protected(const char* path, char* text, std::size_t size) {
+  text[0] = '\0';
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return false;
+  if (file < 0) {
+    if (errno == ENOENT) return FileState::absent;
+    note("%s cannot be read: %s", path, std::strerror(errno));
+    return FileState::unusable;
+  }
   struct stat status;
-  const bool is_known = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  const bool is_safe =
-      is_known && (status.st_uid == 0 || status.st_uid == site.owner) && !(status.st_mode & (S_IWGRP | S_IWOTH));
-  const ssize_t length = is_safe ? read(file, text, size - 1) : -1;
+  const bool is_file = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  const bool is_safe = is_file && is_protected(status);
+  const ssize_t length = is_safe ? read(file, text, size) : -1;
   close(file);
-  if (is_known && !is_safe && is_first_of_node())
-    say("%s is not used, since others than its owner and root may change it (chmod go-w, chown root)", path);
-  text[length > 0 ? length : 0] = '\0';
-  return length >= 0;
+  const bool is_whole = length >= 0 && static_cast<std::size_t>(length) < size;
+  text[is_whole ? length : 0] = '\0';
+  if (!is_safe)
+    note("%s is not used, since others than its owner and root may change it (chmod go-w, chown root)", path);
+  else if (!is_whole)
+    note("%s is not used: it cannot be read, or is too long", path);
+  return is_whole ? FileState::whole : FileState::unusable;
 }
 
 char* trim(char* text) {
@@ -88,10 +137,11 @@ char* trim(char* text) {
   return text;
 }
 
-// Calls use(key, value) with each line "key = value" of a text, and ends if it returns false. Returns the number of the
-// line at which it ended, or that has no "="; 0 if there is none.
+// Calls use(key, value) with each line "key = value" of a text. Returns the number of the first line that has no "=", or
+// for which use() returned false; 0 if there is none.
 template <class Use>
 int each_line(char* text, Use use) {
+  int first_bad = 0;
   for (int number = 1; *text; ++number) {
     char* line = text;
     text += std::strcspn(text, "\n");
@@ -99,15 +149,15 @@ int each_line(char* text, Use use) {
     line = trim(line);
     if (!*line || *line == '#') continue;
     char* equals = std::strchr(line, '=');
-    if (!equals) return number;
-    *equals = '\0';
-    if (!use(trim(line), trim(equals + 1))) return number;
+    if (equals) *equals = '\0';
+    if ((!equals || !use(trim(line), trim(equals + 1))) && !first_bad) first_bad = number;
   }
-  return 0;
+  return first_bad;
 }
 
 struct Mpi {
-  char name[64] = "";  // such as "openmpi 5.0"; empty if this process has none
+  char name[64] = "";  // such as "openmpi 5.0"; empty if this process has no MPI that rules can be for
+  bool is_there = false;
 };
 
 // Returns the family and the first two numbers of the version, from the text by which the library describes itself.
@@ -115,6 +165,7 @@ Mpi find_mpi() {
   Mpi mpi;
   auto* describe = reinterpret_cast<int (*)(char*, int*)>(next_mpi_function("PMPI_Get_library_version"));
   if (!describe) return mpi;
+  mpi.is_there = true;
   static char text[8192];  // MPI_MAX_LIBRARY_VERSION_STRING of all MPIs is at most this long
   int length = 0;
   if (describe(text, &length) != 0) return mpi;
@@ -144,8 +195,11 @@ struct RulesFile {
 };
 
 bool is_allowed(const char* variable) {
-  for (const char* begin : allowed_variables)
-    if (std::strncmp(variable, begin, std::strlen(begin)) == 0) return true;
+  for (const char* name : allowed_variables) {
+    const std::size_t length = std::strlen(name);
+    if (name[length - 1] == '_' ? std::strncmp(variable, name, length) == 0 : std::strcmp(variable, name) == 0)
+      return true;
+  }
   return false;
 }
 
@@ -159,7 +213,7 @@ bool read_line(RulesFile& rules, const char* key, const char* value) {
         Key{"distances", &RulesFile::distances}, Key{"heap", &RulesFile::heap}})
     if (std::strcmp(key, one.name) == 0) {
       rules.*one.value = value;
-      return true;
+      return one.value != &RulesFile::heap || are_valid_settings(value);
     }
   if (std::strncmp(key, "set ", 4) != 0 || !is_allowed(key + 4 + std::strspn(key + 4, " ")) ||
       rules.num_variables == 32)
@@ -168,21 +222,20 @@ bool read_line(RulesFile& rules, const char* key, const char* value) {
   return true;
 }
 
-// Reads a rules file. Returns whether it can be used; if it is damaged, says so.
+// Reads a rules file. Returns whether it can be used; if it cannot, a note says why.
 bool read_rules(const char* name, RulesFile& rules) {
   char path[sizeof site.prefix + max_name_bytes + 16];
   std::snprintf(path, sizeof path, "%s/rules.d/%s", site.prefix, name);
   rules.mpi = rules.processor = rules.caches = rules.distances = rules.heap = nullptr;
   rules.num_variables = 0;
-  if (!read_protected(path, rules.text, sizeof rules.text)) return false;
-  int line = each_line(rules.text, [&](char* key, char* value) { return read_line(rules, key, value); });
-  const bool is_whole = rules.mpi && rules.processor && rules.caches && rules.distances;
-  if ((line || !is_whole) && is_first_of_node())
-    say(line ? "%s is not used: line %d is not understood"
-             : "%s is not used: mpi, processor, cache_bytes or distances "
-               "is missing",
-        path, line);
-  return is_whole && !line;
+  if (read_protected(path, rules.text, sizeof rules.text) != FileState::whole) return false;
+  const int line = each_line(rules.text, [&](char* key, char* value) { return read_line(rules, key, value); });
+  const bool is_complete = rules.mpi && rules.processor && rules.caches && rules.distances;
+  if (line)
+    note("%s is not used: line %d is not understood", path, line);
+  else if (!is_complete)
+    note("%s is not used: mpi, processor, cache_bytes or distances is missing", path);
+  return is_complete && !line;
 }
 
 struct Node {
@@ -218,16 +271,23 @@ const char* find_rules(const Node& node, const char* mpi, RulesFile& rules, char
   std::size_t count = 0;
   char path[sizeof site.prefix + 16];
   std::snprintf(path, sizeof path, "%s/rules.d", site.prefix);
-  if (DIR* folder = opendir(path)) {
-    while (const dirent* entry = readdir(folder)) {
-      const std::size_t length = std::strlen(entry->d_name);
-      if (length < 6 || length >= max_name_bytes || std::strcmp(entry->d_name + length - 5, ".conf") != 0) continue;
-      if (entry->d_name[0] == '.' || count == max_files) continue;
-      sorted[count] = std::strcpy(names[count], entry->d_name);
-      ++count;
-    }
-    closedir(folder);
+  DIR* folder = opendir(path);
+  struct stat status;
+  if (!folder || fstat(dirfd(folder), &status) != 0 || !is_protected(status)) {
+    std::snprintf(reason, reason_bytes,
+                  folder ? "others than the owner of %s and root may change it (chmod go-w)" : "%s cannot be read",
+                  path);
+    if (folder) closedir(folder);
+    return "";
   }
+  while (const dirent* entry = readdir(folder)) {
+    const std::size_t length = std::strlen(entry->d_name);
+    if (length < 6 || length >= max_name_bytes || std::strcmp(entry->d_name + length - 5, ".conf") != 0) continue;
+    if (entry->d_name[0] == '.' || count == max_files) continue;
+    sorted[count] = std::strcpy(names[count], entry->d_name);
+    ++count;
+  }
+  closedir(folder);
   std::qsort(sorted, count, sizeof *sorted, compare_names);
   std::snprintf(reason, reason_bytes, "%s has none for this MPI", path);
   for (std::size_t i = 0; i < count; ++i) {
@@ -245,75 +305,101 @@ void switch_off(Settings& settings, const char* reason) {
   std::snprintf(site.reason, sizeof site.reason, "%s", reason);
 }
 
+// Reads site.conf. Returns whether the site allows rules; a file that exists but cannot be used allows none.
+bool read_site_settings(char* text, std::size_t size, char* reason, std::size_t reason_bytes) {
+  char path[sizeof site.prefix + 16];
+  std::snprintf(path, sizeof path, "%s/site.conf", site.prefix);
+  const FileState state = read_protected(path, text, size);
+  if (state == FileState::unusable) std::snprintf(reason, reason_bytes, "%s cannot be used", path);
+  if (state != FileState::whole) return state == FileState::absent;
+  const int line = each_line(text, [&](const char* key, const char* value) {
+    if (std::strcmp(key, "log") == 0 && std::strlen(value) < sizeof site.log)
+      std::strcpy(site.log, value);
+    else if (std::strcmp(key, "off") == 0)
+      std::snprintf(reason, reason_bytes, "the site has switched it off: %s", value);
+    else
+      return false;
+    return true;
+  });
+  if (line) note("%s: line %d is not understood", path, line);
+  return !reason[0];
+}
+
 }  // namespace
 
 bool is_off_for_user() { return is_set("NEARFIELD_OFF"); }
 
-void read_site() {
+void read_site(Settings& settings) {
   Dl_info own;
   char path[sizeof site.prefix + 16];
   if (!dladdr(reinterpret_cast<void*>(&read_site), &own) || !own.dli_fname || own.dli_fname[0] != '/') return;
   if (std::strlen(own.dli_fname) >= sizeof site.prefix || std::getenv("NEARFIELD_HEAP")) return;
-  std::strcpy(site.prefix, own.dli_fname);
-  char* slash = std::strrchr(site.prefix, '/');  // before the name of the library
+  char prefix[sizeof site.prefix];
+  std::strcpy(prefix, own.dli_fname);
+  char* slash = std::strrchr(prefix, '/');  // before the name of the library
   *slash = '\0';
-  slash = std::strrchr(site.prefix, '/');
-  const bool is_in_lib = slash && std::strcmp(slash, "/lib") == 0;
-  if (is_in_lib) *slash = '\0';
+  slash = std::strrchr(prefix, '/');
+  if (!slash || std::strcmp(slash, "/lib") != 0) return;
+  *slash = '\0';
   struct stat library, folder;
-  std::snprintf(path, sizeof path, "%s/rules.d", site.prefix);
-  if (!is_in_lib || stat(own.dli_fname, &library) != 0 || stat(path, &folder) != 0 || !S_ISDIR(folder.st_mode)) {
-    site.prefix[0] = '\0';
-    return;
-  }
+  std::snprintf(path, sizeof path, "%s/rules.d", prefix);
+  if (stat(own.dli_fname, &library) != 0 || stat(path, &folder) != 0 || !S_ISDIR(folder.st_mode)) return;
+  settings.enabled = 0;  // until rules say otherwise
+  const char* use = std::getenv("NEARFIELD_SITE");
+  if (use && std::strcmp(use, "0") == 0) return;
+  std::strcpy(site.prefix, prefix);
   site.owner = library.st_uid;
 }
 
 void apply_site_rules(Settings& settings) {
   if (!site.prefix[0] || site.is_applied || is_off_for_user()) return;
   const Mpi mpi = find_mpi();
-  if (!mpi.name[0]) return;  // not yet: a library may bring it
+  if (!mpi.is_there) return;  // not yet: a library may bring it
   site.is_applied = true;
   site.pid = getpid();
   std::strcpy(site.mpi, mpi.name);
   static RulesFile rules;
-  char path[sizeof site.prefix + 16], reason[512] = "";
-  std::snprintf(path, sizeof path, "%s/site.conf", site.prefix);
-  if (read_protected(path, rules.text, sizeof rules.text)) {
-    const int line = each_line(rules.text, [&](const char* key, const char* value) {
-      if (std::strcmp(key, "log") == 0) return std::snprintf(site.log, sizeof site.log, "%s", value) < 256;
-      if (std::strcmp(key, "off") != 0) return false;
-      std::snprintf(reason, sizeof reason, "the site has switched it off: %s", value);
-      return true;
-    });
-    if (line && is_first_of_node()) say("%s: line %d is not understood", path, line);
-  }
-  if (reason[0]) return switch_off(settings, reason);
+  char reason[512] = "";
+  if (!read_site_settings(rules.text, sizeof rules.text, reason, sizeof reason)) return switch_off(settings, reason);
   const Node node;
-  const char* name = find_rules(node, site.mpi, rules, reason, sizeof reason);
+  const char* name = "";
+  if (mpi.name[0])
+    name = find_rules(node, site.mpi, rules, reason, sizeof reason);
+  else
+    std::snprintf(reason, sizeof reason, "this MPI is none of Open MPI, MPICH and Intel MPI");
   if (!*name) {
-    if (is_first_of_node())
-      say("no rules for %s on this node: %s; the MPI's defaults are used (NEARFIELD_OFF=1 ends this)", site.mpi,
-          reason);
+    note("no rules for %s on this node: %s; the MPI's defaults are used (NEARFIELD_OFF=1 ends this)",
+         mpi.name[0] ? site.mpi : "this program", reason);
     return switch_off(settings, reason);
   }
   std::snprintf(site.rules, sizeof site.rules, "%s", name);
-  for (int i = 0; i < rules.num_variables; ++i) setenv(rules.variable[i].name, rules.variable[i].value, 0);
+  int num_set = 0;
+  for (int i = 0; i < rules.num_variables; ++i) {
+    num_set += std::getenv(rules.variable[i].name) == nullptr;
+    setenv(rules.variable[i].name, rules.variable[i].value, 0);
+  }
+  settings.enabled = 1;
   if (rules.heap)
     read_settings(rules.heap, settings);
   else
     switch_off(settings, "the rules of this node do not use it");
-  if (is_set("NEARFIELD_VERBOSE") && is_first_of_node())
-    say("%s: rules.d/%s, %d variables, the shared heap is %s", site.mpi, name, rules.num_variables,
-        rules.heap ? "on" : "off");
+  if (is_set("NEARFIELD_VERBOSE"))
+    note("%s: rules.d/%s, %d of %d variables set, the shared heap is %s", site.mpi, name, num_set, rules.num_variables,
+         rules.heap ? "on" : "off");
 }
 
 const char* site_reason() { return site.reason[0] ? site.reason : nullptr; }
 
+void report_site() {
+  if (is_first_of_node()) print_line(site.message);
+  site.message[0] = '\0';
+}
+
 void note_ranks(int count) { site.num_ranks = count; }
 
 void log_job() {
-  if (site.log[0] && site.pid == getpid() && is_first_of_node())
+  const bool is_job = site.num_ranks || is_launched();  // not ompi_info, which only links to an MPI
+  if (site.log[0] && is_job && site.pid == getpid() && is_first_of_node())
     append_job_line(site.log, {site.mpi, site.rules, site.reason, site.num_ranks});
 }
 

@@ -11,7 +11,8 @@
 // types, whatever launcher started the process. docs/reference/site.md describes the files.
 //
 // Nothing of this happens if the library lies anywhere but in a site's folder, or if NEARFIELD_HEAP is set, by which
-// `nearfield run` passes its own rules.
+// `nearfield run` passes its own rules. In a site's folder the heap is off until rules switch it on: also for an MPI that
+// is not known, where the rules cannot be read, and in the commands of nearfield itself (NEARFIELD_SITE=0).
 #pragma once
 
 #include "preload/heap/settings.hpp"
@@ -21,17 +22,19 @@ namespace nearfield::heap {
 // Returns whether NEARFIELD_OFF switches everything off for this process.
 bool is_off_for_user();
 
-// Reads the site's settings, if this library belongs to a site. Called when the process starts, before
-// apply_site_rules().
-void read_site();
+// Finds out whether this library belongs to a site. If so, switches the heap off until apply_site_rules() switches it
+// on. Called when the process starts, after NEARFIELD_HEAP has been read.
+void read_site(Settings& settings);
 
 // If this library belongs to a site and the process has an MPI, sets the variables of the rules for this node, and
-// their settings of the heap; without such rules, switches the heap off and reports that once for each node. Does
-// nothing when it is called again. Must be called before the MPI reads its variables.
+// their settings of the heap; without such rules, the heap stays off. Does nothing when it is called again. Must be called before the MPI reads its variables.
 void apply_site_rules(Settings& settings);
 
 // Returns why the site has switched the heap off for this process; nullptr if it has not.
 const char* site_reason();
+
+// Prints what there is to say of the rules, if this process is the first rank of its node. Called in MPI_Init.
+void report_site();
 
 // Notes the number of ranks of MPI_COMM_WORLD for the log.
 void note_ranks(int count);

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -55,13 +56,23 @@ bool accounting_is_strict() {
   return mode == '2';
 }
 
-const char* disabled_reason() {
-  if (is_off_for_user()) return "NEARFIELD_OFF is set";
-  if (!chosen.enabled) return site_reason() ? site_reason() : "it is switched off";
+const char* find_obstacle() {
   if (const char* tool = watching_tool()) return tool;
   if (accounting_is_strict()) return "memory is accounted for strictly (vm.overcommit_memory = 2)";
   if (!survives_filters()) return "a seccomp filter ends processes that make the heap's system calls";
   return nullptr;
+}
+
+// Returns why the heap must not be used in this process; nullptr if it may be. Obstacles are looked for once, because
+// that may fork.
+const char* disabled_reason() {
+  if (is_off_for_user()) return "NEARFIELD_OFF is set";
+  if (!chosen.enabled) return site_reason() ? site_reason() : "it is switched off";
+  static bool is_examined = false;
+  static const char* obstacle = nullptr;
+  if (!is_examined) obstacle = find_obstacle();
+  is_examined = true;
+  return obstacle;
 }
 
 void write_report() {
@@ -95,11 +106,16 @@ void write_report() {
 }
 
 __attribute__((constructor(101))) void start() {
+  if (getauxval(AT_SECURE)) {  // a setuid program must not do what its user's environment says
+    chosen.enabled = 0;
+    reason_disabled = disabled_reason();
+    return;
+  }
   read_settings(std::getenv("NEARFIELD_HEAP"), chosen);
   read_job_key(std::getenv("NEARFIELD_HEAP_KEY"), chosen);
   start_clock();
   watch_threads();
-  read_site();
+  read_site(chosen);
   // The MPI of a Fortran program may be initialized without a call that mpi_calls.cpp intercepts.
   if (chosen.at_start || find_in_library("libmpi", "MPI_Init")) prepare_for_mpi();
   reason_disabled = disabled_reason();

@@ -27,7 +27,11 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
         for name, value in environment.items()
     ]
     tests = [_IS_ON, *(f"[file readable {quote(library)}]" for library in libraries(environment))]
-    setting = [f"if {{ {' && '.join(tests)} }} {{", *(f"    {line}" for line in setting), "}"]
+    setting = [
+        f"if {{ [module-info mode unload] || ({' && '.join(tests)}) }} {{",
+        *(f"    {line}" for line in setting),
+        "}",
+    ]
     return "\n".join([*lines, *setting, ""])
 
 

@@ -71,6 +71,8 @@ def command(
     prefix = prefix.absolute()
     if rules:
         _report(prefix, sites.install(prefix, _load(rules)))
+    if log:
+        sites.create_log(Path(log))
     for key, value, is_given in ((sites.OFF, off, on or off is not None), (sites.LOG, log or None, log is not None)):
         if is_given:
             sites.set_setting(prefix, key, value)
@@ -84,9 +86,10 @@ def command(
 
 
 def _load(paths: list[Path]) -> list[Rules]:
-    """Returns the rules of all files, and of all files of folders. Two for the same MPI and type of node are an error,
-    since only one could be used."""
+    """Returns the rules of all files, and of all files of folders. Of two that differ in the MPI's patch version only,
+    the newer one is returned. Raises UsageError for two files of the same MPI and type of node."""
     from nearfield.apply.site import node_rules
+    from nearfield.rules.knobs import numbers
     from nearfield.rules.paths import rules_files
     from nearfield.rules.schema import find_rules, load_rules
 
@@ -95,16 +98,30 @@ def _load(paths: list[Path]) -> list[Rules]:
         rules = load_rules(file)
         name = node_rules(rules).name
         if name in found:
-            raise UsageError(
-                f"{found[name][0]} and {file} are for the same MPI and the same type of node", "name one of them"
+            other, known = found[name]
+            if known.mpi.version == rules.mpi.version:
+                raise UsageError(f"{other} and {file} are for the same MPI and type of node", "name one of them")
+            older, newer = sorted(((other, known), (file, rules)), key=lambda one: numbers(one[1].mpi.version))
+            err.print(
+                f"{escape(str(older[0]))} is left out: {newer[1].mpi.version} of {escape(str(newer[0]))} is newer"
             )
-        found[name] = file, rules
+            found[name] = newer
+        else:
+            found[name] = file, rules
     return [rules for _, rules in found.values()]
 
 
 def _report(prefix: Path, written: list[NodeRules]) -> None:
+    """Prints what was written, what was left out, and what may surprise."""
     for one in written:
         err.print(f"written: [bold]{escape(str(prefix / 'rules.d' / one.name))}[/bold]")
+        if one.left_out:
+            err.print(f"  left out, since nodes of one job must agree on them: {escape(', '.join(one.left_out))}")
+        if one.difference() == "cores at other distances":
+            err.print(
+                "  [yellow]these rules were found on such a processor, but in a part of a node or on another kind of "
+                "node:[/yellow] tune with all cores of the node"
+            )
 
 
 def _as_dict(site: Site) -> dict[str, object]:

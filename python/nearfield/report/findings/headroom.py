@@ -112,7 +112,10 @@ def find_share_by_range(profile: Profile, place: Place) -> Iterator[Finding]:
             f"{place_prefix(profile, place)}of the speed that a flag and one copy would have, this MPI reaches: "
             f"{'; '.join(parts)}."
         ),
-        numbers={f"share_to_{group[-1]}": _mean(shares, group) for group in groups},
+        numbers={
+            "distance": place.distance or "",
+            **{f"share_to_{group[-1]}": _mean(shares, group) for group in groups},
+        },
         weight=3,
     )
 
