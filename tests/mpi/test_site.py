@@ -169,7 +169,7 @@ def test_files_that_others_can_change_are_not_used(cluster: Cluster) -> None:
 
 
 @pytest.mark.families
-def test_the_switch_works_beside_mistakes(cluster: Cluster) -> None:
+def test_the_switch_works_in_spite_of_mistakes(cluster: Cluster) -> None:
     """Does `off` count though another line is wrong, and is everything off if site.conf cannot be trusted?"""
     conf = cluster.prefix / site.SETTINGS
     conf.write_text(f"nonsense\n{conf.read_text()}\noff = until Monday\n")
