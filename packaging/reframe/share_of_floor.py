@@ -19,7 +19,7 @@ from pathlib import Path
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
-from reframe.core.builtins import performance_function, run_before, sanity_function, variable
+from reframe.core.builtins import deferrable, run_before, sanity_function, variable
 
 SIZES = {64: "64B", 4096: "4KiB", 65536: "64KiB", 1048576: "1MiB"}
 PROFILE, FINDINGS = "profile", "findings.json"
@@ -68,13 +68,15 @@ class ShareOfFloor(rfm.RunOnlyRegressionTest):
     def set_variables(self):
         """Sets a performance variable for each distance and size, and the references for this processor."""
         expected = self.expected()
-        self.perf_variables = {name: self.percent(name) for name in self.shares()}
+        self.perf_variables = {
+            name: sn.make_performance_function(self.percent(name), "%") for name in self.shares()
+        }  # fmt: skip
         self.reference = {
             "*": {name: (expected.get(name, 0), -self.max_loss if name in expected else None, None, "%")
                   for name in self.perf_variables}
         }  # fmt: skip
 
-    @performance_function("%")
+    @deferrable
     def percent(self, name):
         return 100 * self.shares()[name]
 
