@@ -5,9 +5,6 @@ from collections.abc import Mapping
 
 from nearfield.apply.formats.format import PRELOAD, Format, comment_lines, libraries, preloaded
 
-# A user may have switched everything off by NEARFIELD_OFF.
-_IS_ON = "(![info exists env(NEARFIELD_OFF)] || $env(NEARFIELD_OFF) in {{} 0})"
-
 
 def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
     lines = [
@@ -26,12 +23,9 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
         f"prepend-path {name} {quote(preloaded(environment))}" if name == PRELOAD else f"setenv {name} {quote(value)}"
         for name, value in environment.items()
     ]
-    tests = [_IS_ON, *(f"[file readable {quote(library)}]" for library in libraries(environment))]
-    setting = [
-        f"if {{ [module-info mode unload] || ({' && '.join(tests)}) }} {{",
-        *(f"    {line}" for line in setting),
-        "}",
-    ]
+    if needed := libraries(environment):
+        tests = " && ".join(f"[file readable {quote(library)}]" for library in needed)
+        setting = [f"if {{ [module-info mode unload] || ({tests}) }} {{", *(f"    {line}" for line in setting), "}"]
     return "\n".join([*lines, *setting, ""])
 
 
