@@ -64,16 +64,24 @@ def test_memory_outside_the_heap_arrives(
     installation: Installation, programs: Path, heap_programs: Path, tmp_path: Path
 ) -> None:
     """Where no block is in the heap, are all messages right that their owners hand out, and do they take the bounce
-    buffer where the MPI has progress callbacks?"""
+    buffer where the MPI has progress callbacks? On a busy machine an owner may not poll in time, so that the socket
+    serves all messages of a run: then another run decides."""
     program = mpi_program.built(installation, "heap_messages.cpp", programs)
     command = [str(heap_programs / "filtered"), "refuse", str(program), "messages"]
-    env = settings_of(tmp_path)
-    env[shared_heap.VARIABLE] += ",from=1000000000"
-    done = mpi.run(installation, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=env)
-    assert done.ok, done.stdout + done.stderr
-    assert "all right" in done.stdout.splitlines()
-    if installation.name.startswith(("openmpi", "mpich-5")):
-        assert sum(report.number("bounced") for report in reports(tmp_path)) > 0
+    has_callbacks = installation.name.startswith(("openmpi", "mpich-5"))
+    bounced = 0
+    for attempt in range(3 if has_callbacks else 1):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        env = settings_of(folder)
+        env[shared_heap.VARIABLE] += ",from=1000000000"
+        done = mpi.run(installation, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=env)
+        assert done.ok, done.stdout + done.stderr
+        assert "all right" in done.stdout.splitlines()
+        bounced += sum(report.number("bounced") for report in reports(folder))
+        if bounced:
+            break
+    assert bounced > 0 or not has_callbacks
 
 
 def test_ranks_in_user_namespaces_of_their_own(installation: Installation, programs: Path, tmp_path: Path) -> None:
