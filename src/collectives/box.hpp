@@ -24,8 +24,8 @@ using Counter = std::atomic<std::uint64_t>;
 // (pieces_in_memory).
 enum class DataPlace : std::uint64_t { nowhere, line, slot, memory, pieces_in_slot, pieces_in_memory };
 
-// What a rank posts in one operation. The counter, the place of the data and short data share one cache line: a reader
-// that sees the number has the data after a single cache miss.
+// The counter and the data that a rank posts in one operation. The counter, the place of the data and short data share
+// one cache line: a reader that sees the number has the data after a single cache miss.
 struct alignas(line_bytes) Line {
   Counter number;
   DataPlace place;

@@ -31,7 +31,7 @@ struct FieldArrays {
   std::vector<Array> of_local;  ///< local rank -> its array, as mapped in this process; empty if not accessible
 };
 
-/// What a halo exchange moves: which cells of which arrays between which ranks.
+/// The transfers of a halo exchange: the cells of each array that each pair of ranks exchanges.
 struct ExchangePlan {
   std::vector<Message> messages;
   std::vector<FieldArrays> fields;

@@ -15,7 +15,7 @@
 
 namespace nearfield::halo {
 
-/// What a protocol may use of the grid.
+/// The part of a grid that a protocol may access.
 class ExchangeContext {
  public:
   virtual ~ExchangeContext() = default;
@@ -40,7 +40,7 @@ class Protocol {
   virtual void drive_progress() {}
 };
 
-/// What the predicted time of a message depends on.
+/// The properties of a message that determine its predicted time.
 struct MessageShape {
   double bytes = 0;      ///< bytes to one neighbour
   double run_bytes = 0;  ///< bytes of a run that is contiguous in memory

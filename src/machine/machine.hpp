@@ -101,8 +101,8 @@ struct Pages {
   std::vector<Tlb> tlbs;     // L1 first
 };
 
-// What a prefetcher fetches when it detects a stream: one line at the prefetch distance, or all lines up to that
-// distance. With `all`, the first use of a prefetched line advances its stream, as a miss does.
+// The lines that a prefetcher fetches when it detects a stream: one line at the prefetch distance, or all lines up to
+// that distance. With `all`, the first use of a prefetched line advances its stream, as a miss does.
 enum class PrefetchExtent { one, all };
 
 struct Prefetcher {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from tuning import in_process
 
 from nearfield.base.errors import NOT_DECIDED
 from nearfield.cli.verbs import verify
+from nearfield.measure import Request
 from nearfield.mpi import Installation
+from nearfield.profile import load
 
+DATA = Path(__file__).parents[1] / "data"
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -41,9 +45,18 @@ def test_a_node_is_compared_with_itself(installations: list[Installation], tmp_p
     assert (now / "run.toml").is_file() and inst.version in (now / "run.toml").read_text()
 
 
+def test_a_profile_of_one_scenario_is_enough() -> None:
+    """From a profile without the floor, whose records have no column for it, are the ping-pongs taken that are measured
+    again, and nothing else?"""
+    whole = load(DATA / "epyc-vm-quiet")
+    records = whole.records.filter(whole.records["scenario"] == "pingpong").drop("kind")
+    request = Request(scenarios=("pingpong",), sizes=(64, 4096))
+    taken = verify._only(replace(whole, records=records), request)
+    assert set(taken["size_bytes"]) == {64, 4096} and set(taken["state"]) == {verify.STATE}
+
+
 def test_profiles_that_cannot_be_measured_again_are_refused(tmp_path: Path) -> None:
     """Is a simulated profile refused, one without these scenarios, and a limit without a unit?"""
-    data = Path(__file__).parents[1] / "data"
-    assert "was simulated" in in_process("verify", data / "leo3-simulated").words
+    assert "was simulated" in in_process("verify", DATA / "leo3-simulated").words
     assert in_process("verify", tmp_path / "none").code == 4
-    assert in_process("verify", data / "epyc-vm-quiet", "--fail-if-slower", "5").code == 2
+    assert in_process("verify", DATA / "epyc-vm-quiet", "--fail-if-slower", "5").code == 2

@@ -93,7 +93,7 @@ class NodeRules:
 
 @dataclass
 class Site:
-    """What is installed in a folder, and why files in it cannot be used."""
+    """The contents of a site's folder, and the problems that were found in it."""
 
     prefix: Path
     settings: dict[str, str] = field(default_factory=dict)  # of site.conf
@@ -129,10 +129,10 @@ def install(prefix: Path, rules: Sequence[Rules]) -> list[NodeRules]:
     if ":" in str(prefix) or len(str(prefix).split()) > 1:
         raise UsageError(f"a library in '{prefix}' cannot be preloaded", "name a folder without spaces and colons")
     with os_errors_as_profile_errors(prefix, _REMEDY):
-        for folder in (prefix / name for name in _FOLDERS):
+        for folder in [*reversed(prefix.parents), *(prefix / name for name in _FOLDERS)]:
             if not folder.exists():
-                folder.mkdir(parents=True)
-                folder.chmod(0o755)  # whatever the umask: all users read it, and only the owner writes
+                folder.mkdir()
+                folder.chmod(0o755)  # whatever the umask is: all users read the folder, and only the owner writes
     _write(prefix / LIBRARY, shared_heap.library_path().read_bytes(), 0o755)
     _write(prefix / MODULE, _MODULE.replace("LIBRARY", LIBRARY), 0o644)
     _write(prefix / PROLOG, _PROLOG.replace("LIBRARY", LIBRARY), 0o755)
@@ -171,7 +171,12 @@ def read_site(prefix: Path) -> Site:
     if not (prefix / RULES).is_dir():
         raise UsageError(f"{prefix} is not the folder of a site", "install rules there first: name rules files, too")
     site = Site(prefix)
-    site.problems += [problem for name in _FOLDERS for problem in _permission_problems(prefix / name, prefix)]
+    site.problems += [
+        problem
+        for name in _FOLDERS
+        if (prefix / name).exists()
+        for problem in _permission_problems(prefix / name, prefix)
+    ]
     if (prefix / SETTINGS).exists():
         _parse(prefix / SETTINGS, site, lambda key, value: _add_setting(site, key, value))
     files = sorted((prefix / RULES).glob("*.conf"))

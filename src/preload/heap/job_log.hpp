@@ -3,7 +3,7 @@
 
 namespace nearfield::heap {
 
-// What a line says of the MPI and the rules. Texts are empty if they do not apply; without `rules`, `reason` says why.
+// The part of a line on the MPI and the rules. A text that does not apply is empty; `reason` says why the heap is off.
 struct JobFacts {
   const char *mpi, *rules, *reason;
   int num_ranks;  // 0: not known

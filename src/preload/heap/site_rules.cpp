@@ -99,7 +99,7 @@ bool is_set(const char* variable) {
   return value && *value && std::strcmp(value, "0") != 0;
 }
 
-// Returns whether only root and the library's owner can change what this is the status of.
+// Returns whether nobody but root and the library's owner can change a file or folder that has this status.
 bool is_protected(const struct stat& status) {
   return (status.st_uid == 0 || status.st_uid == site.owner) && !(status.st_mode & (S_IWGRP | S_IWOTH));
 }

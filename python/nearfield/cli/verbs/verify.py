@@ -123,10 +123,11 @@ def _same_mpi(before: Profile) -> Installation:
 
 def _only(before: Profile, request: Request) -> pl.DataFrame:
     """Returns the records of the profile that are measured again."""
-    records = before.records
-    chosen = records["scenario"].is_in(list(request.scenarios)) & (
-        records["size_bytes"].is_in(list(request.sizes)) | records["size_bytes"].is_null() | (records["kind"] == "flag")
-    )
+    records = before.records  # has a column only if some scenario of the profile has this parameter
+    of_size = records["size_bytes"].is_in(list(request.sizes)) | records["size_bytes"].is_null()
+    if "kind" in records.columns:
+        of_size |= (records["kind"] == "flag").fill_null(False)
+    chosen = records["scenario"].is_in(list(request.scenarios)) & of_size
     if "state" in records.columns:
         chosen &= (records["scenario"] != "pingpong") | (records["state"] == STATE)
     return records.filter(chosen)

@@ -49,7 +49,7 @@ MAX_CALL_DEPTH = 3  # maximum depth of nested calls that are analysed
 
 @dataclass(frozen=True)
 class NoAliasAssumptions:
-    """What the user asserts by --assume-noalias: sentences on pointers to rows, and pairs of arrays that do not
+    """The assertions of the user by --assume-noalias: sentences on pointers to rows, and pairs of arrays that do not
     overlap."""
 
     rows: list[str]
