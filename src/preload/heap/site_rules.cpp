@@ -21,8 +21,9 @@ namespace nearfield::heap {
 namespace {
 
 constexpr std::size_t max_file_bytes = 16384, max_files = 256, max_name_bytes = 128;
-// Variables that rules may set: those of transports inside a node that load no code, and that nodes of one job may have
-// different values of. A name that ends in '_' stands for all that begin so. python/nearfield/apply/site.py has the same.
+// Variables that rules may set: those of transports inside a node that load no code, and for which nodes of one job may
+// have different values. A name that ends in '_' stands for all that begin so. python/nearfield/apply/site.py has the
+// same list.
 constexpr const char* allowed_variables[] = {"OMPI_MCA_btl_vader_",
                                              "OMPI_MCA_btl_sm_",
                                              "OMPI_MCA_smsc",
@@ -137,8 +138,8 @@ char* trim(char* text) {
   return text;
 }
 
-// Calls use(key, value) with each line "key = value" of a text. Returns the number of the first line that has no "=", or
-// for which use() returned false; 0 if there is none.
+// Calls use(key, value) for each line "key = value" of a text. Returns the number of the first line that has no "=" or
+// for which use() returned false; 0 if there is no such line.
 template <class Use>
 int each_line(char* text, Use use) {
   int first_bad = 0;
