@@ -28,7 +28,8 @@ class Line {
     add(key);
     add("\": ");
   }
-  // Adds a text, or null if it is empty. Characters that JSON does not allow, or that may be parts of others, become '?'.
+  // Adds a text, or null if it is empty. Everything but the printable characters of ASCII, and quotes and backslashes,
+  // become '?', so that the line is valid JSON.
   void add_text(const char* key, const char* value) {
     add_key(key);
     if (!value || !*value) return add("null");

@@ -6,13 +6,13 @@
 //   PREFIX/site.conf        the switch for all users, and where jobs are logged
 //   PREFIX/rules.d/*.conf   for each type of node and MPI, the variables to set and the heap's settings
 //
-// In a process that has an MPI, the first file in alphabetical order that is for this MPI and this type of node applies:
-// its variables are set before MPI_Init reads them, unless the user has set them. So nodes of one job may be of several
-// types, whatever launcher started the process. docs/reference/site.md describes the files.
+// In a process that has an MPI, the first file in alphabetical order that is for this MPI and this type of node
+// applies: its variables are set before MPI_Init reads them, unless the user has set them. So nodes of one job may be of
+// several types, whatever launcher started the process. docs/reference/site.md describes the files.
 //
-// Nothing of this happens if the library lies anywhere but in a site's folder, or if NEARFIELD_HEAP is set, by which
-// `nearfield run` passes its own rules. In a site's folder the heap is off until rules switch it on: also for an MPI that
-// is not known, where the rules cannot be read, and in the commands of nearfield itself (NEARFIELD_SITE=0).
+// The site's rules do not apply if the library is not in a site's folder, or if NEARFIELD_HEAP is set, by which
+// `nearfield run` passes its own rules. In a site's folder the heap is off until rules switch it on. It also stays off
+// for an unknown MPI, for rules that cannot be read, and in what nearfield's own commands start (NEARFIELD_SITE=0).
 #pragma once
 
 #include "preload/heap/settings.hpp"
@@ -27,7 +27,8 @@ bool is_off_for_user();
 void read_site(Settings& settings);
 
 // If this library belongs to a site and the process has an MPI, sets the variables of the rules for this node, and
-// their settings of the heap; without such rules, the heap stays off. Does nothing when it is called again. Must be called before the MPI reads its variables.
+// writes their settings of the heap into `settings`. If there are no such rules, the heap stays off. A further call does
+// nothing. Must be called before the MPI reads its variables.
 void apply_site_rules(Settings& settings);
 
 // Returns why the site has switched the heap off for this process; nullptr if it has not.
