@@ -1,7 +1,7 @@
 // The type of a compute node, as far as rules depend on it: processor, caches, and the distances between its cores.
 //
-// Reads the beginning of /proc/cpuinfo and about ten files of sysfs, where hwloc reads hundreds. Examines CPU 0 and what
-// it shares, and assumes that all cores are alike. Uses no C++ library, since the shared heap is linked to none.
+// Reads the beginning of /proc/cpuinfo and about ten files of sysfs, where hwloc reads hundreds. Examines CPU 0 and
+// what it shares, and assumes that all cores are alike. Uses no C++ library, since the shared heap is linked to none.
 #pragma once
 
 #include <cstddef>

@@ -7,8 +7,8 @@
 //   PREFIX/rules.d/*.conf   for each type of node and MPI, the variables to set and the heap's settings
 //
 // In a process that has an MPI, the first file in alphabetical order that is for this MPI and this type of node
-// applies: its variables are set before MPI_Init reads them, unless the user has set them. So nodes of one job may be of
-// several types, whatever launcher started the process. docs/reference/site.md describes the files.
+// applies: its variables are set before MPI_Init reads them, unless the user has set them. So nodes of one job may be
+// of several types, whatever launcher started the process. docs/reference/site.md describes the files.
 //
 // The site's rules do not apply if the library is not in a site's folder, or if NEARFIELD_HEAP is set, by which
 // `nearfield run` passes its own rules. In a site's folder the heap is off until rules switch it on. It also stays off
@@ -27,8 +27,8 @@ bool is_off_for_user();
 void read_site(Settings& settings);
 
 // If this library belongs to a site and the process has an MPI, sets the variables of the rules for this node, and
-// writes their settings of the heap into `settings`. If there are no such rules, the heap stays off. A further call does
-// nothing. Must be called before the MPI reads its variables.
+// writes their settings of the heap into `settings`. If there are no such rules, the heap stays off. A further call
+// does nothing. Must be called before the MPI reads its variables.
 void apply_site_rules(Settings& settings);
 
 // Returns why the site has switched the heap off for this process; nullptr if it has not.
