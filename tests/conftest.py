@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from heap_peers import Peers, build_programs, peers
+from selected_mpis import selected_installations
 from two_nodes import TwoNodes, two_nodes, why_not
 
 from nearfield import mpi
@@ -32,14 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "installation" in metafunc.fixturenames:
-        found = mpi.discover()
-        if name := metafunc.config.getoption("--mpi"):
-            found = [mpi.choose(name)]
-        elif (turn := metafunc.config.getoption("--rotate")) is not None:
-            of_open_mpi = [inst for inst in found if inst.family == "openmpi"]
-            of_mpich = [inst for inst in found if inst.family != "openmpi"]  # Intel MPI's ABI is MPICH's
-            found = [versions[turn % len(versions)] for versions in (of_open_mpi, of_mpich) if versions]
-        elif metafunc.definition.get_closest_marker("families"):
+        found = selected_installations(metafunc.config)
+        if metafunc.definition.get_closest_marker("families"):
             found = [inst for inst in found if inst == next(i for i in found if i.family == inst.family)]
         metafunc.parametrize("installation", found, ids=[i.name for i in found], scope="session")
 
@@ -50,6 +45,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if "installation" in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+@pytest.fixture(autouse=True)
+def unchanged_environment() -> Iterator[None]:
+    """Fails a test that leaves environment variables changed: a later test would pass or fail because of it."""
+    before = dict(os.environ)
+    yield
+    names = {name for name in before.keys() | os.environ.keys() if before.get(name) != os.environ.get(name)}
+    assert not names - {"PYTEST_CURRENT_TEST"}
 
 
 @pytest.fixture(autouse=True)

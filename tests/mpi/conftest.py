@@ -8,8 +8,7 @@ from pathlib import Path
 
 import build_ahead
 import pytest
-
-from nearfield import mpi
+from selected_mpis import selected_installations
 
 FEW = 40  # tests that build what they need by themselves
 
@@ -23,9 +22,7 @@ def built_ahead(request: pytest.FixtureRequest, programs: Path) -> Iterator[None
         yield
         return
     modules = {item.module.__name__ for item in request.session.items if hasattr(item.module, "build_ahead")}
-    name = request.config.getoption("--mpi")
-    chosen = [mpi.choose(name)] if name else mpi.discover()
-    names = ",".join(inst.name for inst in chosen)
+    names = ",".join(inst.name for inst in selected_installations(request.config))
     command = ["nice", "-n", "19", sys.executable, build_ahead.__file__, programs, names, *sorted(modules)]
     with (programs / "ahead.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:

@@ -199,28 +199,30 @@ def test_communicators_that_span_nodes_leave_nothing(installation: Installation,
     program = mpi_program.built(installation, "collectives_life.cpp", programs)
     env = environment(installation)
     env[collectives.VARIABLE] += ",node_ranks=2"
-    done = launch(installation, [program, "churn", 500], 3, env)
+    done = launch(installation, [program, "churn", 250], 3, env)
     assert done.ok, done.stdout + done.stderr
     assert "flat" in done.stdout
-    assert direct(done)[0] > 1200
+    assert direct(done)[0] > 600
 
 
 _SUMS = """
 import json, sys
 from nearfield import mpi
-name, program, hosts, env = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), json.loads(sys.argv[4])
+name, program, count, hosts, env = *sys.argv[1:4], json.loads(sys.argv[4]), json.loads(sys.argv[5])
 inst = mpi.choose(name)
-done = mpi.run(inst, [program, "sums"], 4, hosts=hosts, env=env, oversubscribe=True, timeout_s=100)
+done = mpi.run(inst, [program, "sums", count], 4, hosts=hosts, env=env, oversubscribe=True, timeout_s=100)
 print(done.stdout + done.stderr)
 sys.exit(done.exit_code)
 """
 
 
-def run_on_two_nodes(inst: Installation, nodes: TwoNodes, program: Path, env: dict[str, str]) -> tuple[str, int]:
-    """Runs 1000 sums on two ranks of each node. Returns the output and how many packets went through the cable."""
+def run_on_two_nodes(
+    inst: Installation, nodes: TwoNodes, program: Path, env: dict[str, str], sums: int = 1000
+) -> tuple[str, int]:
+    """Runs sums on two ranks of each node. Returns the output and how many packets went through the cable."""
     before = sum(map(nodes.packets_sent, NODES))
     hosts = json.dumps([[node, 2] for node in NODES])
-    words = [sys.executable, "-c", _SUMS, inst.name, str(program), hosts, json.dumps(env)]
+    words = [sys.executable, "-c", _SUMS, inst.name, str(program), str(sums), hosts, json.dumps(env)]
     command = nodes.on("nodea", words)
     done = subprocess.run(command, env={**os.environ, **nodes.env}, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -263,10 +265,10 @@ def test_one_rank_of_a_node_sends_for_all(installation: Installation, programs: 
 def test_nodes_that_may_lack_the_library(installation: Installation, programs: Path, nodes: TwoNodes) -> None:
     """If the library is on the launcher's node, and nobody says that it is on the others, too, does it leave all
     collectives to the MPI, and say so? Open MPI's mpirun does not pass LD_PRELOAD on, so that half of the ranks lack
-    the library."""
+    the library. Few sums: ranks of most MPIs wait busily, here four on two cores."""
     program = mpi_program.built(installation, "collectives_life.cpp", programs)
-    said, _ = run_on_two_nodes(installation, nodes, program, environment(installation))
-    assert "rank 0 did 0 of 1000 collectives" in said
+    said, _ = run_on_two_nodes(installation, nodes, program, environment(installation), sums=50)
+    assert "rank 0 did 0 of 50 collectives" in said
     assert "NEARFIELD_ALL_NODES=1" in said
 
 

@@ -3,7 +3,7 @@
 //           memory and descriptors do not grow
 //   killed  rank 1 ends by SIGKILL while the others wait for it in a collective
 //   exits   rank 1 leaves by _exit(7) in the same way
-//   sums    does 1000 short collectives
+//   sums    does 1000 short collectives, or as many as the next argument says
 //   busy    does collectives during 3 s while each rank shares its core with a busy process; prints their number
 #include <mpi.h>
 #include <sched.h>
@@ -107,8 +107,9 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "churn") == 0) {
     churn(argc > 2 ? std::atoi(argv[2]) : 1500);
   } else if (std::strcmp(argv[1], "sums") == 0) {
+    const int count = argc > 2 ? std::atoi(argv[2]) : 1000;
     std::vector<int> few(2, 5);
-    for (int i = 0; i < 1000; ++i) sum(MPI_COMM_WORLD, few);
+    for (int i = 0; i < count; ++i) sum(MPI_COMM_WORLD, few);
   } else if (busy) {
     const long count = count_collectives();
     if (rank == 0) std::printf("%ld collectives\n", count);

@@ -35,7 +35,12 @@ def in_process(*arguments: object) -> Ended:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     words = ["-c", *map(str, arguments)]
     try:
-        with redirect_stdout(out), redirect_stderr(err), mock.patch.object(sys, "argv", words):
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            mock.patch.object(sys, "argv", words),
+            mock.patch.dict(os.environ),  # which a command changes for what it starts
+        ):
             cli.main()
     except SystemExit as end:
         code = int(end.code or 0)
