@@ -115,10 +115,11 @@ struct Prefetcher {
 
 // The costs of getting a line from another core's cache.
 struct Transfers {
-  double shared_cycles = 0;   // from a private cache under the same last-level cache
-  double remote_cycles = 0;   // from a cache under another last-level cache of the node
-  double upgrade_cycles = 0;  // extra core time of a store to a line that other cores share
-  int outstanding = 0;        // lines from other caches that a core has in flight; 0: as many as other misses
+  double shared_cycles = 0;        // from a private cache under the same last-level cache
+  double remote_cycles = 0;        // from a cache under another last-level cache of the node
+  double upgrade_cycles = 0;       // extra core time of a store to a line that other cores share
+  double upgrade_miss_cycles = 0;  // the same if the store misses L1; 0: as upgrade_cycles
+  int outstanding = 0;             // lines from other caches that a core has in flight; 0: as many as other misses
 };
 
 struct Nic {
@@ -144,6 +145,14 @@ struct Network {
   double link_gb_per_s = 0;  // per direction
 };
 
+// How a packet inside a node is announced. in_line: each pair of ranks has lines of its own, which contain the headers.
+// separate: each rank has one list of packets from all others. Its line has the address of the first packet, whose
+// header is in another line and names the next packet. Messages of at most `unattended_bytes` do not go through the list.
+enum class PacketHeader { in_line, separate };
+
+// Whose algorithms collectives follow: src/sim/mpi/collectives/.
+enum class CollectiveAlgorithms { mpich, openmpi };  // MPICH: those of 1.2.7
+
 // The protocols of this machine's MPI, the message sizes at which the MPI switches protocols, and the costs of MPI
 // calls.
 struct Messaging {
@@ -161,9 +170,11 @@ struct Messaging {
   double system_call_ns = 0;       // core time of the system call of a single copy
   double copy_page_ns = 0;         // additional core time of a single copy per page
   std::uint64_t inline_bytes = 0;  // the longest message inside a node that is sent inside the line that announces it
-  double piece_ns = 0;             // core time per contiguous piece of a datatype that is copied
+  PacketHeader headers = PacketHeader::in_line;  // inside a node
+  double piece_ns = 0;                           // core time per contiguous piece of a datatype that is copied
   // The longest eager message inside a node whose send completes before the receiver has taken the message.
   std::uint64_t unattended_bytes = std::numeric_limits<std::uint64_t>::max();
+  CollectiveAlgorithms collectives = CollectiveAlgorithms::mpich;
 };
 
 struct Machine {

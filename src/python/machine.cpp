@@ -32,6 +32,12 @@ void bind_enums(nb::module_& module) {
       .value("remote", SocketTraffic::remote)
       .value("everything", SocketTraffic::everything);
   nb::enum_<PrefetchExtent>(module, "StreamStart").value("one", PrefetchExtent::one).value("all", PrefetchExtent::all);
+  nb::enum_<PacketHeader>(module, "PacketHeader")
+      .value("inline", PacketHeader::in_line)
+      .value("separate", PacketHeader::separate);
+  nb::enum_<CollectiveAlgorithms>(module, "CollectiveAlgorithms")
+      .value("mpich", CollectiveAlgorithms::mpich)
+      .value("openmpi", CollectiveAlgorithms::openmpi);
   nb::enum_<Polling>(module, "Polling").value("queue", Polling::queue).value("command", Polling::command);
 }
 
@@ -48,9 +54,10 @@ void bind_core_and_caches(nb::module_& module) {
                 field("inclusion", &Cache::inclusion), field("write", &Cache::write),
                 field("replacement", &Cache::replacement), field("latency_cycles", &Cache::latency_cycles),
                 field("bytes_per_cycle", &Cache::bytes_per_cycle));
-  bind_settable(nb::class_<Transfers>(module, "Transfers").def(nb::init<>()),
-                field("shared_cycles", &Transfers::shared_cycles), field("remote_cycles", &Transfers::remote_cycles),
-                field("upgrade_cycles", &Transfers::upgrade_cycles), field("outstanding", &Transfers::outstanding));
+  bind_settable(
+      nb::class_<Transfers>(module, "Transfers").def(nb::init<>()), field("shared_cycles", &Transfers::shared_cycles),
+      field("remote_cycles", &Transfers::remote_cycles), field("upgrade_cycles", &Transfers::upgrade_cycles),
+      field("upgrade_miss_cycles", &Transfers::upgrade_miss_cycles), field("outstanding", &Transfers::outstanding));
 }
 
 void bind_memory(nb::module_& module) {
@@ -93,7 +100,8 @@ void bind_between_nodes(nb::module_& module) {
                 field("system_call_ns", &Messaging::system_call_ns), field("copy_page_ns", &Messaging::copy_page_ns),
                 field("inline_bytes", &Messaging::inline_bytes), field("piece_ns", &Messaging::piece_ns),
                 field("pieces", &Messaging::pieces), field("min_pieces", &Messaging::min_pieces),
-                field("unattended_bytes", &Messaging::unattended_bytes));
+                field("unattended_bytes", &Messaging::unattended_bytes), field("headers", &Messaging::headers),
+                field("collectives", &Messaging::collectives));
 }
 
 }  // namespace

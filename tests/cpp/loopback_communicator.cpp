@@ -12,6 +12,7 @@ class LoopbackCommunicator::LoopbackRank final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return all_.ranks(); }
+  CollectiveAlgorithms algorithms() const override { return all_.algorithms_; }
   Request send(int to, const Buffer& data) override {
     all_.pair(rank_, to).sent.push_back(begin(data));
     all_.match(rank_, to);
@@ -87,8 +88,8 @@ class LoopbackCommunicator::LoopbackRank final : public Communicator {
   std::coroutine_handle<> sleeper_;
 };
 
-LoopbackCommunicator::LoopbackCommunicator(int ranks, unsigned seed)
-    : pairs_(static_cast<std::size_t>(ranks * ranks)), random_(seed) {
+LoopbackCommunicator::LoopbackCommunicator(int ranks, unsigned seed, CollectiveAlgorithms algorithms)
+    : pairs_(static_cast<std::size_t>(ranks * ranks)), random_(seed), algorithms_(algorithms) {
   for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<LoopbackRank>(*this, r));
 }
 

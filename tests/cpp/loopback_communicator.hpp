@@ -16,7 +16,7 @@ namespace nearfield::sim {
 
 class LoopbackCommunicator {
  public:
-  LoopbackCommunicator(int ranks, unsigned seed);
+  LoopbackCommunicator(int ranks, unsigned seed, CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpich);
   ~LoopbackCommunicator();
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
@@ -46,6 +46,7 @@ class LoopbackCommunicator {
   std::vector<Pair> pairs_;
   std::vector<std::pair<int, int>> ready_;  // pairs of ranks whose oldest message can be copied
   std::mt19937 random_;
+  CollectiveAlgorithms algorithms_;
 };
 
 }  // namespace nearfield::sim

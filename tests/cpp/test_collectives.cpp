@@ -14,6 +14,7 @@
 namespace {
 
 using namespace nearfield::sim;
+using nearfield::CollectiveAlgorithms;
 using nearfield::Machine;
 
 // ---- results
@@ -77,8 +78,9 @@ bool right(LoopbackCommunicator& all, const CollectiveSpec& spec, const std::vec
   return true;
 }
 
-std::string problem_of(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, int root, unsigned seed) {
-  LoopbackCommunicator all(ranks, seed);
+std::string problem_of(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, int root, unsigned seed,
+                       CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpich) {
+  LoopbackCommunicator all(ranks, seed, algorithms);
   std::vector<Call> calls;
   std::vector<Bytes> in;
   for (int r = 0; r < ranks; ++r) {
@@ -98,8 +100,10 @@ std::string problem_of(const CollectiveSpec& spec, int ranks, std::uint64_t byte
   }
 }
 
-void check_result(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, int root) {
-  const std::string problem = problem_of(spec, ranks, bytes, root, static_cast<unsigned>(ranks) * 31 + bytes % 97);
+void check_result(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, int root,
+                  CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpich) {
+  const unsigned seed = static_cast<unsigned>(ranks) * 31 + bytes % 97;
+  const std::string problem = problem_of(spec, ranks, bytes, root, seed, algorithms);
   if (!problem.empty())
     std::printf("%s of %lu bytes over %d ranks from %d: %s\n", spec.name, static_cast<unsigned long>(bytes), ranks,
                 root, problem.c_str());
@@ -125,6 +129,38 @@ void results_are_right() {
         const bool every_root = spec->has_root && (bytes < 40000 || ranks == 7 || ranks == 8);
         for (int root = 0; root < (every_root ? ranks : 1); ++root) check_result(*spec, ranks, bytes, root);
       }
+}
+
+// Do Open MPI's algorithms, too, on both sides of sizes at which it changes them, and for more ranks?
+void results_of_open_mpi_are_right() {
+  for (const char* name : {"bcast", "allgather", "allreduce", "alltoall"})
+    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 16, 17, 31, 32, 40, 64, 66, 67, 130, 257})
+      for (const std::uint64_t bytes : {0, 1, 8, 40, 100, 300, 600, 3000, 5000, 9000, 20000, 40000, 140000}) {
+        const std::string_view operation = name;
+        if ((operation == "allgather" || operation == "alltoall") && bytes * static_cast<unsigned>(ranks) > 300000)
+          continue;
+        if (ranks > 32 && bytes > 20000) continue;
+        const CollectiveSpec& spec = find_collective(name);
+        for (const int root : {0, ranks / 2, ranks - 1})
+          if (root == 0 || spec.has_root) check_result(spec, ranks, bytes, root, CollectiveAlgorithms::openmpi);
+      }
+  check_result(find_collective("bcast"), 20, 1 << 20, 3, CollectiveAlgorithms::openmpi);
+  check_result(find_collective("bcast"), 16, 1 << 20, 3, CollectiveAlgorithms::openmpi);
+  check_result(find_collective("allgather"), 34, 70000, 0, CollectiveAlgorithms::openmpi);
+}
+
+// Do two ranks exchange each byte of an allgather once, as Open MPI does, and without a copy of what they send?
+void allgather_of_two_sends_the_original() {
+  ClusterOptions options;
+  options.ranks_per_node = 2;
+  Machine machine = test_machine();
+  const auto copied = [&](CollectiveAlgorithms algorithms) {
+    machine.messaging.collectives = algorithms;
+    Cluster cluster(machine, options);
+    const auto repetitions = measure_collective(cluster, {"allgather", 65536, 0, 2});
+    return repetitions.back().time.first();
+  };
+  CHECK(copied(CollectiveAlgorithms::openmpi) < copied(CollectiveAlgorithms::mpich));
 }
 
 // ---- collectives with counts per rank
@@ -419,6 +455,8 @@ void refusals_help() {
 
 int main() {
   results_are_right();
+  results_of_open_mpi_are_right();
+  allgather_of_two_sends_the_original();
   results_of_lists_are_right();
   mistakes_are_noticed();
   binomial_bcast_is_loggp();

@@ -60,6 +60,27 @@ void a_store_to_a_shared_line_takes_longer() {
   }
 }
 
+// Twice as many lines as the nearest cache has, so that each store misses it.
+void a_store_that_misses_has_a_separate_cost() {
+  const auto stored = [](double upgrade, double upgrade_miss, bool misses) {
+    Machine machine = test_machine();
+    machine.transfers.upgrade_cycles = upgrade;
+    machine.transfers.upgrade_miss_cycles = upgrade_miss;
+    const auto lines = misses ? 2 * machine.caches[0].size_bytes / line : 4;
+    NodeMemory memory(machine);
+    memory.sweep(0, Access::store, begin, lines, line, 8);
+    memory.sweep(1, Access::load, begin, lines, line, 8);
+    memory.drain(0);
+    const double start = ns(memory);
+    memory.sweep(0, Access::store, begin, lines, line, 8);
+    memory.drain(0);
+    return (ns(memory) - start) / static_cast<double>(lines);
+  };
+  CHECK(is_near(stored(25, 80, false), stored(25, 0, false)));
+  CHECK(is_near(stored(25, 0, true), stored(25, 25, true)));
+  CHECK(stored(25, 80, true) > stored(25, 25, true) + 50);
+}
+
 // 16 lines that another core has modified: as many at a time as the machine says.
 void transfers_in_flight_are_limited() {
   const auto read_ns = [](int outstanding) {
@@ -157,6 +178,29 @@ void a_short_message_is_in_the_line_that_announces_it() {
   CHECK(message_ns(machine, program) < staged);  // one line less is transferred
 }
 
+// With a list of packets, a sender gets the list's line from the receiver, which reads it and then the header. A message
+// that its sender need not wait for does not go through the list.
+void packets_in_a_list_cost_further_transfers() {
+  Machine machine = test_machine();
+  const Program short_message = received([](Address at) { return Buffer(at, 32); }, 4096);
+  const Program long_message = received([](Address at) { return Buffer(at, 2048); }, 4096);
+  const auto more_ns = [&machine](const char* node, const Program& program) {
+    machine.messaging.node = node;
+    machine.messaging.headers = PacketHeader::in_line;
+    const double in_line = message_ns(machine, program);
+    machine.messaging.headers = PacketHeader::separate;
+    return message_ns(machine, program) - in_line;
+  };
+  machine.messaging.node_eager_bytes = 1024;
+  const double transfer_ns = machine.transfers.shared_cycles;  // its clock has 1 GHz
+  CHECK(is_near(more_ns("node-eager", short_message), 0));
+  const double more = more_ns("single-copy", long_message);
+  CHECK(more >= transfer_ns);
+  CHECK(more <= 4 * (transfer_ns + machine.dram.latency_ns));  // two packets, whose lines come from memory at first
+  machine.messaging.unattended_bytes = 31;
+  CHECK(more_ns("node-eager", short_message) >= transfer_ns);
+}
+
 // The receiver computes for a millisecond before it receives.
 void a_send_that_is_attended_ends_when_the_receiver_has_taken_the_message() {
   const auto send_ns = [](std::uint64_t unattended_bytes) {
@@ -228,11 +272,13 @@ void a_mark_contains_one_reading_of_the_clock() {
 int main() {
   a_copy_takes_the_described_rate();
   a_store_to_a_shared_line_takes_longer();
+  a_store_that_misses_has_a_separate_cost();
   transfers_in_flight_are_limited();
   walks_overlap_unless_loads_depend_on_each_other();
   a_stream_that_starts_with_all_lines_misses_two_of_a_page();
   a_kernel_copy_costs_time_per_page();
   a_short_message_is_in_the_line_that_announces_it();
+  packets_in_a_list_cost_further_transfers();
   a_send_that_is_attended_ends_when_the_receiver_has_taken_the_message();
   data_in_pieces_have_a_separate_protocol();
   each_piece_of_a_datatype_costs_the_core();

@@ -16,7 +16,7 @@ from nearfield.calibrate import simulated as sim
 from nearfield.calibrate.describing import describe_places, file_text, is_repeated
 from nearfield.calibrate.fitting import fit_machine, fitted_value, simulate_micro_benchmarks, without_fault_cost
 from nearfield.calibrate.measured import KERNEL_BYTES, Measurements, Place, estimate_undisturbed
-from nearfield.calibrate.places import PairSampler, StepSample
+from nearfield.calibrate.places import PairSampler, StepSample, missing_lines_bytes
 from nearfield.calibrate.probing import PAGE_COUNTS, PAGE_STRIDE, WALK_CHAIN_COUNTS, WALKED_PAGES, CalibrationRun
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine, facts, load_machine
@@ -56,7 +56,8 @@ def known_machine() -> structs.Machine:
         caches.append(cache)
     made.caches = caches
     made.dram.latency_ns, made.dram.gb_per_s = 140.0, 25.0
-    made.transfers.shared_cycles, made.transfers.upgrade_cycles, made.transfers.outstanding = 150.0, 20.0, 9
+    made.transfers.shared_cycles, made.transfers.outstanding = 150.0, 9
+    made.transfers.upgrade_cycles, made.transfers.upgrade_miss_cycles = 20.0, 45.0
     tlbs = []
     for entries, cycles in ((64, 7), (1024, 80)):
         tlb = structs.Tlb()
@@ -99,7 +100,8 @@ def measured_on(made: structs.Machine, spread: float = 0.02) -> Measurements:
     found.kernel_copies = {s: about(sim.kernel_copy_ns(made, s)) for s in (1, 4 * KIB, 64 * KIB)}
     found.traffic_gb_per_s = about(made.dram.gb_per_s)
     shared, remote = sim.store_read_ns(huge, 16 * KIB), sim.read_written_ns(huge, 16 * KIB)
-    found.places = [Place(about(sim.flag_ns(huge)), 1.0, 2, about(shared), about(remote))]
+    missing = sim.store_read_ns(huge, missing_lines_bytes([cache.size_bytes for cache in huge.caches]))
+    found.places = [Place(about(sim.flag_ns(huge)), 1.0, 2, about(shared), about(remote), about(missing))]
     return found
 
 
@@ -124,6 +126,7 @@ def test_a_fit_finds_the_machine_whose_measurements_it_is_given(fitted: tuple[De
         "memory.latency_ns": 140,
         "transfers.shared_cycles": 150,
         "transfers.upgrade_cycles": 20,
+        "transfers.upgrade_miss_cycles": 45,
         "transfers.outstanding": 9,
         "pages.fault_ns": 900,
         "pages.huge_fault_ns": 60e3,
@@ -212,7 +215,8 @@ def test_a_rare_place_is_described_if_it_is_wanted() -> None:
     wanted?"""
     found = measured_on(known_machine())
     sampler = PairSampler((0, 0), [32 * KIB, 1 * MIB, 16 * MIB])
-    steps = ["level 0", "level 1", "level 2", "store_read", "read_written", *(f"kernel {n}" for n in KERNEL_BYTES)]
+    steps = ["level 0", "level 1", "level 2", "store_read", "store_read_missing", "read_written"]
+    steps += [f"kernel {n}" for n in KERNEL_BYTES]
     near = [StepSample(step, 50.0, 52.0, [5.0]) for step in steps * 100]
     far = [StepSample(step, 240.0, 238.0, [9.0]) for step in steps * 3]
     sampler.samples = near + far + [StepSample("level 0", 50.0, 240.0, [7.0])]

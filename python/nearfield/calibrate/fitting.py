@@ -14,6 +14,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.calibrate import simulated as sim
 from nearfield.calibrate.measured import Measurements, Place
+from nearfield.calibrate.places import missing_lines_bytes
 from nearfield.calibrate.probing import PAGE_STRIDE, WALKED_PAGES
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine
@@ -372,6 +373,21 @@ class _MachineFit:
                 transfers[key] = cycles
             else:
                 transfers.setdefault(key, private)
+        if place.store_read_missing_ns:
+            self._fit_upgrades_of_misses(transfers, place.store_read_missing_ns)
+
+    def _fit_upgrades_of_misses(self, transfers: Values, store_ns: Estimate) -> None:
+        """Fits the extra time of stores to shared lines that miss the nearest cache: what the simulated stores, without
+        that time, take less than the measured ones."""
+        made = self.to_native_machine()
+        made.transfers.upgrade_miss_cycles = 1e-3
+        size = missing_lines_bytes([cache.size_bytes for cache in made.caches])
+        extra = store_ns - _exact_estimate(sim.store_read_ns(made, size))
+        transfers["upgrade_miss_cycles"] = fitted_value(
+            max(extra.value, 1e-3) * self.ghz, extra * self.ghz,
+            "stores to lines that the other core has read and that miss the nearest cache",
+            "stores to shared lines beyond the nearest cache",
+        )  # fmt: skip
 
 
 def without_fault_cost(machine: structs.Machine) -> structs.Machine:
@@ -447,6 +463,10 @@ def simulate_micro_benchmarks(
         yield "flag", place.flag_ns, sim.flag_ns(made)
     if place and place.store_read_ns:
         yield "stores to shared lines", place.store_read_ns, sim.store_read_ns(made, 16 * KIB)
+    if place and place.store_read_missing_ns:
+        size = missing_lines_bytes([cache.size_bytes for cache in made.caches])
+        time = place.store_read_missing_ns
+        yield "stores to shared lines beyond the nearest cache", time, sim.store_read_ns(made, size)
     if place and place.read_written_ns:
         yield "reading what the other core wrote", place.read_written_ns, sim.read_written_ns(made, 16 * KIB)
 

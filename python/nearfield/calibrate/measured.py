@@ -31,6 +31,8 @@ class Place:
     shares_level: int | None = None
     store_read_ns: Estimate | None = None  # time of a store to a line that the other core has read
     read_written_ns: Estimate | None = None  # time of a load, in order, from a line that the other core has written
+    # Time of a store to a line that the other core has read and that misses the nearest cache.
+    store_read_missing_ns: Estimate | None = None
     # Bytes -> time of process_vm_readv from the other core
     kernel_copies: dict[int, Estimate] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ class PairSampler:
             for level in range(len(cache_bytes))
         }
         self._steps["store_read"] = step(bench.PairStep.store_read, SHARED_LINES_BYTES)
+        if len(cache_bytes) > 1:
+            self._steps["store_read_missing"] = step(bench.PairStep.store_read, missing_lines_bytes(cache_bytes))
         self._steps["read_written"] = step(bench.PairStep.read_written, SHARED_LINES_BYTES)
         self._steps |= {f"kernel {size}": kernel_copy(size) for size in KERNEL_BYTES}
         self.samples: list[StepSample] = []
@@ -90,6 +92,9 @@ class PairSampler:
         place = Place(flag, len(inside) / len(latencies))
         place.shares_level = _shared_level(times, flag.value, len(self._cache_bytes), found)
         place.store_read_ns = estimate_undisturbed(times["store_read"]) if "store_read" in times else None
+        place.store_read_missing_ns = (
+            estimate_undisturbed(times["store_read_missing"]) if "store_read_missing" in times else None
+        )
         place.read_written_ns = estimate_undisturbed(times["read_written"]) if "read_written" in times else None
         kernel = {size: times.get(f"kernel {size}") for size in KERNEL_BYTES}
         place.kernel_copies = {size: estimate_undisturbed(some) for size, some in kernel.items() if some}
@@ -108,7 +113,12 @@ class StepSample(NamedTuple):
         return low <= self.before_ns <= high and low <= self.after_ns <= high
 
 
-def _chain_bytes(cache_bytes: list[int], level: int) -> int:
+def missing_lines_bytes(cache_bytes: Sequence[int]) -> int:
+    """Returns the bytes of a buffer most of whose lines miss the nearest cache and hit the next one."""
+    return _chain_bytes(cache_bytes, 1)
+
+
+def _chain_bytes(cache_bytes: Sequence[int], level: int) -> int:
     """Returns the length of a chain that fits into the cache of this level but into no nearer cache; at most 2 MiB."""
     nearer = cache_bytes[level - 1] if level else 0
     return min(2 * nearer, (nearer + cache_bytes[level]) // 2, 2 << 20) if nearer else cache_bytes[0] // 2

@@ -44,6 +44,8 @@ PIECE_LIMITS = {
     "openmpi": PieceLimit(2, "Open MPI's pml/ob1 lets the kernel copy only what is contiguous (pml_ob1_sendreq.h)"),
     "mpich": PieceLimit(1025, "MPICH lets the kernel copy at most IOV_MAX pieces (ch4/shm/ipc/cma/cma_post.h)"),
 }
+OPEN_MPI_HEADERS = "Open MPI's FIFO of a rank has the address of a fragment, whose header follows (btl_sm_fifo.h)"
+OPEN_MPI_COLLECTIVES = "Open MPI selects by coll/tuned (coll_tuned_decision_fixed.c)"
 LATENCY_CYCLES = (4, 14, 50, 80)  # usual latencies of L1, L2, ..., if calibration did not measure them
 USUAL_WAYS = (16, 12, 11, 10, 8, 4, 2, 1)  # usual associativities; the first one that divides the cache size is taken
 # Distances of pairs that share the last-level cache.
@@ -260,6 +262,7 @@ def _build_pages(profile: Profile) -> s.Pages:
 def _build_messaging(profile: Profile) -> s.Messaging:
     switches = {switch.kind: switch.bytes for switch in profile.run.switch}
     single = "single-copy" in switches
+    is_open_mpi = bool(switches) and profile.run.mpi.family == "openmpi"
     pieces = PIECE_LIMITS.get(profile.run.mpi.family) if single else None
     eager = next((switches[kind] for kind in ("eager-limit", "single-copy") if kind in switches), None)
     return s.Messaging(
@@ -277,6 +280,8 @@ def _build_messaging(profile: Profile) -> s.Messaging:
         receive_ns=_chosen_fact(q.Ns, 100),
         match_ns=_chosen_fact(q.Ns, 50),
         system_call_ns=_chosen_fact(q.Ns, 500) if single else None,
+        headers=_derived_fact(q.PacketHeader, "separate", OPEN_MPI_HEADERS) if is_open_mpi else None,
+        collectives=_derived_fact(q.CollectiveAlgorithms, "openmpi", OPEN_MPI_COLLECTIVES) if is_open_mpi else None,
     )
 
 

@@ -23,6 +23,8 @@ _ENUMS = {
     "polling": structs.Polling,
     "start": structs.StreamStart,
     "carries": structs.SocketTraffic,
+    "headers": structs.PacketHeader,
+    "collectives": structs.CollectiveAlgorithms,
 }
 # Table of the machine file -> struct of the same name.
 _STRUCTS = {

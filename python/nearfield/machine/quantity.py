@@ -218,6 +218,18 @@ class StreamStart(ValueFact):
     value: Literal["one", "all"]
 
 
+class PacketHeader(ValueFact):
+    """Whether the line that announces a packet inside a node has its header, or begins a list of packets."""
+
+    value: Literal["inline", "separate"]
+
+
+class CollectiveAlgorithms(ValueFact):
+    """Whose algorithms collectives follow."""
+
+    value: Literal["mpich", "openmpi"]
+
+
 class Polling(ValueFact):
     """How a core receives the events of a NIC."""
 

@@ -85,6 +85,9 @@ class Transfers(Table):
     upgrade_cycles: q.Cycles | None = _optional(
         "of the core, for a store to a line that another core's cache has, too; absent: no more than for other stores"
     )
+    upgrade_miss_cycles: q.Cycles | None = _optional(
+        "the same for a store that misses the nearest cache; absent: as upgrade_cycles"
+    )
     outstanding: q.Count | None = _optional(
         "lines from other cores' caches that a core has in flight; absent: as core.outstanding_misses"
     )
@@ -231,6 +234,12 @@ class Messaging(Table):
     )
     unattended_bytes: q.Limit | None = _optional(
         "the longest eager message inside a node whose send does not wait for the receiver; absent: no limit"
+    )
+    headers: q.PacketHeader | None = _optional(
+        "inside a node: a packet's header is in the line that announces it (inline; absent), or in a list (separate)"
+    )
+    collectives: q.CollectiveAlgorithms | None = _optional(
+        "whose algorithms collectives follow: mpich (absent), of 1.2.7, or openmpi, of 4.1 and 5.0"
     )
     piece_ns: q.Ns | None = _optional("of the core, for each contiguous piece of a datatype; absent: none")
 

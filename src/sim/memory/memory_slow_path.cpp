@@ -43,7 +43,7 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
     outcomes.leaders = tree.run(access);
   // A store that takes its line from other caches occupies the core longer.
   const auto time_of = [&](const Outcomes::Outcome& outcome) {
-    return outcome.found.upgraded ? work + context.timing.upgrade_time() : work;
+    return outcome.found.upgraded ? work + context.timing.upgrade_time(outcome.found.level) : work;
   };
   const bool diverged = outcomes.leaders.has_several();
   diverging_accesses_ += diverged;

@@ -60,6 +60,7 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
   per_access_ = ps(machine.core.cycles_per_access);
   window_ = static_cast<Count>(std::max(0, machine.core.window));
   upgrade_ = ps(machine.transfers.upgrade_cycles);
+  upgrade_miss_ = machine.transfers.upgrade_miss_cycles > 0 ? ps(machine.transfers.upgrade_miss_cycles) : upgrade_;
   overlaps_walks_ = machine.pages.walkers > 0;
   limits_transfers_ = machine.transfers.outstanding > 0;
   // Lower bound of the time from one instruction to the next; a chase takes at least the latency of its level.

@@ -201,8 +201,8 @@ class Timing {
     return (kind == Access::chase ? levels_.front().latency : per_access_) + work;
   }
   bool writes_through() const { return write_back_level_ > 0; }
-  // Returns the extra time of a store that took its line from other caches.
-  Ps upgrade_time() const { return upgrade_; }
+  // Returns the extra time of a store that took its line from other caches, if it found the line at this level.
+  Ps upgrade_time(int level) const { return level == 0 ? upgrade_ : upgrade_miss_; }
   // Returns whether the core continues while TLB misses are resolved.
   bool overlaps_walks() const { return overlaps_walks_; }
   // Returns whether a prefetch has a free slot now; a prefetch that would have to wait is dropped. The first memory
@@ -251,7 +251,7 @@ class Timing {
   Ps per_access_;
   Count window_;
   Ps min_window_time_;  // lower bound of the time that a window of instructions takes
-  Ps shared_transfer_, remote_transfer_, upgrade_;
+  Ps shared_transfer_, remote_transfer_, upgrade_, upgrade_miss_;
   bool overlaps_walks_, limits_transfers_;
   std::uint64_t granule_bytes_;
   double nontemporal_ps_per_byte_;

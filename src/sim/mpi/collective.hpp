@@ -1,6 +1,7 @@
-// Collective operations: MPICH's algorithms over point-to-point messages. Each file in collectives/ exports one
-// CollectiveSpec; the sizes at which algorithms change are in collectives/thresholds.hpp. An algorithm uses its rank
-// through a Communicator only, so the same code runs on simulated ranks and, in the tests, on real data.
+// Collective operations: algorithms over point-to-point messages, selected as MPICH 1.2.7 selects them
+// (collectives/thresholds.hpp) or, if the machine says so, as Open MPI does (collectives/open_mpi.hpp). Each file in
+// collectives/ that is named after an operation exports one CollectiveSpec. An algorithm uses its rank through a
+// Communicator only, so the same code runs on simulated ranks and, in the tests, on real data.
 //
 // The library's own memory accesses are simulated: temporary buffers, local copies, reductions. Left out:
 // non-contiguous datatypes, operations that do not commute. Collectives with counts per rank are in
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "machine/machine.hpp"
 #include "sim/engine/task.hpp"
 #include "sim/mpi/rank.hpp"
 #include "sim/node/buffer.hpp"
@@ -25,6 +27,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // Returns whose selection of algorithms applies.
+  virtual CollectiveAlgorithms algorithms() const = 0;
   virtual Request send(int to, const Buffer& data) = 0;
   virtual Request receive(int from, const Buffer& buffer) = 0;
   virtual Task<> wait(std::span<const Request> requests) = 0;

@@ -258,13 +258,38 @@ void Endpoint::deliver_packet(ProtocolPacket* packet) {
   node_state_.engine.schedule(std::max(packet->visible.first(), node_state_.engine.now()), act, packet);
 }
 
+// Returns whether the receiver gets the packet's header with the message's data.
+bool Endpoint::data_contains_header(const ProtocolPacket& packet) const {
+  const Message& message = *packet.message;
+  const bool is_inline = message.bytes > 0 && message.bytes <= messaging().inline_bytes;
+  return packet.kind == PacketKind::arrived && (message.staged_out != 0 || is_inline);
+}
+
 void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line) {
-  packet->line = line ? line : other.next_packet_line(rank_);
   packet->owner = &other;
+  packet->in_list = has_separate_headers() && !line && !goes_past_list(*packet);
+  packet->line = line ? line : packet->in_list ? other.packet_list_line() : other.next_packet_line(rank_);
+  if (packet->in_list && !data_contains_header(*packet)) {
+    packet->header = other.next_packet_line(rank_);
+    node_.access(core_, Access::store, packet->header, 8);
+  }
   node_.drain(core_);  // the data that the packet announces must have been written
+  if (packet->in_list) node_.access(core_, Access::chase, packet->line, 8);  // an atomic exchange of the list's end
   node_.access(core_, Access::store, packet->line, 8);
   packet->visible = now();
   deliver_packet(packet);
+}
+
+// Returns whether a packet is written into memory of the two ranks alone: a message that its sender need not wait for.
+bool Endpoint::goes_past_list(const ProtocolPacket& packet) const {
+  const std::uint64_t bytes = packet.message->bytes;
+  return packet.kind == PacketKind::arrived && bytes > 0 && bytes <= messaging().unattended_bytes &&
+         bytes <= messaging().node_eager_bytes;
+}
+
+Address Endpoint::packet_list_line() {
+  if (packet_list_ == 0) packet_list_ = node_.allocate(core_, line_bytes(cluster_.machine));
+  return packet_list_;
 }
 
 Address Endpoint::next_packet_line(int from) {
@@ -277,7 +302,12 @@ Address Endpoint::next_packet_line(int from) {
 void Endpoint::read_packet_line(const ProtocolPacket& packet) {
   if (packet.of_nic) return nic_->poll(core_, packet.line, packet.visible);
   node_.wait_until(core_, packet.visible);
-  if (packet.line) node_.access(core_, Access::chase, packet.line, 8);
+  // The header of a packet in the list names the next packet, if that was there already.
+  const bool is_linked = packet.in_list && packet.visible.first() <= packet_read_;
+  if (packet.line && !is_linked) node_.access(core_, Access::chase, packet.line, 8);
+  if (packet.in_list && !is_linked) node_.access(core_, Access::store, packet.line, 8);  // the list is empty now
+  if (packet.header) node_.access(core_, Access::chase, packet.header, 8);
+  if (packet.in_list) packet_read_ = now().first();
 }
 
 // Waits for the next packet and handles it.

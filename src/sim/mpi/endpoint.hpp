@@ -167,6 +167,11 @@ class Endpoint {
     Address lines = 0;       // cache lines that the other rank writes and this rank polls
     std::uint64_t next_line = 0;
   };
+  bool has_separate_headers() const { return messaging().headers == PacketHeader::separate; }
+  bool data_contains_header(const ProtocolPacket& packet) const;
+  bool goes_past_list(const ProtocolPacket& packet) const;
+  Address packet_list_line();
+
   struct BarrierArrival {
     Endpoint& me;
     bool await_ready() const { return false; }
@@ -208,6 +213,8 @@ class Endpoint {
   RaceTracker races_{queues_};
   ProgressEngine progress_;
   const ProtocolPacket* handled_ = nullptr;
+  Address packet_list_ = 0;  // the line with the beginning and the end of this rank's list of packets
+  Ps packet_read_ = -1;      // when the last packet of the list was read, by the first memory speed
   ConfigClock ready_;
   std::vector<AsyncProgressTask*> async_tasks_;
   std::vector<QueuedCall> calls_;

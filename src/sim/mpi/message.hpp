@@ -83,6 +83,8 @@ struct ProtocolPacket {
   Address target = 0;                   // address in the receiver's memory
   std::size_t slot = 0;                 // of a ring
   Address line = 0;                     // the line that is polled; 0: none
+  Address header = 0;                   // a further line that is read after it; 0: none
+  bool in_list = false;                 // the line is the beginning of the receiver's list of packets
   bool of_nic = false;                  // the line is an entry of the NIC's event queue
   ConfigClock visible;
   Endpoint* owner = nullptr;

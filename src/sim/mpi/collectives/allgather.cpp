@@ -1,6 +1,7 @@
 // Allgather: short blocks by recursive doubling if the number of ranks is a power of two, otherwise by Bruck's
 // algorithm; long blocks by a ring.
-#include "sim/mpi/collectives/blocks.hpp"
+#include "sim/mpi/collectives/algorithms.hpp"
+#include "sim/mpi/collectives/open_mpi.hpp"
 #include "sim/mpi/collectives/thresholds.hpp"
 
 namespace nearfield::sim {
@@ -25,8 +26,6 @@ Task<> allgather_by_doubling(Communicator& all, Blocks blocks, int root) {
   }
 }
 
-namespace {
-
 // J. Bruck et al., 1997: gathers the blocks in the order of their ranks' distance, and rotates them into place at the
 // end.
 Task<> allgather_by_bruck(Communicator& all, Call call) {
@@ -45,6 +44,8 @@ Task<> allgather_by_bruck(Communicator& all, Call call) {
   co_await all.copy(lower.address, turned.begin + upper.bytes(), lower.bytes());
 }
 
+namespace {
+
 CollectiveBufferSizes buffer_sizes(int, int ranks, const Call& call) {
   return {call.bytes, call.bytes * static_cast<unsigned>(ranks)};
 }
@@ -53,6 +54,10 @@ Task<> run_allgather(Communicator& all, Call call) {
   const int ranks = all.size();
   const Blocks out = equal_blocks(call.out, call.bytes, ranks);
   if (call.bytes == 0) co_return;
+  if (all.algorithms() == CollectiveAlgorithms::openmpi) {
+    co_await open_mpi::run_allgather(all, call);
+    co_return;
+  }
   const bool doubling = is_power_of_two(ranks) && out.total_bytes < thresholds::allgather_long_bytes;
   if (!doubling && out.total_bytes < thresholds::allgather_short_bytes) {
     co_await allgather_by_bruck(all, call);

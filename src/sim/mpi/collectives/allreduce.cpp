@@ -1,10 +1,10 @@
 // Allreduce: short vectors by recursive doubling, in which every rank combines the whole vector in every step; longer
 // ones by Rabenseifner's algorithm: recursive halving, then an allgather in reverse order.
-#include "sim/mpi/collectives/halving.hpp"
+#include "sim/mpi/collectives/algorithms.hpp"
+#include "sim/mpi/collectives/open_mpi.hpp"
 #include "sim/mpi/collectives/thresholds.hpp"
 
 namespace nearfield::sim {
-namespace {
 
 Task<> allreduce_by_doubling(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
   const int place = folded.place_of(all.rank());
@@ -25,10 +25,16 @@ Task<> allreduce_by_halving(Communicator& all, NonPowerOfTwoFold folded, Buffer 
   }
 }
 
+namespace {
+
 CollectiveBufferSizes buffer_sizes(int, int, const Call& call) { return {call.bytes, call.bytes}; }
 
 Task<> run_allreduce(Communicator& all, Call call) {
   if (call.bytes == 0) co_return;
+  if (all.algorithms() == CollectiveAlgorithms::openmpi) {
+    co_await open_mpi::run_allreduce(all, call);
+    co_return;
+  }
   const NonPowerOfTwoFold folded(all.size());
   const Buffer data(call.out, call.bytes);
   const TemporaryBuffer spare(all, call.bytes);

@@ -1,6 +1,7 @@
 // Alltoall: short blocks by Bruck's algorithm, in log2 p steps with packing; medium blocks by nonblocking messages to
 // all ranks at once; long blocks pairwise.
-#include "sim/mpi/collectives/blocks.hpp"
+#include "sim/mpi/collectives/algorithms.hpp"
+#include "sim/mpi/collectives/open_mpi.hpp"
 #include "sim/mpi/collectives/thresholds.hpp"
 
 namespace nearfield::sim {
@@ -26,6 +27,8 @@ std::uint64_t packed_bytes(Blocks blocks, int bit, int ranks) {
   for (int run = bit; run < ranks; run += 2 * bit) bytes += blocks.block_range(run, std::min(run + bit, ranks)).bytes();
   return bytes;
 }
+
+}  // namespace
 
 // Rotates the blocks so that block i is for rank me + i. In the step of each bit, block i travels by that distance if i
 // has the bit set. Then block i is from rank me - i, and the blocks are reordered by rank.
@@ -76,6 +79,8 @@ Task<> alltoall_pairwise(Communicator& all, Call call) {
   }
 }
 
+namespace {
+
 CollectiveBufferSizes buffer_sizes(int, int ranks, const Call& call) {
   const std::uint64_t bytes = call.bytes * static_cast<unsigned>(ranks);
   return {bytes, bytes};
@@ -83,6 +88,10 @@ CollectiveBufferSizes buffer_sizes(int, int ranks, const Call& call) {
 
 Task<> run_alltoall(Communicator& all, Call call) {
   if (call.bytes == 0) co_return;
+  if (all.algorithms() == CollectiveAlgorithms::openmpi) {
+    co_await open_mpi::run_alltoall(all, call);
+    co_return;
+  }
   if (call.bytes <= thresholds::alltoall_short_bytes && all.size() >= thresholds::alltoall_short_ranks)
     co_await alltoall_by_bruck(all, call);
   else if (call.bytes <= thresholds::alltoall_medium_bytes)

@@ -1,6 +1,7 @@
 // Bcast: short messages along a binomial tree; longer messages are scattered along that tree, then allgathered (van de
 // Geijn): by a ring if they are very long or the number of ranks is no power of two, otherwise by recursive doubling.
-#include "sim/mpi/collectives/blocks.hpp"
+#include "sim/mpi/collectives/algorithms.hpp"
+#include "sim/mpi/collectives/open_mpi.hpp"
 #include "sim/mpi/collectives/thresholds.hpp"
 
 namespace nearfield::sim {
@@ -28,6 +29,18 @@ Task<> scatter_down_tree(Communicator& all, Blocks blocks, int root) {
   }
 }
 
+}  // namespace
+
+Task<> bcast_by_scatter(Communicator& all, Blocks blocks, int root, AllgatherStep step) {
+  co_await scatter_down_tree(all, blocks, root);
+  if (step == AllgatherStep::doubling)
+    co_await allgather_by_doubling(all, blocks, root);
+  else
+    co_await allgather_by_ring(all, blocks, root);
+}
+
+namespace {
+
 CollectiveBufferSizes buffer_sizes(int rank, int, const Call& call) {
   return rank == call.root ? CollectiveBufferSizes{call.bytes, 0} : CollectiveBufferSizes{0, call.bytes};
 }
@@ -36,17 +49,18 @@ Task<> run_bcast(Communicator& all, Call call) {
   const int ranks = all.size();
   const Address begin = all.rank() == call.root ? call.in : call.out;
   if (call.bytes == 0) co_return;
+  if (all.algorithms() == CollectiveAlgorithms::openmpi) {
+    co_await open_mpi::run_bcast(all, call);
+    co_return;
+  }
   if (call.bytes < thresholds::bcast_long_bytes || ranks < thresholds::bcast_long_ranks) {
     co_await bcast_down_tree(all, Buffer(begin, call.bytes), call.root);
     co_return;
   }
   const auto count = static_cast<std::uint64_t>(ranks);
   const Blocks blocks{begin, (call.bytes + count - 1) / count, call.bytes};
-  co_await scatter_down_tree(all, blocks, call.root);
-  if (call.bytes < thresholds::bcast_very_long_bytes && is_power_of_two(ranks))
-    co_await allgather_by_doubling(all, blocks, call.root);
-  else
-    co_await allgather_by_ring(all, blocks, call.root);
+  const bool doubling = call.bytes < thresholds::bcast_very_long_bytes && is_power_of_two(ranks);
+  co_await bcast_by_scatter(all, blocks, call.root, doubling ? AllgatherStep::doubling : AllgatherStep::ring);
 }
 
 }  // namespace

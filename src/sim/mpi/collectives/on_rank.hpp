@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/mpi/collective.hpp"
+#include "sim/mpi/endpoint.hpp"
 #include "sim/mpi/protocols/scratch.hpp"
 
 namespace nearfield::sim {
@@ -15,6 +16,7 @@ class RankCommunicator : public Communicator {
 
   int rank() const override { return rank_.rank(); }
   int size() const override { return rank_.size(); }
+  CollectiveAlgorithms algorithms() const override { return rank_.endpoint().messaging().collectives; }
   Request send(int to, const Buffer& data) override { return rank_.send(to, data, tag_); }
   Request receive(int from, const Buffer& buffer) override { return rank_.receive(from, buffer, tag_); }
   Task<> wait(std::span<const Request> requests) override { return rank_.wait_all(requests); }
