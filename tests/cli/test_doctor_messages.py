@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from doc_tables import rewrite
 from tuning import NEARFIELD, in_process
 
 from nearfield import mpi
@@ -84,6 +85,12 @@ def test_each_entry_is_met_by_a_text_and_names_a_check_that_exists() -> None:
         assert one.cause.endswith(".") and one.remedy.endswith(".") and one.sources, one.name
     assert len({one.name for one in messages()}) == len(messages())
     assert "Read -1, expected N, errno = 1" in quotes_of("single_copy")
+
+
+def test_the_page_has_the_table() -> None:
+    """Does docs/reference/messages.md say what the command says? (python tests/support/doc_tables.py)"""
+    page = (Path(__file__).parents[2] / "docs/reference/messages.md").read_text(encoding="utf-8")
+    assert "`PSM3 can't open nic unit: N (err=23)`" in page and rewrite(page) == page
 
 
 def test_prefixes_colours_and_line_breaks_do_not_matter() -> None:

@@ -151,7 +151,9 @@ def check(
 
     found = [file for path in files for file in rules_files(path)]
     if not found:
-        raise UsageError(f"there are no rules files in {files[0]}", "name a file that `nearfield tune` wrote")
+        raise UsageError(
+            f"there are no rules files in {files[0]}", f"name a file that this wrote: {own_command.line('tune')}"
+        )
     machine, installations = rules_library.this_machine(), mpi.discover()
     rows = []
     for file in found:
