@@ -15,7 +15,6 @@ from nearfield.doctor.check import Check
 
 INITIAL_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC}  # their inodes, which the kernel never changes
 CAP_SYS_PTRACE = 1 << 19
-NO_LIMIT_BYTES = 1 << 60  # cgroup v1 writes a number near 2^63 if there is no limit
 BYTES_PER_CORE = 1 << 30  # of memory, below which a limit is mentioned
 MIB = 1 << 20
 
@@ -79,12 +78,13 @@ def memory_limit() -> Check:
 
 
 def _memory_limits() -> list[int]:
+    """Returns the limits of this process's cgroup and its ancestors. Version 1 has a number near 2^63 for none."""
     texts = [
         read_small_file(folder / file)
         for folder in cgroup_folders("memory")
         for file in ("memory.max", "memory.limit_in_bytes")
     ]
-    return [int(text) for text in texts if text and text.isdigit() and int(text) < NO_LIMIT_BYTES]
+    return [int(text) for text in texts if text and text.isdigit()]
 
 
 def numa_policy() -> Check:
