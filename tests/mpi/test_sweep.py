@@ -18,7 +18,7 @@ import pytest
 from old_files import make_old
 
 from nearfield import mpi
-from nearfield.mpi import Installation, launch_command, leftovers
+from nearfield.mpi import Installation, file_use, launch_command, leftovers
 from nearfield.mpi.file_use import visible_users
 from nearfield.mpi.leftovers import Leftover
 from nearfield.mpi.process import MARK, find_marked_pids
@@ -52,6 +52,8 @@ class Job:
         while len(lines) < 2 and (line := self.launcher.stdout.readline()):
             lines += [line] if line.startswith("pid ") else []
         assert len(lines) == 2
+        processes = [Path(f"/proc/{pid}") for pid in find_marked_pids(self.mark)]
+        self.files = {path for process in processes for path in file_use._paths_of(process)}
 
     def sweep(self, *, remove: bool = False) -> list[Leftover]:
         """Returns what the sweep finds of this job, and nothing of others, which it would remove as well."""
@@ -59,7 +61,7 @@ class Job:
         return [
             leftovers._judge(one, users, remove)
             for one in leftovers._candidates([self.folder], leftovers.SHM)
-            if one.path.is_relative_to(self.folder) or one.path.name not in self.before
+            if one.path.is_relative_to(self.folder) or str(one.path) in self.files
         ]
 
     def make_old(self) -> None:
