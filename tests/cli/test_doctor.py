@@ -5,20 +5,34 @@ What a check finds depends on the machine; these tests assert what must hold on 
 
 import io
 import json
-import mmap
 import os
 import subprocess
 import sys
 
 import pytest
 import typer
+from old_files import make_old
 from rich.console import Console
 from typer.testing import CliRunner
 
 from nearfield.base.cpu_load import cpu_utilization
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs.doctor import checks_table, command, verdict_line
-from nearfield.doctor import CHECKS, Check, copying, counters, examine, host, kernel, memory, processor, shared_heap
+from nearfield.doctor import (
+    CHECKS,
+    Check,
+    confinement,
+    copying,
+    counters,
+    examine,
+    host,
+    kernel,
+    memory,
+    processor,
+    shared_files,
+    shared_heap,
+)
+from nearfield.mpi import leftovers
 
 
 @pytest.fixture(scope="module")
@@ -149,26 +163,84 @@ def test_another_heap_is_really_fetched(checks):
     assert (checks["shared_heap"].status == "ok") == (refused == "")
 
 
-def test_memory_of_ended_jobs_is_found(tmp_path):
-    """Of the files that MPIs share memory by: are those found that no process uses, and no young or foreign ones?"""
-    names = (
-        "sm_segment.host.0.1.0",
-        "mpich_shm_ab_0",
-        "sm_segment.in-use",
-        "sm_segment.mapped",
-        "sm_segment.young",
-        "notes",
-    )
-    for name in names:
-        (tmp_path / name).write_bytes(bytes(8192))
-        if "young" not in name:
-            os.utime(tmp_path / name, (1, 1))
-    with (tmp_path / names[2]).open("rb"), (tmp_path / names[3]).open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 8192, prot=mmap.PROT_READ)
-        file.close()
-        found = memory.find_leftover_files(tmp_path)
-        mapped.close()
-    assert [(file.name, allocated >= 8192) for file, allocated in found] == [(names[1], True), (names[0], True)]
+def test_memory_of_ended_jobs_is_counted(monkeypatch, tmp_path):
+    """Does the check name the command that removes what killed jobs left, and count nothing else?"""
+    shm = tmp_path / "shm"
+    shm.mkdir()
+    monkeypatch.setattr(shared_files, "SHM", shm)
+    monkeypatch.setattr(shared_files, "find_leftovers", lambda: leftovers.find_leftovers([], shm))
+    assert shared_files.ended_jobs().status == "ok"
+    for name in ("sm_segment.host.0.1.0", "sm_segment.young", "notes"):
+        (shm / name).write_bytes(bytes(2 << 20))
+    make_old(shm / "sm_segment.host.0.1.0")
+    check = shared_files.ended_jobs()
+    if leftovers.find_leftovers([], shm)[0].verdict == "cannot tell":
+        pytest.skip("the file system of temporary files does not say who uses them")
+    assert check.status == "limited" and "1 file or folder, 2 MiB" in check.found and "doctor --sweep" in check.remedy
+
+
+def test_a_small_dev_shm_is_compared_with_the_ranks(monkeypatch):
+    """Is room for a few ranks not enough for many?"""
+    free = 300 << 20
+    room = type("Room", (), {"f_bavail": free, "f_frsize": 1, "f_blocks": free})
+    monkeypatch.setattr(os, "statvfs", lambda path: room)
+    for ranks, status in ((2, "ok"), (64, "limited")):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, ranks=ranks: set(range(ranks)))
+        check = shared_files.dev_shm()
+        assert check.status == status and f"300 of 300 MiB free for {ranks} ranks" in check.found
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind", "free", "words"),
+    [
+        ("/tmp", "ext4", 1 << 30, ""),
+        ("/scratch", "lustre", 1 << 30, "goes over the network"),
+        ("/home/a", "nfs4", 1 << 30, "goes over the network"),
+        ("/tmp", "tmpfs", 1 << 20, "fail to make their session folder"),
+        (f"/scratch/{'x' * 90}", "xfs", 1 << 30, "too long"),
+    ],
+)
+def test_folders_that_launchers_cannot_use(monkeypatch, tmp_path, folder, kind, free, words):
+    """Is a folder for temporary files that is remote, full or has a long path named as the cause?"""
+    monkeypatch.setattr(shared_files.tempfile, "gettempdir", lambda: folder)
+    monkeypatch.setattr(shared_files, "file_system_of", lambda device: kind)
+    root = shared_files.Path("/").stat()
+    monkeypatch.setattr(shared_files.Path, "stat", lambda path: root)
+    monkeypatch.setattr(os, "statvfs", lambda path: type("Room", (), {"f_bavail": free, "f_frsize": 1}))
+    check = shared_files.temporary_folder()
+    assert (check.status, words in check.means) == ("limited" if words else "ok", True)
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [([], "ok"), ([1 << 50], "ok"), ([1 << 50, 300 << 20], "limited")],
+)
+def test_the_smallest_memory_limit_counts(monkeypatch, tmp_path, limits, status):
+    """Of this cgroup and its ancestors, for both versions, and not the number that stands for none?"""
+    folders = [tmp_path / str(number) for number in range(len(limits) + 2)]
+    for folder in folders:
+        folder.mkdir()
+    for number, (folder, limit) in enumerate(zip(folders, limits, strict=False)):
+        (folder / ("memory.limit_in_bytes" if number % 2 else "memory.max")).write_text(f"{limit}\n")
+    (folders[-2] / "memory.max").write_text("max\n")
+    (folders[-1] / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    monkeypatch.setattr(confinement, "cgroup_folders", lambda controller: folders)
+    assert confinement.memory_limit().status == status
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+def test_namespaces_of_a_container_are_seen():
+    """Are a user and a PID namespace named as what they are, and is the initial one not?"""
+    script = "from nearfield.doctor.confinement import namespaces; print(namespaces().found)"
+    for flags, words in (
+        ([], "in the initial ones"),
+        (["-U", "-r"], "in user namesp"),
+        (["-p", "-f"], "in pid namesp"),
+    ):
+        if flags == [] and confinement.namespaces().status != "ok":
+            continue  # the tests run in one themselves
+        done = subprocess.run(["unshare", *flags, sys.executable, "-c", script], capture_output=True, text=True)
+        assert words in done.stdout or "user and pid" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from nearfield.doctor.messages import messages
 from nearfield.machine.quantity import SourcedFact
 from nearfield.machine.schema import DescribedMachine, requirement_of
 from nearfield.profile.records import CORE_COLUMNS, REQUIRED_COLUMNS, VERDICT, VERDICT_SUMMARY
@@ -20,7 +21,7 @@ from nearfield.profile.schema import Machine, Run
 from nearfield.report.data import FindingsTable
 
 DOCS = Path(__file__).parents[2] / "docs/reference"
-PAGES = ("profile.md", "machine.md", "findings.md")
+PAGES = ("profile.md", "machine.md", "findings.md", "messages.md")
 LEFT_OUT = ("communication",)  # docs/how-to/machine.md describes it
 _WORDS = {"float": "number", "int": "whole number"}
 _MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -52,12 +53,29 @@ def machine_table() -> str:
     return markdown(("key", "value", "required", "what it says"), list(_machine_keys(DescribedMachine, "")))
 
 
+def message_table() -> str:
+    """Returns the table of the messages that `nearfield doctor --message` explains."""
+    rows = [
+        (one.quote.replace("|", "\\|"), one.printed_by, one.cause, one.remedy, _source_links(one.sources))
+        for one in messages()
+    ]
+    return markdown(("message", "printed by", "cause", "what to do", "threads"), rows)
+
+
+def _source_links(sources: Sequence[str]) -> str:
+    """Returns links with the names of threads, such as `ompi#4948`; what is no URL stays as it is."""
+    names = (re.sub(r"https://github\.com/[^/]+/([^/]+)/(?:issues|pull)/(\d+)", r"\1#\2", source) for source in sources)
+    pairs = zip(names, sources, strict=True)
+    return ", ".join(f"[{name}]({source})" if source.startswith("https:") else f"`{source}`" for name, source in pairs)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "records.parquet": column_table,
     "machine.toml": lambda: key_table(Machine),
     "run.toml": lambda: key_table(Run),
     "machine": machine_table,
     "findings": lambda: key_table(FindingsTable),
+    "messages": message_table,
 }
 
 

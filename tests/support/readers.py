@@ -420,6 +420,8 @@ READERS = {
                 ["export", "--rules", "{}/rules.toml"],
                 ["export", "--rules", "{}", "--for", "openmpi", "--format", "conf"],
                 ["export", "--rules", "{}/rules.toml", "--format", "module"],
+                ["rules", "check", "{}/rules.toml", "--library"],
+                ["rules", "fetch", "{}/rules.toml", "--force", "-o", "{}/fetched.toml"],
                 ["run", "--rules", "{}/rules.toml", "--force", "-v", "--mpi", "openmpi-5", "--", "true"],
                 ["report", "{}/p", "--rules", "{}/rules.toml", "--json"],
                 ["report", "{}/p", "--rules", "{}/rules.toml", "-o", "{}/out.html"],

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from nearfield.base import all_nodes, own_command, shared_heap
 from nearfield.base.files import read_file
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.units import counted, format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.mpi.run_child import run_as_child
@@ -85,9 +86,7 @@ def run_and_explain(
         at_end()
         _print([_OFF])
         return code
-    with tempfile.TemporaryDirectory(
-        prefix="nearfield-", dir=_report_parent_folder(), ignore_cleanup_errors=True
-    ) as folder:
+    with OwnedFolder("nearfield-", _report_parent_folder()) as folder:
         settings = ",".join(filter(None, [environment.get(shared_heap.VARIABLE), f"report={folder}"]))
         environment = {**environment, shared_heap.VARIABLE: settings}
         if all_nodes.FORWARD in environment:

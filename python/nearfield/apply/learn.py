@@ -4,8 +4,6 @@ executes the collectives meanwhile. Every process writes its counts in MPI_Final
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from nearfield.apply.collectives import variables_for_command
 from nearfield.base import all_nodes, own_command
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.files import atomic_write
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi.detect_command import detect_mpi
 from nearfield.mpi.launch import in_allocation
@@ -119,8 +118,5 @@ def _folder_for_ranks() -> Iterator[Path]:
     """Yields a temporary folder that all ranks can write to. In an allocation, creates it in the current folder,
     because other nodes do not see this node's /tmp."""
     parent = Path.cwd() if in_allocation() else None
-    folder = Path(tempfile.mkdtemp(prefix=".nearfield-learn-" if parent else "nearfield-", dir=parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with OwnedFolder(".nearfield-learn-" if parent else "nearfield-", parent) as folder:
+        yield Path(folder)

@@ -66,7 +66,7 @@ def _plan(rules: Rules, found: DetectedMpi | None, inherited: Mapping[str, str])
     plan.latencies = [
         vars(RecordedLatency.of(rule.pair, rule.c2c_latency_ns))
         for rule in rules.rule
-        if _depends_on_distance(rules, rule)
+        if depends_on_distance(rules, rule)
     ]
     lasts = _add_messages(plan, rules, found, inherited)
     if rules.loads_collectives and found:
@@ -74,6 +74,12 @@ def _plan(rules: Rules, found: DetectedMpi | None, inherited: Mapping[str, str])
     if rules.selects_native and found:
         lasts &= _add_native(plan, rules, found)
     return plan, lasts and not plan.warnings
+
+
+def depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
+    """Returns whether the rule only applies while the core-to-core latency is unchanged. Rules with the shared heap
+    always apply, because the heap measures the latency itself."""
+    return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
 
 
 def _add_collectives(plan: LaunchPlan, rules: Rules, found: DetectedMpi, inherited: Mapping[str, str]) -> bool:
@@ -122,12 +128,6 @@ def _add_messages(plan: LaunchPlan, rules: Rules, found: DetectedMpi | None, inh
     return lasts
 
 
-def _depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
-    """Returns whether the rule only applies while the core-to-core latency is unchanged. Rules with the shared heap
-    always apply, because the heap measures the latency itself."""
-    return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
-
-
 def require_matching_rules(rules: Rules, found: DetectedMpi, where: str) -> None:
     """Raises UsageError with all reasons if the rules are for another MPI, version or machine."""
     topology = Topology.live()
@@ -154,5 +154,16 @@ def _find_rules_or_explain(file: Path | None, argv: Sequence[str], mpi_name: str
     except UsageError as error:
         if error.remedy.startswith(MAKE_RULES_PREFIX):  # retains the remedy that completes an interrupted tune
             with suppress(NearfieldError):
-                error.remedy = f"{MAKE_RULES_PREFIX}{_tune_command_line(detect_mpi(argv, mpi_name))}"
+                found = detect_mpi(argv, mpi_name)
+                error.remedy = f"{_library_hint(found)}{MAKE_RULES_PREFIX}{_tune_command_line(found)}"
         raise
+
+
+def _library_hint(found: DetectedMpi) -> str:
+    """Returns the command that takes rules of the library, if they fit; otherwise an empty text."""
+    from nearfield.apply.rules_library import has_rules_for  # which imports this module
+
+    if not has_rules_for(found.family, found.version):
+        return ""
+    name = f"{found.family}-{found.version}"
+    return f"take those of the library: {own_command.line('rules', 'fetch', '--mpi', name)}   or "

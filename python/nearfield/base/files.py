@@ -57,13 +57,13 @@ def _is_special_file(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def read_file(path: str | Path) -> bytes:
-    """Returns the whole content of a file that a user names. A named pipe is read to its end; if no process has it open
-    for writing, the result is empty, since waiting for a writer might never end. Raises OSError, also for a name that
-    no file can have."""
+def read_file(path: str | Path, max_bytes: int = -1) -> bytes:
+    """Returns the content of a file that a user names: the whole, or the first `max_bytes`. A named pipe is read to its
+    end; if no process has it open for writing, the result is empty, since waiting for a writer might never end. Raises
+    OSError, also for a name that no file can have."""
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:  # noqa: PTH123  # Path.open takes no opener
-            return file.read()
+            return file.read(max_bytes)
     except ValueError as error:  # a null character
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
 

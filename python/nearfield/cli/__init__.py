@@ -20,7 +20,7 @@ NO_TEMPORARY_FOLDER = "No usable temporary directory"  # message of the FileNotF
 VERBS_BY_TASK = {
     "First look, builds": ("demo", "build"),
     "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "verify", "report"),
-    "Make unmodified programs faster": ("forecast", "tune", "compare", "run", "export", "site"),
+    "Make unmodified programs faster": ("forecast", "tune", "rules", "compare", "run", "export", "site"),
     "Split a grid, exchange halos": ("plan", "halo"),
     "Find and repair lost time in a code": ("cc", "cxx", "fc", "observe", "advise", "rewrite"),
     "Simulate another machine": ("machine", "simulate"),

@@ -66,20 +66,20 @@ def use_own_help(app: typer.Typer) -> typer.Typer:
 def print_help(command: Any, ctx: Any, console: Terminal) -> None:
     """Prints the help of a command: usage, text, arguments, options and subcommands."""
     usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
-    console.print(Text("Usage: ", style="bold").append(_with_own_name(usage), style="not bold"))
+    console.print(Text("Usage: ", style="bold").append(with_own_name(usage), style="not bold"))
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         console.print()
-        _print_paragraph(_with_own_name(paragraph), console)
+        _print_paragraph(with_own_name(paragraph), console)
     for title, rows in help_tables(command, ctx):
         console.print()
         console.print(Text(title, style="bold"))
         console.print(_table(rows))
     if command.epilog:
         console.print()
-        console.print(_with_own_name(command.epilog))
+        console.print(with_own_name(command.epilog))
 
 
-def _with_own_name(text: str) -> str:
+def with_own_name(text: str) -> str:
     """Replaces `nearfield` in every `nearfield VERB` of the text by the command by which the shell finds this
     nearfield."""
     return _CALL.sub(lambda _: own_command.executable(), text)
@@ -112,5 +112,5 @@ def help_tables(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, s
 def _table(rows: list[tuple[str, str]]) -> Table:
     table = Table(Column(key=True), Column(prose=True))
     for name, words in rows:
-        table.add_row(Text(f"  {name}", style="cyan"), Text(_with_own_name(words)))
+        table.add_row(Text(f"  {name}", style="cyan"), Text(with_own_name(words)))
     return table

@@ -4,7 +4,6 @@ progress of reading."""
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.progress import Progress, Report
 from nearfield.base.units import format_rounded
 from nearfield.base.words import join_and
@@ -53,7 +53,7 @@ def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False)
         return
     if len(what) == 1 and not shutil.which(what[0]):
         raise UsageError(f"{what[0]} is neither a trace nor a command", "name a folder that observe made")
-    with tempfile.TemporaryDirectory(prefix="nearfield-", ignore_cleanup_errors=True) as folder:
+    with OwnedFolder("nearfield-") as folder:
         done = observe(
             what, keep or Path(folder) / "trace", valgrind=valgrind,
             progress=lambda line: err.print(f"nearfield: {line}"),

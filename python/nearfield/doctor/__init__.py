@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from nearfield.base.errors import NearfieldError
-from nearfield.doctor import copying, counters, host, memory, processor, shared_heap
+from nearfield.doctor import confinement, copying, counters, host, memory, processor, shared_files, shared_heap
 from nearfield.doctor.check import Check
+from nearfield.doctor.messages import quotes_of
 
-__all__ = ["CHECKS", "Check", "examine"]
+__all__ = ["CHECKS", "Check", "examine", "run_check"]
 
 # All checks in display order. A check changes nothing and takes at most a second or two.
 CHECKS: tuple[Callable[[], Check], ...] = (
@@ -29,16 +31,27 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     memory.private_huge_pages,
     memory.shared_huge_pages,
     memory.hugetlb_pages,
-    memory.dev_shm,
-    memory.ended_jobs,
     memory.locked_memory,
+    shared_files.dev_shm,
+    shared_files.ended_jobs,
+    shared_files.temporary_folder,
+    confinement.memory_limit,
+    confinement.numa_policy,
+    confinement.namespaces,
     host.virtualisation,
 )
 
 
 def examine(checks: tuple[Callable[[], Check], ...] = CHECKS) -> list[Check]:
-    """Runs every check. Returns the results. If a check raises an error, its result contains the error."""
-    return [_run(check) for check in checks]
+    """Runs every check. Returns the results; those that are not ok have the messages by which people notice it. If a
+    check raises an error, its result contains the error."""
+    found = [(check, _run(check)) for check in checks]
+    return [one if one.status == "ok" else replace(one, messages=quotes_of(check.__name__)) for check, one in found]
+
+
+def run_check(name: str) -> Check:
+    """Runs the check whose function has this name."""
+    return _run(next(check for check in CHECKS if check.__name__ == name))
 
 
 def _run(check: Callable[[], Check]) -> Check:

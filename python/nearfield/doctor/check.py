@@ -19,3 +19,4 @@ class Check:
     means: str
     remedy: str = ""
     blocks: bool = False
+    messages: tuple[str, ...] = ()  # what MPIs print where this is not ok

@@ -14,12 +14,13 @@ from pathlib import Path
 from nearfield.base import own_command
 from nearfield.base.files import read_small_file
 from nearfield.doctor.check import Check
+from nearfield.doctor.confinement import permissions_text
 
 SECRET = "nearfield"
-# How MPIs behave where single copies fail, with the words of their messages.
+# How MPIs behave where single copies fail.
 _SYMPTOMS = (
-    "Open MPI 4 prints 'Read -1, expected N, errno = 1' and copies every message inside a node twice, as Open MPI 5 "
-    "does silently; MPICH 5 aborts with 'process_vm_readv failed (errno 1)'"
+    "Open MPI 4 copies every message inside a node twice and says so each time, Open MPI 5 does so silently, and MPICH "
+    "5 aborts"
 )
 
 # Script of a child process that holds a buffer. With "permit", allows all processes to read the buffer, as MPIs do
@@ -66,7 +67,7 @@ def single_copy() -> Check:
     yama = "no Yama" if scope is None else f"yama/ptrace_scope {scope}"
     refused = sibling_read_failure(permit=False)
     if not refused and (comparison := kcmp_failure()):
-        found = f"process_vm_readv works; kcmp does not ({comparison}); {yama}"
+        found = f"process_vm_readv works; kcmp does not ({comparison}); {yama}; {permissions_text()}"
         means = "Open MPI 5 asks by kcmp whether it may, and copies every message inside a node twice"
         return Check(name, "limited", found, means, _remedy())
     if not refused:
@@ -75,7 +76,7 @@ def single_copy() -> Check:
         found = f"process_vm_readv works only when the other process permits it; {yama}"
         means = "an MPI that does not ask (PR_SET_PTRACER) copies twice"
         return Check(name, "limited", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
-    return Check(name, "missing", f"{refused}; {yama}", _SYMPTOMS, _remedy())
+    return Check(name, "missing", f"{refused}; {yama}; {permissions_text()}", _SYMPTOMS, _remedy())
 
 
 def sibling_read_failure(*, permit: bool) -> str:

@@ -36,6 +36,14 @@ def _check_result(result: int | None) -> int:
     return result
 
 
+def get_mempolicy() -> None:
+    """Calls get_mempolicy(2). Raises OSError if the kernel refuses, and does nothing if the number of the system call
+    is unknown on this architecture."""
+    if number := {"x86_64": 239, "aarch64": 236}.get(platform.machine()):
+        nothing, zero = ctypes.c_void_p(None), ctypes.c_ulong(0)
+        _check_result(_libc.syscall(ctypes.c_long(number), nothing, nothing, zero, nothing, zero))
+
+
 @contextmanager
 def perf_event(kind: int, config: int) -> Iterator[int]:
     """Yields the file descriptor of a performance counter for this thread in user mode, which counts from now on; read

@@ -1,27 +1,19 @@
-"""Checks memory: huge pages of each kind, by using them; free space in /dev/shm; and the limit of locked memory."""
+"""Checks memory: huge pages of each kind, by using them, and the limit of locked memory."""
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import resource
-import time
 from contextlib import suppress
-from fnmatch import fnmatch
 from pathlib import Path
 
 from nearfield.base.files import bracketed_choice, read_small_file
-from nearfield.base.units import counted
 from nearfield.doctor import kernel
 from nearfield.doctor.check import Check
 
 THP = Path("/sys/kernel/mm/transparent_hugepage")
-SHM = Path("/dev/shm")
-# name patterns of the MPIs' files in /dev/shm
-MPI_FILE_PATTERNS = ("sm_segment.*", "vader_segment.*", "mpich_shm*", "Intel_MPI*", "mv2_*", "psm*_shm*")
 MIB = 1 << 20
-ENOUGH_SHM_BYTES = 256 * MIB
 ENOUGH_LOCKED_BYTES = 64 * MIB
 
 
@@ -93,71 +85,6 @@ def hugetlb_pages() -> Check:
     reserved = [f"{free} of {total} pages of {size // 1024} MiB free" for size, free, total in pools if total]
     found = ", ".join(reserved) or "none reserved"
     return Check(name, "ok", found, "nothing here needs them; an MPI that is told to can use them")
-
-
-def dev_shm() -> Check:
-    """Checks the free space in /dev/shm, where ranks share memory."""
-    name, path = "/dev/shm", "/dev/shm"
-    mounts = [line.split() for line in (read_small_file("/proc/self/mounts") or "").splitlines()]
-    mount = next((m for m in reversed(mounts) if m[1] == path), None)  # later mounts hide earlier ones
-    if not os.access(path, os.W_OK):
-        found = f"{path} is {'not writable' if Path(path).exists() else 'absent'}"
-        return Check(name, "missing", found, "MPI falls back to slow paths, or does not start", "Mount a tmpfs there.")
-    space = os.statvfs(path)
-    free, size = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
-    options = f"{mount[2]}, {mount[3]}" if mount else "not a mount of its own"
-    found = f"{free // MIB} of {size // MIB} MiB free ({options})"
-    if free >= ENOUGH_SHM_BYTES:
-        return Check(name, "ok", found, "room for the memory that ranks share")
-    remedy = "Remove what killed runs left there; in a container: --shm-size=1g."
-    return Check(name, "limited", found, "large messages or many ranks may fail with a bus error", remedy)
-
-
-def ended_jobs() -> Check:
-    """Checks for files of killed jobs in /dev/shm, which occupy memory until they are removed."""
-    name = "ended jobs"
-    left = find_leftover_files(SHM)
-    if not left:
-        return Check(name, "ok", f"they left nothing in {SHM}", "no memory is taken by jobs that have ended")
-    allocated = sum(blocks for _, blocks in left)
-    found = f"they left {counted(len(left), 'file')} in {SHM}, {allocated // MIB} MiB"
-    patterns = sorted({next(p for p in MPI_FILE_PATTERNS if fnmatch(file.name, p)) for file, _ in left})
-    remedy = f"While no MPI job of yours runs: rm {' '.join(f'{SHM}/{pattern}' for pattern in patterns)}"
-    return Check(name, "limited", found, "their memory is not free, and a full /dev/shm ends jobs", remedy)
-
-
-def find_leftover_files(folder: Path) -> list[tuple[Path, int]]:
-    """Returns (file, allocated bytes) for files of MPI libraries in the folder that belong to this user, and that no
-    process of this user has mapped or open. Skips files younger than a minute, since their job may just be starting."""
-    files = {}
-    for file in folder.glob("*"):
-        with suppress(OSError):
-            about = file.lstat()
-            is_old = time.time() - about.st_mtime > 60
-            if (
-                about.st_uid == os.getuid()
-                and is_old
-                and any(fnmatch(file.name, pattern) for pattern in MPI_FILE_PATTERNS)
-            ):
-                files[file] = about.st_blocks * 512
-    if files:
-        used = _used_files()
-        files = {file: allocated for file, allocated in files.items() if str(file) not in used}
-    return sorted(files.items())
-
-
-def _used_files() -> set[str]:
-    """Returns the paths of files that processes of this user have mapped or open."""
-    used = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            lines = (process / "maps").read_text(errors="replace").splitlines()
-            used |= {line.split(None, 5)[5] for line in lines if line.count("/")}
-        with suppress(OSError):
-            for descriptor in (process / "fd").iterdir():
-                with suppress(OSError):
-                    used.add(str(descriptor.readlink()))
-    return used
 
 
 def locked_memory() -> Check:

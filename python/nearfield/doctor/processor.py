@@ -9,6 +9,7 @@ from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
 from nearfield.base.files import read_small_file
 from nearfield.base.topology import Topology, format_pu_ranges
 from nearfield.doctor.check import Check
+from nearfield.doctor.confinement import cgroup_folders
 
 CPU = Path("/sys/devices/system/cpu")
 STEAL_SHARE = 0.02
@@ -31,7 +32,7 @@ def cores() -> Check:
 
 def cpu_quota() -> Check:
     """Checks whether a cgroup limits the CPU time per period."""
-    name, quota = "CPU quota", min(_cgroup_quotas(), default=None)
+    name, quota = "CPU quota", min(filter(None, map(_quota, cgroup_folders("cpu"))), default=None)
     allowed = len(os.sched_getaffinity(0))
     if quota is None:
         return Check(name, "ok", "none", "ranks are not throttled")
@@ -41,20 +42,6 @@ def cpu_quota() -> Check:
     means = f"more than {int(quota)} polling ranks are stopped for milliseconds at a time"
     remedy = "Raise the limit: --cpus in Docker, resources.limits.cpu in Kubernetes."
     return Check(name, "limited", found, means, remedy)
-
-
-def _cgroup_quotas() -> list[float]:
-    """Returns the CPU quotas, in CPUs, of this process's cgroup and its ancestors, for cgroup v2 and v1."""
-    quotas = []
-    for line in (read_small_file("/proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        mount = Path("/sys/fs/cgroup/cpu" if controllers else "/sys/fs/cgroup")
-        group = mount / path.lstrip("/")
-        folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(mount)]
-        quotas += [quota for folder in folders if (quota := _quota(folder)) is not None]
-    return quotas
 
 
 def _quota(folder: Path) -> float | None:

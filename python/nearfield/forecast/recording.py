@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from pathlib import Path
 
 from nearfield import mpi
 from nearfield.base.errors import UsageError
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.forecast.prices import MessagePrices
 from nearfield.forecast.ranks import read_ranks
@@ -53,12 +52,10 @@ def prepare_recording(
         )
         return
     shared_folder = Path.cwd() if in_allocation() else None  # on a file system that other nodes share
-    folder = Path(tempfile.mkdtemp(prefix=".nearfield-forecast-" if shared_folder else "nearfield-", dir=shared_folder))
-    try:
-        environment = environment_with_preload(environment, [library], {FOLDER: str(folder)}, argv)
+    with OwnedFolder(".nearfield-forecast-" if shared_folder else "nearfield-", shared_folder) as name:
+        folder = Path(name)
+        environment = environment_with_preload(environment, [library], {FOLDER: name}, argv)
         yield Recording(inst.name, environment, folder, (folder,))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _create_empty_folder(out: Path) -> None:

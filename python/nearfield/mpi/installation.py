@@ -77,6 +77,9 @@ class Family:
     verbose: Mapping[str, str]  # environment variables that make the MPI print its transport
     transport: Callable[[str], str | None]  # parses the transport from this output; None if it is not named
     shm_names: tuple[str, ...]  # glob patterns of files that killed ranks may leave in /dev/shm
+    # regular expressions of what killed launchers may leave in the folder for temporary files: paths below it, with a
+    # group `pid` if they contain the launcher's process id
+    temporary_names: tuple[str, ...]
     # returns the environment variables that an MPI with this prefix needs
     needs: Callable[[Path], dict[str, str]] = lambda root: {}
     # returns default environment variables; the user's values win

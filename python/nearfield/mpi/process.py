@@ -11,7 +11,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 import uuid
@@ -24,6 +23,7 @@ from typing import IO, Any
 
 from nearfield.base import own_command
 from nearfield.base.errors import MpiError
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.guard import Guard
 from nearfield.mpi.installation import Hosts, Installation
@@ -225,7 +225,7 @@ def _scratch_folder(environment: Mapping[str, str], variables: list[str]) -> Ite
     if not variables or any(name in environment for name in variables):
         yield {}
         return
-    with tempfile.TemporaryDirectory(prefix="nearfield-", ignore_cleanup_errors=True) as folder:
+    with OwnedFolder("nearfield-") as folder:
         yield dict.fromkeys(variables, folder)
 
 

@@ -1,13 +1,15 @@
 """Removes shared-memory files that killed ranks leave behind in /dev/shm."""
 
 import os
-from collections.abc import Iterator
+import time
 from fnmatch import fnmatch
 from pathlib import Path
 
 from nearfield.mpi.families import FAMILIES
+from nearfield.mpi.file_use import Use, claim, visible_users
 
 SHM = Path("/dev/shm")
+EXIT_S = 1.0  # within which the kernel closes the files of a process whose memory it has unmapped
 
 
 def snapshot_shm() -> set[str]:
@@ -21,10 +23,20 @@ def snapshot_shm() -> set[str]:
 def remove_stale_shm(before: set[str]) -> list[str]:
     """Removes files in /dev/shm that are not in `before`, belong to this user, match an MPI's name patterns and are
     used by no live process. Returns their names. Files of launches that still run are in use and remain."""
-    candidates = {name for name in snapshot_shm() - before if _is_mpi_file_of_user(name)}
-    if not candidates:
-        return []
-    return sorted(name for name in candidates - _names_in_use() if _remove(SHM / name))
+    left = {name for name in snapshot_shm() - before if _is_mpi_file_of_user(name)}
+    removed: list[str] = []
+    deadline = time.monotonic() + EXIT_S
+    while left:
+        uses = {name: _remove_if_unused(SHM / name) for name in left}
+        removed += [name for name, use in uses.items() if use is Use.UNUSED]
+        left = {name for name, use in uses.items() if use is Use.IN_USE}
+        # Files in use that no visible process uses belong to processes that are exiting.
+        used = visible_users() if left else {}
+        left = {name for name in left if str(SHM / name) not in used}
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02 if left else 0)
+    return sorted(removed)
 
 
 def _is_mpi_file_of_user(name: str) -> bool:
@@ -36,31 +48,9 @@ def _is_mpi_file_of_user(name: str) -> bool:
     return owner == os.geteuid() and any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _names_in_use() -> set[str]:
-    """Returns the names of files in /dev/shm that a process has mapped or open, as far as this user may read /proc."""
-    prefix = f"{SHM}/"
-    return {path[len(prefix) :] for path in _paths_in_use() if path.startswith(prefix)}
-
-
-def _paths_in_use() -> Iterator[str]:
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
-            if not maps:
-                continue  # the process is exiting: memory already unmapped, files may stay open for some ms
-            for line in maps.splitlines():
-                if "/" in line:
-                    yield line[line.index("/") :]
-            yield from (str(fd.readlink()) for fd in (process / "fd").iterdir())
-        except OSError:
-            continue  # the process has ended, or belongs to another user
-
-
-def _remove(file: Path) -> bool:
-    try:
-        file.unlink()
-    except OSError:
-        return False
-    return True
+def _remove_if_unused(file: Path) -> Use:
+    """Removes the file if no process uses it. Returns UNUSED if it was removed."""
+    with claim(file) as found:
+        if found.use is Use.UNUSED and not found.remove():
+            return Use.UNKNOWN
+        return found.use

@@ -7,11 +7,11 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.owned_folder import OwnedFolder
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 FLAGS = (
@@ -36,7 +36,7 @@ def draw_pictures(page: str) -> dict[str, str]:
             "drawing SVG needs a browser, and none is installed: " + ", ".join(BROWSERS),
             "Install one of them, or open the page in any browser elsewhere and click SVG at a plot.",
         )
-    with tempfile.TemporaryDirectory(prefix="nearfield-browser-", ignore_cleanup_errors=True) as folder:
+    with OwnedFolder("nearfield-browser-") as folder:
         file = Path(folder) / "page.html"
         file.write_text(page.replace("</body>", f"{_WRITE}</body>"), encoding="utf-8", errors="replace")
         said = _printed([browser, *FLAGS, f"--user-data-dir={folder}/browser", file.as_uri()])

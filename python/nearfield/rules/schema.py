@@ -390,13 +390,17 @@ def load_rules(path: Path) -> Rules:
         raise UsageError(
             f"cannot read {path}: {error.strerror}", f"make one with: {own_command.line('tune')}"
         ) from error
+    return parse_rules(content, path)
+
+
+def parse_rules(content: bytes, path: Path) -> Rules:
+    """Returns the rules in the content of a file. `path` names the file in errors."""
     rules = parse_toml(Rules, content, path, _REMEDY)
     if not rules.rule:
         raise ProfileError(f"{path} has no rule", _REMEDY)
     knobs = rules.knobs()
-    for rule in rules.rule:
-        if problems := knobs.problems(rule.parameters):
-            raise ProfileError(f"{path}: rule for {rule.distance}: {problems[0]}", _REMEDY)
+    if problems := [f"rule for {r.distance}: {what}" for r in rules.rule for what in knobs.problems(r.parameters)]:
+        raise ProfileError(f"{path}: {'; '.join(problems)}", _REMEDY)
     return rules
 
 
@@ -410,9 +414,9 @@ def require_writable(path: Path) -> None:
     _write(path, b"", keep=False)
 
 
-def save_rules(rules: Rules, path: Path) -> None:
-    """Writes the rules file atomically."""
-    _write(path, dump_toml(rules, "What nearfield tune found.", "docs/reference/rules.md"), keep=True)
+def save_rules(rules: Rules, path: Path, comment: str = "What nearfield tune found.") -> None:
+    """Writes the rules file atomically, with a comment in the first line."""
+    _write(path, dump_toml(rules, comment, "docs/reference/rules.md"), keep=True)
 
 
 def _write(path: Path, text: bytes, *, keep: bool) -> None:

@@ -10,7 +10,6 @@ exactly what was measured."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from statistics import median
 
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.paired import MIN_PAIRS, Gain, paired_gain
 from nearfield.base.progress import Progress
 from nearfield.rules.collective_tables import CollectivePointTable, NativeCollectiveTable, NativeRangeTable
@@ -240,7 +240,7 @@ class NativeTuning(CollectiveTuning):
             return
         tables = [table for name in self.operations if (table := self._native_table(name, chosen))]
         ratios: dict[Cell, list[float]] = {cell: [] for cell in chosen}
-        with tempfile.TemporaryDirectory(prefix="nearfield-") as folder:
+        with OwnedFolder("nearfield-") as folder:
             selected = self.family.select(tables, self.inst).write(Path(folder))
             for number in range(2 * CONFIRMING_PAIRS):
                 order = [{}, selected] if number % 2 == 0 else [selected, {}]

@@ -18,11 +18,11 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from nearfield import _native, mpi
 from nearfield.base.errors import MeasurementError
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.paired import measure_alternately
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
@@ -89,7 +89,7 @@ class ResidentJob:
     def __enter__(self) -> ResidentJob:
         self._check_deadline()
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="nearfield-tune-")))
+            folder = Path(stack.enter_context(OwnedFolder("nearfield-tune-")))
             self._job = Job(folder)
             fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
             for fifo in (*fifos, folder / "answers"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, ProfileError, UsageError
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.units import format_ratio
 from nearfield.cli.options import AsJson, Mpi, out_option
 from nearfield.ui.terminal import Column, Table, Terminal, err
@@ -70,7 +70,7 @@ def command(
     if before.run.backend != "live":
         raise UsageError(f"{profile} was simulated", "name a profile that was measured on this kind of node")
     request = _request(before, mpi_name)
-    with tempfile.TemporaryDirectory(prefix="nearfield-verify-") as temporary:
+    with OwnedFolder("nearfield-verify-") as temporary:
         begun = time.monotonic()
         for attempt in count():
             now = _measure(out or Path(temporary) / "now", request, overwrite=attempt > 0)

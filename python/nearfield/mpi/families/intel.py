@@ -63,5 +63,6 @@ SPEC = Family(
     pmi=("pmi2", "pmi1"),
     verbose={"I_MPI_DEBUG": "10"},
     transport=_transport,
-    shm_names=("Intel_MPI_*", "impi_*"),
+    shm_names=("Intel_MPI*", "impi_*", "psm*_shm*"),
+    temporary_names=(r"Intel_MPI_ipc_check_capability_\w{6}",),
 )

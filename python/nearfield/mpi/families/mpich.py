@@ -38,5 +38,6 @@ SPEC = Family(
     pmi=("pmi2", "pmix"),
     verbose={"MPIR_CVAR_DEBUG_SUMMARY": "1", "UCX_LOG_LEVEL": "info"},
     transport=_transport,
-    shm_names=("mpich_shm_*", "mpich_shar_tmp*", "ucx_shm_posix_*"),
+    shm_names=("mpich_shm_*", "mpich_shar_tmp*", "mpich_s_shar_tmp*", "mv2_*", "ucx_shm_posix_*", "psm*_shm*"),
+    temporary_names=(r"hydra_hwloc_xmlfile_\w{6}",),
 )

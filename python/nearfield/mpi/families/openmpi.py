@@ -63,6 +63,21 @@ SPEC = Family(
         "UCX_LOG_LEVEL": "info",
     },
     transport=_transport,
-    shm_names=("vader_segment.*", "sm_segment.*", "ompi.*", "pmix-*", "ucx_shm_posix_*"),
+    shm_names=(
+        "vader_segment.*",
+        "sm_segment.*",
+        "ompi.*",
+        "open_mpi*",
+        "osc_rdma.*",
+        "pmix-*",
+        "ucx_shm_posix_*",
+        "psm*_shm*",
+    ),
+    temporary_names=(
+        r"ompi\.(?P<pid>\d+)",  # of PRRTE, in Open MPI 5
+        r"prte\.\S+\.(?P<pid>\d+)\.\d+",
+        r"ompi\.\S+\.\d+/pid\.(?P<pid>\d+)",  # of ORTE, in Open MPI 4: ompi.HOST.UID/pid.PID
+        r"ompi\.\S+\.\d+/jf\.\d+",
+    ),
     scratch_variables=("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"),
 )

@@ -4,7 +4,6 @@ alternately, and each pair of runs gives a speed-up. A patch whose gain is not s
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.paired import MIN_PAIRS, Gain, measure_alternately, paired_gain
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi import Installation
@@ -67,7 +67,7 @@ def measure_gain(
     """Measures the gain of a rewritten text. The first run of each version is discarded; then pairs of runs alternate
     for `budget_s`, at least the minimum number of pairs. Raises MeasurementError if a run fails, CompileError if a
     version does not compile."""
-    with tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True) as name:
+    with OwnedFolder("nearfield-rewrite-") as name:
         folder = Path(name)
         progress("compiling both versions")
         executables = [
@@ -117,7 +117,7 @@ def _run_program_once(program: Program, inst: Installation, executable: Path, ra
     """Executes each run of the program once, and returns the sum of the times."""
     total_s = messages_s = 0.0
     for arguments in program.runs:
-        with tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True) as name:
+        with OwnedFolder("nearfield-rewrite-") as name:
             folder, work = Path(name), Path(name) / "work"
             if program.folder:
                 shutil.copytree(program.folder, work)

@@ -28,6 +28,7 @@ from pathlib import Path
 
 from nearfield import mpi
 from nearfield.base.errors import UsageError
+from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi import Installation
 from nearfield.observe import hooks
@@ -132,7 +133,7 @@ class Verifier:
         self._linked: list[str] | None = None
 
     def __enter__(self) -> Verifier:
-        self._temporary = tempfile.TemporaryDirectory(prefix="nearfield-rewrite-", ignore_cleanup_errors=True)
+        self._temporary = OwnedFolder("nearfield-rewrite-")
         self._folder = Path(self._temporary.name)
         (self._folder / "insertions.h").write_text(DECLARATIONS, encoding="utf-8")
         return self
