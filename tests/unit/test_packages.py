@@ -144,7 +144,7 @@ def test_files_and_options_that_recipes_name_exist() -> None:
 
 
 @pytest.mark.parametrize("script", ["measure", "post"])
-def test_the_action_passes_what_its_scripts_read(script: str) -> None:
+def test_the_action_passes_what_the_scripts_read(script: str) -> None:
     """Is every variable that a script reads set by action.yml or GitHub, and the script a program?"""
     path, action = ACTION / script, (ACTION / "action.yml").read_text()
     assert os.access(path, os.X_OK) and f'"$GITHUB_ACTION_PATH/{script}"' in action
@@ -153,7 +153,7 @@ def test_the_action_passes_what_its_scripts_read(script: str) -> None:
     assert {one for one in read - passed if not one.startswith("GITHUB_")} <= {"PATH"}
 
 
-def test_the_action_uses_its_inputs_and_sets_its_outputs() -> None:
+def test_the_action_uses_all_inputs_and_sets_all_outputs() -> None:
     """Is each input used and declared, and each output written by the script?"""
     action, measure = (ACTION / "action.yml").read_text(), (ACTION / "measure").read_text()
     head, _, steps = action.partition("\nruns:\n")
