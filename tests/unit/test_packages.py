@@ -109,7 +109,7 @@ def test_easybuild_depends_on_what_the_project_does() -> None:
             continue
         found = extensions.get(name) or modules.get(EASYBUILD_NAMES.get(name, name))
         assert found and Version(found) in specifier, f"{name}: {found}"
-    assert set(extensions) <= {*required("build"), "pcpp"}, "pcpp builds islpy"
+    assert set(extensions) <= {*required("build"), "pcpp", "annotated-doc"}, "the last two are for islpy and typer"
 
 
 def test_easybuild_leaves_out_what_is_no_python_package_there(tmp_path: Path) -> None:
@@ -148,7 +148,10 @@ def test_the_action_passes_what_the_scripts_read(script: str) -> None:
     """Is every variable that a script reads set by action.yml or GitHub, and the script a program?"""
     path, action = ACTION / script, (ACTION / "action.yml").read_text()
     assert os.access(path, os.X_OK) and f'"$GITHUB_ACTION_PATH/{script}"' in action
-    read = set(re.findall(r"\$\{?([A-Z][A-Z_]+)", re.sub(r"^ *#.*", "", path.read_text(), flags=re.MULTILINE)))
+    text = re.sub(r"^ *#.*", "", path.read_text(), flags=re.MULTILINE)
+    read = set(re.findall(r"\$\{?([A-Z][A-Z_]+)|environ\S*?'([A-Z_]+)'", text))
+    read = {one or other for one, other in read}
+    assert read
     passed = set(re.findall(r"^        ([A-Z_]+): ", action, re.MULTILINE))
     assert {one for one in read - passed if not one.startswith("GITHUB_")} <= {"PATH"}
 
