@@ -3,8 +3,8 @@
     comment.py FOLDER COMMAND
 
 FOLDER is what the script `measure` wrote: NAME.json (standard output), NAME.txt (standard error) and NAME.code (exit
-code) for compare and advise, and for tune and probe if they were run. A file that is missing or not JSON becomes a
-sentence that says what failed. Nothing is called a gain, or free of losses, unless the command decided so.
+code) for compare, observe and advise, and for tune and probe if they were run. A file that is missing or not JSON
+becomes a sentence that says what failed. Nothing is called a gain, or free of losses, unless the command decided so.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def _compare_lines(folder: Path) -> list[str]:
     """Returns the part on `nearfield compare`."""
     outcome = _printed(folder, "compare")
     if outcome is None:
-        return _failure_lines(folder, "compare", "tune")
+        return _failure_lines(folder, "compare", ("tune",))
     gain = Gain(**{name: outcome["gain"][name] for name in ("value", "low", "high", "n")})
     lines = [f"**{_escape(verdict_on(gain))}** ({_escape(outcome['metric'])})"]
     if _code_of(folder, "compare") == NOT_DECIDED:
@@ -63,7 +64,7 @@ def _advise_lines(folder: Path) -> list[str]:
     """Returns the part on `nearfield advise`."""
     found = _printed(folder, "advise")
     if found is None:
-        return _failure_lines(folder, "advise", "probe")
+        return _failure_lines(folder, "advise", ("probe", "observe"))
     lines = [f"Warning: {_escape(warning)}" for warning in found["warnings"]]
     if not found["decided"]:
         lines.append("**Cannot tell**: no MPI call of this run could be judged.")
@@ -126,11 +127,11 @@ def _code_of(folder: Path, name: str) -> int | None:
         return None
 
 
-def _failure_lines(folder: Path, name: str, before: str) -> list[str]:
-    """Returns what a command that printed no result wrote instead, and the same of the command `before` if that one
+def _failure_lines(folder: Path, name: str, before: Sequence[str]) -> list[str]:
+    """Returns what a command that printed no result wrote instead, and the same of those of the commands `before` that
     failed, too."""
     lines = [f"**Cannot tell**: `nearfield {name}` ended with exit code {_code_of(folder, name)}."]
-    for one in (before, name):
+    for one in (*before, name):
         if _code_of(folder, one) in (None, 0):
             continue
         said = _error_text(folder, one)

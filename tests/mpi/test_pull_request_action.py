@@ -24,7 +24,7 @@ def measured(folder: Path, environment: dict[str, str], **inputs: object) -> sub
     set_by_github = {"GITHUB_OUTPUT": folder / "outputs", "GITHUB_STEP_SUMMARY": folder / "summary"}
     variables = {name: str(value) for name, value in {**set_by_github, **inputs}.items()}
     return subprocess.run(
-        [MEASURE, sys.prefix, folder / "results"], capture_output=True, text=True, timeout=170, cwd=folder,
+        [MEASURE, sys.prefix, folder / "results"], capture_output=True, text=True, timeout=350, cwd=folder,
         env={**os.environ, **environment, **variables}, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -34,6 +34,7 @@ def outputs(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.families
+@pytest.mark.timeout(400)
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_a_program_is_compared_and_advised(installation: Installation, tmp_path: Path) -> None:
     """Is the program built first, are both verbs run on it, and does the summary have the comment?"""

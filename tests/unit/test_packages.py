@@ -154,6 +154,8 @@ def test_the_action_passes_what_the_scripts_read(script: str) -> None:
     assert read
     passed = set(re.findall(r"^        ([A-Z_]+): ", action, re.MULTILINE))
     assert {one for one in read - passed if not one.startswith("GITHUB_")} <= {"PATH"}
+    used = set(re.findall(r'"\$([A-Z_]+)', action))
+    assert {one for one in used if not one.startswith(("GITHUB_", "RUNNER_"))} <= passed
 
 
 def test_the_action_uses_all_inputs_and_sets_all_outputs() -> None:
