@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from doc_consoles import PAGES, Block, Fence, agree, blocks, fences
 
-LANGUAGES = ("c", "console", "cpp", "diff", "python", "sh", "text", "toml")
+LANGUAGES = ("c", "console", "cpp", "diff", "python", "sh", "text", "toml", "yaml")
 
 
 @pytest.mark.parametrize("block", blocks(), ids=str)
