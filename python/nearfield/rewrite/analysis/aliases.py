@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from nearfield.rewrite.analysis.datatypes import element_size_of
-from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.program import BaseObject, NotMovable, Region
 from nearfield.rewrite.analysis.swaps import find_pointer_swaps
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
