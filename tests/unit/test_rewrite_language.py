@@ -165,6 +165,58 @@ REFUSED = {
         f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = h[0];", "an attribute that is not understood"),
     "a jump by longjmp": (".c", "#include <setjmp.h>\nstatic jmp_buf j;\n", f"setjmp(j);\n{EXCHANGE}{SWEEP}", "setjmp"),
     "a line number": (".c", "", f"{EXCHANGE}{SWEEP}v[0] = __LINE__;", "__LINE__"),
+    "an address that a function of the library returns": (
+        ".c", "", f"double *p = (double *)memcpy(u, w, 8);\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];",
+        "u and p may overlap"),
+    "an address that strtol stores": (
+        ".c", "", "char text[40] = \"1\"; char *p; strtol(text, &p, 10);\n"
+        "MPI_Recv(text, 4, MPI_CHAR, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "text and p may overlap"),
+    "the value of an increment": (
+        ".c", "", f"double *p = u++; u--;\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];",
+        "u and p may overlap"),
+    "the value of an assignment": (
+        ".c", "", f"double *x; double *p = (x = (double *)malloc(n * 8));\n{EXCHANGE.replace('u, 1', 'x, 1')}"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "x and p may overlap"),
+    "the value of a compound assignment": (
+        ".c", "", f"double *p = (u += 1) - 1; u -= 1;\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];",
+        "u and p may overlap"),
+    "an address that is printed by a macro": (
+        ".c", "#define ADDRESS \"%p\"\n", "char text[40]; void *x; snprintf(text, 40, ADDRESS, (void *)u);\n"
+        f"sscanf(text, ADDRESS, &x); double *p = (double *)x;\n{EXCHANGE}"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "u and p may overlap"),
+    "a print that counts": (
+        ".c", "", f'long k = 0;\n{EXCHANGE}printf("%d%ln", n, &k);\nfor (int i = 1; i <= n; i++) v[i] = w[i] + k;',
+        "what printf writes"),
+    "a print that counts, by a macro": (
+        ".c", '#define COUNT "%d%n"\n',
+        f"int k = 0;\n{EXCHANGE}printf(COUNT, n, &k);\nfor (int i = 1; i <= n; i++) v[i] = w[i] + k;",
+        "what printf writes"),
+    "an enumeration of bytes": (
+        ".cpp", "enum byte_ : unsigned char { first };\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + u[(byte_)(i + 255)];", "is cut to a shorter number"),
+    "a byte that wraps around before a break": (
+        ".c", "", f"{EXCHANGE}{{ int k = 0; for (unsigned char i = 1; i < n + 500; i++) "
+        "{ v[i] = w[i] + u[i]; if (++k > 255) break; } }", "reads u"),
+    "a step that is longer than the loop's variable": (
+        ".c", "", f"{EXCHANGE}for (int i = 2; i <= n; i += 4294967297L) v[i] = u[n + 2 - i];\n", "reads u"),
+    "a loop that a switch enters": (
+        ".c", "", f"int i = 0;\n{EXCHANGE}switch (n > 3) {{ case 0: for (i = 1; i <= n; i++) "
+        "{ case 1: v[i] = w[i] + u[i]; } }", "a switch may enter its loop"),
+    "bytes that are added to an address as a number": (
+        ".c", "static long a[64];\n", "MPI_Recv(a + 1, 1, MPI_LONG, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + *(long *)((long)a + 8);", "a cast counts other elements"),
+    "a datatype with a first value": (
+        ".c", "", "MPI_Datatype four, t; MPI_Type_contiguous(4, MPI_DOUBLE, &four); MPI_Type_commit(&four);\n"
+        "MPI_Datatype kind = four; if (n > 9) { MPI_Type_contiguous(1, MPI_DOUBLE, &kind); MPI_Type_commit(&kind); }\n"
+        "MPI_Recv(u, 1, kind, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + u[3];", "the layout of kind is not known"),
+    "a copy over several members": (
+        ".c", "", f"struct {{ double x, y; }} c = {{1, 2}};\n{EXCHANGE}memcpy(&c.x, u, 16);\n"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + c.y;", "may be several members"),
+    "a comparison of a number that loses its lack of sign": (
+        ".c", "", f"{EXCHANGE}{{ const unsigned x = n - 1000; for (unsigned i = 1; i < x; i++) "
+        "{ if ((int)x < 0) v[i] = w[i] + u[0]; if (i >= (unsigned)n) break; } }", "reads u"),
     "a function with a name of MPI": (
         ".c", "int MPI_Pcontrol(const int level, ...) { return level; }\n", f"{EXCHANGE}{SWEEP}", "belongs to MPI"),
 }  # fmt: skip

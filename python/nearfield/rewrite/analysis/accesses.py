@@ -4,6 +4,7 @@ access whose index is unknown is widened to the whole array. A statement with un
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine, 
 from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call, unknown_call_reason
 from nearfield.rewrite.analysis.loop_bounds import (
     canonical_loop,
+    has_entry_by_case,
     induction_variable_key,
     is_within,
     secondary_induction_variables,
@@ -37,6 +39,7 @@ _COPIES = ("memcpy", "memmove", "memset")
 # C library functions that write to the memory behind their first argument.
 _FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")
 _FORMATS = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}  # position of the format string among the arguments
+_COUNTS_OUTPUT = re.compile(r"%[-+ #0-9.*']*(?:hh|h|ll|l|j|z|t|q|L)?n")  # a conversion that writes to an argument
 _ENDS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
 OUTPUT = BaseObject("output", "what is printed", "scalar", "stream")
 _MAX_CALL_DEPTH = 4  # maximum depth of nested calls
@@ -272,7 +275,7 @@ class AccessCollector:
         arguments = node.arguments
         if (format_ := _FORMATS.get(node.name)) is not None:
             literal = arguments[format_].bare
-            if literal.kind != Kind.STRING_LITERAL or "%n" in source_text_of(literal, shorten=False):
+            if literal.kind != Kind.STRING_LITERAL or _COUNTS_OUTPUT.search(literal.name):
                 raise NotMovable(f"what {node.name} writes is known only when it runs", node.line)
         if node.name in _PRINTS:
             for argument in arguments:
@@ -300,6 +303,10 @@ class AccessCollector:
         pointer = self.reader.pointer_value(node)
         if self._is_in_declared_variable(pointer, node):
             return
+        if not pointer.base.sizes and is_structure_member(pointer):
+            raise NotMovable(
+                f"what is copied at {source_text_of(node)} may be several members of a structure", node.line
+            )
         index = (None,) * max(len(pointer.base.sizes), 1)
         note = f"how much of {pointer.base.text} is copied or printed is not known"
         self.add_access(replace(pointer, index=index, note=note), write=write, line=node.line)
@@ -373,6 +380,8 @@ class AccessCollector:
     # ---- loops and branches
 
     def _collect_for_loop(self, node: Node) -> None:
+        if has_entry_by_case(node):
+            raise NotMovable("a switch may enter its loop in the middle", node.line)
         loop = canonical_loop(node, self.reader)
         body = node.children[-1]
         if isinstance(loop, str):
@@ -450,6 +459,11 @@ class AccessCollector:
             known = branch_conditions(test, self.reader, holds)
             with self.nested_context(conditions=(*self.inside.conditions, *known), certain=False):
                 self.collect_accesses(branch)
+
+
+def is_structure_member(pointer: Pointer) -> bool:
+    """Returns whether a pointer points to a member of a structure."""
+    return bool(re.search(r"\.|->", pointer.base.key.partition("@")[2] or pointer.base.key))
 
 
 def _is_supported_parameter(formal: Node) -> bool:

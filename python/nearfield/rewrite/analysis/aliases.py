@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from nearfield.rewrite.analysis.datatypes import element_size_of
-from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.program import BaseObject, NotMovable, Region
 from nearfield.rewrite.analysis.swaps import find_pointer_swaps
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
@@ -27,10 +26,12 @@ ALLOCATE = frozenset(
 # Functions of the C and C++ libraries that do not retain the addresses passed to them.
 KEEP_NOTHING = frozenset({
     "free", "swap", "fwrite", "fread", "size", "resize", "assign", "fill", "scanf", "sscanf", "fscanf",
-    "strtol", "strtod", "gettimeofday", "clock_gettime", "memcpy", "memmove", "memset", "memcmp", "printf",
+    "gettimeofday", "clock_gettime", "memcpy", "memmove", "memset", "memcmp", "printf",
     "fprintf", "sprintf", "snprintf", "puts", "fputs", "strcpy", "strncpy", "strcat", "strncat", "strlen",
     "strcmp", "strncmp", "atoi", "atof",
 })  # fmt: skip
+# Those of them that return their first argument.
+_PASS_ON = frozenset({"memcpy", "memmove", "memset", "strcpy", "strncpy", "strcat", "strncat"})
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||", "!")
@@ -188,10 +189,12 @@ class AliasAnalysis:
         below, above = use, function.parent(use)
         while above is not None:
             if above.kind == Kind.CALL_EXPR and above.name != "operator[]" and above.name not in ("data", "begin"):
-                return self._callee_stores_argument(above, below, depth)
-            if above.operator in ASSIGNMENTS:
-                return below is not above.children[0] and above.type.kind == TypeKind.POINTER
-            if above.operator in (*INCREMENTS, *_COMPARISONS) or above.kind == Kind.CXX_UNARY_EXPR:
+                return self._callee_stores_argument(above, below, function, depth)
+            if above.operator in (*ASSIGNMENTS, *INCREMENTS):
+                if below is not above.children[0] or not _is_value_discarded(above, function):
+                    return bool(above.type.kind == TypeKind.POINTER)
+                return False
+            if above.operator in _COMPARISONS or above.kind == Kind.CXX_UNARY_EXPR:
                 return False
             if above.kind in _DISCARD_VALUE:
                 return False
@@ -211,14 +214,15 @@ class AliasAnalysis:
             return False
         return callee.kind != Kind.FUNCTION_DECL or self._functions.definition_of(call) is None
 
-    def _callee_stores_argument(self, call: Node, argument: Node, depth: int) -> bool:
-        """Returns whether a called function may retain an address that is passed to it as an argument."""
+    def _callee_stores_argument(self, call: Node, argument: Node, function: FunctionFacts, depth: int) -> bool:
+        """Returns whether a function that `function` calls may retain an address that is passed to it as an argument,
+        or may pass it on by its result or by another argument."""
         if is_plain_mpi_call(call.name):
             return False
         if call.name == "swap" and argument.type.kind != TypeKind.POINTER:
             return True  # another container gets the memory
         if call.name in KEEP_NOTHING and self._is_library_call(call) and not _prints_address(call):
-            return False
+            return call.name in _PASS_ON and not _is_value_discarded(call, function)
         callee = self._functions.definition_of(call)
         if callee is None or depth >= MAX_CALL_DEPTH:
             return True
@@ -349,6 +353,19 @@ def _is_element_load(cast: Node, operand: Node) -> bool:
     return bool(cast.kind == Kind.UNEXPOSED_EXPR and is_number and cast.type.kind == operand.type.kind)
 
 
+def _is_value_discarded(node: Node, function: FunctionFacts) -> bool:
+    """Returns whether nothing uses the value of an expression: it is a statement of its own, or the first part of an
+    expression with a comma."""
+    below, above = node, function.parent(node)
+    while above is not None and above.kind in (Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR, Kind.CSTYLE_CAST_EXPR):
+        if above.type.kind == TypeKind.VOID:
+            return True
+        below, above = above, function.parent(above)
+    if above is not None and above.operator == ",":
+        return below is above.children[0] or _is_value_discarded(above, function)
+    return above is not None and above.kind in _DISCARD_VALUE
+
+
 def _is_plain_new(node: Node) -> bool:
     """Returns whether a new-expression allocates memory; a placement new does not."""
     match = re.compile(r"(?:::\s*)?new\b").match(node.unit.text, node.offset)
@@ -360,7 +377,7 @@ def _prints_address(call: Node) -> bool:
     if "print" not in call.name:
         return False
     literals = [one.bare for one in call.arguments if one.bare.kind == Kind.STRING_LITERAL]
-    return not literals or any(re.search(r"%[-+ #0-9.*]*p", source_text_of(one, shorten=False)) for one in literals)
+    return not literals or any(re.search(r"%[-+ #0-9.*]*p", one.name) for one in literals)
 
 
 def _member_name(base: BaseObject) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from nearfield.rewrite.analysis.accesses import AccessCollector
+from nearfield.rewrite.analysis.accesses import AccessCollector, is_structure_member
 from nearfield.rewrite.analysis.blocking import is_status_unread
 from nearfield.rewrite.analysis.datatypes import DatatypeLayout, element_size_of, layout_of_datatype
 from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, source_text_of
@@ -227,7 +227,7 @@ class CommunicationCollector(AccessCollector):
         if shape is None:
             reason = f"the layout of {source_text_of(datatype)} is not known, so that it may be of any memory"
             raise NotMovable(reason, node.line)
-        if _is_structure_member(pointer) and not _is_within_member(pointer, number, shape):
+        if is_structure_member(pointer) and not _is_within_member(pointer, number, shape):
             raise NotMovable(
                 f"the message at {source_text_of(buffer)} may be of several members of a structure", node.line
             )
@@ -366,7 +366,7 @@ class CommunicationCollector(AccessCollector):
         if declared is None or declared.kind != Kind.VAR_DECL or declared.cursor.storage_class.name == "STATIC":
             return f"{base.text} is no variable of this function"
         is_pointer = base.kind == "pointer" and not is_mpi_handle_variable(declared)
-        if _is_structure_member(Pointer(base, ())) or is_pointer and not is_pointer_to_own_allocation(declared, root):
+        if is_structure_member(Pointer(base, ())) or is_pointer and not is_pointer_to_own_allocation(declared, root):
             return f"what else {base.text} stands for is not known"
         for use in root.uses.get(base.declaration, []):
             if not self.since <= use.offset < self.until and (call := active_request_reason(use, root)):
@@ -389,11 +389,6 @@ def _unknown_element(pointer: Pointer) -> Pointer:
     rows = pointer.index[:-1] if pointer.base.kind == "rows" else ()
     index = (*rows, *(None,) * max(len(pointer.index) - len(rows), 1))
     return replace(pointer, index=index, note=pointer.note if rows else "the layout of a message is not known")
-
-
-def _is_structure_member(pointer: Pointer) -> bool:
-    """Returns whether a pointer points to a member of a structure."""
-    return bool(re.search(r"\.|->", pointer.base.key.partition("@")[2] or pointer.base.key))
 
 
 def _is_within_member(pointer: Pointer, number: Poly | None, shape: DatatypeLayout) -> bool:

@@ -6,7 +6,7 @@ from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine, 
 from nearfield.rewrite.analysis.polynomials import ONE
 from nearfield.rewrite.analysis.program import Condition
 from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.conversions import UNSIGNED
+from nearfield.rewrite.frontend.conversions import UNSIGNED, converts_to_signed
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, initial_value
 from nearfield.rewrite.frontend.language import is_plain_mpi_call
 
@@ -63,6 +63,8 @@ def branch_conditions(test: Node, reader: ExpressionReader, holds: bool) -> list
         map(reader.is_never_negative, test.children)
     ):
         return []  # if a number may be negative, the unsigned comparison is of wrapped values
+    if any(map(converts_to_signed, test.children)):
+        return []  # a large number without sign is negative in the comparison
     operator = test.operator
     if not holds:
         operator = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[operator]

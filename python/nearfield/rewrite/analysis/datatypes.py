@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
+from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine, source_text_of
 from nearfield.rewrite.analysis.polynomials import ONE, Poly
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.function import FunctionFacts
+from nearfield.rewrite.frontend.function import FunctionFacts, initial_value
 
 _BYTES = {
     "MPI_DOUBLE": 8, "MPI_FLOAT": 4, "MPI_INT": 4, "MPI_UNSIGNED": 4, "MPI_LONG": 8, "MPI_UNSIGNED_LONG": 8,
@@ -65,6 +65,9 @@ def layout_of_datatype(
         return None
     if node.declaration.cursor.linkage.name == "EXTERNAL":
         return None  # another file may assign to the handle
+    first = initial_value(node.declaration) if node.declaration.kind == Kind.VAR_DECL else None
+    if first is not None and source_text_of(first) != "MPI_DATATYPE_NULL":
+        return None  # a condition may decide whether the handle still has its first value
     return _layout_of_derived(node.declaration.key, reader, functions, within | {node.declaration.key})
 
 

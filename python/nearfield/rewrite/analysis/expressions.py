@@ -128,6 +128,8 @@ class ExpressionReader:
             return -inner if node.operator == "-" else inner
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*"):
             left, right = (self.to_polynomial(child) for child in node.children)
+            if node.value is not None and node.type.kind in UNSIGNED:
+                return self._constant_polynomial(node, node.value)
             if may_wrap_around(node) and not self._has_no_wraparound(node.operator, left, right):
                 raise NotAffine(f"{source_text_of(node)} has no sign and may wrap around", node.line)
             if node.operator == "*":

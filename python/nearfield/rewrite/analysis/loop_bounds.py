@@ -11,7 +11,7 @@ from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, unsigned_wrap_bits
+from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, bits_of_integer, unsigned_wrap_bits
 
 # Kinds of syntax nodes whose children are all executed, unconditionally.
 _ALWAYS = (
@@ -19,6 +19,7 @@ _ALWAYS = (
     Kind.ARRAY_SUBSCRIPT_EXPR,
 )  # fmt: skip
 _JUMPS = (Kind.BREAK_STMT, Kind.RETURN_STMT, Kind.GOTO_STMT)
+_INT_BITS = 32
 
 
 def canonical_loop(node: Node, reader: ExpressionReader) -> Loop | str:
@@ -70,6 +71,7 @@ class _LoopStart:
     start: Node
     declares: str
     unsigned: bool
+    bits: int
 
 
 def _loop_start(node: Node, reader: ExpressionReader) -> _LoopStart | str:
@@ -94,7 +96,9 @@ def _loop_start(node: Node, reader: ExpressionReader) -> _LoopStart | str:
         return "the loop's body changes the loop's variable"
     if key in reader.function.address_taken:
         return "what has the address of the loop's variable may change it"
-    return _LoopStart(key, name, start, declares, type_.kind in UNSIGNED)
+    if bits_of_integer(type_) < _INT_BITS and any(one.kind in _JUMPS for one in body.walk()):
+        return "the loop's variable may wrap around before a jump ends the loop"
+    return _LoopStart(key, name, start, declares, type_.kind in UNSIGNED, bits_of_integer(type_))
 
 
 def _ascending_loop(node: Node, reader: ExpressionReader) -> Loop | str:
@@ -105,8 +109,8 @@ def _ascending_loop(node: Node, reader: ExpressionReader) -> Loop | str:
     if len(node.children) != 4:
         return "the loop lacks a start, a test or a step"
     stride = _constant_step(node.children[2].bare, begin.key)
-    if stride < 1:
-        return "the loop does not count by a constant"
+    if not 1 <= stride < 2 ** (begin.bits - 1):
+        return "the loop does not count by a constant that fits its variable"
     try:
         lower = min_max_operands(begin.start, reader, ">")
         upper = _upper_bounds(node.children[1].bare, begin.key, reader)
@@ -249,6 +253,14 @@ def _descending_loop(node: Node, reader: ExpressionReader) -> Loop | str:
         upper, lower = first + ONE, bound if test.operator == ">=" else bound + ONE
     symbol = _new_iterator(node, begin, reader)
     return Loop(symbol, (lower,), (upper,), 1, begin.declares, begin.unsigned, down=True, line=node.line)
+
+
+def has_entry_by_case(node: Node) -> bool:
+    """Returns whether a `case` inside a statement belongs to a `switch` around the statement, which may enter it in the
+    middle."""
+    if node.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT):
+        return True
+    return node.kind != Kind.SWITCH_STMT and any(map(has_entry_by_case, node.children))
 
 
 def is_within(node: Node, outer: Node) -> bool:

@@ -15,7 +15,7 @@ NUMBERS = (*INTEGERS, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.LONGDOUBLE)
 UNSIGNED = (TypeKind.UINT, TypeKind.ULONG, TypeKind.USHORT, TypeKind.ULONGLONG, TypeKind.UCHAR)
 _BYTES = {
     TypeKind.BOOL: 0, TypeKind.CHAR_S: 1, TypeKind.SCHAR: 1, TypeKind.UCHAR: 1, TypeKind.SHORT: 2, TypeKind.USHORT: 2,
-    TypeKind.INT: 4, TypeKind.UINT: 4, TypeKind.ENUM: 4, TypeKind.LONG: 8, TypeKind.ULONG: 8, TypeKind.LONGLONG: 8,
+    TypeKind.INT: 4, TypeKind.UINT: 4, TypeKind.LONG: 8, TypeKind.ULONG: 8, TypeKind.LONGLONG: 8,
     TypeKind.ULONGLONG: 8,
 }  # fmt: skip
 _CONVERSIONS = (
@@ -31,11 +31,35 @@ def may_truncate(node: Node) -> bool:
     bare = node.bare
     while node is not bare:
         inner = next(child for child in node.children if child.kind != Kind.TYPE_REF)
-        mine, value = _BYTES.get(node.type.kind), _BYTES.get(inner.type.kind)
+        mine, value = (_BYTES.get(_underlying_kind(one.type)) for one in (node, inner))
         if mine is not None and (value is None or mine < value or mine <= _MAX_SAME_SIGN and node.type != inner.type):
             return True
         node = inner
     return False
+
+
+def converts_to_signed(node: Node) -> bool:
+    """Returns whether a part of an expression converts an unsigned integer to a signed one of the same size."""
+    for one in node.walk():
+        inner = one.children[-1:] if one.kind in _CONVERSIONS else []
+        for before in inner:
+            kinds = [_underlying_kind(part.type) for part in (one, before)]
+            same = _BYTES.get(kinds[0]) == _BYTES.get(kinds[1])
+            if kinds[1] in UNSIGNED and kinds[0] not in UNSIGNED and same and one.value is None:
+                return True
+    return False
+
+
+def _underlying_kind(type_: Any) -> Any:
+    """Returns the kind of a type; of an enumeration, the kind of the integers that it consists of."""
+    if type_.kind != TypeKind.ENUM:
+        return type_.kind
+    return type_.get_declaration().enum_type.get_canonical().kind
+
+
+def bits_of_integer(type_: Any) -> int:
+    """Returns the number of bits of an integer type; 1 for a truth value."""
+    return 8 * _BYTES[_underlying_kind(type_)] or 1
 
 
 def may_wrap_around(node: Node) -> bool:
@@ -69,6 +93,8 @@ def may_trap(node: Node) -> bool:
 
 def changes_pointee_type(node: Node) -> bool:
     """Returns whether a cast changes the pointee type of a pointer."""
+    if any(one.type.kind in INTEGERS for one in (node, node.bare)):
+        return True  # arithmetic on the number that a pointer was cast to counts bytes
     mine, operand = (_element_type_of(one.type) for one in (node, node.bare))
     return mine != operand
 
