@@ -58,8 +58,8 @@ def help_sections() -> dict[str, str]:
     """Returns the sections of the help files of this machine's Open MPIs, with 7 in place of what is filled in."""
     sections: dict[str, str] = {}
     for inst in mpi.discover():
-        roots = (inst.root / "share", Path("/usr/share/openmpi"))
-        for file in [path for root in roots if root.is_dir() for path in root.glob("**/help-*.txt")]:
+        folders = [inst.root / "share" / name for name in ("openmpi", "pmix", "prte")]
+        for file in [path for folder in folders for path in folder.glob("**/help-*.txt")]:
             lines = [line for line in file.read_text(errors="replace").splitlines() if not line.startswith("#")]
             for name, text in re.findall(r"^\[([^\]\n]+)\]\n(.*?)(?=^\[[^\]\n]+\]$|\Z)", "\n".join(lines), re.M | re.S):
                 sections[f"{file.stem.removeprefix('help-')} {name}"] = re.sub(r"%[a-z]+", "7", text)
