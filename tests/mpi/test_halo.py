@@ -138,7 +138,8 @@ def test_pages_across_a_border_are_touched_by_who_has_more_of_them(
 ) -> None:
     """First touch decides the NUMA node. Two ranks, borders at many places of a page: has the rank with the larger
     share of that page touched it, and the other one not?"""
-    said = mpi.run(installation, [str(faults), "touch", protocol], 2, timeout_s=60).stdout
+    done = mpi.run(installation, [str(faults), "touch", protocol], 2, timeout_s=60)
+    said = f"{done.stdout}{done}"
     cases = [tuple(map(int, line.split()[1:])) for line in said.splitlines() if line.startswith("border ")]
     clear = [case for case in cases if abs(case[0] - 2048) > 256]  # a part begins a little before its first cell
     assert {before > 2048 for before, _, _ in clear} == {True, False}, said
@@ -146,8 +147,9 @@ def test_pages_across_a_border_are_touched_by_who_has_more_of_them(
 
 
 def arrays_go(inst: Installation, faults: Path, costs: Path) -> str:
-    """Returns what two ranks print that exchange arrays by these costs."""
-    return mpi.run(inst, [str(faults), "arrays"], 2, timeout_s=60, env={"NEARFIELD_HALO_COSTS": str(costs)}).stdout
+    """Returns what two ranks print that exchange arrays by these costs, and then the whole result of the launch."""
+    done = mpi.run(inst, [str(faults), "arrays"], 2, timeout_s=60, env={"NEARFIELD_HALO_COSTS": str(costs)})
+    return f"{done.stdout}{done}"
 
 
 def test_costs_decide_how_arrays_go(installation: Installation, faults: Path, tmp_path: Path) -> None:

@@ -33,20 +33,22 @@ def test_a_verb_ends_without_a_trace(name: str, number: str, field: Field) -> No
             assert not [what for what in ended.wrong if not what.startswith("took")], ended
 
 
-EXTENSION = """
-import signal, time
-from importlib.machinery import ExtensionFileLoader
+MODULE = """
+import signal
+try:
+    signal.raise_signal({number})
+    {inner}
+except BaseException as error:  # as an extension module does
+    raise ImportError from error
+print("whole", flush=True)
+"""
+COMMAND = """
+import time
 from nearfield import cli
 from nearfield.cli import fast_dispatch
 
-class Slow(ExtensionFileLoader):
-    def __init__(self): pass
-    def create_module(self):
-        signal.raise_signal({number})
-        return "whole"
-
 def run(words):
-    print(Slow().create_module(), flush=True)
+    import slow
     while True: time.sleep(0.01)
 
 fast_dispatch.dispatch = run
@@ -54,9 +56,10 @@ cli.main()
 """
 
 
+@pytest.mark.parametrize("inner", ["pass", "sorted([2, 1], key=lambda value: signal.raise_signal({number}) or value)"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_waits_for_the_set_up_of_an_extension(number: signal.Signals, tmp_path: Path) -> None:
-    """Is an extension module set up to its end, and the signal heeded then?"""
-    code = EXTENSION.format(number=int(number))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+def test_a_signal_waits_for_the_end_of_an_import(number: signal.Signals, inner: str, tmp_path: Path) -> None:
+    """Is a module imported to its end, also if the signal comes in what it calls, and the signal heeded then?"""
+    (tmp_path / "slow.py").write_text(MODULE.format(number=int(number), inner=inner.format(number=int(number))))
+    done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=30, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "whole\n", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from importlib.machinery import ExtensionFileLoader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,11 +62,10 @@ def _raise_again(*_: object) -> None:
 
 
 def _is_unsafe_to_raise(frame: FrameType | None) -> bool:
-    """Returns whether an exception would be lost or abort the process at this point: within Python's import machinery,
-    or below the initialisation of an extension module."""
-    delicate = frame is not None and _IMPORTS in frame.f_code.co_filename
-    while frame and not delicate:
-        if frame.f_code.co_name in ("create_module", "exec_module"):
-            delicate = isinstance(frame.f_locals.get("self"), ExtensionFileLoader)
+    """Returns whether an exception would be lost, converted or abort the process at this point: anywhere below an
+    import, since the initialisation of an extension module, and the construction of schemas by pydantic, catch it."""
+    while frame:
+        if _IMPORTS in frame.f_code.co_filename:
+            return True
         frame = frame.f_back
-    return delicate
+    return False

@@ -317,12 +317,17 @@ def find_marked_pids(mark: str) -> Iterator[int]:
                     yield int(process.name)
 
 
+_PF_EXITING = 0x4  # of a process's kernel flags, /proc/PID/stat field 9
+
+
 def is_dead_process(pid: int | str) -> bool:
-    """Returns whether a process has exited. Zombies, which only their parent can reap, count as exited."""
+    """Returns whether a process has exited. Zombies, which only their parent can reap, count as exited, as does a
+    process whose memory the kernel is already releasing."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "ZX"
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return True
+    return fields[0] in "ZX" or bool(int(fields[6]) & _PF_EXITING)
 
 
 def _signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
