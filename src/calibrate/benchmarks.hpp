@@ -21,6 +21,10 @@ Samples clock_reading_ns(int samples);
 // Returns the time of one addition in a chain of dependent additions: one cycle of the core's clock.
 Samples addition_ns(int samples);
 
+// Returns the time of one mispredicted branch beyond that of a predicted one. Of branches on random bits, a core
+// mispredicts one in two.
+Samples misprediction_ns(int samples);
+
 struct PointerChase {
   std::size_t bytes = 0;          // footprint of the chain
   std::size_t stride_bytes = 64;  // between elements; an element holds the address of the next element

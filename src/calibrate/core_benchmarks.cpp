@@ -1,7 +1,9 @@
 // The benchmarks of one core and its caches.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <stdexcept>
 
 #include "base/sum_words.hpp"
@@ -45,6 +47,16 @@ void follow_chains(std::array<void*, max_chains>& chains, int count, std::size_t
       chains[static_cast<std::size_t>(c)] = *static_cast<void**>(chains[static_cast<std::size_t>(c)]);
 }
 
+// Branches on each byte. The instructions on both sides keep the compiler from selecting without a branch.
+void branch_on(const std::vector<std::uint8_t>& conditions) {
+  std::uint64_t ones = 0, zeros = 0;
+  for (const std::uint8_t condition : conditions)
+    if (condition)
+      asm volatile("" : "+r"(ones) : "r"(ones + 1));
+    else
+      asm volatile("" : "+r"(zeros) : "r"(zeros + 1));
+}
+
 }  // namespace
 
 Samples clock_reading_ns(int samples) {
@@ -55,6 +67,20 @@ Samples clock_reading_ns(int samples) {
     for (int k = 1; k < readings; ++k) now();
     all.push_back(static_cast<double>(now() - start) * ns_per_tick() / readings);
   }
+  return all;
+}
+
+Samples misprediction_ns(int samples) {
+  constexpr std::size_t branches = 1 << 16;  // more than a predictor learns
+  std::vector<std::uint8_t> equal(branches, 1), random(branches);
+  std::mt19937 generator(1);
+  for (std::uint8_t& condition : random) condition = generator() >> 31;
+  // Other programs only lengthen a sample, so the least time of predicted branches is that of all of them.
+  double predicted = time_calls(1, [&] { branch_on(equal); });
+  for (int i = 1; i < samples; ++i) predicted = std::min(predicted, time_calls(1, [&] { branch_on(equal); }));
+  Samples all;
+  for (int i = 0; i < samples; ++i)
+    all.push_back(2 * (time_calls(1, [&] { branch_on(random); }) - predicted) / branches);
   return all;
 }
 

@@ -49,6 +49,7 @@ struct Core {
   int window = 0;                   // instructions that a core issues past a load that waits for its data; 0: no limit
   double flops_per_cycle = 0;       // throughput of independent floating-point instructions; 0: no time
   double flop_latency_cycles = 0;   // of a chain of floating-point instructions; 0: no time
+  double mispredict_cycles = 0;     // from a mispredicted branch to the first instruction after it; 0: no time
   double copy_bytes_per_cycle = 0;  // of copies that hit L1; 0: they load and store words of 8 bytes
   double clock_reading_ns = 0;      // cost of one clock reading, which is part of every time that a scenario measures
 };

@@ -27,6 +27,7 @@ void bind_calibration(nb::module_& parent) {
   module.attr("max_chains") = max_chains;
   module.def("clock_reading_ns", &clock_reading_ns, nb::arg("samples"), unlocked);
   module.def("addition_ns", &addition_ns, nb::arg("samples"), unlocked);
+  module.def("misprediction_ns", &misprediction_ns, nb::arg("samples"), unlocked);
   module.def(
       "chase_ns",
       [](const MemoryBlock& block, std::size_t bytes, std::size_t stride_bytes, int chains, bool in_order,

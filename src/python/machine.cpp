@@ -47,7 +47,8 @@ void bind_core_and_caches(nb::module_& module) {
       field("cycles_per_access", &Core::cycles_per_access), field("outstanding_misses", &Core::outstanding_misses),
       field("outstanding_bypass", &Core::outstanding_bypass), field("window", &Core::window),
       field("flops_per_cycle", &Core::flops_per_cycle), field("flop_latency_cycles", &Core::flop_latency_cycles),
-      field("copy_bytes_per_cycle", &Core::copy_bytes_per_cycle), field("clock_reading_ns", &Core::clock_reading_ns));
+      field("mispredict_cycles", &Core::mispredict_cycles), field("copy_bytes_per_cycle", &Core::copy_bytes_per_cycle),
+      field("clock_reading_ns", &Core::clock_reading_ns));
   bind_settable(nb::class_<Cache>(module, "Cache").def(nb::init<>()), field("size_bytes", &Cache::size_bytes),
                 field("ways", &Cache::ways), field("line_bytes", &Cache::line_bytes),
                 field("sub_blocks", &Cache::sub_blocks), field("shared_by", &Cache::shared_by),

@@ -25,6 +25,7 @@ def test_calibrate_describes_this_machine(tmp_path: Path) -> None:
     machine = load_machine(str(out))
     fitted = [fact for _, fact in facts(machine) if fact.kind == "fitted"]
     assert len(fitted) > 8 and all(fact.interval and fact.probe and fact.fitted_to for fact in fitted)
+    assert machine.core.mispredict_cycles and 2 < machine.core.mispredict_cycles.value < 100
     assert in_process("machine", "check", str(out)).code == 0
     assert json.loads(done.out)["files"][0]["within_10_percent"] > 0
     again = in_process("machine", "calibrate", "-o", str(out))

@@ -36,7 +36,13 @@ class StreamBuilder final : public nearfield::stream::Source {
   }
   StreamBuilder& access(bool store, std::uint64_t address, std::uint64_t count = 1, std::uint64_t stride = 8) {
     if (items_.empty() || items_.back().event) items_.push_back({});
-    for (std::uint64_t i = 0; i < count; ++i) items_.back().accesses.push_back({address + i * stride, 8, store, 0});
+    for (std::uint64_t i = 0; i < count; ++i) items_.back().accesses.push_back({address + i * stride, 8, store, {}, 0});
+    return *this;
+  }
+  // A load with a role in dependences, at a code location of its own.
+  StreamBuilder& load(std::uint64_t address, nearfield::stream::LoadRole role, std::uint32_t site = 0) {
+    if (items_.empty() || items_.back().event) items_.push_back({});
+    items_.back().accesses.push_back({address, 8, false, role, site});
     return *this;
   }
   // An MPI call from a call site of its own. Equal names have the same number, and call sites are numbers, too.

@@ -1,5 +1,6 @@
 // Does a simulated cluster replay the streams of an observed program, and break down its time?
 #include <cmath>
+#include <random>
 #include <string>
 
 #include "check.hpp"
@@ -80,6 +81,49 @@ void arithmetic_takes_time() {
   const Ps cycle = 1e3 / machine.core.clock_ghz, without = time(0);
   CHECK(time(static_cast<float>(2 * machine.core.cycles_per_access)) == without);
   CHECK(std::abs(time(20) - without - 1000 * (10 - machine.core.cycles_per_access) * cycle) < 2 * cycle);
+}
+
+// Does a chain wait for the data of each load, also if another load has fetched the line of its element, and does an
+// element at an index wait for the index only?
+void dependent_loads_wait() {
+  constexpr std::uint64_t count = 1000;
+  using enum stream::LoadRole;
+  const Machine machine = test_machine();
+  const auto time = [&](auto&& add_loads) {
+    Streams all = streams(1);
+    for (std::uint64_t i = 0; i < count; ++i) add_loads(all[0], heap + (i * 7919 % count) * 4096);
+    all[0].end();
+    return run(all, cluster(1, 1), {}, {}, machine).ranks[0].computing.time[0].at[0];
+  };
+  const Ps alone = time([](auto& to, std::uint64_t at) { to.load(at, independent); });
+  const Ps chained = time([](auto& to, std::uint64_t at) { to.load(at, chain); });
+  const Ps latency = machine.dram.latency_ns * 1e3;
+  CHECK(chained >= count * latency && chained < count * latency * 1.5 && alone < chained / 1.5);
+  const Ps list = time([](auto& to, std::uint64_t at) { to.load(at + 8, gather, 1).load(at, chain, 2); });
+  CHECK(list >= chained && list < chained * 1.1);
+  const Ps indexed = time([](auto& to, std::uint64_t at) { to.load(at + 2048, index, 1).load(at, gather, 2); });
+  CHECK(indexed > 2 * alone && indexed < 3.3 * alone);  // the element occupies its miss slot while it waits
+}
+
+// Does a mispredicted branch cost its time, and is a regular order of code locations predicted?
+void mispredicted_branches_take_time() {
+  constexpr int count = 4000;
+  const auto time = [&](double cycles, auto&& site_of) {
+    Machine machine = test_machine();
+    machine.core.mispredict_cycles = cycles;
+    Streams all = streams(1);
+    for (int i = 0; i < count; ++i) all[0].load(heap, stream::LoadRole::independent, site_of(i));
+    all[0].end();
+    return run(all, cluster(1, 1), {}, {}, machine).ranks[0].computing.time[0].at[0];
+  };
+  const Ps cycle = 1e3 / test_machine().core.clock_ghz;
+  const auto lost = [&](auto&& site_of) { return (time(20, site_of) - time(0, site_of)) / (20 * cycle) / count; };
+  CHECK(lost([](int i) { return static_cast<std::uint32_t>(i % 7 == 3 ? 5 : i % 3); }) < 0.05);
+  std::mt19937 random(3);
+  std::vector<std::uint32_t> sites(count);
+  for (auto& site : sites) site = random() % 2;
+  const double of_random = lost([&](int i) { return sites[static_cast<std::size_t>(i)]; });
+  CHECK(of_random > 0.4 && of_random < 0.65);
 }
 
 // Do a rank's calls and the computation between them add up to its whole time, for every policy and speed? Has each
@@ -342,6 +386,8 @@ void problems_are_named() {
 int main() {
   accesses_are_the_programs();
   arithmetic_takes_time();
+  dependent_loads_wait();
+  mispredicted_branches_take_time();
   processes_have_separate_memories();
   times_add_up();
   messages_take_their_time();

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <span>
 #include <string>
 
 #include "check.hpp"
@@ -36,13 +37,22 @@ void* memory(std::uint64_t bytes) {
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+// The dependences that the encoder has reported: the code location of the load, and that of its cause.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> dependences;
+
 // Records into folder/rank-0.nfs, and keeps what it recorded.
 class Recording {
  public:
   explicit Recording(const std::string& folder) {
     CHECK(observe::open_stream_file(folder.c_str()));
     const auto place = [](std::uint64_t code, std::uint64_t& offset) { return offset = code, code >> 32; };
-    encoder_.begin({memory, place, observe::platform::write_chunk});
+    const auto depends = [](std::uint64_t code, std::uint64_t producer) { dependences.emplace_back(code, producer); };
+    dependences.clear();
+    encoder_.begin({memory, place, depends, observe::platform::write_chunk});
+  }
+  void load(std::uint64_t code, std::uint64_t address, std::uint64_t value) {
+    encoder_.load({code, load8}, address, value);
+    all.push_back({address, 8, load8, code, ""});
   }
   void access(std::uint64_t code, SiteKind kind, std::uint64_t address) {
     encoder_.access({code, kind}, address);
@@ -57,6 +67,11 @@ class Recording {
     encoder_.event(bytes.data(), bytes.size());
     all.push_back({all.size(), 0, load1, 0, is});
   }
+  void event(const Dependence& event) {
+    const auto& bytes = writer_.serialize(event);
+    encoder_.event(bytes.data(), bytes.size());
+  }
+  void finish_chunk() { encoder_.finish_chunk(); }
   void close() {
     encoder_.finish_chunk();
     observe::name_stream_file(0, 1);
@@ -196,7 +211,115 @@ void broken_streams_are_refused() {
 
 }  // namespace
 
+using Dependences = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
+// Records what `make_loads` does. Returns the dependences that were found.
+template <class MakeLoads>
+Dependences find_dependences(MakeLoads make_loads) {
+  const Folder folder;
+  Recording recording(folder.path);
+  std::mt19937_64 random(7);
+  make_loads(recording, random);
+  recording.close();
+  return dependences;
+}
+
+constexpr std::uint64_t heap = 0x7f0000000000, other_heap = 0x7e0000000000;
+
+// Are a list in random order, a list in consecutive elements, a cycle of indices, and elements at indices recognised?
+void dependences_are_found() {
+  for (const bool in_order : {false, true}) {
+    const auto list = find_dependences([&](Recording& to, std::mt19937_64& random) {
+      std::uint64_t at = heap;
+      for (std::uint64_t i = 0; i < 2000; ++i) {
+        const std::uint64_t next = heap + 64 * (in_order ? i : random() % 100000);
+        to.load(1, at + 8, random());
+        to.load(2, at, next);
+        at = next;
+      }
+    });
+    CHECK(std::ranges::is_permutation(list, Dependences{{1, 2}, {2, 2}}));
+  }
+  const auto cycle = find_dependences([](Recording& to, std::mt19937_64& random) {
+    std::uint64_t at = 0;
+    for (int i = 0; i < 200; ++i) {
+      const std::uint64_t next = random() % 100000;
+      to.load(1, heap + 24 * at, next);
+      at = next;
+    }
+  });
+  CHECK(cycle == (Dependences{{1, 1}}));
+  const auto elements = find_dependences([](Recording& to, std::mt19937_64& random) {
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      const std::uint64_t index = random() % 100000;
+      to.load(1, heap + 8 * i, index);
+      to.load(2, other_heap + 8 * index, random());
+      to.access(3, store8, other_heap + 8 * index);
+    }
+  });
+  CHECK(elements == (Dependences{{2, 1}}));
+}
+
+// Is nothing found where values agree with addresses by chance: rows of a matrix whose elements are their own numbers,
+// read along columns; a pointer that never changes; and elements in random order without an index?
+void chance_is_no_dependence() {
+  CHECK(find_dependences([](Recording& to, std::mt19937_64&) {
+          for (std::uint64_t column = 0; column < 300; ++column)
+            for (std::uint64_t row = 0; row < 50; ++row)
+              to.load(1, heap + 8 * (300 * row + column), 300 * row + column);
+        }).empty());
+  CHECK(find_dependences([](Recording& to, std::mt19937_64& random) {
+          for (int i = 0; i < 5000; ++i) {
+            to.load(1, heap, heap + 64);
+            to.load(2, heap + 64 + 8 * (random() % 100), random());
+          }
+        }).empty());
+  CHECK(find_dependences([](Recording& to, std::mt19937_64& random) {
+          for (int i = 0; i < 5000; ++i) {
+            const std::uint64_t index = random() % 100000;
+            to.load(1, heap + 8 * index, index);
+            to.load(2, other_heap + 8 * (random() % 100000), index);
+          }
+        }).empty());
+}
+
+// Have loads the roles that follow from the dependences, from the event on and in later chunks: two loads that depend on
+// each other, an index and its element, and an element of an element?
+void roles_follow_from_dependences() {
+  const Folder folder;
+  Recording recording(folder.path);
+  const auto load_all = [&] {
+    for (const std::uint64_t code : {1, 2, 3, 4, 5}) recording.load(code, heap + 8 * code, 0);
+  };
+  load_all();
+  for (const auto& [load, on] : Dependences{{1, 2}, {2, 1}, {3, 1}, {4, 3}, {5, 6}})
+    recording.event(Dependence{0, load, 0, on});
+  recording.load(6, heap, 0);
+  load_all();
+  recording.finish_chunk();
+  load_all();
+  recording.access(4, store8, heap);
+  recording.close();
+  using enum LoadRole;
+  Reader reader(folder.path + "/rank-0.nfs");
+  std::array<Reference, 100> batch;
+  std::vector<LoadRole> roles;
+  do
+    while (const auto count = reader.accesses(batch))
+      for (const Reference& access : std::span(batch).first(count)) roles.push_back(access.role);
+  while (reader.event());
+  const std::vector<LoadRole> later{chain, chain, gather, gather, gather};
+  std::vector<LoadRole> expected(5, independent);
+  expected.push_back(index);
+  for (int times = 0; times < 2; ++times) expected.insert(expected.end(), later.begin(), later.end());
+  expected.push_back(independent);  // a store
+  CHECK(roles == expected);
+}
+
 int main() {
+  roles_follow_from_dependences();
+  dependences_are_found();
+  chance_is_no_dependence();
   what_is_recorded_is_read();
   repetition_is_nearly_free();
   broken_streams_are_refused();

@@ -266,7 +266,8 @@ def test_a_curve_that_stays_below_has_no_end() -> None:
 def test_the_micro_benchmarks_return_as_many_samples_as_requested() -> None:
     """And refuse chains that their block cannot hold?"""
     block = bench.Block(1 << 20)
-    measured = [bench.addition_ns(7), bench.clock_reading_ns(7), bench.chase_ns(block, 4096, samples=7)]
+    measured = [bench.addition_ns(7), bench.clock_reading_ns(7), bench.misprediction_ns(7)]
+    measured += [bench.chase_ns(block, 4096, samples=7)]
     measured += [bench.chase_ns(block, 1 << 20, chains=8, samples=7), bench.read_ns(block, 4096, 7)]
     measured += [bench.copy_ns(block, bench.Block(4096), 4096, samples=7), bench.first_touch_ns(4, samples=7)]
     for samples in measured:

@@ -99,6 +99,10 @@ class _MachineFit:
         core["copy_bytes_per_cycle"] = fitted_value(rate.value, rate, "memcpy", f"copying {format_bytes(size)}")
         reading = self.found.clock_reading
         core["clock_reading_ns"] = fitted_value(reading.value, reading, "reading the clock", "clock readings")
+        if self.found.misprediction:
+            core["mispredict_cycles"] = self._fitted_cycles(
+                self.found.misprediction, "branches on random bits, half of them mispredicted", "branches"
+            )
         latency = self.found.memory[1]
         best = min(self.found.chains.values(), key=lambda one: one.value)
         count = _ratio_of(latency, best)

@@ -61,6 +61,7 @@ class Measurements:
     pages: dict[int, tuple[Estimate, Estimate]] = field(default_factory=dict)
     # Number of concurrent chains over WALKED_PAGES pages -> the same two times as in `pages`.
     walks: dict[int, tuple[Estimate, Estimate]] = field(default_factory=dict)
+    misprediction: Estimate | None = None
     fault: Estimate | None = None
     huge_fault: Estimate | None = None
     # Bytes -> time of process_vm_readv from a sleeping process

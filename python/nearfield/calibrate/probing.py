@@ -68,9 +68,11 @@ class CalibrationRun:
             estimate_undisturbed(bench.addition_ns(300)),
             estimate_undisturbed(bench.clock_reading_ns(300)),
         )
+        misprediction = estimate_undisturbed(bench.misprediction_ns(60))
         say("latencies of caches and memory")
         huge = self._allocate_block(self._memory_chain_bytes())
         found = self._measure_latencies(huge, addition, clock)
+        found.misprediction = misprediction
         say("loads in flight, prefetching")
         self._measure_streams(huge, found)
         say("reading and copying")

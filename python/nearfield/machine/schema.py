@@ -47,6 +47,9 @@ class Core(Table):
         "floating-point instructions that need no other's result; absent: no limit"
     )
     flop_latency_cycles: q.Cycles | None = _optional("from one to the next that needs its result; absent: no time")
+    mispredict_cycles: q.Cycles | None = _optional(
+        "lost by a branch that the core predicts wrongly, after its condition is known; absent: no time"
+    )
     copy_bytes_per_cycle: q.Rate | None = _optional(
         "of a copying loop in the nearest cache; absent: words of 8 bytes, two accesses each"
     )

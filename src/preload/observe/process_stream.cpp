@@ -19,9 +19,16 @@ std::uint64_t resolve_place(std::uint64_t code, std::uint64_t& offset) {
   return found.object;
 }
 
+void record_dependence(std::uint64_t code, std::uint64_t producer) {
+  const CodeLocation load = resolve_code_location(code), cause = resolve_code_location(producer);
+  write_event_of_numbers<stream::Dependence>({load.object, load.offset, cause.object, cause.offset});
+}
+
 }  // namespace
 
-void begin_stream() { encoder.begin({platform::allocate_zeroed, resolve_place, platform::write_chunk}); }
+void begin_stream() {
+  encoder.begin({platform::allocate_zeroed, resolve_place, record_dependence, platform::write_chunk});
+}
 
 CodeLocation resolve_code_location(std::uint64_t code) {
   for (std::uint64_t i = 0; i < known_objects; ++i)

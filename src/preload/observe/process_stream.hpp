@@ -37,6 +37,21 @@ void write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t ac
 
 __attribute__((visibility("hidden"))) extern stream::Encoder encoder;
 
+// Records an access, before the program makes it. The value of a load of 4 or 8 bytes is read here, too.
+inline void record_in_stream(stream::Encoder::Key key, std::uint64_t address) {
+  if (key.kind == stream::load8) {
+    std::uint64_t value;
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+    encoder.load(key, address, value);
+  } else if (key.kind == stream::load4) {
+    std::uint32_t value;
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+    encoder.load(key, address, value);
+  } else {
+    encoder.access(key, address);
+  }
+}
+
 void begin_stream();
 // Returns the object and the offset of a code address. If the object is new, writes an Object event first.
 CodeLocation resolve_code_location(std::uint64_t code);

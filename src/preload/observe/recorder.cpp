@@ -106,7 +106,7 @@ bool begin_at_first_access() {
 }
 
 void record_first_access(Encoder::Key key, std::uint64_t address) {
-  if (begin_at_first_access()) encoder.access(key, address);
+  if (begin_at_first_access()) record_in_stream(key, address);
 }
 
 void cross_region_boundary(bool enters) {

@@ -32,7 +32,7 @@ inline void record_access(const void* code, SiteKind kind, const volatile void* 
   const auto at = reinterpret_cast<std::uint64_t>(address);
   if (!in_recorded_thread()) [[unlikely]]
     return record_first_access(key, at);
-  encoder.access(key, at);
+  record_in_stream(key, at);
 }
 
 // The call stack of the recorded thread: the call sites of its active functions, outermost first. If the recursion is

@@ -18,10 +18,12 @@ void Encoder::write_unpredicted(Key key, std::uint64_t address) {
   recent_site(key) = &site;
   // The prediction was right: another site with the same hash had occupied the slot in recent_sites_.
   if (&site == expected && !is_new(site) && site.predictor.predicted_address() == address) return access(key, address);
+  bool is_mispredicted = false;
   if (is_new(site)) {
     define_site(site, address);
   } else {
     const std::uint64_t difference = address - site.predictor.predicted_address();
+    is_mispredicted = difference != 0;
     const bool same_site = &site == expected, eights = difference % 8 == 0;
     if (difference == 0)
       write_token(Token::site);
@@ -41,6 +43,20 @@ void Encoder::write_unpredicted(Key key, std::uint64_t address) {
   link_ = &site.next;
   ++accesses_in_chunk_;
   if (at_ + max_token_bytes > raw_ + chunk_bytes) finish_chunk();
+  if (is_mispredicted) test_dependence(site, address, false);
+}
+
+void Encoder::sample_dependence(Key key, std::uint64_t address) {
+  until_sample_ = sample_interval;
+  test_dependence(find_or_add_site(key), address, true);
+}
+
+// Tests whether a load depends on an earlier one. The event that reports it may end the chunk.
+void Encoder::test_dependence(Site& site, std::uint64_t address, bool only_pointers) {
+  if (is_store(site.key.kind)) return;
+  if (!site.dependence) site.dependence = static_cast<DependenceSearch*>(client_.memory(sizeof(DependenceSearch)));
+  if (const std::uint64_t producer = site.dependence->test(site.key.code, address, recent_loads_, only_pointers))
+    client_.depends(site.key.code, producer);
 }
 
 void Encoder::range(Key key, std::uint64_t address, std::uint64_t bytes) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "trace/stream/bytes.hpp"
+#include "trace/stream/dependence.hpp"
 #include "trace/stream/format.hpp"
 
 namespace nearfield::stream {
@@ -15,6 +16,8 @@ struct EncoderClient {
   // Returns the number of the object (executable or library) that contains this code address, and sets `offset` to the
   // position in its file.
   std::uint64_t (*place)(std::uint64_t code, std::uint64_t& offset);
+  // Writes the event that the loads of one code location depend on those of another one.
+  void (*depends)(std::uint64_t code, std::uint64_t producer);
   // Stores a complete chunk of `bytes` bytes, which encodes `accesses` accesses.
   void (*store)(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses);
 };
@@ -41,6 +44,13 @@ class Encoder {
     link_ = &site->next;
     ++predicted_;
   }
+  // Encodes a load that returns `value`, which may be the address of a later load.
+  void load(Key key, std::uint64_t address, std::uint64_t value) {
+    access(key, address);
+    if (--until_sample_ == 0) [[unlikely]]
+      sample_dependence(key, address);
+    recent_loads_.add(key.code, value);
+  }
   void range(Key key, std::uint64_t address, std::uint64_t bytes);
   // Writes one event, serialised by EventWriter.
   void event(const unsigned char* bytes, std::uint64_t length);
@@ -64,12 +74,18 @@ class Encoder {
     AddressPredictor predictor;
     Site* next = nullptr;
     std::uint32_t number = 0, chunk = 0;  // chunk in which the site was last defined, and its number there
-    History* history = nullptr;           // allocated in this chunk or an earlier one
+    DependenceSearch* dependence = nullptr;
+    History* history = nullptr;  // allocated in this chunk or an earlier one
   };
   static constexpr std::uint32_t max_token_bytes =
       128;  // maximum bytes of a token except an event, with the site definition
 
   __attribute__((noinline)) void write_unpredicted(Key key, std::uint64_t address);
+  // Loads whose address was not predicted are tested for a dependence, and one in `sample_interval` of all loads with a
+  // value; the interval is a prime number, so that the samples fall on all loads of a loop in turn.
+  static constexpr std::uint32_t sample_interval = 61;
+  __attribute__((noinline)) void sample_dependence(Key key, std::uint64_t address);
+  void test_dependence(Site& site, std::uint64_t address, bool only_pointers);
   static constexpr std::uint64_t recent_slots = 1 << 12;
   Site*& recent_site(Key key) { return recent_sites_[key.kind][key.code & (recent_slots - 1)]; }
   Site& find_or_add_site(Key key);
@@ -91,6 +107,8 @@ class Encoder {
                 accesses_before_chunk_ = 0;  // accesses encoded in this chunk, and in earlier chunks
   std::uint64_t last_new_address_ = 0;
   std::uint32_t chunk_ = 0, defined_in_chunk_ = 0;
+  RecentLoads recent_loads_;
+  std::uint32_t until_sample_ = sample_interval;
   Site* recent_sites_[site_kinds]
                      [recent_slots];  // cache of find_or_add_site(): the last site found for each kind and slot
   Site** slots_ = nullptr;

@@ -333,9 +333,20 @@ struct StaticAndStackRanges {
   }
 };
 
+// From now on, the loads at the code location `offset` of `object` have addresses that the last load at another code
+// location has returned (dependence.hpp).
+struct Dependence {
+  static constexpr const char* called = "dependence";
+  Number object = 0, offset = 0, on_object = 0, on_offset = 0;
+  static void fields(auto& e, auto visit) {
+    visit("object", e.object), visit("offset", e.offset), visit("on_object", e.on_object);
+    visit("on_offset", e.on_offset);
+  }
+};
+
 // A stream denotes a kind of event by its index in this list.
 using Event = std::variant<RankInfo, Text, Object, CallSite, Enter, Leave, Communicator, Layout, Send, Receive, Outcome,
                            Completed, Tested, Probe, Forget, Collective, Region, Unsupported, End, Sites, WaitStarted,
-                           Query, StaticAndStackRanges>;
+                           Query, StaticAndStackRanges, Dependence>;
 
 }  // namespace nearfield::stream

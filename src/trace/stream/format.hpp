@@ -21,7 +21,7 @@ namespace nearfield::stream {
 
 constexpr char file_magic[8] = {'n', 'f', 's', 't', 'r', 'e', 'a', 'm'};
 constexpr char rank_magic[8] = {'n', 'f', 'r', 'a', 'n', 'k', 0, 0};  // begins a connection for replies (live.hpp)
-constexpr std::uint32_t version = 4;
+constexpr std::uint32_t version = 5;
 constexpr unsigned header_bytes = 16;
 
 struct ChunkHeader {

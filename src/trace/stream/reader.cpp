@@ -149,7 +149,7 @@ void Reader::define_site() {
   last_new_address_ += static_cast<std::uint64_t>(zigzag_decode(read_number()));
   PredictedSite& prediction = predictions_.emplace_back();
   prediction.predictor.reset(last_new_address_);
-  prediction.access = {0, access_bytes_of(site.kind), is_store(site.kind), site_number(site)};
+  prediction.access = {0, access_bytes_of(site.kind), is_store(site.kind), role_of(site), site_number(site)};
   prediction.next = &no_site_;
   if (is_range(site.kind)) return;  // the first access of a range site is a token of its own
   current_ = prediction.access;
@@ -173,6 +173,37 @@ std::uint32_t Reader::site_number(const Site& site) {
   return at->second;
 }
 
+LoadRole Reader::role_of(const Site& site) const {
+  const auto found = is_store(site.kind) ? roles_.end() : roles_.find({site.object, site.offset});
+  return found == roles_.end() ? LoadRole::independent : found->second;
+}
+
+// Assigns the roles of all loads again, of which a new dependence may change several.
+void Reader::add_dependence(const Dependence& found) {
+  producers_[{found.object, found.offset}] = {found.on_object, found.on_offset};
+  roles_.clear();
+  for (const auto& [load, producer] : producers_) {
+    if (leads_to(producer, load)) {
+      roles_[load] = LoadRole::chain;
+      continue;
+    }
+    roles_[load] = LoadRole::gather;
+    if (!producers_.contains(producer)) roles_[producer] = LoadRole::index;
+  }
+  for (PredictedSite& site : predictions_) site.access.role = role_of(sites_[site.access.site]);
+}
+
+// Returns whether the producers of `load`, their producers and so on include `wanted`.
+bool Reader::leads_to(Location load, const Location& wanted) const {
+  for (std::size_t steps = 0; steps <= producers_.size(); ++steps) {
+    if (load == wanted) return true;
+    const auto next = producers_.find(load);
+    if (next == producers_.end()) return false;
+    load = next->second;
+  }
+  return false;
+}
+
 std::uint64_t Reader::read_number() {
   std::uint64_t value = 0;
   const unsigned char* const behind = get_number(at_, end_, value);
@@ -190,6 +221,7 @@ void Reader::read_event() {
   event_ = EventReader(at_, at_ + length).read_event();
   if (!event_) throw_broken(chunk_byte_, "an event is none that version " + std::to_string(version) + " knows");
   if (const auto* const object = std::get_if<Object>(&*event_)) objects_.push_back(object->path);
+  if (const auto* const found = std::get_if<Dependence>(&*event_)) add_dependence(*found);
   event_given_ = false;
   at_ += length;
 }

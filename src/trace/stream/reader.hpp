@@ -53,6 +53,7 @@ class Reader final : public Source {
   std::uint64_t accesses_read() const { return passed_.load(std::memory_order_relaxed); }
 
  private:
+  using Location = std::pair<std::uint64_t, std::uint64_t>;  // object and offset
   struct PredictedSite {
     AddressPredictor predictor;
     Reference access;  // size, direction and site of the access; the address is unset
@@ -82,6 +83,9 @@ class Reader final : public Source {
   PredictedSite& read_site();
   void correct_prediction(PredictedSite& site);
   std::uint32_t site_number(const Site& site);
+  void add_dependence(const Dependence& found);
+  LoadRole role_of(const Site& site) const;
+  bool leads_to(Location load, const Location& wanted) const;
   [[noreturn]] void throw_broken(std::uint64_t byte, const std::string& what) const;
 
   std::string name_;
@@ -107,6 +111,8 @@ class Reader final : public Source {
   std::optional<Event> event_;
   bool event_given_ = false;  // event() has returned event_
   std::vector<Site> sites_;
+  std::map<Location, Location> producers_;  // by the location of the loads that depend on them
+  std::map<Location, LoadRole> roles_;
   std::vector<std::string> objects_;
   std::vector<ChunkHeader> chunks_;
   std::map<std::tuple<std::uint64_t, std::uint64_t, unsigned>, std::uint32_t> numbers_;

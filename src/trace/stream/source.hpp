@@ -10,10 +10,19 @@
 
 namespace nearfield::stream {
 
+// The part of a load in the dependences that have been found so far (events.hpp, Dependence).
+enum class LoadRole : std::uint8_t {
+  independent,
+  index,   // returns the addresses of `gather` loads
+  gather,  // takes its address from an `index` load
+  chain,   // takes its address from a load that depends on this one's earlier data: the next element of a list
+};
+
 struct Reference {
   std::uint64_t address = 0;  // virtual address in the observed process
   std::uint32_t bytes = 0;
   bool store = false;
+  LoadRole role = LoadRole::independent;
   std::uint32_t site = 0;  // index in Reader::sites()
 };
 

@@ -45,7 +45,7 @@ void nearfield_finish_chunk() { encoder.finish_chunk(); }
 void nearfield_end_stream() { end_stream(); }
 
 void nearfield_record_access(unsigned long code, unsigned long kind, unsigned long address) {
-  if (nearfield_is_recording) encoder.access({code, static_cast<stream::SiteKind>(kind)}, address);
+  if (nearfield_is_recording) record_in_stream({code, static_cast<stream::SiteKind>(kind)}, address);
 }
 void nearfield_record_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes) {
   if (nearfield_is_recording) encoder.range({code, static_cast<stream::SiteKind>(kind)}, address, bytes);

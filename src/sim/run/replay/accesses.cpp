@@ -11,6 +11,20 @@ namespace {
 
 constexpr std::size_t in_flight = 64;            // accesses whose issue overlaps with the arithmetic between them
 constexpr std::uint64_t batches_to_notice = 64;  // between two calls of the progress callback
+constexpr std::size_t condition_accesses = 4;    // a condition depends on a load among these before the branch
+constexpr std::size_t element_accesses = 8;      // the accesses to an element of a list that may precede its chain load
+
+Access kind_of(const stream::Reference& access) {
+  if (access.store) return Access::store;
+  switch (access.role) {
+    case stream::LoadRole::index:
+      return Access::index;
+    case stream::LoadRole::gather:
+      return Access::gather;
+    default:
+      return Access::load;
+  }
+}
 
 }  // namespace
 
@@ -24,9 +38,15 @@ Task<> AccessReplay::replay_to_event(bool timed, PollingDetector& polling) {
     }
     replayed_ += count;
     folded_.clear();
-    for (std::size_t i = 0; i < count; ++i) add_folded(batch_[i]);
+    mispredicted_ = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (branches_.passes(batch_[i].site)) wait_for_condition();
+      add_folded(batch_[i]);
+    }
     co_await rank_.replay(folded_);
-    if (const Ps longer = arithmetic_excess(std::span(batch_).first(count)); longer > 0) rank_.compute(longer);
+    const double lost = static_cast<double>(mispredicted_) * rank_.core().mispredict_cycles;
+    const Ps longer = arithmetic_excess(std::span(batch_).first(count)) + lost / rank_.core().clock_ghz * 1e3;
+    if (longer > 0) rank_.compute(longer);
   }
 }
 
@@ -52,7 +72,7 @@ Ps AccessReplay::arithmetic_excess(std::span<const stream::Reference> accesses) 
 }
 
 void AccessReplay::add_folded(const stream::Reference& access) {
-  const Access kind = access.store ? Access::store : Access::load;
+  const Access kind = kind_of(access);
   std::uint64_t address = access.address;
   std::uint32_t bytes = access.bytes;
   while (bytes > space_.bytes_to_region_end(address)) [[unlikely]] {
@@ -61,7 +81,39 @@ void AccessReplay::add_folded(const stream::Reference& access) {
     address += part;
     bytes -= part;
   }
-  folded_.push_back({space_.to_node_address(address), bytes, kind});
+  const Reference last{space_.to_node_address(address), bytes, kind};
+  if (access.role == stream::LoadRole::chain)
+    add_chain_load(last);
+  else
+    folded_.push_back(last);
+}
+
+// The core has mispredicted a branch: it goes on when the data of the last load, if that is recent, has arrived.
+void AccessReplay::wait_for_condition() {
+  if (rank_.core().mispredict_cycles <= 0) return;
+  ++mispredicted_;
+  const std::size_t first = folded_.size() - std::min(folded_.size(), condition_accesses);
+  for (std::size_t i = folded_.size(); i > first; --i) {
+    if (folded_[i - 1].kind == Access::store) continue;
+    folded_[i - 1].kind = Access::chase;
+    return;
+  }
+}
+
+// Appends a load of a chain, for whose data the core waits. If an earlier access to the same element loaded the line,
+// the core waits in that access, since the data of both arrive together.
+void AccessReplay::add_chain_load(const Reference& load) {
+  const auto line = static_cast<Address>(rank_.endpoint().cluster().machine.caches.front().line_bytes);
+  const std::size_t first = folded_.size() - std::min(folded_.size(), element_accesses);
+  for (std::size_t i = folded_.size(); i > first; --i) {
+    Reference& before = folded_[i - 1];
+    if (before.kind == Access::chase) break;
+    if (before.kind == Access::store || before.address / line != load.address / line) continue;
+    before.kind = Access::chase;
+    folded_.push_back(load);
+    return;
+  }
+  folded_.push_back({load.address, load.bytes, Access::chase});
 }
 
 }  // namespace nearfield::sim::replay

@@ -2,6 +2,10 @@
 //
 // The stream does not record arithmetic; the number of floating-point operations is known per code location of an
 // access. Arithmetic overlaps with the issue of neighbouring accesses, but not with memory stalls.
+//
+// Loads whose address an earlier load returned (LoadRole) wait for its data. Several chains that a program follows side
+// by side are replayed as one: each of their loads waits for the one before it. A mispredicted branch
+// (branch_predictor.hpp) waits for the load before it, on which its condition is assumed to depend.
 #pragma once
 
 #include <functional>
@@ -9,6 +13,7 @@
 #include <vector>
 
 #include "sim/mpi/rank.hpp"
+#include "sim/run/replay/branch_predictor.hpp"
 #include "sim/run/replay/polling_detector.hpp"
 #include "trace/stream/source.hpp"
 
@@ -38,6 +43,8 @@ class AccessReplay {
   static constexpr std::size_t at_a_time = 4096;
 
   void add_folded(const stream::Reference& access);
+  void add_chain_load(const Reference& load);
+  void wait_for_condition();
   Ps arithmetic_excess(std::span<const stream::Reference> accesses);
 
   stream::Source& source_;
@@ -47,6 +54,8 @@ class AccessReplay {
   std::vector<float> site_flops_;  // of the sites that have occurred
   double flops_ = 0;
   std::uint64_t replayed_ = 0, skipped_ = 0, batches_ = 0;
+  BranchPredictor branches_;
+  std::uint64_t mispredicted_ = 0;  // branches of the batch
   std::vector<stream::Reference> batch_;
   std::vector<Reference> folded_;
 };

@@ -82,6 +82,8 @@ class ReplayedRank {
   // Events that only other readers of streams use.
   Task<> handle_event(const stream::Sites&) { co_return; }
   Task<> handle_event(const stream::StaticAndStackRanges&) { co_return; }
+  // The source has changed the roles of loads accordingly.
+  Task<> handle_event(const stream::Dependence&) { co_return; }
 
   const RankStream& stream_;
   Rank& rank_;
