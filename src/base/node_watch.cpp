@@ -25,10 +25,10 @@ namespace {
 // An idle connection is probed after `idle_s`, then every `interval_s`; it is broken after `silence_s` without an
 // answer.
 constexpr int idle_s = 4, interval_s = 2, silence_s = 12;
-constexpr double end_patience_s = 5;       // until processes that ended without a goodbye are reported
-constexpr double retry_s = 1;              // between two attempts to connect
+constexpr double end_patience_s = 5;        // until processes that ended without a goodbye are reported
+constexpr double retry_s = 1;               // between two attempts to connect
 constexpr double max_first_connect_s = 30;  // a hub that is not reached within this time is never watched
-constexpr int step_ms = 1000;              // time limit for a step of a connection attempt
+constexpr int step_ms = 1000;               // time limit for a step of a connection attempt
 constexpr char goodbye = 'q';
 constexpr std::size_t max_hosts = 8;
 
@@ -136,6 +136,27 @@ Hello make_hello(std::uint64_t token, std::uint64_t id) {
 
 bool send_hello(int socket, const Hello& hello) {
   return send(socket, &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof hello;
+}
+
+// Returns the nearest ancestor of this process that is a launcher; 0 if there is none.
+pid_t find_launcher() {
+  pid_t process = getppid();
+  for (int i = 0; i < 8 && process > 1; ++i) {
+    char text[512] = {};
+    std::FILE* const file = std::fopen(("/proc/" + std::to_string(process) + "/stat").c_str(), "r");
+    if (!file) return 0;
+    const std::size_t count = std::fread(text, 1, sizeof text - 1, file);
+    std::fclose(file);
+    const char *const begin = std::strchr(text, '('), *const end = std::strrchr(text, ')');
+    if (count == 0 || !begin || !end) return 0;
+    const std::string name(begin + 1, end);
+    for (const char* launcher : {"mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun"})
+      if (name == launcher) return process;
+    int parent = 0;
+    if (std::sscanf(end + 1, " %*c %d", &parent) != 1) return 0;
+    process = parent;
+  }
+  return 0;
 }
 
 // Returns whether a launcher's variable says that this process is not the first of the job on its node.
@@ -362,6 +383,19 @@ void NodeWatch::report_lost() {
     on_lost_(peer->is_silent ? "node " + name + " has not answered for " + std::to_string(silent_s) + " s"
                              : "the processes of this job on node " + name + " have ended without notice");
   }
+}
+
+void end_job(const std::string& text) {
+  std::fprintf(stderr, "nearfield: %s\n", text.c_str());
+  const pid_t launcher = find_launcher();
+  // The launcher ends this process before it needs the second signal, so a child in a session of its own sends them.
+  // Open MPI 5 gives up waiting for the dead node at the second signal.
+  if (launcher > 0 && fork() == 0) {
+    setsid();
+    for (int i = 0; i < 4 && kill(launcher, SIGTERM) == 0; ++i) sleep(1);
+    _exit(0);
+  }
+  _exit(1);
 }
 
 std::unique_ptr<NodeWatch> join_launcher_watch() {

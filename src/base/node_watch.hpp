@@ -104,6 +104,11 @@ std::unique_ptr<NodeWatch> watch_nodes(int rank, int ranks, bool is_watched, All
   return watch;
 }
 
+/// Prints `nearfield: <text>` and ends this process with exit code 1, upon which the launcher ends the others of the job.
+/// If the launcher is an ancestor of this process, sends SIGTERM to it, since it may wait for the dead node forever.
+/// Any thread may call it: MPI_Abort is permitted only with MPI_THREAD_MULTIPLE, and may wait for the dead node, too.
+[[noreturn]] void end_job(const std::string& text);
+
 /// Makes this process a member of nearfield's hub, if nearfield has launched it and it is the first of its node; else
 /// returns null. If the hub is lost, the process ends with exit code 5.
 std::unique_ptr<NodeWatch> join_launcher_watch();

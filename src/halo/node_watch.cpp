@@ -1,8 +1,5 @@
 #include "halo/node_watch.hpp"
 
-#include <unistd.h>
-
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -22,12 +19,8 @@ int end_watch(MPI_Comm, int, void* watch, void*) {
   return MPI_SUCCESS;
 }
 
-// The main thread is inside MPI and may wait forever, so this thread ends the process, upon which the launcher ends the
-// others. MPI permits a call of MPI_Abort here only with MPI_THREAD_MULTIPLE, and it may wait for the dead node, too.
 void end_program(const std::string& text) {
-  if (mpi_has_ended()) return;
-  std::fprintf(stderr, "nearfield: %s, and no halo exchange completes: the program is ended\n", text.c_str());
-  _exit(1);
+  if (!mpi_has_ended()) end_job(text + ", and no halo exchange completes: the program is ended");
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "preload/collectives/node_comm.hpp"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -76,13 +74,8 @@ constexpr double watch_patience_s = 3;
 std::atomic<NodeWatch*> process_watch{nullptr};  // ended by stop_watching_nodes()
 std::atomic<bool> is_process_watched{false};     // the nodes of an earlier communicator are watched
 
-// The program's threads may wait inside MPI forever, so the watching thread ends the process, upon which the launcher
-// ends the others. MPI permits a call of MPI_Abort here only with MPI_THREAD_MULTIPLE, and it may wait for the dead
-// node, too.
 void end_program(const std::string& text) {
-  if (is_finalizing) return;
-  std::fprintf(stderr, "nearfield: %s, and no collective completes: the program is ended\n", text.c_str());
-  _exit(1);
+  if (!is_finalizing) end_job(text + ", and no collective completes: the program is ended");
 }
 
 // Watches the nodes of the first communicator that spans several, until MPI_Finalize. Collective over the communicator.
