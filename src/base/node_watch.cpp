@@ -388,11 +388,14 @@ void NodeWatch::report_lost() {
 void end_job(const std::string& text) {
   std::fprintf(stderr, "nearfield: %s\n", text.c_str());
   const pid_t launcher = find_launcher();
-  // The launcher ends this process before it needs the second signal, so a child in a session of its own sends them.
-  // Open MPI 5 gives up waiting for the dead node at the second signal.
+  // The launcher ends this process before it needs the next signal, so a child in a session of its own sends them. Open
+  // MPI 5 stops waiting for the dead node at the second SIGTERM; MPICH 5 may wait on.
   if (launcher > 0 && fork() == 0) {
     setsid();
-    for (int i = 0; i < 4 && kill(launcher, SIGTERM) == 0; ++i) sleep(1);
+    for (const int number : {SIGTERM, SIGTERM, SIGKILL}) {
+      if (kill(launcher, number) != 0) break;
+      sleep(1);
+    }
     _exit(0);
   }
   _exit(1);

@@ -39,7 +39,7 @@ class NodeWatch {
   const std::string& address() const { return address_; }
   /// Returns the node of the first process that has ended without a goodbye; empty if none has.
   std::string first_ended_node();
-  /// States that this process did not wait in vain: delays the report of a lost node. Any thread may call it.
+  /// States that this process goes on: delays the report of a lost node. Any thread may call it.
   void note_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
@@ -105,7 +105,8 @@ std::unique_ptr<NodeWatch> watch_nodes(int rank, int ranks, bool is_watched, All
 }
 
 /// Prints `nearfield: <text>` and ends this process with exit code 1, upon which the launcher ends the others of the job.
-/// If the launcher is an ancestor of this process, sends SIGTERM to it, since it may wait for the dead node forever.
+/// If the launcher is an ancestor of this process, ends it by SIGTERM or SIGKILL, since it may wait for
+/// the dead node forever.
 /// Any thread may call it: MPI_Abort is permitted only with MPI_THREAD_MULTIPLE, and may wait for the dead node, too.
 [[noreturn]] void end_job(const std::string& text);
 

@@ -8,7 +8,7 @@
 namespace nearfield::halo {
 namespace {
 
-constexpr double watch_patience_s = 3;
+constexpr double watch_patience_s = 2;
 
 NodeWatch* process_watch = nullptr;  // owned by an attribute of MPI_COMM_SELF, which MPI_Finalize deletes first
 bool is_process_watched = false;     // some rank of an earlier grid of this process watches its nodes

@@ -91,8 +91,11 @@ def run(
     command, environment = launch_command(
         inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
     )
-    variables = () if hosts else FAMILIES[inst.family].scratch_variables
+    variables = FAMILIES[inst.family].scratch_variables
     environment |= env or {}
+    if hosts and variables:  # on other nodes the folder does not exist, and ssh does not pass TMPDIR on
+        variables = ("TMPDIR",)
+        environment.pop("TMPDIR", None)
     with watched_nodes(hosts, environment) as nodes, session({**environment, **nodes.variables}, variables) as launch:
         limit = _Limit(timeout_s, lambda: bool(nodes.lost()) or (is_dead is not None and is_dead()))
         finished = _run(command, launch, limit if hosts else _Limit(timeout_s, is_dead), on_line, cwd, on_start)

@@ -70,7 +70,7 @@ std::atomic<bool> is_finalizing{false};
 
 // ---- dead nodes
 
-constexpr double watch_patience_s = 3;
+constexpr double watch_patience_s = 2;
 std::atomic<NodeWatch*> process_watch{nullptr};  // ended by stop_watching_nodes()
 std::atomic<bool> is_process_watched{false};     // the nodes of an earlier communicator are watched
 
