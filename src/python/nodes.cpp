@@ -64,6 +64,8 @@ void bind_nodes(nb::module_& module) {
       .def("first_ended_node", &NodeHub::first_ended_node,
            "Returns the node of the first process that ended without notice; empty if none did.")
       .def("close", &NodeHub::close, released, "Ends the watch.");
+  module.def("end_job", &nearfield::end_job, nb::arg("text"), released,
+             "Prints the text and ends this process with exit code 1, and a launcher that is an ancestor of it.");
   nb::class_<NodeMember>(module, "NodeMember",
                          "Connects this process to a hub. If the hub is lost, this process ends with exit code 5.")
       .def(nb::init<const std::string&>(), nb::arg("address"))

@@ -35,7 +35,7 @@ from nearfield.tune.launch_log import SUFFIX
 pytestmark = [pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")]
 ALIVE, DEAD = NODES
 FIRST, SECOND = CORES[:2] if len(CORES) > 1 else (0, 0)
-LIMIT_S = 20.0
+LIMIT_S = 60.0  # for what takes 12 to 16 s where nothing else runs; the messages say how long the node was silent
 START_S = 90.0
 SIZES = ",".join(str(8 << power) for power in range(14))
 
@@ -99,11 +99,20 @@ def stop_all(nodes: TwoNodes, number: signal.Signals = signal.SIGSTOP) -> None:
             os.kill(pid, number)
 
 
-def die(nodes: TwoNodes) -> float:
-    """Lets the second node die. Returns the time."""
+def die(nodes: TwoNodes) -> None:
+    """Lets the second node die."""
     nodes.unplug(DEAD)
     stop_all(nodes)
-    return time.monotonic()
+
+
+def ranks_on(nodes: TwoNodes, program: str) -> list[int]:
+    """Returns the processes on the second node that run the program."""
+    found = []
+    for pid in nodes.processes(DEAD):
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/exe").readlink().name == program:
+                found.append(pid)
+    return found
 
 
 def left_on(nodes: TwoNodes) -> list[str]:
@@ -136,9 +145,8 @@ def test_probe_ends_and_goes_on(installation: Installation, nodes: TwoNodes, tmp
             time.sleep(14)  # longer than a dead node may be silent
             stop_all(nodes, signal.SIGCONT)
             assert probe.process.poll() is None, probe.said()
-        begin = die(nodes)
+        die(nodes)
         assert probe.finish(LIMIT_S) == 5, probe.said()
-        assert time.monotonic() - begin < LIMIT_S
         said = " ".join(probe.said().split())
         assert f"node {DEAD} has not answered for 12 s" in said and "probe --resume --out" in said, said
         assert left_on(nodes) == []
@@ -195,12 +203,11 @@ def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -
     with on_nodes(nodes, command, env, tmp_path) as tune:
 
         def in_second_launch() -> bool:
-            return log.exists() and bool(log.read_text()) and bool(nodes.processes(DEAD))
+            return log.exists() and bool(log.read_text()) and len(ranks_on(nodes, "nearfield-collectives")) == 2
 
         until("a finished launch", in_second_launch, tune)
-        for pid in nodes.processes(DEAD):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        time.sleep(2)  # until the ranks have connected; a launch takes longer
+        stop_all(nodes, signal.SIGKILL)
         assert tune.finish(LIMIT_S) == 5, tune.said()
         said = " ".join(tune.said().split())
         assert f"processes on node {DEAD} ended first" in said and "the same command goes on" in said, said

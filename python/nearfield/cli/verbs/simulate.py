@@ -222,6 +222,7 @@ def _run(
 ) -> tuple[Outcome, int]:
     """Simulates the cases on the ranks of an MPI job if `mpi` is set, otherwise in `jobs` processes (default: one per
     core). Returns the outcome and the exit code."""
+    from nearfield import _native
     from nearfield.base.errors import NodeLostError
     from nearfield.cli import print_error
     from nearfield.measure.interrupt import InterruptGuard
@@ -238,7 +239,7 @@ def _run(
             )
         except NodeLostError as error:
             print_error(error)
-            pool.end_job_without_node(error)
+            _native.end_job("the simulation is ended")  # MPI_Finalize would wait for the dead node
     return outcome, 0 if outcome.complete else stop.exit_code
 
 

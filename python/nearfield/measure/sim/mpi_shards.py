@@ -195,8 +195,8 @@ class Shards(SingleProcess):
         if isinstance(error, SystemExit) and isinstance(error.code, int):
             code = error.code
         elif isinstance(error, NodeLostError):
-            code = error.exit_code
-            print(f"error: {error.message}\n  → {error.remedy}", file=sys.stderr)
+            print(f"error: {error.message}\n  → {error.remedy}", file=sys.stderr, flush=True)
+            _native.end_job("the simulation is ended")  # MPI_Abort would wait for the dead node
         elif code == 1:
             traceback.print_exception(error)
         sys.stderr.flush()

@@ -92,16 +92,6 @@ def _join_watch(address: str) -> None:
     atexit.register(_member.close)
 
 
-def end_job_without_node(error: NodeLostError) -> NoReturn:
-    """Ends the MPI job of this process with the error's exit code, because MPI_Finalize would wait for the dead
-    node."""
-    from mpi4py import MPI
-
-    sys.stdout.flush()
-    sys.stderr.flush()
-    abort_job(MPI.COMM_WORLD, error.exit_code)
-
-
 def abort_job(comm: MPI.Comm, code: int) -> NoReturn:
     """Ends the MPI job by MPI_Abort, and this process in any case."""
     timer = Timer(ABORT_LIMIT_S, os._exit, [code])
