@@ -74,6 +74,8 @@ class TwoNodes:
         """Plugs a node's end of the cable in again, and waits until both ends can be used."""
         _ip("-n", self.prefix + node, "link", "set", _cable(node), "up")
         _wait_for_cable(self.prefix)
+        for one in NODES:  # or an address that did not answer stays unknown for a while
+            _ip("-n", self.prefix + one, "neigh", "flush", "dev", _cable(one))
 
     def _statistic(self, node: str, name: str) -> int:
         file = f"/sys/class/net/{_cable(node)}/statistics/{name}"
