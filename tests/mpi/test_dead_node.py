@@ -196,7 +196,7 @@ def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -
     on after the launches that were finished?"""
     inst, hosts, rules = mpi.choose(None), tmp_path / "hosts", tmp_path / "rules.toml"
     hosts.write_text("".join(f"{node} cpus={FIRST},{SECOND}\n" for node in NODES))
-    command = [*NEARFIELD, "tune", "--collectives", "--mpi", inst.name, "--hostfile", str(hosts), "--sizes", "8"]
+    command = [*NEARFIELD, "tune", "--collectives", "--mpi", inst.name, "--hostfile", str(hosts), "--sizes", SIZES]
     command += ["--budget", "60", "-o", str(rules)]
     log = rules.with_name(rules.name + SUFFIX)
     env = {collectives.VARIABLE: "node_ranks=2"}
@@ -206,7 +206,7 @@ def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -
             return log.exists() and bool(log.read_text()) and len(ranks_on(nodes, "nearfield-collectives")) == 2
 
         until("a finished launch", in_second_launch, tune)
-        time.sleep(2)  # until the ranks have connected; a launch takes longer
+        time.sleep(1)  # until the ranks have connected; a launch of so many lengths takes longer
         stop_all(nodes, signal.SIGKILL)
         assert tune.finish(LIMIT_S) == 5, tune.said()
         said = " ".join(tune.said().split())
