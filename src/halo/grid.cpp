@@ -6,6 +6,7 @@
 
 #include "halo/costs.hpp"
 #include "halo/decomposition.hpp"
+#include "halo/node_watch.hpp"
 
 namespace nearfield::halo {
 
@@ -37,6 +38,8 @@ Grid::Grid(MPI_Comm comm, const GridOptions& options) : dimensions_(options.dime
   peers_.emplace(*node_, SignalBoard(board_memory_->data(), node_->local_size),
                  options.limit_s > 0 ? options.limit_s : 600);
   find_peers();
+  if (std::ranges::any_of(node_->node_of, [&](int other) { return other != node_->node_of[0]; }))
+    watch_nodes_of(*node_);
   MPI_Barrier(node_->comm);
 }
 
@@ -145,6 +148,7 @@ void Grid::finish() {
   under_way_ = false;
   if (current_) current_->finish();
   current_ = nullptr;
+  note_exchange();
 }
 
 }  // namespace nearfield::halo

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string>
 
+#include "base/node_watch.hpp"
 #include "preload/collectives/job.hpp"
 #include "preload/collectives/settings.hpp"
 #include "preload/mpi/handles.hpp"
@@ -66,6 +68,30 @@ constexpr int max_lanes = 64;
 std::atomic<int> lane_count{0};
 std::atomic<bool> is_finalizing{false};
 
+// ---- dead nodes
+
+constexpr double watch_patience_s = 2;
+std::atomic<NodeWatch*> process_watch{nullptr};  // ended by stop_watching_nodes()
+std::atomic<bool> is_process_watched{false};     // the nodes of an earlier communicator are watched
+
+void end_program(const std::string& text) {
+  if (!is_finalizing) end_job(text + ", and no collective completes: the program is ended");
+}
+
+// Watches the nodes of the first communicator that spans several, until MPI_Finalize. Collective over the communicator.
+void watch_nodes_of(MPI_Comm comm, int rank, int ranks) {
+  auto watch = watch_nodes(
+      rank, ranks, is_process_watched,
+      [&](const void* own, void* all, std::size_t bytes) {
+        const int count = static_cast<int>(bytes);
+        PMPI(MPI_Allgather)(own, count, MPI_BYTE, all, count, MPI_BYTE, comm);
+      },
+      [&](void* data, std::size_t bytes) { PMPI(MPI_Bcast)(data, static_cast<int>(bytes), MPI_BYTE, 0, comm); },
+      end_program, watch_patience_s);
+  is_process_watched = true;
+  process_watch = watch.release();
+}
+
 int copy_no_attribute(MPI_Comm, int, void*, void*, void*, int* flag) {
   *flag = 0;
   return MPI_SUCCESS;
@@ -120,7 +146,10 @@ NodeComm* NodeComm::find(MPI_Comm comm) {
     }
     cache_node_comm(comm, node);
   }
-  if (node->state_ == State::direct) return node;
+  if (node->state_ == State::direct) {
+    if (node->spans_nodes_) note_progress();
+    return node;
+  }
   return node->state_ == State::counting ? node->count_call() : nullptr;
 }
 
@@ -162,6 +191,7 @@ void NodeComm::connect_ranks() {
     is_connected = create_lane_communicator();
     PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
   }
+  if (are_connected && spans_nodes()) watch_nodes_of(comm_, rank_, ranks_);
   if (are_connected) {
     const Layout::RankPlace place = layout_.own_place();
     own_offset_ = own.box;
@@ -217,5 +247,11 @@ void NodeComm::free_lane_communicator() {
 }
 
 void stop_freeing_lanes() { is_finalizing = true; }
+
+void stop_watching_nodes() { delete process_watch.exchange(nullptr); }
+
+void NodeComm::note_progress() {
+  if (NodeWatch* const watch = process_watch.load(std::memory_order_relaxed)) watch->note_progress();
+}
 
 }  // namespace nearfield::collectives

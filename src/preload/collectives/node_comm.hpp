@@ -67,6 +67,9 @@ class NodeComm {
  private:
   enum class State { counting, direct, left_to_mpi };
 
+  // States that the program goes on: it is ended only if it does not while a node is silent.
+  static void note_progress();
+
   static int delete_attribute(MPI_Comm comm, int key, void* value, void* extra);
   NodeComm* count_call();
   void connect_ranks();
@@ -93,5 +96,8 @@ class NodeComm {
 
 // Called before the MPI library is finalised: from then on, the lanes of communicators that still exist are not freed.
 void stop_freeing_lanes();
+
+// Called before the MPI library is finalised: from then on, no dead node ends the program.
+void stop_watching_nodes();
 
 }  // namespace nearfield::collectives

@@ -326,6 +326,7 @@ NEARFIELD_EXPORT int MPI_Finalize() {
     write_call_lengths(rank, ranks);
   }
   stop_freeing_lanes();
+  stop_watching_nodes();
   return PMPI(MPI_Finalize)();
 }
 NEARFIELD_EXPORT_PMPI(MPI_Finalize)
