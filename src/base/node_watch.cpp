@@ -10,48 +10,47 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+
+#include "base/launcher.hpp"
 
 namespace nearfield {
 namespace {
 
-// An idle connection is probed after `idle_s`, then every `interval_s`; it is broken after `silence_s` without an
-// answer.
-constexpr int idle_s = 4, interval_s = 2, silence_s = 12;
-constexpr double end_patience_s = 5;        // until processes that ended without a goodbye are reported
+constexpr double ended_delay_s = 5;         // until processes that ended without a goodbye are reported
 constexpr double retry_s = 1;               // between two attempts to connect
 constexpr double max_first_connect_s = 30;  // a hub that is not reached within this time is never watched
 constexpr int step_ms = 1000;               // time limit for a step of a connection attempt
+constexpr int lost_poll_ms = 250;           // between two calls of on_lost
 constexpr char goodbye = 'q';
 constexpr std::size_t max_hosts = 8;
 
-double now_s() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
-  if (getrandom(&number, sizeof number, 0) != sizeof number) std::abort();
-  return number;
-}
-
 void set_option(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
 
-void keep_alive(int socket) {
+// An idle connection is probed after a third of the time, then twice a third; it is broken after `silence_s` without an
+// answer.
+void keep_alive(int socket, int silence_s) {
+  const int idle_s = std::max(1, silence_s / 3), interval_s = std::max(1, silence_s / 6);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, (silence_s - idle_s) / interval_s);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, std::max(1, (silence_s - idle_s) / interval_s));
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_s * 1000);
+}
+
+// Returns how many members a hub accepts. It must not take the descriptors that the program needs.
+std::size_t max_members() {
+  rlimit files{};
+  return getrlimit(RLIMIT_NOFILE, &files) == 0 ? static_cast<std::size_t>(files.rlim_cur / 4) : 64;
 }
 
 // Returns the addresses at which other nodes may reach this host, as numbers; those of IPv4 first.
@@ -138,34 +137,6 @@ bool send_hello(int socket, const Hello& hello) {
   return send(socket, &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof hello;
 }
 
-// Returns the nearest ancestor of this process that is a launcher; 0 if there is none.
-pid_t find_launcher() {
-  pid_t process = getppid();
-  for (int i = 0; i < 8 && process > 1; ++i) {
-    char text[512] = {};
-    std::FILE* const file = std::fopen(("/proc/" + std::to_string(process) + "/stat").c_str(), "r");
-    if (!file) return 0;
-    const std::size_t count = std::fread(text, 1, sizeof text - 1, file);
-    std::fclose(file);
-    const char *const begin = std::strchr(text, '('), *const end = std::strrchr(text, ')');
-    if (count == 0 || !begin || !end) return 0;
-    const std::string name(begin + 1, end);
-    for (const char* launcher : {"mpirun", "mpiexec", "mpiexec.hydra", "prterun", "orterun"})
-      if (name == launcher) return process;
-    int parent = 0;
-    if (std::sscanf(end + 1, " %*c %d", &parent) != 1) return 0;
-    process = parent;
-  }
-  return 0;
-}
-
-// Returns whether a launcher's variable says that this process is not the first of the job on its node.
-bool is_later_on_node() {
-  for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"})
-    if (const char* text = std::getenv(variable)) return std::atoi(text) > 0;
-  return false;
-}
-
 }  // namespace
 
 struct NodeWatch::Peer {
@@ -173,8 +144,7 @@ struct NodeWatch::Peer {
   Hello hello;
   std::size_t received = 0;  // bytes of its hello
   bool is_lost = false, is_silent = false, has_left = false;
-  double lost_at_s = 0, waiting_since_s = 0;
-  std::uint64_t progress = 0;
+  double lost_at_s = 0;
 
   ~Peer() { disconnect(); }
   bool is_known() const { return received == sizeof hello; }
@@ -184,24 +154,56 @@ struct NodeWatch::Peer {
   }
 };
 
+std::string LostNode::text() const {
+  if (!is_silent) return "the processes of this job on node " + name + " have ended without notice";
+  const std::time_t last = std::time(nullptr) - static_cast<std::time_t>(silent_for_s + 0.5);
+  std::tm local{};
+  char clock[16] = "";
+  std::strftime(clock, sizeof clock, "%H:%M:%S", localtime_r(&last, &local));
+  return "node " + name + " has not answered for " + std::to_string(static_cast<int>(silent_for_s + 0.5)) +
+         " s (since " + clock + ")";
+}
+
+int node_silence_s() {
+  const char* const text = std::getenv("NEARFIELD_NODE_SILENCE_S");
+  const int given = text ? std::atoi(text) : 0;
+  return given > 0 ? given : 12;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  while (number == 0)
+    if (getrandom(&number, sizeof number, 0) != sizeof number && errno != EINTR) std::abort();
+  return number;
+}
+
+double monotonic_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 std::string own_node_name() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   return name;
 }
 
-NodeWatch::NodeWatch(OnLost on_lost, double patience_s)
-    : on_lost_(std::move(on_lost)), patience_s_(patience_s), token_(random_number()), id_(random_number()) {
+NodeWatch::NodeWatch(OnLost on_lost, int silence_s)
+    : on_lost_(std::move(on_lost)),
+      silence_s_(silence_s),
+      token_(random_number()),
+      id_(random_number()),
+      max_peers_(max_members()) {
   bool has_ipv6 = false;
   listener_ = listen_on_any_port(port_, has_ipv6);
   if (listener_ < 0) return;
+  start_thread();
+  if (!has_thread_) return;
   address_ = std::to_string(port_) + "/" + std::to_string(token_);
   for (const std::string& host : own_addresses(has_ipv6)) address_ += "/" + host;
-  start_thread();
 }
 
-NodeWatch::NodeWatch(const std::string& address, OnLost on_lost, double patience_s)
-    : on_lost_(std::move(on_lost)), patience_s_(patience_s), id_(random_number()) {
+NodeWatch::NodeWatch(const std::string& address, OnLost on_lost, int silence_s)
+    : on_lost_(std::move(on_lost)), silence_s_(silence_s), id_(random_number()) {
   hub_hosts_ = split_at(address, '/');
   if (hub_hosts_.size() < 3) return;
   port_ = std::atoi(hub_hosts_[0].c_str());
@@ -212,10 +214,10 @@ NodeWatch::NodeWatch(const std::string& address, OnLost on_lost, double patience
 
 NodeWatch::~NodeWatch() {
   stops_ = true;
-  if (thread_.joinable()) {
+  if (has_thread_) {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = write(wake_, &one, sizeof one);
-    thread_.join();
+    pthread_join(thread_, nullptr);
   }
   for (const auto& peer : peers_)
     if (peer->socket >= 0 && peer->is_known()) {
@@ -229,13 +231,19 @@ NodeWatch::~NodeWatch() {
 
 // The thread handles no signals, which are the program's.
 void NodeWatch::start_thread() {
-  started_s_ = now_s();
+  started_s_ = monotonic_s();
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_ < 0) return;
+  const auto run_watch = [](void* watch) -> void* {
+    static_cast<NodeWatch*>(watch)->run();
+    return nullptr;
+  };
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  thread_ = std::thread([this] { run(); });
+  has_thread_ = pthread_create(&thread_, nullptr, run_watch, this) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (has_thread_) pthread_setname_np(thread_, "nearfield-nodes");
 }
 
 void NodeWatch::run() {
@@ -262,28 +270,34 @@ void NodeWatch::run() {
 
 int NodeWatch::poll_timeout_ms() const {
   const bool is_busy = std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->socket < 0; });
-  return is_busy ? 250 : -1;
+  return is_busy ? lost_poll_ms : -1;
 }
 
 void NodeWatch::accept_members() {
   for (int socket; (socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
-    keep_alive(socket);
+    if (peers_.size() >= max_peers_) {
+      close(socket);
+      continue;
+    }
+    keep_alive(socket, silence_s_);
     peers_.push_back(std::make_unique<Peer>());
     peers_.back()->socket = socket;
   }
 }
 
 void NodeWatch::read_from(Peer& peer) {
-  if (peer.is_known()) {
-    char byte = 0;
-    const ssize_t count = recv(peer.socket, &byte, 1, MSG_DONTWAIT);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (count == 1 && byte == goodbye)
-      peer.has_left = true;
-    else
-      mark_lost(peer, count < 0 ? errno : 0);
-    return;
-  }
+  if (!peer.is_known()) return read_hello(peer);
+  char byte = 0;
+  const ssize_t count = recv(peer.socket, &byte, 1, MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count == 1 && byte == goodbye)
+    peer.has_left = true;
+  else
+    mark_lost(peer, count < 0 ? errno : 0);
+}
+
+// Reads what has arrived of a new connection's hello. A member that connects anew takes the place of its lost connection.
+void NodeWatch::read_hello(Peer& peer) {
   const ssize_t count = recv(peer.socket, reinterpret_cast<char*>(&peer.hello) + peer.received,
                              sizeof peer.hello - peer.received, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -304,20 +318,19 @@ void NodeWatch::mark_lost(Peer& peer, int error) {
   peer.disconnect();
   peer.is_lost = true;
   peer.is_silent = error != 0 && error != ECONNRESET && error != EPIPE;
-  peer.lost_at_s = peer.waiting_since_s = now_s();
-  if (const std::lock_guard guard(lock_); !peer.is_silent && first_ended_node_.empty())
-    first_ended_node_ = peer.hello.name;
-  peer.progress = progress_.load(std::memory_order_relaxed);
+  peer.lost_at_s = monotonic_s();
+  const std::lock_guard guard(lock_);
+  if (!peer.is_silent && first_ended_node_.empty()) first_ended_node_ = peer.hello.name;
 }
 
 void NodeWatch::try_connect() {
   Peer& hub = *peers_.front();
   if (hub.socket >= 0 || hub.has_left) return;
-  if (!hub.is_lost && now_s() - started_s_ > max_first_connect_s) {
+  if (!hub.is_lost && monotonic_s() - started_s_ > max_first_connect_s) {
     hub.has_left = true;
     return;
   }
-  if (tried_at_s_ && now_s() - tried_at_s_ < retry_s) return;
+  if (tried_at_s_ && monotonic_s() - tried_at_s_ < retry_s) return;
   for (const std::string& host : hub_hosts_) {
     if (stops_) return;
     if (connect_to(host, hub)) {
@@ -325,7 +338,7 @@ void NodeWatch::try_connect() {
       break;
     }
   }
-  tried_at_s_ = now_s();
+  tried_at_s_ = monotonic_s();
 }
 
 std::string NodeWatch::first_ended_node() {
@@ -351,7 +364,7 @@ bool NodeWatch::connect_to(const std::string& host, Peer& hub) {
   Peer fresh;
   fresh.socket = socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fresh.socket < 0) return false;
-  keep_alive(fresh.socket);
+  keep_alive(fresh.socket, silence_s_);
   const socklen_t length = is_ipv6 ? sizeof v6 : sizeof v4;
   int error = connect(fresh.socket, reinterpret_cast<sockaddr*>(&place), length) == 0 ? 0 : errno;
   if (error == EINPROGRESS && wait_for(fresh.socket, POLLOUT)) {
@@ -372,43 +385,20 @@ bool NodeWatch::connect_to(const std::string& host, Peer& hub) {
 void NodeWatch::report_lost() {
   for (const auto& peer : peers_) {
     if (!peer->is_lost || peer->has_left) continue;
-    if (const auto progress = progress_.load(std::memory_order_relaxed); progress != peer->progress) {
-      peer->progress = progress;
-      peer->waiting_since_s = now_s();
-    }
-    if (now_s() - peer->waiting_since_s < (peer->is_silent ? patience_s_ : end_patience_s)) continue;
-    peer->has_left = true;
-    const std::string name = peer->hello.name;
-    const int silent_s = static_cast<int>(now_s() - peer->lost_at_s + silence_s + 0.5);
-    on_lost_(peer->is_silent ? "node " + name + " has not answered for " + std::to_string(silent_s) + " s"
-                             : "the processes of this job on node " + name + " have ended without notice");
+    const double lost_for_s = monotonic_s() - peer->lost_at_s;
+    if (!peer->is_silent && lost_for_s < ended_delay_s) continue;
+    const LostNode node{peer->hello.name, peer->is_silent, lost_for_s, lost_for_s + silence_s_};
+    peer->has_left = on_lost_(node);
   }
-}
-
-void end_job(const std::string& text) {
-  std::fprintf(stderr, "nearfield: %s\n", text.c_str());
-  const pid_t launcher = find_launcher();
-  // The launcher ends this process before it needs the next signal, so a child in a session of its own sends them. Open
-  // MPI 5 stops waiting for the dead node at the second SIGTERM; MPICH 5 may wait on.
-  if (launcher > 0 && fork() == 0) {
-    setsid();
-    for (const int number : {SIGTERM, SIGTERM, SIGKILL}) {
-      if (kill(launcher, number) != 0) break;
-      sleep(1);
-    }
-    _exit(0);
-  }
-  _exit(1);
 }
 
 std::unique_ptr<NodeWatch> join_launcher_watch() {
   const char* const address = std::getenv(node_watch_variable);
   if (!address || !*address || is_later_on_node()) return nullptr;
-  const auto end = [](const std::string& text) {
-    std::fprintf(stderr, "nearfield: %s; the measurement was started there\n", text.c_str());
+  return std::make_unique<NodeWatch>(address, [](const LostNode& node) -> bool {
+    dprintf(STDERR_FILENO, "nearfield: %s; the measurement was started there\n", node.text().c_str());
     _exit(5);
-  };
-  return std::make_unique<NodeWatch>(address, end, 0.0);
+  });
 }
 
 }  // namespace nearfield

@@ -4,14 +4,14 @@
 // answers, and a dead one does not. No process does anything while all nodes live.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace nearfield {
@@ -19,18 +19,40 @@ namespace nearfield {
 /// The environment variable that contains the address of nearfield's hub, for the programs that nearfield launches.
 inline constexpr const char* node_watch_variable = "NEARFIELD_NODE_WATCH";
 
+/// A node to which the connection is lost.
+struct LostNode {
+  std::string name;
+  bool is_silent = false;   ///< nothing answers there; if false, the processes of the job there have ended
+  double lost_for_s = 0;    ///< seconds since the kernel reported that the connection is lost
+  double silent_for_s = 0;  ///< seconds since the last answer
+
+  /// Returns a text such as "node b has not answered for 12 s (since 14:03:20)".
+  std::string text() const;
+};
+
+/// Returns after how many seconds without an answer a node is silent: 12, or what NEARFIELD_NODE_SILENCE_S says, which
+/// tests set.
+int node_silence_s();
+
+/// Returns a random number that others cannot predict; never 0.
+std::uint64_t random_number();
+
+/// Returns the seconds of a clock that is never set.
+double monotonic_s();
+
 /// A hub, or a member that is connected to a hub. The hub watches all members, and each member watches the hub. A
-/// thread of its own sleeps until a connection changes.
+/// thread of its own sleeps until a connection changes. If the system has no socket or no thread left, nothing is
+/// watched.
 class NodeWatch {
  public:
-  /// Called once by the thread, with a text such as "node b has not answered for 12 s".
-  using OnLost = std::function<void(const std::string&)>;
+  /// Called by the thread for a lost node, about four times a second, until it returns true or the node answers again.
+  using OnLost = std::function<bool(const LostNode&)>;
 
-  /// Makes a hub. A silent node is reported as lost after `patience_s` further seconds in which no progress was noted.
-  NodeWatch(OnLost on_lost, double patience_s);
+  /// Makes a hub.
+  explicit NodeWatch(OnLost on_lost, int silence_s = node_silence_s());
   /// Makes a member of the hub at that address, which need not be reachable: then nothing is watched.
-  NodeWatch(const std::string& address, OnLost on_lost, double patience_s);
-  /// Tells the others that this process leaves, so that they do not report it as lost.
+  NodeWatch(const std::string& address, OnLost on_lost, int silence_s = node_silence_s());
+  /// Reports to the others that this process leaves, so that it is not a lost one.
   ~NodeWatch();
   NodeWatch(const NodeWatch&) = delete;
   NodeWatch& operator=(const NodeWatch&) = delete;
@@ -39,8 +61,6 @@ class NodeWatch {
   const std::string& address() const { return address_; }
   /// Returns the node of the first process that has ended without a goodbye; empty if none has.
   std::string first_ended_node();
-  /// States that this process goes on: delays the report of a lost node. Any thread may call it.
-  void note_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   struct Peer;
@@ -50,6 +70,7 @@ class NodeWatch {
   int poll_timeout_ms() const;
   void accept_members();
   void read_from(Peer& peer);
+  void read_hello(Peer& peer);
   void mark_lost(Peer& peer, int error);
   void try_connect();
   bool connect_to(const std::string& host, Peer& hub);
@@ -57,58 +78,23 @@ class NodeWatch {
   void report_lost();
 
   OnLost on_lost_;
-  double patience_s_;
+  int silence_s_;
   std::string address_;
   std::vector<std::string> hub_hosts_;  // numeric addresses of the hub, for a member
   std::uint64_t token_ = 0, id_ = 0;
   int port_ = 0, listener_ = -1, wake_ = -1;
+  std::size_t max_peers_ = 1;
   double started_s_ = 0, tried_at_s_ = 0;
-  std::vector<std::unique_ptr<Peer>> peers_;
-  std::atomic<std::uint64_t> progress_{0};
+  std::vector<std::unique_ptr<Peer>> peers_;  // of the thread
   std::atomic<bool> stops_{false};
   std::mutex lock_;
   std::string first_ended_node_;  // guarded by lock_
-  std::thread thread_;
+  bool has_thread_ = false;
+  pthread_t thread_{};
 };
 
 /// Returns this host's name, as the watch reports it.
 std::string own_node_name();
-
-/// Watches the nodes of a communicator: rank 0 is the hub, and the lowest rank of each other node is a member. Returns
-/// null on all other ranks, if all ranks are on one node, or if `is_watched` is true on any rank. Collective:
-/// `allgather(own, all, bytes)` and `bcast(data, bytes)`, from rank 0, are those of the communicator.
-template <class Allgather, class Bcast>
-std::unique_ptr<NodeWatch> watch_nodes(int rank, int ranks, bool is_watched, Allgather allgather, Bcast bcast,
-                                       const NodeWatch::OnLost& on_lost, double patience_s) {
-  struct Card {
-    char host[64];
-    int is_watched;
-  } own{};
-  own_node_name().copy(own.host, sizeof own.host - 1);
-  own.is_watched = is_watched;
-  std::vector<Card> cards(static_cast<std::size_t>(ranks));
-  allgather(&own, cards.data(), sizeof own);
-  bool spans_nodes = false, is_first_of_node = true;
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    if (cards[i].is_watched) return nullptr;
-    spans_nodes = spans_nodes || std::strcmp(cards[i].host, cards[0].host) != 0;
-    if (static_cast<int>(i) < rank && std::strcmp(cards[i].host, own.host) == 0) is_first_of_node = false;
-  }
-  if (!spans_nodes) return nullptr;
-  std::unique_ptr<NodeWatch> watch;
-  if (rank == 0) watch = std::make_unique<NodeWatch>(on_lost, patience_s);
-  char address[512] = {};
-  if (watch) watch->address().copy(address, sizeof address - 1);
-  bcast(address, sizeof address);
-  if (rank > 0 && is_first_of_node && *address) watch = std::make_unique<NodeWatch>(address, on_lost, patience_s);
-  return watch;
-}
-
-/// Prints `nearfield: <text>` and ends this process with exit code 1, upon which the launcher ends the others of the job.
-/// If the launcher is an ancestor of this process, ends it by SIGTERM or SIGKILL, since it may wait for
-/// the dead node forever.
-/// Any thread may call it: MPI_Abort is permitted only with MPI_THREAD_MULTIPLE, and may wait for the dead node, too.
-[[noreturn]] void end_job(const std::string& text);
 
 /// Makes this process a member of nearfield's hub, if nearfield has launched it and it is the first of its node; else
 /// returns null. If the hub is lost, the process ends with exit code 5.

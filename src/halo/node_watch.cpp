@@ -1,49 +1,32 @@
 #include "halo/node_watch.hpp"
 
-#include <memory>
-#include <string>
-
-#include "base/node_watch.hpp"
+#include "base/job_watch.hpp"
 
 namespace nearfield::halo {
 namespace {
 
-constexpr double watch_patience_s = 2;
-
-NodeWatch* process_watch = nullptr;  // owned by an attribute of MPI_COMM_SELF, which MPI_Finalize deletes first
-bool is_process_watched = false;     // some rank of an earlier grid of this process watches its nodes
-
-int end_watch(MPI_Comm, int, void* watch, void*) {
-  process_watch = nullptr;
-  delete static_cast<NodeWatch*>(watch);
+int stop_watch(MPI_Comm, int, void*, void*) {
+  stop_job_watch();
   return MPI_SUCCESS;
-}
-
-void end_program(const std::string& text) {
-  if (!mpi_has_ended()) end_job(text + ", and no halo exchange completes: the program is ended");
 }
 
 }  // namespace
 
 void watch_nodes_of(const Node& node) {
-  auto watch = watch_nodes(
-      node.rank, node.size, is_process_watched,
+  const JobRanks ranks{
+      node.rank, node.size,
       [&](const void* own, void* all, std::size_t bytes) {
-        MPI_Allgather(own, static_cast<int>(bytes), MPI_BYTE, all, static_cast<int>(bytes), MPI_BYTE, node.comm);
+        const int count = static_cast<int>(bytes);
+        MPI_Allgather(own, count, MPI_BYTE, all, count, MPI_BYTE, node.comm);
       },
-      [&](void* data, std::size_t bytes) { MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, 0, node.comm); },
-      end_program, watch_patience_s);
-  is_process_watched = true;
-  if (!watch) return;
+      [&](void* data, std::size_t bytes) { MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, 0, node.comm); }};
+  const bool was_watched = job_wait_mark.load() != nullptr;
+  start_job_watch(ranks, "a halo exchange");
+  if (was_watched || !job_wait_mark.load()) return;
   int key = MPI_KEYVAL_INVALID;
-  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_watch, &key, nullptr);
-  process_watch = watch.release();
-  MPI_Comm_set_attr(MPI_COMM_SELF, key, process_watch);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop_watch, &key, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);  // MPI_Finalize first deletes the attributes of MPI_COMM_SELF
   MPI_Comm_free_keyval(&key);
-}
-
-void note_exchange() {
-  if (process_watch) process_watch->note_progress();
 }
 
 }  // namespace nearfield::halo

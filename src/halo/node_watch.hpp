@@ -1,4 +1,4 @@
-// Ends the program if a node has died whose ranks a grid needs, because MPI would wait for them for minutes or forever.
+// Ends the program if a node has died while ranks wait for it in an exchange (base/job_watch.hpp).
 #pragma once
 
 #include "halo/node.hpp"
@@ -8,8 +8,5 @@ namespace nearfield::halo {
 /// Watches the nodes of the first grid that spans several, until MPI_Finalize. Collective over node.comm. Does nothing
 /// for later grids.
 void watch_nodes_of(const Node& node);
-
-/// States that an exchange has completed. The program is ended only if none completes while a node is silent.
-void note_exchange();
 
 }  // namespace nearfield::halo

@@ -1,4 +1,4 @@
-// Binds base/node_watch.hpp: the hub of nearfield's own process, and members that are Python processes.
+// Binds base/node_watch.hpp and base/job_end.hpp: the hub of nearfield's own process, and members that are Python processes.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <unistd.h>
@@ -7,22 +7,22 @@
 #include <mutex>
 #include <string>
 
+#include "base/job_end.hpp"
 #include "base/node_watch.hpp"
 
 namespace nb = nanobind;
-using nearfield::NodeWatch;
+using nearfield::LostNode, nearfield::NodeWatch;
 
 namespace {
 
 class NodeHub {
  public:
   NodeHub()
-      : watch_(std::make_unique<NodeWatch>(
-            [this](const std::string& text) {
-              const std::lock_guard guard(lock_);
-              if (lost_.empty()) lost_ = text;
-            },
-            0.0)) {}
+      : watch_(std::make_unique<NodeWatch>([this](const LostNode& node) {
+          const std::lock_guard guard(lock_);
+          if (lost_.empty()) lost_ = node.text();
+          return true;
+        })) {}
   std::string address() const { return watch_ ? watch_->address() : ""; }
   std::string lost() {
     const std::lock_guard guard(lock_);
@@ -40,13 +40,10 @@ class NodeHub {
 class NodeMember {
  public:
   explicit NodeMember(const std::string& address)
-      : watch_(std::make_unique<NodeWatch>(
-            address,
-            [](const std::string& text) {
-              std::fprintf(stderr, "nearfield: %s; this process ends\n", text.c_str());
-              _exit(5);
-            },
-            0.0)) {}
+      : watch_(std::make_unique<NodeWatch>(address, [](const LostNode& node) -> bool {
+          dprintf(STDERR_FILENO, "nearfield: %s; this process ends\n", node.text().c_str());
+          _exit(5);
+        })) {}
   void close() { watch_.reset(); }
 
  private:

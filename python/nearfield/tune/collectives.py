@@ -171,17 +171,14 @@ class CollectiveTuning:
             environment |= all_nodes.open_mpi_forwarding_variable(("mpirun",), {**os.environ, **environment})
         program = mpi.program(self.inst, mpi.COLLECTIVES_PROGRAM, progress=self.report)
         self._begun = time.monotonic()
-        self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
+        place = self._place_in_log(program)
+        launches = self.use_logged_launches(place)
         self.report(
             f"{self.inst.name}: {len(self.cells)} operations and lengths on {self._placement_text()}, at most "
             f"{self.budget_s + LAUNCH_LIMIT_S / 10:.0f} s"
         )
-        place = self._place_in_log(program)
-        earlier = self.log.launches_of(place) if self.log else ()
-        for rows in earlier:
-            self._add_rows(rows)
-        if self.log and earlier:
-            self.report(f"continues after {counted(len(earlier), 'launch', 'launches')} in {self.log.path}")
+        if self.log and launches:
+            self.report(f"continues after {counted(launches, 'launch', 'launches')} in {self.log.path}")
         try:
             while cells := self._next_cells():
                 rows = self._launch([str(program)], environment, cells)
@@ -194,6 +191,14 @@ class CollectiveTuning:
             self.lost = error
         tables = [self._table_of_operation(name) for name in self.operations]
         return [table for table in tables if table]
+
+    def use_logged_launches(self, place: str) -> int:
+        """Makes the cells, with what earlier sessions have measured at this place. Returns the number of launches."""
+        self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
+        earlier = self.log.launches_of(place) if self.log else ()
+        for rows in earlier:
+            self._add_rows(rows)
+        return len(earlier)
 
     @property
     def nodes(self) -> int:
@@ -313,13 +318,25 @@ class CollectiveTuning:
                 cell = Cell(str(row["operation"]), int(row["bytes"]))  # type: ignore[call-overload]
                 found.setdefault(cell, []).append(row["samples"])  # type: ignore[arg-type]
         for cell, arrivals in found.items():
+            names = set(arrivals[0]).intersection(*arrivals[1:])
+            if not self._is_requested(cell):
+                continue
             self._add_cells([cell])  # a length between two others may be of an earlier session
+            if not names.issuperset(self.cells[cell].algorithms):
+                continue  # the log of an earlier session was damaged
             speed, times = {}, {}
-            for name in arrivals[0]:
+            for name in names:
                 ratios = [min(samples[OF_MPI]) / min(samples[name]) for samples in arrivals]
                 speed[name] = geometric_mean_of(ratios)
                 times[name] = min(arrivals[0][name])
             self.cells[cell].add(speed, times)
+
+    def _is_requested(self, cell: Cell) -> bool:
+        """Returns whether a cell of the log belongs to this request, which may be another than that of the log."""
+        if cell in self.cells or cell.operation not in self.operations:
+            return cell in self.cells
+        sizes = self._sizes_of(cell.operation)
+        return min(sizes) < cell.size_bytes < max(sizes)
 
     def _table_of_operation(self, operation: str) -> CollectiveTable | None:
         """Returns the table of algorithms selected for an operation; None if some length has too few launches."""

@@ -10,28 +10,33 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from nearfield.base.errors import UsageError
 from nearfield.base.journal import Journal
 
 SUFFIX = ".launches"
 _OTHER_FILE = "choose another file with --out"
-_Ns = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Ns = Annotated[float, Field(ge=1e-3, le=1e15)]
 
 
-class _Row(TypedDict):
-    """An output line of the measuring program."""
+class _Latency(TypedDict):
+    """The last output line of the measuring program."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-    latency_ns: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    operation: NotRequired[str]
-    bytes: NotRequired[Annotated[int, Field(ge=0)]]
-    arrival: NotRequired[str]
-    samples: NotRequired[dict[str, Annotated[list[_Ns], Field(min_length=1)]]]
+    latency_ns: Annotated[float, Field(ge=0, le=1e12)]
 
 
-_LINE: TypeAdapter[tuple[str, list[_Row]]] = TypeAdapter(tuple[str, list[_Row]])
+class _Samples(_Latency):
+    """Any other output line of the measuring program."""
+
+    operation: str
+    bytes: Annotated[int, Field(ge=0)]
+    arrival: str
+    samples: dict[str, Annotated[list[_Ns], Field(min_length=1)]]
+
+
+_LINE: TypeAdapter[tuple[str, list[_Samples | _Latency]]] = TypeAdapter(tuple[str, list[_Samples | _Latency]])
 
 
 class LaunchLog:
