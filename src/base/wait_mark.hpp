@@ -1,4 +1,5 @@
-// Whether ranks wait for other nodes, as seen by the one process of their node that watches (base/job_watch.hpp).
+// Marks by which ranks state whether they wait for other nodes, for the one process of their node that watches
+// (base/job_watch.hpp).
 #pragma once
 
 #include <sys/types.h>

@@ -120,7 +120,9 @@ void check_strangers_and_goodbyes() {
   Reports reports;
   NodeWatch hub(reports.listener(), silence_s);
   HandMadeMember leaving(hub.address(), 7);
-  { CHECK(!HandMadeMember(hub.address(), 9, 1).is_accepted); }
+  {
+    CHECK(!HandMadeMember(hub.address(), 9, 1).is_accepted);
+  }
   leaving.say_goodbye();
   pause_s(0.3);
   leaving.fall_silent();
@@ -357,10 +359,10 @@ void check_launchers() {
   CHECK(find("./mpiexec.mpich ./hydra_pmi_proxy env PMI_RANK=1 ./wrapper") == "mpiexec.mpich");
   CHECK(find("./mpirun env PMI_RANK=0 ./mpiexec.mpich ./hydra_pmi_proxy env PMI_RANK=0") == "mpiexec.mpich");
   CHECK(find("./wrapper") == "none");
-  CHECK(find("./mpirun ./wrapper") == "none");                                      // no launcher's variables
-  CHECK(find("./mpirun env PMI_RANK=0 ./srun env PMI_RANK=1") == "none");           // srun has launched the rank
+  CHECK(find("./mpirun ./wrapper") == "none");                             // no launcher's variables
+  CHECK(find("./mpirun env PMI_RANK=0 ./srun env PMI_RANK=1") == "none");  // srun has launched the rank
   CHECK(find("./mpirun env PMI_RANK=0 ./srun env PMIX_RANK=0 PMI_RANK=0") == "none");
-  CHECK(find("./mpirun ./wrapper ./hydra_pmi_proxy env PMI_RANK=0") == "none");     // a proxy on a remote node
+  CHECK(find("./mpirun ./wrapper ./hydra_pmi_proxy env PMI_RANK=0") == "none");  // a proxy on a remote node
   CHECK(find("./mpirun env PMI_RANK=0 ./wrapper ./hydra_pmi_proxy env PMI_RANK=0") == "none");
   std::filesystem::remove_all(folder);
 }
@@ -370,10 +372,9 @@ void check_launchers() {
 int main(int argc, char**) {
   if (argc > 1) return print_own_launcher();
   int failed = 0;
-  for (const auto check :
-       {check_silence_and_recovery, check_strangers_and_goodbyes, check_killed_member, check_killed_hub_and_leaving_hub,
-        check_descriptors, check_observer, check_no_watch, check_waiting_program, check_computing_program,
-        check_progressing_program, check_launchers})
+  for (const auto check : {check_silence_and_recovery, check_strangers_and_goodbyes, check_killed_member,
+                           check_killed_hub_and_leaving_hub, check_descriptors, check_observer, check_no_watch,
+                           check_waiting_program, check_computing_program, check_progressing_program, check_launchers})
     start_process(check);
   for (int status; wait(&status) > 0;) failed += status != 0;
   std::printf("%d checks of node watches failed\n", failed);

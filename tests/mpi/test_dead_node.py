@@ -166,7 +166,7 @@ def test_probe_ends_and_goes_on(nodes: TwoNodes, tmp_path: Path) -> None:
     hosts, out, inst = tmp_path / "hosts", tmp_path / "p", mpi.choose(None)
     hosts.write_text(f"{ALIVE} cpus={FIRST}\n{DEAD} cpus={SECOND}\n")
     command = [*NEARFIELD, "probe", *SHORT, "--mpi", inst.name, "--hostfile", str(hosts), "--out", str(out)]
-    command += ["--scenario", "pingpong", "--sizes", "8,64,1K,16K,64K"]
+    command += ["--scenario", "pingpong", "--sizes", "8,1K,64K"]
     with on_nodes(nodes, command, {"TMPDIR": str(tmp_path)}, tmp_path) as probe:
         work = out.with_name("p.launches")
         until("progress", lambda: any('"progress"' in file.read_text() for file in work.glob("*.jsonl")), probe)
@@ -213,7 +213,7 @@ def test_program_that_computes_goes_on(nodes: TwoNodes, programs: Path, tmp_path
         until("computes", lambda: "ready" in started.said(), started)
         assert all(len(watching_processes(nodes.processes(node))) == 1 for node in NODES)
         nodes.unplug(DEAD)
-        time.sleep(7)
+        time.sleep(5.5)  # longer than silence and patience
         assert started.process.poll() is None, started.said()
         nodes.plug_in(DEAD)
         assert started.finish(LIMIT_S) == 0, started.said()
@@ -228,7 +228,7 @@ def test_collectives_do_not_wait_forever(nodes: TwoNodes, programs: Path, tmp_pa
         die(nodes)
         started.finish(LIMIT_S)
         said = started.said()
-        assert f"node {DEAD} has not answered for " in said and "has waited in a collective across nodes for 1 s" in said
+        assert f"node {DEAD} has not answered for " in said and " waited in a collective across nodes for 1 s" in said
         assert left_on(nodes) == []
 
 
@@ -250,7 +250,7 @@ def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -
     inst, hosts, rules = mpi.choose(None), tmp_path / "hosts", tmp_path / "rules.toml"
     hosts.write_text("".join(f"{node} cpus={FIRST},{SECOND}\n" for node in NODES))
     command = [*NEARFIELD, "tune", "--collectives", "--mpi", inst.name, "--hostfile", str(hosts)]
-    command += ["--sizes", "8,64,1K,8K", "--budget", "60", "-o", str(rules)]
+    command += ["--sizes", "8,1K", "--budget", "60", "-o", str(rules)]
     log = rules.with_name(rules.name + SUFFIX)
     env = {collectives.VARIABLE: "node_ranks=2"}
     with on_nodes(nodes, command, env, tmp_path) as tune:
@@ -259,7 +259,7 @@ def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -
             return log.exists() and bool(log.read_text()) and len(ranks_on(nodes, "nearfield-collectives")) == 2
 
         until("a finished launch", in_second_launch, tune)
-        time.sleep(1)  # until the ranks have connected; a launch of so many lengths takes longer
+        time.sleep(1)  # until the ranks have connected; a launch takes longer
         stop_all(nodes, signal.SIGKILL)
         assert tune.finish(LIMIT_S) == 5, tune.said()
         said = " ".join(tune.said().split())

@@ -93,8 +93,8 @@ def run(
     )
     variables = FAMILIES[inst.family].scratch_variables
     environment |= env or {}
-    if hosts and variables:  # on other nodes the folder does not exist, and ssh does not pass TMPDIR on
-        variables = ("TMPDIR",)
+    if hosts and variables:  # on other nodes the folder does not exist; ssh passes no TMPDIR on, a batch system does
+        variables = () if in_allocation() else ("TMPDIR",)
         environment.pop("TMPDIR", None)
     with watched_nodes(hosts, environment) as nodes, session({**environment, **nodes.variables}, variables) as launch:
         limit = _Limit(timeout_s, lambda: bool(nodes.lost()) or (is_dead is not None and is_dead()))

@@ -67,8 +67,8 @@ def runner_on_mpi(guard: InterruptGuard) -> Runner:
     executor_type = mpi_executor()
 
     def run(cases: list[Case]) -> Iterator[Finished]:
-        hub = _native.NodeHub()
-        executor = executor_type(initializer=_join_watch, initargs=(hub.address,))
+        hub = None if _is_job_on_one_node() else _native.NodeHub()
+        executor = executor_type(initializer=_join_watch, initargs=(hub.address,)) if hub else executor_type()
         try:
             yield from _run_on_executor(executor, cases, guard, hub)
         except NodeLostError:
@@ -77,9 +77,19 @@ def runner_on_mpi(guard: InterruptGuard) -> Runner:
             executor.shutdown()
             raise
         executor.shutdown()
-        hub.close()
+        if hub:
+            hub.close()
 
     return run
+
+
+# Variables that launchers set for each rank: the number of ranks, and of those on the same node.
+_RANKS_VARIABLES = (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS"))
+
+
+def _is_job_on_one_node() -> bool:
+    """Returns whether the launcher says that all ranks are on this node."""
+    return any(ranks in os.environ and os.environ[ranks] == os.environ.get(here) for ranks, here in _RANKS_VARIABLES)
 
 
 _member: _native.NodeMember | None = None  # of this worker
