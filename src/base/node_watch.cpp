@@ -121,23 +121,13 @@ std::vector<std::string> split_at(const std::string& text, char separator) {
   return parts;
 }
 
+}  // namespace
+
 // The first message in each direction.
-struct Hello {
+struct NodeWatch::Hello {
   std::uint64_t token = 0, id = 0;
   char name[64] = {};
 };
-
-Hello make_hello(std::uint64_t token, std::uint64_t id) {
-  Hello hello{token, id, {}};
-  own_node_name().copy(hello.name, sizeof hello.name - 1);
-  return hello;
-}
-
-bool send_hello(int socket, const Hello& hello) {
-  return send(socket, &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof hello;
-}
-
-}  // namespace
 
 struct NodeWatch::Peer {
   int socket = -1;
@@ -285,6 +275,13 @@ void NodeWatch::accept_members() {
   }
 }
 
+// Sends this process's hello. Returns whether it was sent.
+bool NodeWatch::send_hello(int socket) const {
+  Hello hello{token_, id_, {}};
+  own_node_name().copy(hello.name, sizeof hello.name - 1);
+  return send(socket, &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof hello;
+}
+
 void NodeWatch::read_from(Peer& peer) {
   if (!peer.is_known()) return read_hello(peer);
   char byte = 0;
@@ -304,7 +301,7 @@ void NodeWatch::read_hello(Peer& peer) {
   peer.received += static_cast<std::size_t>(std::max<ssize_t>(count, 0));
   if (count > 0 && !peer.is_known()) return;
   peer.hello.name[sizeof peer.hello.name - 1] = '\0';
-  if (count <= 0 || peer.hello.token != token_ || !send_hello(peer.socket, make_hello(token_, id_))) {
+  if (count <= 0 || peer.hello.token != token_ || !send_hello(peer.socket)) {
     peer.has_left = true;  // not of this job, or gone at once
     return;
   }
@@ -371,7 +368,7 @@ bool NodeWatch::connect_to(const std::string& host, Peer& hub) {
     socklen_t size = sizeof error;
     getsockopt(fresh.socket, SOL_SOCKET, SO_ERROR, &error, &size);
   }
-  if (error != 0 || !send_hello(fresh.socket, make_hello(token_, id_))) return false;
+  if (error != 0 || !send_hello(fresh.socket)) return false;
   if (!wait_for(fresh.socket, POLLIN)) return false;
   Hello hello;
   if (recv(fresh.socket, &hello, sizeof hello, MSG_WAITALL) != sizeof hello || hello.token != token_) return false;

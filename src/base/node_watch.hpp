@@ -63,12 +63,14 @@ class NodeWatch {
   std::string first_ended_node();
 
  private:
+  struct Hello;
   struct Peer;
 
   void start_thread();
   void run();
   int poll_timeout_ms() const;
   void accept_members();
+  bool send_hello(int socket) const;
   void read_from(Peer& peer);
   void read_hello(Peer& peer);
   void mark_lost(Peer& peer, int error);

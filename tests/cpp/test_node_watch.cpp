@@ -264,10 +264,14 @@ std::string start_watch(const char* other_host) {
 void check_no_watch() {
   const long threads = count_entries("/proc/self/task"), files = count_entries("/proc/self/fd");
   CHECK(start_watch(nullptr).empty());  // one node
+  FILE* const said = std::tmpfile();
+  dup2(fileno(said), STDERR_FILENO);
   for (const char* patience : {"off", "0", "offf"}) {
     setenv("NEARFIELD_NODE_PATIENCE_S", patience, 1);
     CHECK(start_watch("b").empty());
+    CHECK((std::ftell(stderr) > 0) == (std::strcmp(patience, "offf") == 0));  // only that is a mistake
   }
+  std::fclose(said);
   CHECK(!job_wait_mark.load());
   CHECK(count_entries("/proc/self/task") == threads && count_entries("/proc/self/fd") == files);
 }
@@ -309,6 +313,9 @@ void check_waiting_program() {
 
 void check_computing_program() {
   const auto [code, said] = run_with_silent_node([] {
+    {
+      const NodeWait before(true);
+    }
     const NodeWait not_across_nodes(false);
     pause_s(7);
   });

@@ -37,8 +37,8 @@ from nearfield.tune.launch_log import SUFFIX
 pytestmark = [pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")]
 ALIVE, DEAD = NODES
 FIRST, SECOND = CORES[:2] if len(CORES) > 1 else (0, 0)
-SHORTER = {"NEARFIELD_NODE_SILENCE_S": "3", "NEARFIELD_NODE_PATIENCE_S": "1"}
-LIMIT_S = 60.0  # for what takes 4 to 7 s where nothing else runs; the messages say how long the node was silent
+SHORTER = {"NEARFIELD_NODE_SILENCE_S": "2", "NEARFIELD_NODE_PATIENCE_S": "1"}
+LIMIT_S = 60.0  # for what takes 3 to 6 s where nothing else runs; the messages say how long the node was silent
 START_S = 90.0
 THREAD = "nearfield-nodes\n"  # the name of the thread that watches
 SIZES = ",".join(str(8 << power) for power in range(14))
@@ -171,13 +171,13 @@ def test_probe_ends_and_goes_on(nodes: TwoNodes, tmp_path: Path) -> None:
         work = out.with_name("p.launches")
         until("progress", lambda: any('"progress"' in file.read_text() for file in work.glob("*.jsonl")), probe)
         stop_all(nodes)
-        time.sleep(5)  # longer than a dead node may be silent: the kernel answers, not the processes
+        time.sleep(4)  # longer than a dead node may be silent: the kernel answers, not the processes
         stop_all(nodes, signal.SIGCONT)
         assert probe.process.poll() is None, probe.said()
         die(nodes)
         assert probe.finish(LIMIT_S) == 5, probe.said()
         said = " ".join(probe.said().split())
-        assert f"node {DEAD} has not answered for 3 s" in said and "probe --resume --out" in said, said
+        assert f"node {DEAD} has not answered for 2 s" in said and "probe --resume --out" in said, said
         assert left_on(nodes) == []
     assert sorted(file.name for file in tmp_path.iterdir()) == ["hosts", "p", "p.launches"]
     again = subprocess.run(
@@ -193,6 +193,8 @@ def test_halo_exchange_does_not_wait_forever(
     installation: Installation, nodes: TwoNodes, programs: Path, tmp_path: Path
 ) -> None:
     """Ranks exchange halos with those of a node that dies. Do they say so and end, with their launcher?"""
+    if installation.family == "intel":
+        pytest.skip("its launcher is that of MPICH, and time is short")
     program = halo_programs.built(installation, "halo_faults", programs)
     command, env = start_of_halo(installation, program, "endless")
     with on_nodes(nodes, command, env, tmp_path) as started:
@@ -213,7 +215,7 @@ def test_program_that_computes_goes_on(nodes: TwoNodes, programs: Path, tmp_path
         until("computes", lambda: "ready" in started.said(), started)
         assert all(len(watching_processes(nodes.processes(node))) == 1 for node in NODES)
         nodes.unplug(DEAD)
-        time.sleep(5.5)  # longer than silence and patience
+        time.sleep(4.5)  # longer than silence and patience
         assert started.process.poll() is None, started.said()
         nodes.plug_in(DEAD)
         assert started.finish(LIMIT_S) == 0, started.said()
@@ -285,7 +287,7 @@ def test_simulate_saves_finished_cases(nodes: TwoNodes, tmp_path: Path) -> None:
         die(nodes)
         started.finish(LIMIT_S)
         said = " ".join(started.said().split())
-        assert f"node {DEAD} has not answered for 3 s" in said and "the same command goes on" in said, said
+        assert f"node {DEAD} has not answered for 2 s" in said and "the same command goes on" in said, said
         assert left_on(nodes) == []
     profile = nearfield.load(out)
     assert profile.records.height > 0 and not profile.run.complete

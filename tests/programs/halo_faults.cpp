@@ -2,7 +2,7 @@
 //   late    rank 1 stays away longer than the limit        die     rank 1 kills itself
 //   hold    all wait to be killed, "ready" once they have   huge    a field larger than any memory
 //   endless all exchange until they are killed, "ready" once they have
-//   compute all exchange, say "ready", compute for 7 s, and exchange again
+//   compute all exchange, say "ready", compute for 6 s, and exchange again
 //   order   start twice                                     early   a neighbour's cell between start and finish
 //   touch   says which pages at the borders of parts their ranks have touched
 //   write   a field of 64 MiB is made, filled, read        explain prints what the grid says of itself
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
       if (rank == 0) std::puts("ready");
       std::fflush(stdout);
       while (what == "endless") grid.exchange(field);
-      for (const double end = MPI_Wtime() + 7; MPI_Wtime() < end;) continue;
+      for (const double end = MPI_Wtime() + 6; MPI_Wtime() < end;) continue;
       grid.exchange(field);
     }
     const int other = rank == 0 ? 1 : rank - 1;
