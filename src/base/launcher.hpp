@@ -14,4 +14,11 @@ inline int rank_from_environment() {
   return -1;
 }
 
+/// Returns whether a launcher's variable says that this process is not the first of the job on its node.
+inline bool is_later_on_node() {
+  for (const char* variable : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"})
+    if (const char* text = std::getenv(variable)) return std::atoi(text) > 0;
+  return false;
+}
+
 }  // namespace nearfield

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/job_watch.hpp"
 #include "halo/costs.hpp"
 #include "halo/decomposition.hpp"
+#include "halo/node_watch.hpp"
 
 namespace nearfield::halo {
 
@@ -37,6 +39,8 @@ Grid::Grid(MPI_Comm comm, const GridOptions& options) : dimensions_(options.dime
   peers_.emplace(*node_, SignalBoard(board_memory_->data(), node_->local_size),
                  options.limit_s > 0 ? options.limit_s : 600);
   find_peers();
+  spans_nodes_ = std::ranges::any_of(node_->node_of, [&](int other) { return other != node_->node_of[0]; });
+  if (spans_nodes_) watch_nodes_of(*node_);
   MPI_Barrier(node_->comm);
 }
 
@@ -141,6 +145,7 @@ void Grid::start(HaloExchange* exchange) {
 
 void Grid::finish() {
   if (!under_way_) throw Error(ErrorCode::order, "finish was called without start");
+  const NodeWait wait(spans_nodes_);
   peers_->await_ready(current_);
   under_way_ = false;
   if (current_) current_->finish();

@@ -75,6 +75,7 @@ class Grid final : public ExchangeContext {
   planning::CostsWithOrigin known_;
   std::string note_;
   int ranks_per_node_ = 1;
+  bool spans_nodes_ = false;
   std::vector<std::pair<Ranks, double>> splits_;  ///< the best decompositions, with predicted exchange times in ns
   std::unique_ptr<Node> node_;
   Placement placement_;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/launcher.hpp"
+#include "base/node_watch.hpp"
 #include "base/statistics.hpp"
 #include "probe/binding.hpp"
 #include "probe/context.hpp"
@@ -253,6 +254,7 @@ int run_plan(const char* plan_path) {
     std::fprintf(stderr, "nearfield-probe: %s: %s\n", failure.kind.c_str(), failure.what());
     return exit_failure;
   }
+  const auto watch = join_launcher_watch();  // before MPI_Init, which waits for all nodes
   MPI_Init(nullptr, nullptr);
   run_in_mpi(plan);
   MPI_Finalize();

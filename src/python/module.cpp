@@ -15,6 +15,7 @@ void bind_streams(nb::module_& module);
 void bind_replay(nb::module_& module);
 void bind_advise(nb::module_& module);
 void bind_calibration(nb::module_& module);
+void bind_nodes(nb::module_& module);
 
 NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);  // Python functions cache lists of variants until the process ends
@@ -29,4 +30,5 @@ NB_MODULE(_native, module) {
   bind_replay(module);
   bind_advise(module);
   bind_calibration(module);
+  bind_nodes(module);
 }

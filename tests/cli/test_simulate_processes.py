@@ -121,7 +121,7 @@ def test_mpi_without_mpi4py(monkeypatch):
 def test_mpi_ranks_simulate(monkeypatch):
     """With mpi4py: do its workers get the cases, and is the result that of one process? (Its pool is one of threads
     here.)"""
-    stand_in = types.SimpleNamespace(MPIPoolExecutor=lambda: ThreadPoolExecutor(2))
+    stand_in = types.SimpleNamespace(MPIPoolExecutor=lambda **options: ThreadPoolExecutor(2, **options))
     monkeypatch.setitem(sys.modules, "mpi4py.futures", stand_in)
     options = ["bcast", *SMALL, "--policy", "payload-l3", "--json"]
     assert run(*options, "--mpi") == run(*options)

@@ -4,6 +4,7 @@
 //   killed  rank 1 ends by SIGKILL while the others wait for it in a collective
 //   exits   rank 1 leaves by _exit(7) in the same way
 //   sums    does 1000 short collectives, or as many as the next argument says
+//   endless does short collectives until it is killed; prints "ready" after 100
 //   busy    does collectives during 3 s while each rank shares its core with a busy process; prints their number
 #include <mpi.h>
 #include <sched.h>
@@ -110,6 +111,13 @@ int main(int argc, char** argv) {
     const int count = argc > 2 ? std::atoi(argv[2]) : 1000;
     std::vector<int> few(2, 5);
     for (int i = 0; i < count; ++i) sum(MPI_COMM_WORLD, few);
+  } else if (std::strcmp(argv[1], "endless") == 0) {
+    std::vector<int> few(2, 5);
+    for (int i = 0;; ++i) {
+      if (i == 100 && rank == 0) std::puts("ready");
+      if (i == 100) std::fflush(stdout);
+      sum(MPI_COMM_WORLD, few);
+    }
   } else if (busy) {
     const long count = count_collectives();
     if (rank == 0) std::printf("%ld collectives\n", count);

@@ -1,6 +1,8 @@
 // The halo library in trouble: halo_faults WHAT [PROTOCOL]. Rank 0 says what came of it in one line.
 //   late    rank 1 stays away longer than the limit        die     rank 1 kills itself
 //   hold    all wait to be killed, "ready" once they have   huge    a field larger than any memory
+//   endless all exchange until they are killed, "ready" once they have
+//   compute all exchange, say "ready", compute for 6 s, and exchange again
 //   order   start twice                                     early   a neighbour's cell between start and finish
 //   touch   says which pages at the borders of parts their ranks have touched
 //   write   a field of 64 MiB is made, filled, read        explain prints what the grid says of itself
@@ -87,6 +89,13 @@ int main(int argc, char** argv) {
       if (rank == 0) std::puts("ready");
       std::fflush(stdout);
       for (;;) pause();
+    }
+    if (what == "endless" || what == "compute") {
+      if (rank == 0) std::puts("ready");
+      std::fflush(stdout);
+      while (what == "endless") grid.exchange(field);
+      for (const double end = MPI_Wtime() + 6; MPI_Wtime() < end;) continue;
+      grid.exchange(field);
     }
     const int other = rank == 0 ? 1 : rank - 1;
     const double read = cells(rank == 0 ? cells.extent(0) : -1, 0);

@@ -200,6 +200,32 @@ def _read_trials(folder: Path) -> None:
         unfinished.describe_content()
 
 
+def _launch_log(folder: Path) -> None:
+    from nearfield.tune.launch_log import LaunchLog
+
+    names = ("flat", "doubling", "mpi")
+    with LaunchLog(folder / "rules.toml").locked() as log:
+        for number in range(4):
+            rows: list[dict[str, object]] = [
+                {"operation": "allreduce", "bytes": size, "arrival": arrival, "latency_ns": 80.0 + number,
+                 "samples": {name: [100.0 + size + index, 130.0 + index] for index, name in enumerate(names)}}
+                for size in (8, 64, 1024) for arrival in ("together", "late")
+            ]  # fmt: skip
+            log.add("here 0,1", [*rows, {"latency_ns": 81.0}])
+
+
+def _read_launch_log(folder: Path) -> None:
+    from nearfield import mpi
+    from nearfield.tune.collectives import CollectiveTuning
+    from nearfield.tune.launch_log import LaunchLog
+
+    with LaunchLog(folder / "rules.toml").locked() as log:
+        tuning = CollectiveTuning(mpi.discover()[0], (0, 1), 10, operations=["allreduce"], sizes=(8, 1024), log=log)
+        tuning.use_logged_launches("here 0,1")
+        for cell in tuning.cells.values():
+            cell.best_algorithm(), cell.is_decided(), cell.has_clear_choice()
+
+
 def _hostfile(folder: Path) -> None:
     (folder / "hosts").write_text("# two hosts\nlocalhost slots=2 cpus=0,1\nnode-b slots=1\nnode-c cpus=0,2,4\n")
 
@@ -428,6 +454,7 @@ READERS = {
             ],
         ),
         Reader("trials", _trials, {"t.toml.trials": "json"}, [_read_trials]),
+        Reader("launch-log", _launch_log, {"rules.toml.launches": "json"}, [_read_launch_log]),
         Reader("hostfile", _hostfile, {"hosts": "text"}, [_read_hostfile]),
         Reader(
             "address-traces",

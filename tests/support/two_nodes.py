@@ -59,6 +59,24 @@ class TwoNodes:
         """Returns the packets that have left a node through its cable."""
         return self._statistic(node, "tx_packets")
 
+    def processes(self, node: str) -> list[int]:
+        """Returns the ids of the processes on a node."""
+        command = ["ip", "netns", "pids", self.prefix + node]
+        return [
+            int(word) for word in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        ]
+
+    def unplug(self, node: str) -> None:
+        """Unplugs a node's end of the cable."""
+        _ip("-n", self.prefix + node, "link", "set", _cable(node), "down")
+
+    def plug_in(self, node: str) -> None:
+        """Plugs a node's end of the cable in again, and waits until both ends can be used."""
+        _ip("-n", self.prefix + node, "link", "set", _cable(node), "up")
+        _wait_for_cable(self.prefix)
+        for one in NODES:  # or an address that did not answer stays unknown for a while
+            _ip("-n", self.prefix + one, "neigh", "flush", "dev", _cable(one))
+
     def _statistic(self, node: str, name: str) -> int:
         file = f"/sys/class/net/{_cable(node)}/statistics/{name}"
         command = ["ip", "netns", "exec", self.prefix + node, "cat", file]
@@ -117,6 +135,10 @@ def _create(prefix: str) -> None:
         _ip("-n", prefix + node, "addr", "add", f"{_address(node)}/24", "dev", _cable(node))
         for device in ("lo", _cable(node)):
             _ip("-n", prefix + node, "link", "set", device, "up")
+    _wait_for_cable(prefix)
+
+
+def _wait_for_cable(prefix: str) -> None:
     # UCX uses no device before the kernel says that it is up, some tenths of a second later.
     deadline = time.monotonic() + 10
     while any(_operational_state(prefix, node) != "up" for node in NODES) and time.monotonic() < deadline:

@@ -42,3 +42,7 @@ class MeasurementError(NearfieldError):
     """A measurement failed: a rank died, a sanity check failed, or a rank is on the wrong core."""
 
     exit_code = 5
+
+
+class NodeLostError(MeasurementError):
+    """A node on which ranks ran has died."""

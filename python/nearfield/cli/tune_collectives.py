@@ -15,7 +15,7 @@ import nearfield
 from nearfield import mpi
 from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
-from nearfield.base.errors import NOT_DECIDED, MeasurementError, UsageError
+from nearfield.base.errors import NOT_DECIDED, MeasurementError, NodeLostError, UsageError
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import format_ns
 from nearfield.measure.live.layout import read_hostfile
@@ -36,6 +36,7 @@ from nearfield.rules.schema import (
     save_rules,
 )
 from nearfield.tune.collectives import SIZES, CollectiveTuning, merge_points
+from nearfield.tune.launch_log import LaunchLog
 from nearfield.tune.tuning import measure_other_load
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
@@ -78,8 +79,9 @@ def run(
     require_writable(out)
     busy = measure_other_load()
     interrupted, undecided, cells = False, 0, 0
+    lost: NodeLostError | None = None
     measured: list[CollectiveTable] = []
-    with ProgressDisplay() as display:
+    with LaunchLog(out).locked() as log, ProgressDisplay() as display:
         if busy > BUSY_SHARE:
             display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
         for cpus, distance, hosts in places:
@@ -92,14 +94,21 @@ def run(
                 sizes=sorted(set(sizes)) or SIZES,
                 lengths=called.lengths(len(cpus) // max(1, len(hosts)), max(1, len(hosts))) if called else {},
                 group=0 if hosts else _cache_group_size(topology, cpus),
+                log=log,
             )
             tables = tuning.run()
             latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
             replace_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
             measured += tables
             undecided, cells = undecided + len(tuning.undecided_cells()), cells + len(tuning.cells)
-            if interrupted := tuning.is_interrupted:
+            interrupted, lost = tuning.is_interrupted, tuning.lost
+            if interrupted or lost:
                 break
+        if not lost:
+            log.remove()
+    if lost:
+        lost.remedy = f"when the node is there again, the same command goes on: {own_command.original_line()}"
+        raise lost
     rules.busy_share = max(rules.busy_share, busy, measure_other_load())
     found = rules.collectives()
     if not found:

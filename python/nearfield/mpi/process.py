@@ -17,17 +17,18 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from nearfield.base import own_command
-from nearfield.base.errors import MpiError
+from nearfield.base.errors import MpiError, NodeLostError
 from nearfield.base.owned_folder import OwnedFolder
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.guard import Guard
 from nearfield.mpi.installation import Hosts, Installation
 from nearfield.mpi.launch import in_allocation, launch_command
+from nearfield.mpi.nodes import watched_nodes
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 
 MARK = "NEARFIELD_LAUNCH"
@@ -47,6 +48,7 @@ class Finished:
     timed_out: bool
     stdout: str  # the last _TAIL_LINES lines of standard output
     stderr: str
+    first_ended_node: str = ""  # with hosts: where a rank first ended without notice; empty if unknown
 
     @property
     def ok(self) -> bool:
@@ -84,13 +86,22 @@ def run(
     seconds, or as soon as `is_dead`, which is called about once a second, returns True. `on_line(stream, line)` is
     called with every line of "stdout" and "stderr" immediately, on one thread per stream. `on_start` is called with the
     launcher's process id. `env` overrides environment variables. On KeyboardInterrupt, terminates the ranks and
-    re-raises."""
+    re-raises. With `hosts`, a program that joins the watch (join_launcher_watch in src/base/node_watch.hpp) is
+    terminated if a node dies; then raises NodeLostError."""
     command, environment = launch_command(
         inst, argv, ranks, hosts=hosts, launcher=launcher, oversubscribe=oversubscribe
     )
-    variables = () if hosts else FAMILIES[inst.family].scratch_variables
-    with session({**environment, **(env or {})}, variables) as launch:
-        return _run(command, launch, _Limit(timeout_s, is_dead), on_line, cwd, on_start)
+    variables = FAMILIES[inst.family].scratch_variables
+    environment |= env or {}
+    if hosts and variables:  # on other nodes the folder does not exist; ssh passes no TMPDIR on, a batch system does
+        variables = () if in_allocation() else ("TMPDIR",)
+        environment.pop("TMPDIR", None)
+    with watched_nodes(hosts, environment) as nodes, session({**environment, **nodes.variables}, variables) as launch:
+        limit = _Limit(timeout_s, lambda: bool(nodes.lost()) or (is_dead is not None and is_dead()))
+        finished = _run(command, launch, limit if hosts else _Limit(timeout_s, is_dead), on_line, cwd, on_start)
+        if lost := nodes.lost():
+            raise NodeLostError(lost, "start it again when the node is there, or without the node")
+        return replace(finished, first_ended_node=nodes.first_ended_node())
 
 
 def run_command(

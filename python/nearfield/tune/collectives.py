@@ -18,15 +18,17 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from statistics import geometric_mean as geometric_mean_of
 from statistics import median
 from typing import NamedTuple
 
 from nearfield import mpi
 from nearfield.base import all_nodes, own_command
-from nearfield.base.errors import MeasurementError
+from nearfield.base.errors import MeasurementError, NodeLostError
 from nearfield.base.paired import Gain, paired_gain
 from nearfield.base.progress import Progress, Report, ignore
+from nearfield.base.units import counted
 from nearfield.rules.collective_tables import CollectivePointTable, CollectiveRangeTable, CollectiveTable
 from nearfield.rules.collectives import (
     DOUBLING,
@@ -40,6 +42,7 @@ from nearfield.rules.collectives import (
 )
 from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import geometric_mean
+from nearfield.tune.launch_log import LaunchLog
 
 SIZES = (8, 64, 256, *(1 << power for power in range(10, 25, 2)))  # message lengths from 8 B to 16 MiB
 MIN_LAUNCHES, MAX_LAUNCHES = 3, 7
@@ -149,15 +152,18 @@ class CollectiveTuning:
     group: int = 0  # number of neighbouring ranks that share a last-level cache; 0: all or none share one
     cells: dict[Cell, CellMeasurements] = field(default_factory=dict)
     latencies_ns: list[float] = field(default_factory=list)  # core-to-core latencies between the first two ranks
+    # the launches of an interrupted session, and where to record those of this one
+    log: LaunchLog | None = None
     is_interrupted: bool = False
+    lost: NodeLostError | None = None  # the error of a node that died, which ended the measurement
 
     def __post_init__(self) -> None:
         self.operations = self.operations or list(self.lengths) or operations_of(self.nodes)
 
     def run(self) -> list[CollectiveTable]:
         """Returns a table for each operation all of whose lengths were measured in at least MIN_LAUNCHES launches.
-        Ctrl-C, or the end of the time budget, ends the measurement early. Raises MeasurementError if the measuring
-        program fails."""
+        Ctrl-C, a node that dies (`lost`), or the end of the time budget ends the measurement early. Launches in `log`
+        are not repeated. Raises MeasurementError if the measuring program fails."""
         settings = [os.environ.get(VARIABLE, ""), "after=0", "all_nodes=1" if self.hosts else ""]
         environment = variables_for_installation(self.inst, os.environ, self.report)
         environment[VARIABLE] = ",".join(filter(None, settings))
@@ -165,18 +171,34 @@ class CollectiveTuning:
             environment |= all_nodes.open_mpi_forwarding_variable(("mpirun",), {**os.environ, **environment})
         program = mpi.program(self.inst, mpi.COLLECTIVES_PROGRAM, progress=self.report)
         self._begun = time.monotonic()
-        self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
+        place = self._place_in_log(program)
+        launches = self.use_logged_launches(place)
         self.report(
             f"{self.inst.name}: {len(self.cells)} operations and lengths on {self._placement_text()}, at most "
             f"{self.budget_s + LAUNCH_LIMIT_S / 10:.0f} s"
         )
+        if self.log and launches:
+            self.report(f"continues after {counted(launches, 'launch', 'launches')} in {self.log.path}")
         try:
             while cells := self._next_cells():
-                self._launch([str(program)], environment, cells)
+                rows = self._launch([str(program)], environment, cells)
+                if self.log:
+                    self.log.add(place, rows)
+                self._add_rows(rows)
         except KeyboardInterrupt:
             self.is_interrupted = True
+        except NodeLostError as error:
+            self.lost = error
         tables = [self._table_of_operation(name) for name in self.operations]
         return [table for table in tables if table]
+
+    def use_logged_launches(self, place: str) -> int:
+        """Makes the cells, with what earlier sessions have measured at this place. Returns the number of launches."""
+        self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
+        earlier = self.log.launches_of(place) if self.log else ()
+        for rows in earlier:
+            self._add_rows(rows)
+        return len(earlier)
 
     @property
     def nodes(self) -> int:
@@ -189,6 +211,11 @@ class CollectiveTuning:
 
     def _placement_text(self) -> str:
         return f"{self.ranks} ranks" + (f" on each of {self.nodes} nodes" if self.nodes > 1 else "")
+
+    def _place_in_log(self, program: Path) -> str:
+        """Returns the text that identifies this measurement in a log: the build of the program for this MPI, the CPUs
+        and the hosts."""
+        return f"{program.parent.name} {','.join(map(str, self.cpus))} {','.join(self.hosts)}".rstrip()
 
     def _sizes_of(self, operation: str) -> Sequence[int]:
         """Returns the lengths to measure for an operation. Where each rank has a block of this length, leaves out
@@ -245,8 +272,11 @@ class CollectiveTuning:
     def _cells_of(self, operation: str) -> list[Cell]:
         return sorted(cell for cell in self.cells if cell.operation == operation)
 
-    def _launch(self, program: list[str], environment: dict[str, str], cells: Sequence[Cell]) -> None:
-        """Measures the cells in one launch of the measuring program. Raises MeasurementError if the program fails."""
+    def _launch(
+        self, program: list[str], environment: dict[str, str], cells: Sequence[Cell]
+    ) -> list[dict[str, object]]:
+        """Measures the cells in one launch of the measuring program. Returns the lines that the program printed. Raises
+        NodeLostError if a node dies, and MeasurementError if the program fails."""
         number = 1 + min(self.cells[cell].launches for cell in cells)
         phase = f"{self._placement_text()}, launch {number}"
 
@@ -265,13 +295,17 @@ class CollectiveTuning:
         finished = mpi.run(
             self.inst, argv, len(self.cpus), hosts=hosts, env=environment, on_line=read, timeout_s=limit_s
         )
-        if not finished.ok:
+        where = finished.first_ended_node
+        if not finished.ok or (where and len(rows) <= len(cells)):  # some launchers exit with 0
+            if where:
+                said = [*finished.words, finished.silence][0]
+                raise NodeLostError(f"the processes on node {where} ended first, without notice: {said}")
             what = "did not end in time" if finished.timed_out else f"failed (exit code {finished.exit_code})"
             raise MeasurementError(
                 f"measuring collectives {what}: {[*finished.words, finished.silence][0]}",
                 f"{own_command.line('doctor')} says whether ranks may read each other's memory",
             )
-        self._add_rows(rows)
+        return rows
 
     def _add_rows(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Adds the output lines of one launch to the cells. An algorithm's time is the minimum over its batches, the
@@ -280,16 +314,29 @@ class CollectiveTuning:
         found: dict[Cell, list[dict[str, list[float]]]] = {}
         for row in rows:
             self.latencies_ns.append(float(row["latency_ns"]))  # type: ignore[arg-type]
-            if "samples" in row:
+            if OF_MPI in row.get("samples", {}):  # type: ignore[operator]
                 cell = Cell(str(row["operation"]), int(row["bytes"]))  # type: ignore[call-overload]
                 found.setdefault(cell, []).append(row["samples"])  # type: ignore[arg-type]
         for cell, arrivals in found.items():
+            names = set(arrivals[0]).intersection(*arrivals[1:])
+            if not self._is_requested(cell):
+                continue
+            self._add_cells([cell])  # a length between two others may be of an earlier session
+            if not names.issuperset(self.cells[cell].algorithms):
+                continue  # the log of an earlier session was damaged
             speed, times = {}, {}
-            for name in arrivals[0]:
+            for name in names:
                 ratios = [min(samples[OF_MPI]) / min(samples[name]) for samples in arrivals]
                 speed[name] = geometric_mean_of(ratios)
                 times[name] = min(arrivals[0][name])
             self.cells[cell].add(speed, times)
+
+    def _is_requested(self, cell: Cell) -> bool:
+        """Returns whether a cell of the log belongs to this request, which may be another than that of the log."""
+        if cell in self.cells or cell.operation not in self.operations:
+            return cell in self.cells
+        sizes = self._sizes_of(cell.operation)
+        return min(sizes) < cell.size_bytes < max(sizes)
 
     def _table_of_operation(self, operation: str) -> CollectiveTable | None:
         """Returns the table of algorithms selected for an operation; None if some length has too few launches."""

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/node_watch.hpp"
 #include "measure_check.hpp"
 #include "measure_choice.hpp"
 #include "measure_operations.hpp"
@@ -315,6 +316,7 @@ void measure_cases(const std::vector<std::string>& cells, AlgorithmSelector& sel
 }  // namespace
 
 int main(int argc, char** argv) {
+  const auto watch = nearfield::join_launcher_watch();  // before MPI_Init, which waits for all nodes
   int provided = 0;
   MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
   MPI_Init(&argc, &argv);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/job_watch.hpp"
 #include "preload/collectives/job.hpp"
 #include "preload/collectives/settings.hpp"
 #include "preload/mpi/handles.hpp"
@@ -66,6 +67,18 @@ constexpr int max_lanes = 64;
 std::atomic<int> lane_count{0};
 std::atomic<bool> is_finalizing{false};
 
+// Collective over the communicator.
+void watch_nodes_of(MPI_Comm comm, int rank, int ranks) {
+  const JobRanks all{
+      rank, ranks,
+      [comm](const void* own, void* cards, std::size_t bytes) {
+        const int count = static_cast<int>(bytes);
+        PMPI(MPI_Allgather)(own, count, MPI_BYTE, cards, count, MPI_BYTE, comm);
+      },
+      [comm](void* data, std::size_t bytes) { PMPI(MPI_Bcast)(data, static_cast<int>(bytes), MPI_BYTE, 0, comm); }};
+  start_job_watch(all, "a collective across nodes");
+}
+
 int copy_no_attribute(MPI_Comm, int, void*, void*, void*, int* flag) {
   *flag = 0;
   return MPI_SUCCESS;
@@ -106,22 +119,38 @@ NodeComm::~NodeComm() { free_lane_communicator(); }
 NodeComm* NodeComm::find(MPI_Comm comm) {
   NodeComm* node = find_cached(comm);
   if (!node) {
-    if (comm == MPI_COMM_NULL) return nullptr;
-    static const int key = [] {
-      int made = MPI_KEYVAL_INVALID;
-      PMPI(MPI_Comm_create_keyval)(copy_no_attribute, delete_attribute, &made, nullptr);
-      return made;
-    }();
-    int is_known = 0;
-    if (PMPI(MPI_Comm_get_attr)(comm, key, &node, &is_known) != MPI_SUCCESS) return nullptr;
-    if (!is_known) {
+    if (!read_attribute(comm, node)) return nullptr;
+    if (!node) {
       node = new NodeComm(comm);
-      if (PMPI(MPI_Comm_set_attr)(comm, key, node) != MPI_SUCCESS) std::abort();
+      if (PMPI(MPI_Comm_set_attr)(comm, attribute_key(), node) != MPI_SUCCESS) std::abort();
     }
     cache_node_comm(comm, node);
   }
   if (node->state_ == State::direct) return node;
   return node->state_ == State::counting ? node->count_call() : nullptr;
+}
+
+bool NodeComm::waits_for_watched_nodes(MPI_Comm comm) {
+  if (!job_wait_mark.load(std::memory_order_relaxed)) return false;
+  NodeComm* node = find_cached(comm);
+  return (node || read_attribute(comm, node)) && node && node->spans_nodes_;
+}
+
+int NodeComm::attribute_key() {
+  static const int key = [] {
+    int made = MPI_KEYVAL_INVALID;
+    PMPI(MPI_Comm_create_keyval)(copy_no_attribute, delete_attribute, &made, nullptr);
+    return made;
+  }();
+  return key;
+}
+
+bool NodeComm::read_attribute(MPI_Comm comm, NodeComm*& node) {
+  int is_known = 0;
+  if (comm == MPI_COMM_NULL || PMPI(MPI_Comm_get_attr)(comm, attribute_key(), &node, &is_known) != MPI_SUCCESS)
+    return false;
+  if (!is_known) node = nullptr;
+  return true;
 }
 
 int NodeComm::delete_attribute(MPI_Comm comm, int, void* value, void*) {
@@ -162,6 +191,7 @@ void NodeComm::connect_ranks() {
     is_connected = create_lane_communicator();
     PMPI(MPI_Allreduce)(&is_connected, &are_connected, 1, MPI_INT, MPI_MIN, comm_);
   }
+  if (are_connected && spans_nodes()) watch_nodes_of(comm_, rank_, ranks_);
   if (are_connected) {
     const Layout::RankPlace place = layout_.own_place();
     own_offset_ = own.box;

@@ -29,6 +29,9 @@ class NodeComm {
   // communicates (connect_ranks()).
   static NodeComm* find(MPI_Comm comm);
 
+  // Returns whether a collective of the communicator waits for other nodes and these are watched (base/job_watch.hpp).
+  static bool waits_for_watched_nodes(MPI_Comm comm);
+
   explicit NodeComm(MPI_Comm comm);
   NodeComm(const NodeComm&) = delete;
   NodeComm& operator=(const NodeComm&) = delete;
@@ -67,6 +70,10 @@ class NodeComm {
  private:
   enum class State { counting, direct, left_to_mpi };
 
+  static int attribute_key();
+  // Sets `node` to the state that is attached to a communicator, or to null if there is none. Returns false if the
+  // communicator is MPI_COMM_NULL or not valid.
+  static bool read_attribute(MPI_Comm comm, NodeComm*& node);
   static int delete_attribute(MPI_Comm comm, int key, void* value, void* extra);
   NodeComm* count_call();
   void connect_ranks();

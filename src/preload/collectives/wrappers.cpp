@@ -4,6 +4,7 @@
 // library, which also reports all errors. Whether a call is direct depends only on what MPI makes equal on all ranks of
 // a correct program.
 #include "base/export.h"
+#include "base/job_watch.hpp"
 #include "preload/collectives/across_nodes.hpp"
 #include "preload/collectives/counts.hpp"
 #include "preload/collectives/in_node.hpp"
@@ -309,13 +310,14 @@ bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype 
 
 // Defines the wrapper of the MPI function `name`. `attempt` is an expression that performs the collective and is true
 // if it has succeeded; if it is false, the wrapper calls the MPI library.
-#define WRAP(name, parameters, arguments, attempt)              \
-  NEARFIELD_EXPORT int name parameters {                        \
-    static CallCounts& counts = *new CallCounts(#name);         \
-    CountedCall call(counts);                                   \
-    call.is_direct = attempt;                                   \
-    return call.is_direct ? MPI_SUCCESS : PMPI(name) arguments; \
-  }                                                             \
+#define WRAP(name, parameters, arguments, attempt)                           \
+  NEARFIELD_EXPORT int name parameters {                                     \
+    static CallCounts& counts = *new CallCounts(#name);                      \
+    CountedCall call(counts);                                                \
+    const nearfield::NodeWait wait(NodeComm::waits_for_watched_nodes(comm)); \
+    call.is_direct = attempt;                                                \
+    return call.is_direct ? MPI_SUCCESS : PMPI(name) arguments;              \
+  }                                                                          \
   NEARFIELD_EXPORT_PMPI(name)
 
 NEARFIELD_EXPORT int MPI_Finalize() {
@@ -326,6 +328,7 @@ NEARFIELD_EXPORT int MPI_Finalize() {
     write_call_lengths(rank, ranks);
   }
   stop_freeing_lanes();
+  nearfield::stop_job_watch();
   return PMPI(MPI_Finalize)();
 }
 NEARFIELD_EXPORT_PMPI(MPI_Finalize)

@@ -222,6 +222,9 @@ def _run(
 ) -> tuple[Outcome, int]:
     """Simulates the cases on the ranks of an MPI job if `mpi` is set, otherwise in `jobs` processes (default: one per
     core). Returns the outcome and the exit code."""
+    from nearfield import _native
+    from nearfield.base.errors import NodeLostError
+    from nearfield.cli import print_error
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
     from nearfield.measure.sim.session import add_to_profile
@@ -230,7 +233,13 @@ def _run(
     at_once = None if mpi else jobs or pool.usable_cores()
     with InterruptGuard() as stop, ProgressDisplay() as display:
         runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
-        outcome = add_to_profile(operations.machine, cases, runner, display, out, own_command.original_line(), at_once)
+        try:
+            outcome = add_to_profile(
+                operations.machine, cases, runner, display, out, own_command.original_line(), at_once
+            )
+        except NodeLostError as error:
+            print_error(error)
+            _native.end_job("the simulation is ended")  # MPI_Finalize would wait for the dead node
     return outcome, 0 if outcome.complete else stop.exit_code
 
 

@@ -161,7 +161,9 @@ def _failure_reason(finished: mpi.Finished) -> str:
     said = _rank_error(finished)
     if said and said[1] in _REMEDIES:
         _raise_error(said[1], said[2])
-    return f"exit code {finished.exit_code}: {_error_line(finished) or finished.silence}"
+    where = finished.first_ended_node
+    first = f"the processes on node {where} ended first; " if where else ""
+    return f"{first}exit code {finished.exit_code}: {_error_line(finished) or finished.silence}"
 
 
 def _rank_error(finished: mpi.Finished) -> re.Match[str] | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nearfield import mpi, profile
 from nearfield.base import own_command
-from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
+from nearfield.base.errors import MeasurementError, NearfieldError, NodeLostError, UsageError
 from nearfield.base.progress import Report, ignore
 from nearfield.base.topology import Topology
 from nearfield.base.words import group_by_reason, suggest
@@ -141,6 +141,9 @@ class Session:
         self.checkpoint.write_spent(self.spent)
         if complete or not saved:
             self.checkpoint.remove_or_keep_samples(self.out / "samples" if keep_samples and saved else None)
+        if isinstance(failure, NodeLostError) and saved:
+            failure.message += f"; what was measured is in {self.out}"
+            failure.remedy = f"when the node is there again: {self._resuming()}"
         if failure:
             raise failure
         self._raise_failed_launch(saved)
@@ -243,8 +246,11 @@ class Session:
             )
         raise MeasurementError(
             f"{cause}; what was measured is in {self.out}",
-            f"complete it with: {own_command.line('probe', '--resume', '--out', self.out)}",
+            f"complete it with: {self._resuming()}",
         )
+
+    def _resuming(self) -> str:
+        return own_command.line("probe", "--resume", "--out", self.out)
 
     def _save_profile(self, complete: bool) -> bool:
         """Saves the profile. Returns False if no launch produced output."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import socket
 import struct
 import sys
 import time
@@ -13,9 +14,10 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from nearfield import _native
 from nearfield._native import replay
-from nearfield.base.errors import NearfieldError, UsageError
-from nearfield.measure.sim.pool import missing_mpi_error, usable_cores
+from nearfield.base.errors import NearfieldError, NodeLostError, UsageError
+from nearfield.measure.sim.pool import abort_job, missing_mpi_error, usable_cores
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -85,7 +87,9 @@ class Shards(SingleProcess):
         _check_launcher(self.count, MPI.Get_library_version())
         self._mine, self._all = bytearray(_BLOCK_BYTES), bytearray(_BLOCK_BYTES * self.count)
         self._accesses, self._agreed = 0, False
+        self._watch: _native.NodeHub | _native.NodeMember | None = None
         try:
+            self._watch_nodes()
             self._count_host_cores(MPI.COMM_TYPE_SHARED)
         except BaseException as error:
             self._abort(error)
@@ -93,6 +97,26 @@ class Shards(SingleProcess):
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if error and not self._agreed:
             self._abort(error)
+        if self._watch:
+            self._watch.close()
+
+    def _watch_nodes(self) -> None:
+        """Starts to watch the nodes if there are several: shard 0 watches all others, and the first shard of each other
+        node watches shard 0, without which its process ends."""
+        names = self._comm.allgather(socket.gethostname())
+        if len(set(names)) == 1:
+            return
+        hub = _native.NodeHub() if self.number == 0 else None
+        address = self._comm.bcast(hub.address if hub else None)
+        if hub or names.index(names[self.number]) != self.number:
+            self._watch = hub
+        else:
+            self._watch = _native.NodeMember(address)
+
+    def _check_nodes(self) -> None:
+        """Raises NodeLostError on shard 0 if a node has died."""
+        if isinstance(self._watch, _native.NodeHub) and (lost := self._watch.lost()):
+            raise NodeLostError(lost, "start the simulation again when the node is there, or without the node")
 
     def _count_host_cores(self, shared: int) -> None:
         """Determines the number of cores of this shard, and whether the shards of its host have a core each."""
@@ -170,11 +194,13 @@ class Shards(SingleProcess):
         code = 130 if isinstance(error, KeyboardInterrupt) else 1
         if isinstance(error, SystemExit) and isinstance(error.code, int):
             code = error.code
+        elif isinstance(error, NodeLostError):
+            print(f"error: {error.message}\n  → {error.remedy}", file=sys.stderr, flush=True)
+            _native.end_job("the simulation is ended")  # MPI_Abort would wait for the dead node
         elif code == 1:
             traceback.print_exception(error)
         sys.stderr.flush()
-        self._comm.Abort(code)
-        os._exit(code)
+        abort_job(self._comm, code)
 
     def _exchange(self, mine: bytes) -> list[bytes]:
         begin = mine[:_BLOCK_DATA_BYTES]
@@ -209,6 +235,7 @@ class Shards(SingleProcess):
             _yield_core()
         pause = _SHORTEST_S
         while not request.Test():
+            self._check_nodes()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_S)
 

@@ -3,6 +3,7 @@ completion."""
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import shlex
@@ -12,16 +13,22 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from threading import Thread
+from threading import Thread, Timer
+from typing import TYPE_CHECKING, NoReturn
 
-from nearfield.base.errors import MeasurementError, UsageError
+from nearfield import _native
+from nearfield.base.errors import MeasurementError, NodeLostError, UsageError
 from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.row import Row
 from nearfield.measure.sim.cases import Case
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 Finished = tuple[Case, list[Row], float]  # a case, its records, and the duration of its simulation in seconds
 Runner = Callable[[list[Case]], Iterator[Finished]]
 POLL_INTERVAL_S = 0.2  # maximum delay until Ctrl-C takes effect
+ABORT_LIMIT_S = 2.0  # time limit of MPI_Abort, which may wait for a dead node
 
 
 def usable_cores() -> int:
@@ -60,13 +67,51 @@ def runner_on_mpi(guard: InterruptGuard) -> Runner:
     executor_type = mpi_executor()
 
     def run(cases: list[Case]) -> Iterator[Finished]:
-        with executor_type() as executor:
-            yield from _run_on_executor(executor, cases, guard)
+        hub = None if _is_job_on_one_node() else _native.NodeHub()
+        executor = executor_type(initializer=_join_watch, initargs=(hub.address,)) if hub else executor_type()
+        try:
+            yield from _run_on_executor(executor, cases, guard, hub)
+        except NodeLostError:
+            raise  # without a shutdown, which would wait for the dead node
+        except BaseException:
+            executor.shutdown()
+            raise
+        executor.shutdown()
+        if hub:
+            hub.close()
 
     return run
 
 
-def mpi_executor() -> type[Executor]:
+# Variables that launchers set for each rank: the number of ranks, and of those on the same node.
+_RANKS_VARIABLES = (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS"))
+
+
+def _is_job_on_one_node() -> bool:
+    """Returns whether the launcher says that all ranks are on this node."""
+    return any(ranks in os.environ and os.environ[ranks] == os.environ.get(here) for ranks, here in _RANKS_VARIABLES)
+
+
+_member: _native.NodeMember | None = None  # of this worker
+
+
+def _join_watch(address: str) -> None:
+    """Lets the first rank watch the node of this worker. If the first rank's node dies, this process ends."""
+    global _member
+    _member = _member or _native.NodeMember(address)
+    atexit.register(_member.close)
+
+
+def abort_job(comm: MPI.Comm, code: int) -> NoReturn:
+    """Ends the MPI job by MPI_Abort, and this process in any case."""
+    timer = Timer(ABORT_LIMIT_S, os._exit, [code])
+    timer.daemon = True
+    timer.start()
+    comm.Abort(code)
+    os._exit(code)
+
+
+def mpi_executor() -> Callable[..., Executor]:
     """Returns mpi4py's executor class. Raises UsageError if mpi4py is missing or cannot load an MPI."""
     try:
         from mpi4py.futures import MPIPoolExecutor
@@ -94,7 +139,9 @@ def sort_for_scheduling(cases: list[Case]) -> list[Case]:
     )
 
 
-def _run_on_executor(executor: Executor, cases: list[Case], guard: InterruptGuard) -> Iterator[Finished]:
+def _run_on_executor(
+    executor: Executor, cases: list[Case], guard: InterruptGuard, hub: _native.NodeHub | None = None
+) -> Iterator[Finished]:
     futures: dict[Future[tuple[list[Row], float]], Case] = {}
     try:
         with _block_interrupts():
@@ -106,6 +153,8 @@ def _run_on_executor(executor: Executor, cases: list[Case], guard: InterruptGuar
             for future in done:
                 yield futures[future], *future.result()
             guard.check()
+            if hub and (lost := hub.lost()):
+                raise NodeLostError(lost, "the same command goes on after the cases that --out has")
     except BrokenExecutor as error:
         # A signal to the process group may have killed the workers before it reaches this process.
         time.sleep(POLL_INTERVAL_S)

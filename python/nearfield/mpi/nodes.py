@@ -1,0 +1,52 @@
+"""Notices that a node died on which nearfield has launched ranks. The measuring programs connect to a hub in this
+process (src/base/node_watch.hpp), and the kernels keep the connections alive, so that a busy node is not taken for a
+dead one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nearfield.base import all_nodes
+from nearfield.mpi.installation import Hosts
+
+if TYPE_CHECKING:
+    from nearfield import _native
+
+VARIABLE = "NEARFIELD_NODE_WATCH"  # the address of the hub, for the measuring programs
+
+
+@dataclass(frozen=True)
+class NodeWatch:
+    """The watch over the nodes of one launch, and the environment variables that make its ranks take part."""
+
+    hub: _native.NodeHub | None
+    variables: Mapping[str, str]
+
+    def lost(self) -> str:
+        """Returns a text that names the first node that was lost, such as "node b has not answered for 12 s"; empty if
+        none was."""
+        return self.hub.lost() if self.hub else ""
+
+    def first_ended_node(self) -> str:
+        """Returns the node of the first rank that ended without notice; empty if none did."""
+        return self.hub.first_ended_node() if self.hub else ""
+
+
+@contextmanager
+def watched_nodes(hosts: Hosts | None, environment: Mapping[str, str]) -> Iterator[NodeWatch]:
+    """Yields the watch over the hosts of a launch with this environment. Without hosts, nothing is watched."""
+    if not hosts:
+        yield NodeWatch(None, {})
+        return
+    from nearfield import _native  # which the guard of a launch does not find (test_the_guard_imports_what_it_needs)
+
+    hub = _native.NodeHub()
+    try:
+        variables = {VARIABLE: hub.address}
+        variables |= all_nodes.open_mpi_forwarding_variable(("mpirun",), {**environment, **variables})
+        yield NodeWatch(hub, variables)
+    finally:
+        hub.close()
