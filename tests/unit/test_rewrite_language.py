@@ -270,6 +270,17 @@ REFUSED = {
         ".c", "static void sweep(double *v, double *w, unsigned n, unsigned x) "
         "{ for (unsigned i = 1; i < x; i++) { v[i] = w[i]; if (i >= n) break; } }\n",
         f"{EXCHANGE.replace('u + n', 'v + n')}sweep(v, w, n, n - 1000);", "writes v"),
+    "a member of a union": (
+        ".c", "", "union { double a; long b; } q = {1};\n"
+        f"{EXCHANGE.replace('u, 1', '&q.a, 1')}for (int i = 1; i <= n; i++) v[i] = w[i] + q.b;", "a member of a union"),
+    "an element at the stride of a datatype": (
+        ".c", "", "MPI_Datatype t; MPI_Type_vector(2, 1, 3, MPI_DOUBLE, &t); MPI_Type_commit(&t);\n"
+        "MPI_Recv(u, 1, t, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + u[3];", "reads u"),
+    "a directive between statements": (
+        ".c", "#define K 2\n",
+        f"{EXCHANGE}#undef K\n#define K 3\nfor (int i = 1; i <= n; i++) v[i] = w[i] * K;",
+        "a directive of the preprocessor"),
     "a directive behind a comment": (
         ".c", "#define K 2\n",
         f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] * K;\n/**/#undef K\n/**/#define K 3\n"
@@ -387,6 +398,22 @@ def test_what_a_header_defines_is_read(header: str, said: str, tmp_path: Path, a
     found = read(tmp_path, arguments, body, '#include "norm.h"\n')
     assert bool(found.patches) == (not said)
     assert said in "\n".join(one.reason for one in found.missed)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_function_of_several_files_is_unknown(count: int, tmp_path: Path, arguments: list[str]) -> None:
+    """If two files define a function, of which one is linked, does a call of it count as unknown?"""
+    others = [tmp_path / f"get{number}.c" for number in range(count)]
+    for other in others:
+        other.write_text("double get(int i) { return i; }\n")
+    path = tmp_path / "step.c"
+    path.write_text(
+        "#include <mpi.h>\ndouble get(int i);\n"
+        "void step(double *restrict u, double *restrict v, double *restrict w, int n, int up, int down) {\n"
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + get(i);\n}}\n"
+    )
+    found = analyse(path, arguments, others=[(other, arguments) for other in others])
+    assert bool(found.patches) == (count == 1), found.missed
 
 
 # Functions that must get a patch: they use the same arrays, in C and C++ as people write them.
