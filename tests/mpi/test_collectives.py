@@ -73,7 +73,7 @@ def direct(done: Finished) -> tuple[int, int]:
 def test_random_calls_have_the_right_results(installation: Installation, programs: Path, ranks: int, seed: int) -> None:
     """With random operations, counts, types, roots, communicators and delays: are all results right, the same as those
     of the MPI library, and most calls direct?"""
-    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), seed, 400]
+    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), seed, 200]
     done = launch(installation, command, ranks, environment(installation))
     assert done.ok, done.stdout + done.stderr
     assert "all right" in done.stdout
@@ -199,10 +199,10 @@ def test_communicators_that_span_nodes_leave_nothing(installation: Installation,
     program = mpi_program.built(installation, "collectives_life.cpp", programs)
     env = environment(installation)
     env[collectives.VARIABLE] += ",node_ranks=2"
-    done = launch(installation, [program, "churn", 250], 3, env)
+    done = launch(installation, [program, "churn", 100], 3, env)
     assert done.ok, done.stdout + done.stderr
     assert "flat" in done.stdout
-    assert direct(done)[0] > 600
+    assert direct(done)[0] > 250
 
 
 _SUMS = """

@@ -1,7 +1,8 @@
 """Can programmers in C++, C and Fortran install the halo library, find it, and get right results from it?
 
-It is installed for the MPIs of the system: for one with its wrapper as compiler, for the others with a plain compiler
-that finds MPI by itself; the examples are then built the other way. A machine without such MPIs installs for one wheel.
+It is installed for those MPIs of the system that are selected (selected_mpis.py): for one with its wrapper as compiler,
+for the others with a plain compiler that finds MPI by itself; the examples are then built the other way. If no MPI of
+the system is selected, it is installed for the first one; a machine without such MPIs installs for one wheel.
 """
 
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from installed import EXAMPLES, ROOT, Installed, cmake, install, tool
 from PIL import Image
+from selected_mpis import selected_installations
 from tuning import in_process
 
 from nearfield import mpi
@@ -53,7 +55,14 @@ def build_ahead(inst: Installation, programs: Path) -> None:
         install(inst, programs, wrapper=inst == of_system()[0])
 
 
-@pytest.fixture(scope="session", params=of_system(), ids=lambda inst: inst.name)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "installed" in metafunc.fixturenames:
+        selected = selected_installations(metafunc.config)
+        chosen = [inst for inst in of_system() if inst in selected] or of_system()[:1]
+        metafunc.parametrize("installed", chosen, ids=[inst.name for inst in chosen], indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def installed(request: pytest.FixtureRequest, programs: Path) -> Installed:
     return install(request.param, programs, wrapper=request.param == of_system()[0])
 

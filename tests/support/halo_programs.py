@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from build_lock import build_lock
+
 from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
@@ -14,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 def built(inst: Installation, name: str, folder: Path, *flags: str) -> Path:
     """Returns the executable of `name`.cpp, linked to the library of that MPI; builds it at the first call."""
     program = folder / inst.name / name
-    if program.exists():
-        return program
-    program.parent.mkdir(exist_ok=True)
-    return compile_program(inst, ROOT / "tests/programs" / f"{name}.cpp", program, *flags)
+    with build_lock(program) as is_missing:
+        if is_missing:
+            compile_program(inst, ROOT / "tests/programs" / f"{name}.cpp", program, *flags)
+    return program
 
 
 def compile_program(inst: Installation, source: Path, program: Path, *flags: str) -> Path:
