@@ -184,7 +184,7 @@ def test_a_region_that_reaches_into_another_row_counts_there(tmp_path: Path, arg
         assert "i = 1; i < 2" not in before  # row 1 has a received element
 
 
-def test_an_index_beyond_its_row_is_one_of_the_next(tmp_path: Path, arguments: list[str]) -> None:
+def test_an_index_beyond_a_row_is_one_of_the_next(tmp_path: Path, arguments: list[str]) -> None:
     """Does a loop that reads one element more than a row wait for the row behind it, which is received?"""
     beyond = "for (int i = 1; i < n - 1; i++)\n for (int j = 0; j <= m; j++)\n  b[i] += a[i * m + j];"
     assert not analyse_c(tmp_path, arguments, step(EXCHANGE + beyond)).patches
