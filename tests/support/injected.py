@@ -1,6 +1,6 @@
 """Replaces a piece of a module of nearfield when it is loaded, by one of the files of tests/injected_bugs.
 
-As a plugin of pytest (`-p injected`) it injects the mistake of judgement.toml that NEARFIELD_INJECTED_BUG names.
+As a plugin of pytest (`-p injected`) it injects the mistake that NEARFIELD_INJECTED_BUG names, as FILE:NAME.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     "rewrite": "rewrite",
     "hostile": "rewrite",
+    "proof": "rewrite",
     "judgement": "rules",
 }  # file of mistakes -> the package of those that name none
 Bug = dict[str, Any]
@@ -44,6 +46,14 @@ def inject(bug: Bug) -> str:
     text = _file_of(bug).read_text()
     assert text.count(bug["old"]) == 1, f"'{bug['old']}' occurs {text.count(bug['old'])} times in {bug['file']}"
     return str(text.replace(bug["old"], bug["new"]))
+
+
+def last_line_of_tests(bug: str, *arguments: str | Path) -> str:
+    """Returns the last line of pytest with these arguments and a mistake, FILE:NAME; with "", of pytest without one."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "injected", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "NEARFIELD_INJECTED_BUG": bug}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return (done.stdout.splitlines() or [done.stderr])[-1]
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -76,4 +86,5 @@ def install(bug: Bug) -> None:
 
 
 if found := os.environ.get("NEARFIELD_INJECTED_BUG"):
-    install(bugs_of("judgement")[found])
+    file, _, name = found.partition(":")
+    install(bugs_of(file)[name])

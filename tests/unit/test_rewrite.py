@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -183,6 +184,13 @@ def test_a_region_that_reaches_into_another_row_counts_there(tmp_path: Path, arg
         assert "i = 1; i < 2" not in before  # row 1 has a received element
 
 
+def test_an_index_beyond_a_row_is_one_of_the_next(tmp_path: Path, arguments: list[str]) -> None:
+    """Does a loop that reads one element more than a row wait for the row behind it, which is received?"""
+    beyond = "for (int i = 1; i < n - 1; i++)\n for (int j = 0; j <= m; j++)\n  b[i] += a[i * m + j];"
+    assert not analyse_c(tmp_path, arguments, step(EXCHANGE + beyond)).patches
+    assert analyse_c(tmp_path, arguments, step(EXCHANGE + beyond.replace("j <= m", "j < m"))).patches
+
+
 def test_corners_keep_the_order_of_exchanges(tmp_path: Path, arguments: list[str]) -> None:
     """Is the second of two exchanges, which sends on what the first has received, never begun before that arrived?"""
     second = EXCHANGE.replace("&a[(n - 1) * m]", "&a[0]").replace("&a[m]", "&a[(n - 1) * m]")
@@ -219,6 +227,29 @@ def test_damaged_text_is_not_proved(
 
     monkeypatch.setattr(driver.RegionEmitter, "emit", damaged)
     found = analyse(LISTING, arguments, only=frozenset({"warm-send"}))
+    assert not found.patches
+    assert "could not be proved" in found.missed[0].reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(r"(MPI_Irecv\([^,]*), COLS", r"\1, COLS - 1"), (r"(MPI_Isend.*)requests\[1\]", r"\1requests[0]")],
+    ids=["a count", "a request"],
+)
+def test_a_damaged_begin_is_not_proved(
+    old: str, new: str, tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Does the second proof compare the calls that begin messages with the call that they replace?"""
+    emit = driver.RegionEmitter.emit
+
+    def damaged(self: object, *given: object) -> object:
+        made = emit(self, *given)  # type: ignore[arg-type]
+        made.text, count = re.subn(old, new, made.text)
+        assert count
+        return made
+
+    monkeypatch.setattr(driver.RegionEmitter, "emit", damaged)
+    found = analyse(LISTING, arguments, only=frozenset({"overlap"}))
     assert not found.patches
     assert "could not be proved" in found.missed[0].reason
 

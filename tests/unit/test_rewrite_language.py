@@ -217,6 +217,93 @@ REFUSED = {
     "a comparison of a number that loses its lack of sign": (
         ".c", "", f"{EXCHANGE}{{ const unsigned x = n - 1000; for (unsigned i = 1; i < x; i++) "
         "{ if ((int)x < 0) v[i] = w[i] + u[0]; if (i >= (unsigned)n) break; } }", "reads u"),
+    "a function that is called like a method of containers": (
+        ".c", "static double *g;\nstatic double *data(double *p) { g = p; return p; }\n",
+        f"data(u);\ndouble *p = g;\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "u and p may overlap"),
+    "an index that its operator stores": (
+        ".cpp", "struct S { double *k; int operator[](double *p) { k = p; return 0; } };\n",
+        f"S s; s[u];\ndouble *p = s.k;\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];",
+        "u and p may overlap"),
+    "an address made by arithmetic on numbers": (
+        ".c", "", "unsigned long a = (unsigned long)w, b = (unsigned long)u; a ^= b; b ^= a; a ^= b;\n"
+        f"double *p = (double *)a;\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "u and p may overlap"),
+    "an address that a number is added to": (
+        ".c", "", f"double *p = (double *)((unsigned long)u + 0);\n{EXCHANGE}"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "u and p may overlap"),
+    "a type that may alias all others": (
+        ".c", "typedef double __attribute__((may_alias)) any;\n", "long x = 7; any *p = (any *)&x;\n"
+        f"{EXCHANGE.replace('u, 1, MPI_DOUBLE', '&x, 1, MPI_LONG')}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];",
+        "uses may_alias"),
+    "a persistent request that is copied": (
+        ".c", "", "MPI_Request r, q; MPI_Recv_init(u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, &q);\n"
+        "MPI_Recv_init(v, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, &r); MPI_Request t = r; r = q; q = t;\n"
+        "MPI_Start(&r);\nMPI_Wait(&r, MPI_STATUS_IGNORE);\nfor (int i = 1; i <= n; i++) w[i] += u[i - 1];",
+        "it may start another request"),
+    "a persistent request that a function makes again": (
+        ".c", "static void again(MPI_Request *r, double *u) "
+        "{ MPI_Recv_init(u, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, r); }\n",
+        "MPI_Request r; MPI_Recv_init(v, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, &r); again(&r, u);\n"
+        "MPI_Start(&r);\nMPI_Wait(&r, MPI_STATUS_IGNORE);\nfor (int i = 1; i <= n; i++) w[i] += u[i - 1];",
+        "it may start another request"),
+    "a persistent request of an earlier call": (
+        ".c", "", "static MPI_Request r; if (n) MPI_Recv_init(u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, &r);\n"
+        "MPI_Start(&r);\nMPI_Wait(&r, MPI_STATUS_IGNORE);\nfor (int i = 1; i <= n; i++) w[i] += v[i - 1];",
+        "it may start another request"),
+    "a request that is freed under way": (
+        ".c", "", "int ack; MPI_Request r; MPI_Isend(u + n, 1, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, &r);\n"
+        "MPI_Request_free(&r);\nMPI_Recv(&ack, 1, MPI_INT, up, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) u[i] = w[i];", "may free the request of a message that is under way"),
+    "bits of an integer": (
+        ".c", "", f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + u[(unsigned _BitInt(8))(i + 255)];",
+        "is cut to a shorter number"),
+    "a sum without sign of large numbers": (
+        ".c", "", f"unsigned m = 2147483651u + n * 0;\n{EXCHANGE}for (unsigned i = 2147483647; i < m; i++) "
+        "if (i >= m - 2) v[1] = u[i + 2147483647u];", "reads u"),
+    "a bound that is a negative number": (
+        ".c", "", f"{EXCHANGE.replace('u + n', 'v + n')}{{ const unsigned x = n - 1000; "
+        "for (unsigned i = 1; i < x; i++) { v[i] = w[i]; if (i >= (unsigned)n) break; } }", "writes v"),
+    "a bound that an assignment makes negative": (
+        ".c", "static void sweep(double *v, double *w, unsigned n) "
+        "{ unsigned x; x = n - 1000; for (unsigned i = 1; i < x; i++) { v[i] = w[i]; if (i >= n) break; } }\n",
+        f"{EXCHANGE.replace('u + n', 'v + n')}sweep(v, w, n);", "writes v"),
+    "a bound that an argument makes negative": (
+        ".c", "static void sweep(double *v, double *w, unsigned n, unsigned x) "
+        "{ for (unsigned i = 1; i < x; i++) { v[i] = w[i]; if (i >= n) break; } }\n",
+        f"{EXCHANGE.replace('u + n', 'v + n')}sweep(v, w, n, n - 1000);", "writes v"),
+    "a member of a union": (
+        ".c", "", "union { double a; long b; } q = {1};\n"
+        f"{EXCHANGE.replace('u, 1', '&q.a, 1')}for (int i = 1; i <= n; i++) v[i] = w[i] + q.b;", "a member of a union"),
+    "an element at the stride of a datatype": (
+        ".c", "", "MPI_Datatype t; MPI_Type_vector(2, 1, 3, MPI_DOUBLE, &t); MPI_Type_commit(&t);\n"
+        "MPI_Recv(u, 1, t, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) v[i] = w[i] + u[3];", "reads u"),
+    "a directive between statements": (
+        ".c", "#define K 2\n",
+        f"{EXCHANGE}#undef K\n#define K 3\nfor (int i = 1; i <= n; i++) v[i] = w[i] * K;",
+        "a directive of the preprocessor"),
+    "a directive behind a comment": (
+        ".c", "#define K 2\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] * K;\n/**/#undef K\n/**/#define K 3\n"
+        "for (int i = 1; i <= n; i++) w[i] = v[i] * K + u[i - 1];", "does not begin with a plain #"),
+    "a directive of digraphs": (
+        ".c", "#define K 2\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] * K;\n%:undef K\n%:define K 3\n"
+        "for (int i = 1; i <= n; i++) w[i] = v[i] * K + u[i - 1];", "does not begin with a plain #"),
+    "a directive in two lines": (
+        ".c", "#define K 2\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] * K;\n#\\\nundef K\n#\\\ndefine K 3\n"
+        "for (int i = 1; i <= n; i++) w[i] = v[i] * K + u[i - 1];", "does not begin with a plain #"),
+    "a function that a pragma makes weak": (
+        ".c", "#pragma weak get\ndouble get(int i) { return i; }\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + get(i);",
+        "a pragma whose effect is not known: weak get"),
+    "a name that a macro pastes together": (
+        ".c", "#define CAT(a, b) a##b\n#include <unistd.h>\n", f"CAT(fo, rk)();\n{EXCHANGE}{SWEEP}",
+        "the file calls fork"),
+    "a word between numbers with apostrophes": (
+        ".cpp", "#include <unistd.h>\n", f"int a = 1'000; fork(); int b = 2'000;\n{EXCHANGE}{SWEEP}", "uses fork"),
+    "a word behind a raw string": (
+        ".cpp", "#include <unistd.h>\n", f'puts(R"(a " b)"); fork(); puts("b");\n{EXCHANGE}{SWEEP}', "uses fork"),
     "a function with a name of MPI": (
         ".c", "int MPI_Pcontrol(const int level, ...) { return level; }\n", f"{EXCHANGE}{SWEEP}", "belongs to MPI"),
 }  # fmt: skip
@@ -293,6 +380,42 @@ def test_a_header_of_the_program_is_read(name: str, header: str, tmp_path: Path,
     assert all("share.h uses mmap" in one.reason for one in found.missed) or not name
 
 
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("#define IN(x) ((x) + __LINE__ % 2)\n#define AT(x) IN(x)\n#define norm(x) AT(x)\n", "the file uses norm"),
+        (
+            "#pragma GCC system_header\nstatic double *kept;\nstatic double norm(double x) { return x + *kept; }\n",
+            "norm",
+        ),
+        ("#define norm(x) ((x) * 2)\n", ""),
+    ],
+    ids=["a macro with the line", "a header that says it is the system's", "a plain macro"],
+)
+def test_what_a_header_defines_is_read(header: str, said: str, tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "norm.h").write_text(header)
+    body = f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = norm(w[i]);\nfor (int i = 1; i <= n; i++) w[i] += u[i - 1];"
+    found = read(tmp_path, arguments, body, '#include "norm.h"\n')
+    assert bool(found.patches) == (not said)
+    assert said in "\n".join(one.reason for one in found.missed)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_function_of_several_files_is_unknown(count: int, tmp_path: Path, arguments: list[str]) -> None:
+    """If two files define a function, of which one is linked, does a call of it count as unknown?"""
+    others = [tmp_path / f"get{number}.c" for number in range(count)]
+    for other in others:
+        other.write_text("double get(int i) { return i; }\n")
+    path = tmp_path / "step.c"
+    path.write_text(
+        "#include <mpi.h>\ndouble get(int i);\n"
+        "void step(double *restrict u, double *restrict v, double *restrict w, int n, int up, int down) {\n"
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + get(i);\n}}\n"
+    )
+    found = analyse(path, arguments, others=[(other, arguments) for other in others])
+    assert bool(found.patches) == (count == 1), found.missed
+
+
 # Functions that must get a patch: they use the same arrays, in C and C++ as people write them.
 UNDERSTOOD = {
     "plain": (".c", "", EXCHANGE + SWEEP + "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),
@@ -309,6 +432,13 @@ UNDERSTOOD = {
         ".cpp", "#include <vector>\n", "std::vector<double> x(n + 2);\n"
         f"{EXCHANGE.replace('u + n, 1', 'x.data() + n, 1').replace('u, 1', 'x.data(), 1')}{SWEEP}"
         "for (int i = 1; i <= n; i++) w[i] = x[i - 1];"),
+    "persistent requests": (
+        ".c", "", "MPI_Request r[2]; MPI_Recv_init(u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, &r[0]);\n"
+        "MPI_Send_init(u + n, 1, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, &r[1]);\nfor (int s = 0; s < steps; s++) {\n"
+        f"MPI_Startall(2, r);\nMPI_Waitall(2, r, MPI_STATUSES_IGNORE);\n{SWEEP}"
+        "for (int i = 1; i <= n; i++) w[i] = u[i - 1];\n}\nMPI_Request_free(&r[0]); MPI_Request_free(&r[1]);"),
+    "numbers with apostrophes": (
+        ".cpp", "", f"{EXCHANGE}{SWEEP}for (int i = 1; i <= n; i++) w[i] = u[i - 1] + 1'000;"),
     "requests of its own": (
         ".c", "", f"MPI_Request r[2];\n{SIDES}MPI_Waitall(2, r, MPI_STATUSES_IGNORE);\n{SWEEP}"
         "for (int i = 1; i <= n; i++) w[i] = u[i - 1];"),

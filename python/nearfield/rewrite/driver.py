@@ -14,9 +14,11 @@ import islpy as isl
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.analysis.aliases import AliasAnalysis, NoAliasAssumptions
 from nearfield.rewrite.analysis.blocking import NO_WILDCARD
+from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.no_regions import explain_no_regions, find_unknown_callees
 from nearfield.rewrite.analysis.program import LoopNest, MissedOptimization, NotMovable, Region
 from nearfield.rewrite.analysis.regions import RegionFinder, split_exchanges
+from nearfield.rewrite.analysis.requests import find_free_of_active_request
 from nearfield.rewrite.callees import InlinableCallees
 from nearfield.rewrite.codegen.code import NotExpressible
 from nearfield.rewrite.codegen.emit import EmittedRegion, RegionEmitter
@@ -24,7 +26,12 @@ from nearfield.rewrite.codegen.runtime_alias_check import write_alias_check
 from nearfield.rewrite.frontend.callee_lookup import Others, ProgramFunctions
 from nearfield.rewrite.frontend.clang import Node, TranslationUnit, parse_file
 from nearfield.rewrite.frontend.function import FunctionFacts
-from nearfield.rewrite.frontend.language import file_refusal_reason, is_mpi_name
+from nearfield.rewrite.frontend.language import (
+    file_refusal_reason,
+    is_mpi_name,
+    is_refused_function,
+    place_dependent_macro,
+)
 from nearfield.rewrite.frontend.source import decode_source, read_source
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 from nearfield.rewrite.model.chunking import MessageChunker, assumption_text, variables_in_guard
@@ -157,8 +164,27 @@ class Analyser:
         if own is not None:
             return f"the file defines {own.name}, a name that belongs to MPI", own.line
         reason, line = file_refusal_reason(decode_source(self.text))
-        headers = (file_refusal_reason(text, name, is_header=True)[0] for name, text in self.unit.program_headers())
-        return (reason, line) if reason else (next(filter(None, headers), ""), 1)
+        if reason:
+            return reason, line
+        headers = dict(self.unit.program_headers())
+        for name, text in headers.items():
+            if reason := file_refusal_reason(text, name, is_header=True)[0]:
+                return reason, 1
+        macro, line = place_dependent_macro(decode_source(self.text), headers.values())
+        if macro:
+            return f"the file uses {macro}, which means something else at another line or in a copy", line
+        return self._refused_call_reason("##" in self.text or any("##" in text for text in headers.values()))
+
+    def _refused_call_reason(self, has_pasted_names: bool) -> tuple[str, int]:
+        """Returns the reason why calls of the file forbid to move anything, and the line; ('', 0) if none does. The
+        text of the file has shown all names but those that macros paste together."""
+        functions = self.functions.functions_of_file if has_pasted_names or "Request_free" in self.text else []
+        for call in [call for function in functions for call in function.calls]:
+            if is_refused_function(call.name):
+                return f"the file calls {call.name}, by a name that a macro makes", call.line
+        if (freed := find_free_of_active_request(functions)) is not None:
+            return f"{source_text_of(freed)} may free the request of a message that is under way", freed.line
+        return "", 0
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
         """Returns patches that inline callees, for blocks of statements that have no patch otherwise."""

@@ -169,6 +169,8 @@ class AccessCollector:
                 pass
         if node.type.kind in (*INTEGERS, TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
             self.reader.bound[node.key] = meaning
+        if later is not None and isinstance(meaning, Poly):
+            self._record_wraps(node, later)
 
     def _collect_assignment(self, node: Node) -> None:
         target, value = node.children
@@ -358,6 +360,11 @@ class AccessCollector:
         for place in range(number, len(self.accesses)):
             self.accesses[place] = replace(self.accesses[place], line=node.line)
 
+    def _record_wraps(self, declared: Node, value: Node) -> None:
+        """Records whether the value of a variable or a parameter may be an unsigned number that has wrapped."""
+        if bits := min(self.reader.bits_of_wraps(value), default=0):
+            self.reader.wrap_bits[declared.key] = bits
+
     def _argument_value(self, argument: Node, formal: Node) -> Poly | Pointer | None:
         """Returns the value or address that a parameter has in a callee; None if it is unknown."""
         kind = formal.type.kind
@@ -373,7 +380,10 @@ class AccessCollector:
                 self._add_index_reads(argument.bare)
                 return self.reader.address_of_lvalue(argument)
             self.collect_accesses(argument.bare)
-            return self.reader.to_polynomial(argument) if kind in INTEGERS else None
+            if kind not in INTEGERS:
+                return None
+            self._record_wraps(formal, argument)
+            return self.reader.to_polynomial(argument)
         except NotAffine:
             return None
 

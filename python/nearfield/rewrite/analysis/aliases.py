@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from nearfield.rewrite.analysis.datatypes import element_size_of
+from nearfield.rewrite.analysis.library_calls import is_defined_by_header
 from nearfield.rewrite.analysis.program import BaseObject, NotMovable, Region
 from nearfield.rewrite.analysis.swaps import find_pointer_swaps
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
@@ -188,7 +189,7 @@ class AliasAnalysis:
             return True
         below, above = use, function.parent(use)
         while above is not None:
-            if above.kind == Kind.CALL_EXPR and above.name != "operator[]" and above.name not in ("data", "begin"):
+            if above.kind == Kind.CALL_EXPR and not _is_container_access(above, below):
                 return self._callee_stores_argument(above, below, function, depth)
             if above.operator in (*ASSIGNMENTS, *INCREMENTS):
                 if below is not above.children[0] or not _is_value_discarded(above, function):
@@ -210,7 +211,7 @@ class AliasAnalysis:
         """Returns whether a call is of a function that a system header declares and no file of the program defines. Of
         methods, only those of containers count."""
         callee = call.callee()
-        if callee is None or not callee.cursor.location.is_in_system_header:
+        if callee is None or not callee.cursor.location.is_in_system_header or is_defined_by_header(callee):
             return False
         return callee.kind != Kind.FUNCTION_DECL or self._functions.definition_of(call) is None
 
@@ -286,6 +287,8 @@ class AliasAnalysis:
             return frozenset({f"new {node.offset}"})
         if node.kind in (Kind.GNU_NULL_EXPR, Kind.CXX_NULL_PTR_LITERAL_EXPR) or node.value == 0:
             return frozenset()
+        if node.type.kind in INTEGERS:
+            return frozenset({UNKNOWN})  # an address that arithmetic on numbers has made
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
             left, right = node.children
             return self._allocations_of_value(right if left.bare.type.kind in INTEGERS else left, swaps, seen)
@@ -345,6 +348,15 @@ class AliasAnalysis:
         return given == 1 and not any(
             function.is_in_loop(change) for change in [*changes, *self._allocating_calls(key)]
         )
+
+
+def _is_container_access(call: Node, operand: Node) -> bool:
+    """Returns whether a call is of a method of the C++ library that returns an element of the container `operand`, or
+    the address of its elements."""
+    callee = call.callee()
+    if callee is None or call.name not in ("operator[]", "data", "begin") or operand is not call.children[0]:
+        return False
+    return bool(callee.cursor.location.is_in_system_header) and callee.kind != Kind.FUNCTION_DECL
 
 
 def _is_element_load(cast: Node, operand: Node) -> bool:

@@ -12,7 +12,11 @@ from nearfield.rewrite.analysis.datatypes import DatatypeLayout, element_size_of
 from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, source_text_of
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Poly, Symbol
 from nearfield.rewrite.analysis.program import Access, BaseObject, Loop, MessageSide, NotMovable
-from nearfield.rewrite.analysis.requests import active_request_reason, is_pointer_to_own_allocation
+from nearfield.rewrite.analysis.requests import (
+    active_request_reason,
+    changed_request_reason,
+    is_pointer_to_own_allocation,
+)
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_mpi_handle_variable, may_truncate
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
@@ -158,6 +162,8 @@ class CommunicationCollector(AccessCollector):
         persistent requests are unknown, or if their arguments may have changed since."""
         base, place = self._request_position(request)
         function, begun = self.reader.function, 0
+        if reason := self._other_request_reason(request):
+            raise NotMovable(f"it may start another request than the one that was made: {reason}", node.line)
         for maker in function.calls:
             if not _MAKES.fullmatch(maker.name):
                 continue
@@ -179,6 +185,19 @@ class CommunicationCollector(AccessCollector):
         if not begun:
             raise NotMovable("it starts requests that were made elsewhere", node.line)
         self.begins = True
+
+    def _other_request_reason(self, request: Node) -> str:
+        """Returns the reason why a persistent request may be another one than the calls of this function make; '' if it
+        cannot be."""
+        base, function = self.reader.pointer_value(request).base, self.reader.function
+        declared = function.declared.get(base.declaration)
+        if declared is None or declared.kind != Kind.VAR_DECL or declared.cursor.storage_class.name == "STATIC":
+            return f"{base.text} is no variable of this function"
+        is_pointer = base.kind == "pointer" and not is_mpi_handle_variable(declared)
+        if is_pointer and not is_pointer_to_own_allocation(declared, function):
+            return f"what else {base.text} stands for is not known"
+        uses = function.uses.get(base.declaration, [])
+        return next(filter(None, (changed_request_reason(use, function) for use in uses)), "")
 
     def _record_message_call(self, node: Node, name: str, arguments: list[Node]) -> None:
         """Records the messages of a send or receive call, and the accesses to its buffers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
@@ -23,6 +23,7 @@ from nearfield.rewrite.frontend.conversions import (
     may_trap,
     may_truncate,
     may_wrap_around,
+    unsigned_wrap_bits,
 )
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts
 from nearfield.rewrite.frontend.language import attributes_refusal_reason
@@ -108,6 +109,7 @@ class ExpressionReader:
         self.bound: dict[int, Poly | Pointer | None] = {}
         self.fits_int: set[str] = set()  # keys of iterators from a constant >= 0 to below an int
         self.lowest: dict[str, int] = {}  # constant lower bounds of loops, by the key of the iterator
+        self.wrap_bits: dict[int, int] = {}  # bits of unsigned numbers that may have wrapped, by the keys in `bound`
         self.foreign = False
 
     # ---- integer expressions as polynomials
@@ -151,13 +153,15 @@ class ExpressionReader:
     def _has_no_wraparound(self, operator: str, left: Poly, right: Poly) -> bool:
         """Returns whether an unsigned sum or difference of a loop iterator and a constant does not wrap around: the
         constant is subtracted and is at most the iterator's constant lower bound, or it is added to an iterator that
-        stays below its upper bound."""
+        stays below its upper bound: 1 to any, and any constant to one that fits into an int."""
         counter, offset = (left, right) if right.constant is not None else (right, left)
         key = next(iter(counter.keys), "")
         lowest = self.lowest.get(key)
         if offset.constant is None or lowest is None or counter != Poly.from_symbol(key):
             return False
-        return operator == "+" and offset.constant >= 0 or operator == "-" and 0 <= offset.constant <= lowest
+        if operator == "+":
+            return 0 <= offset.constant <= (_WRAPS - 1 if key in self.fits_int else 1)
+        return operator == "-" and 0 <= offset.constant <= lowest
 
     def _value_of_call(self, node: Node) -> Poly:
         """Returns the value of a call as a polynomial in the arguments, if the callee's body is a single return
@@ -192,6 +196,21 @@ class ExpressionReader:
         if node.type.kind in UNSIGNED and value >= _WRAPS:
             raise NotAffine(f"{source_text_of(node)} is a negative number without sign", node.line)
         return Poly.from_constant(value)
+
+    def bits_of_wraps(self, node: Node) -> Iterator[int]:
+        """Yields the numbers of bits of the unsigned parts of an expression that wrap to a huge number if their
+        mathematical value is negative, also in the values of the constants and parameters that it names."""
+        for part in node.walk():
+            if bits := unsigned_wrap_bits(part):
+                yield bits
+            declared = part.declaration if part.kind == Kind.DECL_REF_EXPR else None
+            if declared is None:
+                continue
+            if declared.key in self.wrap_bits:
+                yield self.wrap_bits[declared.key]
+            initial = self.function.constant_initial_value(declared.key)
+            if initial is not None and initial.offset < node.offset:
+                yield from self.bits_of_wraps(initial)
 
     def is_never_negative(self, node: Node) -> bool:
         """Returns whether an integer expression is a sum or product of values that are never negative."""

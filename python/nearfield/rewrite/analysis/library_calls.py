@@ -19,9 +19,17 @@ def is_library_call(call: Node) -> bool:
     """Returns whether a system header or the compiler declares the called function, and the function is not a
     method."""
     callee = call.callee()
-    if callee is None or callee.kind != Kind.FUNCTION_DECL:
+    if callee is None or callee.kind != Kind.FUNCTION_DECL or is_defined_by_header(callee):
         return False
     return callee.cursor.location.file is None or bool(callee.cursor.location.is_in_system_header)
+
+
+def is_defined_by_header(callee: Node) -> bool:
+    """Returns whether a function at global scope has a body in a header. Such a function is none of the C library's,
+    even if the header counts as one of the system; those of the C library are declared `extern`."""
+    found = callee.cursor.get_definition()
+    is_global = callee.cursor.semantic_parent is not None and callee.cursor.semantic_parent.kind.is_translation_unit()
+    return bool(found is not None and is_global and found.storage_class.name != "EXTERN")
 
 
 def is_pure_call(call: Node) -> bool:

@@ -11,7 +11,7 @@ from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, bits_of_integer, unsigned_wrap_bits
+from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, bits_of_integer
 
 # Kinds of syntax nodes whose children are all executed, unconditionally.
 _ALWAYS = (
@@ -118,7 +118,7 @@ def _ascending_loop(node: Node, reader: ExpressionReader) -> Loop | str:
         return f"a bound is not affine: {why.reason}"
     if not upper:
         return "the loop's test does not compare its variable with an upper bound"
-    if _may_have_huge_bound(node, begin.key, has_one_bound=len(lower) == len(upper) == 1):
+    if _may_have_huge_bound(node, begin.key, reader, has_one_bound=len(lower) == len(upper) == 1):
         return "the loop may count to a huge number without sign, and end before"
     natural = begin.unsigned or any(one.constant is not None and one.constant >= 0 for one in lower)
     if not natural and _compares_unsigned(node.children[1]):
@@ -132,11 +132,10 @@ def _ascending_loop(node: Node, reader: ExpressionReader) -> Loop | str:
     return Loop(symbol, tuple(lower), tuple(upper), stride, begin.declares, begin.unsigned, line=node.line)
 
 
-def _may_have_huge_bound(node: Node, key: int, *, has_one_bound: bool) -> bool:
+def _may_have_huge_bound(node: Node, key: int, reader: ExpressionReader, *, has_one_bound: bool) -> bool:
     """Returns whether an unsigned loop bound may be negative and wrap around to a huge number without the loop running
     out of its arrays: a second bound or a jump may end the loop, or the bound has 32 bits."""
-    parts = [part for part in node.children[:2] for part in part.walk() if not part.is_variable(key)]
-    bits = [bits for part in parts if (bits := unsigned_wrap_bits(part))]
+    bits = [bits for part in node.children[:2] for bits in reader.bits_of_wraps(part)]
     if not bits or not has_one_bound or any(one.kind in _JUMPS for one in node.children[-1].walk()):
         return bool(bits)
     return min(bits) < 64 and not any(map(partial(_always_subscripts_by, key), node.children[-1:]))

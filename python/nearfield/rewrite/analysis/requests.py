@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.frontend.clang import Kind, Node
@@ -33,6 +34,30 @@ def active_request_reason(use: Node, function: FunctionFacts) -> str:
             return "" if above.kind.is_statement() else f"it is copied at line {above.line}"
         below = above
     return f"it is used at line {use.line}"
+
+
+def changed_request_reason(use: Node, function: FunctionFacts) -> str:
+    """Returns how a use of a variable with a persistent request may put another request into it; '' if it does not: the
+    request is made, started, completed, freed, compared or set to MPI_REQUEST_NULL."""
+    call = next((above for above in function.ancestors(use) if above.kind == Kind.CALL_EXPR), None)
+    if call is not None and re.fullmatch(r"P?MPI_Start(?:all)?|free", call.name):
+        return ""
+    return active_request_reason(use, function)
+
+
+def find_free_of_active_request(functions: Iterable[FunctionFacts]) -> Node | None:
+    """Returns a call of MPI_Request_free whose request may belong to a message under way, which nothing completes: it
+    is no variable, or a nonblocking call of the file gets it. Returns None if there is no such call."""
+    calls = [call for function in functions for call in function.calls]
+    begins = [call for call in calls if re.fullmatch(r"P?MPI_I\w+", call.name)]
+    for call in calls:
+        if call.name.removeprefix("P") != "MPI_Request_free":
+            continue
+        variables = [one.declaration for one in call.arguments[0].walk() if one.kind == Kind.DECL_REF_EXPR]
+        known = [one for one in variables if one is not None and one.kind == Kind.VAR_DECL]
+        if not known or any(begin.mentions(one.key) for begin in begins for one in known):
+            return call
+    return None
 
 
 def _is_request_completed_next(call: Node, use: Node, function: FunctionFacts) -> bool:

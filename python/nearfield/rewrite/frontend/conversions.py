@@ -32,6 +32,8 @@ def may_truncate(node: Node) -> bool:
     while node is not bare:
         inner = next(child for child in node.children if child.kind != Kind.TYPE_REF)
         mine, value = (_BYTES.get(_underlying_kind(one.type)) for one in (node, inner))
+        if mine is None and node.type != inner.type:
+            return True  # a type of which nothing is known, such as _BitInt
         if mine is not None and (value is None or mine < value or mine <= _MAX_SAME_SIGN and node.type != inner.type):
             return True
         node = inner

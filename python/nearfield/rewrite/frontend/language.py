@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
@@ -68,7 +69,27 @@ _OF_COMPILER = re.compile(
     r"__clang\w*|__GNUC\w*|__GNUG__|__VERSION__|__OPTIMIZE\w*|__FAST_MATH__|__NO_INLINE__|__has_\w+|__INTEL\w*|__ICC|"
     r"__NVCOMPILER|__PGI|_CRAYC|__SANITIZE_\w+|__cpp_\w+|__TIMESTAMP__|__DATE__|__TIME__"
 )
-_SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+# Attributes after which accesses by other types reach a variable, wherever they stand.
+_CHANGE_ALIASING = frozenset({"may_alias", "__may_alias__"})
+# Comments, raw strings, strings, numbers (which may contain apostrophes) and characters.
+_SKIPPED = re.compile(
+    r"//[^\n]*|/\*.*?\*/|R\"([^()\\\s]*)\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\"|(?<![\w.])\d(?:'?[\w.])*|'(?:\\.|[^'\\\n])*'",
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:|\?\?=)", re.MULTILINE)
+_PLAIN_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:\w+|\r?$)", re.MULTILINE)
+# Pragmas that change neither which function or object a name denotes nor how memory is laid out, except `pack`, which
+# libclang knows, too.
+_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(\w*)[ \t]*(\w*)", re.MULTILINE)
+_PRAGMAS = frozenset({
+    "omp", "acc", "once", "pack", "ivdep", "simd", "unroll", "nounroll", "vector", "message", "region", "endregion",
+    "mark", "STDC", "push_macro", "pop_macro", "warning",
+})  # fmt: skip
+_PRAGMAS_OF_COMPILERS = frozenset({
+    "ivdep", "unroll", "diagnostic", "visibility", "push_options", "pop_options", "optimize", "target", "poison",
+    "loop", "warning", "error", "dependency", "system_header",
+})  # fmt: skip
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\r?\n)*[^\n]*)", re.MULTILINE)
 # MPI functions that return an error code, and retain no address after the call, or its request, has completed.
 _PLAIN_MPI_CALL = re.compile(
     r"P?MPI_(?:I?[bsr]?send|I?recv|Sendrecv|Sendrecv_replace|Wait|Waitall|Test|Testall|Waitany|Waitsome|I?m?probe|"
@@ -189,7 +210,10 @@ def has_if_initialisation(statement: Node) -> bool:
 def file_refusal_reason(text: str, name: str = "the file", *, is_header: bool = False) -> tuple[str, int]:
     """Returns the reason why no statement of a source file may be moved, and the line; ('', 0) if there is no reason.
     Words that only affect compilation are ignored in a header (`is_header`)."""
-    code = _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    code = _without_comments(text)
+    reason, line = _directive_refusal_reason(code, text, name)
+    if reason:
+        return reason, line
     if match := _THREAD_HEADERS.search(code):
         return f"{name} includes {match[1]}: memory may be shared with another thread", _line_of_match(code, match)
     for match in re.finditer(r"[A-Za-z_]\w*", code):
@@ -202,6 +226,8 @@ def file_refusal_reason(text: str, name: str = "the file", *, is_header: bool = 
             return f"{name} uses {word}: what is printed may go into variables", _line_of_match(code, match)
         if word in _JUMP:
             return f"{name} uses {word}, which may pass any statement", _line_of_match(code, match)
+        if word in _CHANGE_ALIASING:
+            return f"{name} uses {word}: variables of other types may be the same memory", _line_of_match(code, match)
         if is_header:
             continue
         if word in _DEPEND_ON_PLACE:
@@ -211,6 +237,45 @@ def file_refusal_reason(text: str, name: str = "the file", *, is_header: bool = 
         if _OF_COMPILER.fullmatch(word):
             return f"the file uses {word}, so that another compiler may read other code", _line_of_match(code, match)
     return "", 0
+
+
+def _directive_refusal_reason(code: str, text: str, name: str) -> tuple[str, int]:
+    """Returns the reason why a directive or a pragma of a file forbids to move statements, and the line; ('', 0) if
+    none does. `code` is the text without comments."""
+    for directive in _DIRECTIVE.finditer(code):
+        if not _PLAIN_DIRECTIVE.match(text, directive.start()):
+            return f"{name} has a directive that does not begin with a plain #", _line_of_match(code, directive)
+    for pragma in _PRAGMA.finditer(code):
+        family, word = pragma[1], pragma[2]
+        if family not in _PRAGMAS and not (family in ("GCC", "clang") and word in _PRAGMAS_OF_COMPILERS):
+            reason = f"{name} has a pragma whose effect is not known: {family} {word}".rstrip()
+            return reason, _line_of_match(code, pragma)
+    return "", 0
+
+
+def _without_comments(text: str) -> str:
+    """Returns a source text with blanks in place of comments, literals and numbers."""
+    return _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def is_refused_function(name: str) -> bool:
+    """Returns whether a file that calls a function of this name gets no patch."""
+    return name in _SHARE_MEMORY | _PRINT_INTO_MEMORY | _JUMP
+
+
+def place_dependent_macro(text: str, headers: Iterable[str]) -> tuple[str, int]:
+    """Returns a macro that one of the headers defines, whose value depends on the place of its use, and that the text
+    uses, with the line of this use; ('', 0) if there is none."""
+    bodies: dict[str, set[str]] = {}
+    for header in headers:
+        for match in _MACRO.finditer(_without_comments(header)):
+            bodies.setdefault(match[1], set()).update(re.findall(r"[A-Za-z_]\w*", match[2]))
+    found: set[str] = set(_DEPEND_ON_PLACE)
+    while more := {name for name, words in bodies.items() if name not in found and words & found}:
+        found |= more
+    code = _without_comments(text)
+    used = next((one for one in re.finditer(r"[A-Za-z_]\w*", code) if one[0] in found - _DEPEND_ON_PLACE), None)
+    return (used[0], _line_of_match(code, used)) if used else ("", 0)
 
 
 def _line_of_match(text: str, match: re.Match[str]) -> int:
