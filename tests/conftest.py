@@ -1,5 +1,5 @@
 """What tests of all tiers share. A test that takes `installation` runs on each MPI of this machine; one marked
-`families`, which asks what versions of an MPI do alike, on the first of each family."""
+`families`, which asks what versions of an MPI do alike, on the first of each family, of which --rotate takes one."""
 
 import os
 import signal
@@ -36,6 +36,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         found = selected_installations(metafunc.config)
         if metafunc.definition.get_closest_marker("families"):
             found = [inst for inst in found if inst == next(i for i in found if i.family == inst.family)]
+            turn = metafunc.config.getoption("--rotate")
+            if turn is not None:
+                found = [found[turn // 2 % len(found)]]
         metafunc.parametrize("installation", found, ids=[i.name for i in found], scope="session")
 
 
