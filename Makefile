@@ -33,6 +33,9 @@ PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 # Tests of MPI programs kill processes and look into /dev/shm: root runs two at a time, each in namespaces of its own.
 ISOLATED = $(shell tests/isolated_python -c '' 2>/dev/null && echo "--dist loadfile --tx '2*popen//python=tests/isolated_python'")
 
+# With ROTATE=N, what runs on the N-th turn only.
+TURN := $(if $(ROTATE),--rotate $(ROTATE))
+
 .PHONY: demo test test-all test-rest test-unit test-cpp test-products test-slow test-cli test-browser test-sanitized test-mpi dev bench lint docs clean
 demo: $(VENV)/.installed
 	@$(NF) demo
@@ -57,16 +60,16 @@ test-products: $(VENV)/.test
 	@$(TIER) products $(PYTEST) tests/products
 
 test-cli: $(VENV)/.test
-	@$(TIER) cli $(PYTEST) tests/cli $(PARALLEL)
+	@$(TIER) cli $(PYTEST) tests/cli $(PARALLEL) $(TURN)
 
 test-browser: $(VENV)/.test
 	@$(TIER) browser $(PYTEST) tests/browser
 
 test-sanitized: $(VENV)/.test
-	@$(TIER) sanitized $(PYTEST) tests/cpp $(PARALLEL) --timeout 900
+	@$(TIER) sanitized $(PYTEST) tests/cpp $(PARALLEL) --timeout 900 $(TURN)
 
 test-mpi: $(VENV)/.test
-	@$(TIER) mpi $(PYTEST) tests/mpi $(ISOLATED) $(if $(MPI),--mpi $(MPI)) $(if $(ROTATE),--rotate $(ROTATE))
+	@$(TIER) mpi $(PYTEST) tests/mpi $(ISOLATED) $(if $(MPI),--mpi $(MPI)) $(TURN)
 
 # The module that this installs is slow: the stamp goes, so that the next `make demo` or `make test` installs a fast one.
 dev: $(VENV)/.dev

@@ -27,7 +27,10 @@ os.environ["PATH"] = os.pathsep.join([str(Path(__file__).parent / "data" / "no_m
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mpi", help="run only the tests that run on each MPI, and these on the one whose name begins so")
     parser.addoption(
-        "--rotate", type=int, metavar="N", help="instead of each MPI, take one version of each ABI: the N-th, in turn"
+        "--rotate",
+        type=int,
+        metavar="N",
+        help="instead of each MPI, take one version of each ABI, the N-th, in turn; tests of tests on every third turn",
     )
 
 
@@ -43,9 +46,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out, if one MPI is named, the tests that choose theirs by themselves."""
+    """Leaves out, if one MPI is named, the tests that choose theirs by themselves, and on two turns of three those that
+    test other tests."""
+    chosen, turn = items, config.getoption("--rotate")
     if config.getoption("--mpi"):
-        chosen = [item for item in items if "installation" in getattr(item, "fixturenames", ())]
+        chosen = [item for item in chosen if "installation" in getattr(item, "fixturenames", ())]
+    if turn is not None and turn % 3 != 1:
+        chosen = [item for item in chosen if not item.get_closest_marker("injected")]
+    if len(chosen) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 

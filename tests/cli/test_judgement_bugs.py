@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import injected
+import pytest
 
 UNIT = Path(__file__).parents[1] / "unit"
 TESTS = [UNIT / f"test_{name}.py" for name in ("gains", "criterion", "paired")]
 
 
+@pytest.mark.injected
 def test_every_injected_bug_is_caught() -> None:
     last = injected.last_line_of_tests("", *TESTS)
     assert " passed" in last and "failed" not in last
@@ -25,6 +27,7 @@ def test_every_injected_bug_is_caught() -> None:
     assert not {bug: end for bug, end in ends.items() if "1 failed" not in end}
 
 
+@pytest.mark.injected
 def test_every_hole_in_the_proof_is_caught() -> None:
     """Without a hole, do the tests that it names pass (tests/unit runs them, too), and does one fail with it?"""
     bugs = injected.bugs_of("proof")

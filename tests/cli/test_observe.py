@@ -19,9 +19,12 @@ from nearfield._native import stream
 from nearfield.base.errors import UsageError
 from nearfield.cli import app
 from nearfield.cli.trace_argument import find_trace
+from nearfield.machine import load_machine
 from nearfield.observe import observing
 from nearfield.observe import trace as traces
 from nearfield.observe.trace import TraceFile
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,31 @@ def test_only_the_region_of_the_user_is_recorded(tmp_path, accesses):
     assert isinstance(done.exception, UsageError) and "it has add" in done.exception.remedy
     done = observe(tmp_path, "--force", "--region", "ad", "--", accesses)
     assert done.returncode == 2 and "has no function 'ad'" in done.stderr
+
+
+def test_an_argument_that_is_a_commands_name_is_no_program(tmp_path, accesses):
+    """Is the program with hooks the one that is observed, and not `sort`, which its argument names?"""
+    done = observe(tmp_path, "--region", "add", "--", accesses, "sort")
+    assert done.returncode == 0 and by_function(show(tmp_path)[0]) == {"add": 3 * 3 * N}
+
+
+def test_the_elements_of_a_list_wait_for_one_another(tmp_path, programs):
+    """Does a list of 65,536 elements in random order, which only the last cache holds, take that cache's latency for
+    each element, and a sum over as many elements at random indices far less?"""
+    program = programs / "kernels"
+    words = ["cc", "-O2", "-g", str(ROOT / "bench/kernels/kernels.c"), "-o", str(program), "-lm"]
+    subprocess.run([sys.executable, "-m", "nearfield", *words], check=True)
+
+    def ns_of(kernel, elements):
+        assert observe(tmp_path, "--force", "--region", kernel, "--", program, kernel, "1").returncode == 0
+        words = ["simulate", "run", str(tmp_path / "trace"), "--on", "epyc-9755", "--policy", "memory", "--json"]
+        done = CliRunner().invoke(app, [*words, "--memory-slowdown", "1", "--region", kernel])
+        return json.loads(done.stdout)["time_ns"][0][0] / elements
+
+    machine = load_machine("epyc-9755")
+    list_ns = ns_of("list", 1 << 16)
+    assert list_ns > 0.7 * machine.cache[-1].latency_cycles.value / machine.core.clock_ghz.value
+    assert ns_of("gather", 1 << 18) < list_ns / 2
 
 
 @pytest.mark.parametrize(

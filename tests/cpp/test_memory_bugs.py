@@ -6,6 +6,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 import tomlkit
 from simulator_programs import CPP, FLAGS, ROOT, build
 
@@ -20,6 +21,7 @@ BUGS_INSIDE = [
 COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
 
 
+@pytest.mark.injected
 def test_every_injected_bug_is_found(tmp_path):
     """Would the comparison notice a bug in a memory, and does the correct model agree with itself and obey the laws?
     All bugs are compiled into one program, which enables the one that BUG selects."""
@@ -44,6 +46,7 @@ def test_every_injected_bug_is_found(tmp_path):
     assert not [bug["name"] for bug, out in zip(BUGS, outputs, strict=True) if "not as the reference model" not in out]
 
 
+@pytest.mark.injected
 def test_every_bug_inside_is_found(programs, tmp_path):
     """Would these two tests notice a bug? All are compiled into one library, which enables the one that BUG selects."""
     memory = tmp_path / "src" / "sim" / "memory"

@@ -38,6 +38,7 @@ def build_and_run(source: str, tests: Path, folder: Path) -> subprocess.Complete
     return subprocess.run([folder / "test"], capture_output=True, text=True, timeout=600, check=False)
 
 
+@pytest.mark.injected
 def test_every_injected_bug_is_caught(tests: Path, tmp_path: Path) -> None:
     """Would the C++ tests notice a mistake in an estimator? (A test that cannot fail proves nothing.)"""
     right = SOURCE.read_text()

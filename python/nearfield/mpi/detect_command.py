@@ -84,7 +84,8 @@ def program_index(argv: Sequence[str]) -> int:
     """Returns the index of the MPI program in the command: the first executable after the launcher; 0 if there is
     none."""
     launcher = next((at for at, word in enumerate(argv) if _is_launcher(word)), None)
-    if launcher is None and linked_library(Path(which(argv[0]) or argv[0])):
+    command = Path(which(argv[0]) or argv[0])
+    if launcher is None and (linked_library(command) or has_hooks(command)):
         return 0
     after = range((launcher or 0) + 1, len(argv))
     return next((at for at in after if which(argv[at]) and argv[at - 1] not in TAKES_A_FILE), 0)
@@ -116,6 +117,17 @@ def mpi_of_program(argv: Sequence[str]) -> DetectedMpi | None:
 def linked_library(program: Path) -> Path | None:
     """Returns the path of the libmpi that the dynamic loader resolves for the program, by ldd; None if the program is
     not linked with libmpi."""
+    return _linked_library(program, r"libmpi(?:ch)?\.so")
+
+
+def has_hooks(program: Path) -> bool:
+    """Returns whether the program was linked by `nearfield cc`, `cxx` or `fc`, by ldd."""
+    return _linked_library(program, r"libnearfield_observe\.so") is not None
+
+
+def _linked_library(program: Path, name: str) -> Path | None:
+    """Returns the path of the library that the dynamic loader resolves for the program and whose file name begins with
+    the pattern `name`; None if there is none."""
     try:
         with program.open("rb") as file:
             if file.read(4) != _ELF:
@@ -125,7 +137,7 @@ def linked_library(program: Path) -> Path | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r"^\s*libmpi(?:ch)?\.so\S* => (/\S+)", done.stdout, re.MULTILINE)
+    found = re.search(rf"^\s*{name}\S* => (/\S+)", done.stdout, re.MULTILINE)
     return Path(found[1]) if found else None
 
 

@@ -21,7 +21,14 @@ from nearfield.base.errors import MeasurementError, MpiError, UsageError
 from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.frames import pl
 from nearfield.base.progress import ReportLine, ignore
-from nearfield.mpi.detect_command import DetectedMpi, detect_mpi, installation_of, mpi_of_launcher, program_index
+from nearfield.mpi.detect_command import (
+    DetectedMpi,
+    detect_mpi,
+    has_hooks,
+    installation_of,
+    mpi_of_launcher,
+    program_index,
+)
 from nearfield.mpi.run_child import run_as_child
 from nearfield.observe import hooks, trace
 from nearfield.observe.ending import EndedBySignal, EndSignal, signal_name, signals_as_errors
@@ -141,12 +148,14 @@ def _has_records(folder: Path) -> bool:
 
 def _mpi_of(argv: Sequence[str], mpi_name: str | None) -> mpi.Installation | None:
     """Returns the MPI installation of the command; None if the command has neither a launcher nor an MPI library."""
-    if not shutil.which(argv[0]):
+    command = shutil.which(argv[0])
+    if not command:
         raise UsageError(f"there is no command '{argv[0]}'")
     try:
         found = detect_mpi(argv, mpi_name)
     except MpiError:
-        if mpi_name or mpi_of_launcher(argv) or len(argv) > 1 and any(shutil.which(word) for word in argv[1:]):
+        may_start_another = any(shutil.which(word) for word in argv[1:]) and not has_hooks(Path(command))
+        if mpi_name or mpi_of_launcher(argv) or may_start_another:
             raise
         return None
     return require_buildable(found)

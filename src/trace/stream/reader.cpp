@@ -178,30 +178,23 @@ LoadRole Reader::role_of(const Site& site) const {
   return found == roles_.end() ? LoadRole::independent : found->second;
 }
 
-// Assigns the roles of all loads again, of which a new dependence may change several.
+// Assigns the roles that a new dependence changes. The encoder reports one dependence of a load; of several, the first
+// counts.
 void Reader::add_dependence(const Dependence& found) {
-  producers_[{found.object, found.offset}] = {found.on_object, found.on_offset};
-  roles_.clear();
-  for (const auto& [load, producer] : producers_) {
-    if (leads_to(producer, load)) {
-      roles_[load] = LoadRole::chain;
-      continue;
-    }
-    roles_[load] = LoadRole::gather;
-    if (!producers_.contains(producer)) roles_[producer] = LoadRole::index;
+  const Location load{found.object, found.offset}, producer{found.on_object, found.on_offset};
+  if (!producers_.try_emplace(load, producer).second) return;
+  roles_[load] = LoadRole::gather;
+  roles_.try_emplace(producer, LoadRole::index);
+  // The producer, its producer and so on: if the load is among them, all of them are a chain.
+  std::vector<Location> path{producer};
+  while (path.back() != load && path.size() <= max_chain_loads) {
+    const auto next = producers_.find(path.back());
+    if (next == producers_.end()) break;
+    path.push_back(next->second);
   }
+  if (path.back() == load)
+    for (const Location& one : path) roles_[one] = LoadRole::chain;
   for (PredictedSite& site : predictions_) site.access.role = role_of(sites_[site.access.site]);
-}
-
-// Returns whether the producers of `load`, their producers and so on include `wanted`.
-bool Reader::leads_to(Location load, const Location& wanted) const {
-  for (std::size_t steps = 0; steps <= producers_.size(); ++steps) {
-    if (load == wanted) return true;
-    const auto next = producers_.find(load);
-    if (next == producers_.end()) return false;
-    load = next->second;
-  }
-  return false;
 }
 
 std::uint64_t Reader::read_number() {

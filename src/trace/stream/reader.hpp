@@ -54,6 +54,7 @@ class Reader final : public Source {
 
  private:
   using Location = std::pair<std::uint64_t, std::uint64_t>;  // object and offset
+  static constexpr std::size_t max_chain_loads = 64;         // code locations that load one after the other
   struct PredictedSite {
     AddressPredictor predictor;
     Reference access;  // size, direction and site of the access; the address is unset
@@ -85,7 +86,6 @@ class Reader final : public Source {
   std::uint32_t site_number(const Site& site);
   void add_dependence(const Dependence& found);
   LoadRole role_of(const Site& site) const;
-  bool leads_to(Location load, const Location& wanted) const;
   [[noreturn]] void throw_broken(std::uint64_t byte, const std::string& what) const;
 
   std::string name_;
