@@ -36,7 +36,7 @@ def command(
 
     If the program was compiled with `nearfield cc`, `cxx` or `fc`, every load and store is recorded; otherwise only MPI
     calls are, unless Valgrind runs it (--valgrind). Results, output and exit code are those of the unobserved program;
-    with hooks it runs about ten times as long, under Valgrind about thirty times. A trace is small, far less than a
+    with hooks it runs ten to forty times as long, under Valgrind about thirty times. A trace is small, far less than a
     byte per access, because loops are stored as loops.
 
     Only the first thread of each process is recorded.
