@@ -10,9 +10,9 @@
 
 namespace nearfield {
 
-/// What a rank waits for, in memory of its own, which other processes read. Entering and leaving is one addition to one
-/// number each: the threads inside are in the upper bits, and how often one has entered is in the lower ones. So the
-/// number changes whenever a thread goes on.
+/// States whether threads of a rank wait. The watching process of the node reads it from the rank's memory. `state` has
+/// the number of waiting threads in its upper bits, and how often a thread has begun to wait in its lower bits. So it
+/// changes whenever a thread goes on, and each change is one atomic addition.
 struct WaitMark {
   static constexpr std::uint64_t one_inside = std::uint64_t{1} << 48;
 

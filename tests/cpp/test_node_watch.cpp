@@ -42,7 +42,7 @@ long count_entries(const char* folder) {
   return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
 }
 
-// What a watch reported. It says that it wants to hear of the node again.
+// Stores what a watch reports. Its handler returns false, so that the watch reports the node again.
 struct Reports {
   std::atomic<int> count{0};
   LostNode last;

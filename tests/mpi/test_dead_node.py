@@ -194,7 +194,7 @@ def test_halo_exchange_does_not_wait_forever(
 ) -> None:
     """Ranks exchange halos with those of a node that dies. Do they say so and end, with their launcher?"""
     if installation.family == "intel":
-        pytest.skip("its launcher is that of MPICH, and time is short")
+        pytest.skip("its launcher is MPICH's, Hydra; docs/how-to/mpi.md says how it was tried by hand")
     program = halo_programs.built(installation, "halo_faults", programs)
     command, env = start_of_halo(installation, program, "endless")
     with on_nodes(nodes, command, env, tmp_path) as started:

@@ -39,8 +39,9 @@ Task<> AccessReplay::replay_to_event(bool timed, PollingDetector& polling) {
     replayed_ += count;
     folded_.clear();
     mispredicted_ = 0;
+    const bool branches_take_time = rank_.core().mispredict_cycles > 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (branches_.passes(batch_[i].site)) wait_for_condition();
+      if (branches_take_time && branches_.passes(batch_[i].site)) wait_for_condition();
       add_folded(batch_[i]);
     }
     co_await rank_.replay(folded_);
@@ -90,7 +91,6 @@ void AccessReplay::add_folded(const stream::Reference& access) {
 
 // The core has mispredicted a branch: it goes on when the data of the last load, if that is recent, has arrived.
 void AccessReplay::wait_for_condition() {
-  if (rank_.core().mispredict_cycles <= 0) return;
   ++mispredicted_;
   const std::size_t first = folded_.size() - std::min(folded_.size(), condition_accesses);
   for (std::size_t i = folded_.size(); i > first; --i) {
