@@ -4,6 +4,7 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -48,6 +49,27 @@ std::vector<Count> counts_by_level(const std::array<Count, max_cache_levels>& co
   return {counts.begin(), counts.end()};
 }
 
+void bind_schedules(nb::module_& module) {
+  nb::enum_<ScheduleStep::Kind>(module, "StepKind", "What a rank does at the end of a piece of work.")
+      .value("notify", ScheduleStep::Kind::notify, "It writes a packet that a rank of its node polls.")
+      .value("send", ScheduleStep::Kind::send, "It posts a transfer to another node.")
+      .value("wait", ScheduleStep::Kind::wait, "It needs the packet of another step.")
+      .value("end", ScheduleStep::Kind::end, "Its program ends.");
+  nb::class_<ScheduleStep> step(module, "Step", "A step of a rank's schedule. Times are in ns.");
+  bind_readable(step, field("kind", &ScheduleStep::kind), field("peer", &ScheduleStep::peer),
+                field("bytes", &ScheduleStep::bytes));
+  step.def_prop_ro("begin_ns", [](const ScheduleStep& one) { return one.begin / 1e3; })
+      .def_prop_ro(
+          "end_ns", [](const ScheduleStep& one) { return one.end / 1e3; },
+          "The rank worked from `begin_ns` to `end_ns`, then took the step.")
+      .def_prop_ro(
+          "origin", [](const ScheduleStep& one) { return std::pair(one.origin.rank, one.origin.step); },
+          "Of a wait: the rank and the number, from 1, of the step for which it waited.")
+      .def_prop_ro(
+          "latency_ns", [](const ScheduleStep& one) { return one.latency / 1e3; },
+          "Of a wait for a transfer from another node: its time without that of the bytes and of waiting for links.");
+}
+
 void bind_results(nb::module_& module) {
   nb::class_<replay::TimeSpent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
       .def_ro("times", &replay::TimeSpent::times)
@@ -64,9 +86,17 @@ void bind_results(nb::module_& module) {
   bind_readable(nb::class_<replay::CallPlace>(module, "CallPlace", "A place in the program from which MPI is called."),
                 field("object", &replay::CallPlace::object), field("offset", &replay::CallPlace::offset),
                 field("callers", &replay::CallPlace::callers));
-  bind_readable(nb::class_<replay::CallOutcome>(module, "Call", "A function of MPI, called from one place."),
-                field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
+  nb::class_<replay::CallOutcome> call(module, "Call", "A function of MPI, called from one place.");
+  bind_readable(call, field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
                 field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
+  call.def_prop_ro(
+      "intervals_ns",
+      [](const replay::CallOutcome& call) {
+        std::vector<std::pair<double, double>> all;
+        for (const auto& [begin, end] : call.intervals) all.emplace_back(begin / 1e3, end / 1e3);
+        return all;
+      },
+      "The begin and the end of each call, in order; empty unless schedules were recorded.");
   nb::class_<replay::TimingSensitivity> timing_sensitivity(module, "TimingSensitivity",
                                                            "How often time could have decided otherwise.");
   bind_readable(timing_sensitivity, field("from_any", &replay::TimingSensitivity::from_any),
@@ -102,6 +132,12 @@ void bind_results(nb::module_& module) {
             return all;
           },
           "By rank, policy and memory slowdown.")
+      .def(
+          "schedule",
+          [](const replay::ReplayResult& replayed, std::size_t rank) {
+            return replayed.cluster.ranks.at(rank).schedule;
+          },
+          nb::arg("rank"), "Returns the steps of a rank in order; none unless schedules were recorded.")
       .def_prop_ro(
           "memory",
           [](const replay::ReplayResult& replayed) {
@@ -232,7 +268,7 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
                                       const std::vector<double>& memory_slowdown, const Streams& streams,
                                       const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions,
                                       bool count_sides, int threads, const std::optional<Progress>& progress,
-                                      bool independent_runs, Shards& shards) {
+                                      bool independent_runs, Shards& shards, std::optional<int> scheduled_policy) {
   if (memory_slowdown.empty() || memory_slowdown.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " factors");
   ClusterOptions options;
@@ -241,6 +277,7 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
   options.count_sides = count_sides;
   options.threads = threads;
   options.shards = &shards;
+  options.scheduled_policy = scheduled_policy;
   const NodeRange here = shards.part_of(nodes);
   std::uint64_t accesses_before = 0;
   const auto run_variants = [&](const std::vector<std::string>& run_policies, const std::vector<double>& run_slowdown) {
@@ -277,12 +314,14 @@ replay::ReplayResult run_on_shard(const Machine& machine, int nodes, int ranks_p
                                   const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
                                   const Streams& streams, const std::optional<FlopsOf>& flops_of,
                                   const std::vector<std::string>& regions, bool count_sides, int threads,
-                                  const std::optional<Progress>& progress, bool independent_runs, Shards* shards) {
+                                  const std::optional<Progress>& progress, bool independent_runs, Shards* shards,
+                                  std::optional<int> scheduled_policy) {
   const nb::gil_scoped_release others_may_go_on;
   Shards alone;
   try {
     return run_all_variants(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops_of, regions,
-                            count_sides, threads, progress, independent_runs, shards ? *shards : alone);
+                            count_sides, threads, progress, independent_runs, shards ? *shards : alone,
+                            scheduled_policy);
   } catch (...) {
     if (shards) shards->leave();
     throw;
@@ -293,6 +332,7 @@ replay::ReplayResult run_on_shard(const Machine& machine, int nodes, int ranks_p
 
 void bind_replay(nb::module_& parent) {
   auto module = parent.def_submodule("replay", "Observed programs on simulated clusters.");
+  bind_schedules(module);
   bind_results(module);
   nb::exception<RemoteShardFailed>(module, "RemoteShardFailed", PyExc_Exception);
   nb::class_<Shards>(module, "Shards", "The processes that simulate one cluster together, as one of them sees them.")
@@ -307,7 +347,7 @@ void bind_replay(nb::module_& parent) {
       "run", &run_on_shard, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops_of").none(), nb::arg("regions"),
       nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("independent_runs"),
-      nb::arg("shards").none() = nb::none(),
+      nb::arg("shards").none() = nb::none(), nb::arg("scheduled_policy").none() = nb::none(),
       "Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point "
       "operations that an access comes with, by the offset of its place in the object of a path; None: there are none. "
       "`regions`: names of those that count; none: all of it. "
@@ -315,7 +355,8 @@ void bind_replay(nb::module_& parent) {
       "the caller's thread, with the accesses that have been read. `independent_runs`: each policy at each speed in a "
       "run of its "
       "own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called "
-      "with the accesses of this shard's ranks, once in each window at least. "
+      "with the accesses of this shard's ranks, once in each window at least. `scheduled_policy`: the index of the "
+      "policy whose times the schedules of the ranks have; None: schedules are not recorded. "
       "Raises ValueError for an "
       "impossible cluster, RuntimeError for streams that cannot be simulated, RemoteShardFailed if another shard "
       "failed.");

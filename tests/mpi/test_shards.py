@@ -48,18 +48,21 @@ def on_shards(inst: Installation, count: int, trace: Path, *options: str) -> tup
 
 @pytest.mark.families
 def test_the_number_of_shards_is_not_seen(installation: Installation, ring: Path, tmp_path: Path) -> None:
-    """Is all that is printed the same to the last byte on one, two and three shards, with threads, and with a run for
+    """Is all that is printed, and the schedules, the same to the last byte on one, two and three shards, with threads, and with a run for
     each policy and speed; and does the first one alone print and save?"""
     variants: list[tuple[int, tuple[str, ...]]] = [
         (1, ()),
-        (2, ("--threads", "2")),
+        (2, ("--threads", "2", "--goal", str(tmp_path / "app.goal"), "--timeline", str(tmp_path / "app.json"))),
         (3, ("--independent-runs", "--region", "pcontrol")),
     ]
     for count, options in variants:
         saved = ("-o", str(tmp_path / "profile")) if count == 3 else ()
         done, printed = on_shards(installation, count, ring, *options, *saved)
         assert done.exit_code == 0, done.stderr
+        written = [file.read_bytes() for file in sorted(tmp_path.glob("app.*"))]
         assert printed == alone(ring, *options)
+        assert written == [file.read_bytes() for file in sorted(tmp_path.glob("app.*"))]
+    assert len(written) == 2
     assert load(tmp_path / "profile").records.height > 0
 
 

@@ -36,6 +36,7 @@ class SimulationParameters:
     slowdowns: tuple[float, ...]
     regions: tuple[str, ...]
     threads: int
+    scheduled_policy: int | None = None  # index of the policy whose schedules are recorded
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,9 @@ def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SinglePro
     def simulated() -> Replay:
         with broken_streams():
             return replay_program(
-                cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards
-            )
+                cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards,
+                chosen.scheduled_policy,
+            )  # fmt: skip
 
     # A shard that gets a signal only records it, and forwards it to the others at their next exchange.
     with InterruptGuard((lambda: True) if shards.count > 1 else None) as stop, ProgressDisplay() as display:
@@ -142,8 +144,15 @@ def _while_it_runs(running: ObservedCommand, chosen: SimulationParameters) -> Re
         try:
             found = running.run_in_thread(
                 lambda: replay_program(
-                    cluster, running.streams, code.flops_of, code.line_of, chosen.regions, progress, chosen.threads
-                )
+                    cluster,
+                    running.streams,
+                    code.flops_of,
+                    code.line_of,
+                    chosen.regions,
+                    progress,
+                    chosen.threads,
+                    scheduled_policy=chosen.scheduled_policy,
+                )  # fmt: skip
             )
         except (stream.BrokenStream, NearfieldError) as error:
             raise _explain_failure(running, error) from error

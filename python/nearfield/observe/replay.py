@@ -59,6 +59,7 @@ class Replay:
     cluster: Cluster
     found: replay.Replayed
     line_of: LineOf
+    scheduled_policy: int | None = None  # index of the policy whose schedules were recorded
 
     def rank_times(self) -> Iterator[Times]:
         """Yields for each rank the time in MPI calls and between them, within the requested regions."""
@@ -109,6 +110,10 @@ class Replay:
             for policy in range(len(self.cluster.policies))
         ]
 
+    def schedules(self) -> list[list[replay.Step]]:
+        """Returns the steps of each rank; none unless schedules were recorded."""
+        return [self.found.schedule(rank) for rank in range(self.cluster.nodes * self.cluster.ranks_per_node)]
+
     def line(self, call: replay.Call) -> str:
         """Returns the source line of an MPI call as text."""
         return self.line_of(call.name, [(place.object, place.offset) for place in (call.place, *call.place.callers)])
@@ -127,11 +132,13 @@ def replay_program(
     progress: Callable[[int], None] | None = None,
     threads: int = 1,
     shards: SingleProcess | None = None,
+    scheduled_policy: int | None = None,
 ) -> Replay:
     """Simulates a program. `streams` are the stream files by rank, or the live streams of a running program. `flops_of`
     maps the path of an object file to (offset of an access's location -> floating-point operations per access); None:
     no arithmetic. `line_of` returns the source line of an MPI call. `progress` is called periodically with the number
-    of accesses read so far.
+    of accesses read so far. `scheduled_policy`: index of the policy whose times the schedules of the ranks have; None:
+    schedules are not recorded.
 
     Results do not depend on the number of threads or shards. With several shards, all must make this call, and shard 0
     gets the result of all ranks. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
@@ -142,7 +149,7 @@ def replay_program(
         found = replay.run(
             to_native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
             list(cluster.slowdowns), sources, flops_of, list(regions), False, threads, progress,
-            cluster.independent_runs, shards.native(),
+            cluster.independent_runs, shards.native(), scheduled_policy,
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error
@@ -155,7 +162,7 @@ def replay_program(
         if name not in began:
             remedy = f"it has {join_and(sorted(began))}" if began else "observe it with --region, or call MPI_Pcontrol"
             raise UsageError(f"the program has no region '{name}'", remedy)
-    return Replay(cluster, found, line_of)
+    return Replay(cluster, found, line_of, scheduled_policy)
 
 
 def _add_times(total: Times, more: Times) -> None:

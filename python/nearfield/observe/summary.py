@@ -11,7 +11,8 @@ from typing import Any
 from nearfield._native import stream
 from nearfield.base.frames import pl
 from nearfield.observe import trace as traces
-from nearfield.observe.source_lines import UNKNOWN, UNKNOWN_LINE, CodeLocation, Line, line_of, line_of_call
+from nearfield.observe.source_lines import UNKNOWN, UNKNOWN_LINE, Line, line_of
+from nearfield.observe.stream_events import StreamEvents
 from nearfield.observe.symbols import how_to_name
 from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
 
@@ -109,72 +110,50 @@ def _read_places(trace: Trace) -> list[tuple[Any, ...]]:
     return [(os.fsdecode(path), *others) for path, *others in found.rows()]
 
 
-class _StreamSummary:
+class _StreamSummary(StreamEvents):
     def __init__(
         self, summary: RankSummary, lines: dict[tuple[str, int], Line], flops: dict[str, dict[int, float]]
     ) -> None:
-        self.summary, self.lines, self.flops = summary, lines, flops
-        self.texts: dict[int, str] = {}
-        self.objects: dict[int, str] = {}
-        self.sites: dict[int, list[CodeLocation]] = {}  # call site -> locations of the call and of its callers
-        self.sizes: dict[int, int] = {}  # datatype layout -> bytes of an element
+        super().__init__(lines)
+        self.summary, self.flops = summary, flops
+        self.counts = stream.SiteCounts()
         self.posted: dict[int, CallSums] = {}  # request -> sums of the call that posted the receive
         self.by_call: dict[tuple[int, Line], CallSums] = {}
         self.now: CallSums | None = None
 
     def read(self, reader: stream.Reader) -> None:
         """Reads the whole stream and adds its events and accesses to the summary."""
-        counts = stream.SiteCounts()
         try:
-            self._skip_accesses(reader, counts)
-            while event := reader.event():
-                name, fields = event
-                if handle := getattr(self, f"_{name}", None):
-                    handle(**fields)
-                self._skip_accesses(reader, counts)
+            super().read(reader)
         finally:
-            self._count_lines(reader, counts)
+            self._count_lines(reader)
             self.summary.calls = list(self.by_call.values())
 
-    def _skip_accesses(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
-        passed = reader.pass_accesses(counts)
+    def pass_accesses(self, reader: stream.Reader) -> None:
+        passed = reader.pass_accesses(self.counts)
         self.summary.loads += passed.loads
         self.summary.stores += passed.stores
         self.summary.accessed_bytes += passed.bytes
 
-    def _count_lines(self, reader: stream.Reader, counts: stream.SiteCounts) -> None:
-        for site, accesses in zip(reader.sites, counts.accesses, strict=False):
-            line = line_of(self.lines, (self.objects.get(site.object, ""), site.offset)).merge_by_function()
+    def _count_lines(self, reader: stream.Reader) -> None:
+        for site, accesses in zip(reader.sites, self.counts.accesses, strict=False):
+            path = self.objects.get(site.object, "")
+            line = line_of(self.lines, (path, site.offset)).merge_by_function()
             self.summary.lines[line] += accesses
-            if flops := self.flops.get(self.objects.get(site.object, ""), {}).get(site.offset):
+            if flops := self.flops.get(path, {}).get(site.offset):
                 self.summary.flops[line] += flops * accesses
 
-    # ---- handlers of events, named after the events in src/trace/stream/events.hpp
+    # ---- handlers of events
 
-    def _rank_is(self, host: str, delays: bool, **_: Any) -> None:
+    def on_rank_is(self, host: str, delays: bool, **_: Any) -> None:
         self.summary.host = host
         self.summary.delayed_seconds = 0.0 if delays else None
 
-    def _text(self, text: int, **fields: str) -> None:
-        self.texts[text] = fields["is"]
-
-    def _object(self, object: int, path: str) -> None:  # noqa: A002  # name of the event's field
-        self.objects[object] = path
-
-    def _call_site(self, call_site: int, object: int, offset: int, callers: list[int]) -> None:  # noqa: A002
-        numbers = [object, offset, *callers]
-        frames = [(self.objects.get(numbers[i], ""), numbers[i + 1]) for i in range(0, len(numbers), 2)]
-        self.sites[call_site] = frames
-
-    def _layout(self, layout: int, size_bytes: int, **_: Any) -> None:
-        self.sizes[layout] = size_bytes
-
-    def _enter(self, name: int, call_site: int, delayed_ns: int, **_: Any) -> None:
+    def on_enter(self, name: int, call_site: int, delayed_ns: int, **_: Any) -> None:
         self._delayed(delayed_ns)
-        called = self.texts.get(name, "?")
-        key = name, line_of_call(self.lines, called, self.sites.get(call_site, [("", 0)]))
+        key = name, self.line_of_call(name, call_site)
         if key not in self.by_call:
-            self.by_call[key] = CallSums(called, key[1])
+            self.by_call[key] = CallSums(self.text_of(name), key[1])
         self.now = self.by_call[key]
         self.now.calls += 1
 
@@ -182,43 +161,40 @@ class _StreamSummary:
         if self.summary.delayed_seconds is not None:
             self.summary.delayed_seconds += delayed_ns / 1e9
 
-    def _leave(self, since_ns: int, delayed_ns: int) -> None:
+    def on_leave(self, since_ns: int, delayed_ns: int) -> None:
         self._delayed(delayed_ns)
         if self.now:
             self.now.seconds += since_ns / 1e9
         self.now = None
 
-    def _send(self, peer: int, data: dict[str, int], **_: Any) -> None:
+    def on_send(self, peer: int, data: dict[str, int], **_: Any) -> None:
         if self.now and peer >= 0:
             self.now.sent += 1
-            self.now.sent_bytes += self._bytes(data)
+            self.now.sent_bytes += self.bytes_of(data)
             self.now.peers.add(peer)
 
-    def _receive(self, request: int, **_: Any) -> None:
+    def on_receive(self, request: int, **_: Any) -> None:
         if self.now:
             self.posted[request] = self.now
 
-    def _outcome(self, request: int, peer: int, bytes: int, **_: Any) -> None:  # noqa: A002
+    def on_outcome(self, request: int, peer: int, bytes: int, **_: Any) -> None:  # noqa: A002
         calls = self.posted.pop(request, None)
         if calls and peer >= 0:
             calls.received += 1
             calls.received_bytes += bytes
             calls.peers.add(peer)
 
-    def _collective(self, gives: list[dict[str, int]], gets: list[dict[str, int]], **_: Any) -> None:
+    def on_collective(self, gives: list[dict[str, int]], gets: list[dict[str, int]], **_: Any) -> None:
         if self.now:
-            self.now.sent_bytes += sum(map(self._bytes, gives))
-            self.now.received_bytes += sum(map(self._bytes, gets))
+            self.now.sent_bytes += self.bytes_of(*gives)
+            self.now.received_bytes += self.bytes_of(*gets)
 
-    def _region(self, name: int, level: int) -> None:
+    def on_region(self, name: int, level: int) -> None:
         if level > 0:
-            self.summary.regions[self.texts.get(name, "?")] += 1
+            self.summary.regions[self.text_of(name)] += 1
 
-    def _refused(self, what: int) -> None:
-        self.summary.refused.append(self.texts.get(what, "?"))
-
-    def _bytes(self, data: dict[str, int]) -> int:
-        return data["count"] * self.sizes.get(data["layout"], 0)
+    def on_refused(self, what: int) -> None:
+        self.summary.refused.append(self.text_of(what))
 
 
 def combine_ranks(summaries: list[RankSummary]) -> list[CallSums]:

@@ -187,7 +187,8 @@ Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& all
     if (!waited) choice.divergent = sim::configs_before(*since, message->visible);
     races_.record_choice(choice, message);
   }
-  if (message->held) node_.wait_until(core_, message->held->first);  // the time from which on the NIC holds the message
+  // The NIC holds the message from this time on.
+  if (message->held) wait_for_step(message->held->origin, message->held->first);
   in_calls_.waiting += now() - before;
 }
 
@@ -265,7 +266,7 @@ bool Endpoint::data_contains_header(const ProtocolPacket& packet) const {
   return packet.kind == PacketKind::arrived && (message.staged_out != 0 || is_inline);
 }
 
-void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line) {
+StepId Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line) {
   packet->owner = &other;
   packet->in_list = has_separate_headers() && !line && !goes_past_list(*packet);
   packet->line = line ? line : packet->in_list ? other.packet_list_line() : other.next_packet_line(rank_);
@@ -277,7 +278,15 @@ void Endpoint::notify_peer(Endpoint& other, ProtocolPacket* packet, Address line
   if (packet->in_list) node_.access(core_, Access::chase, packet->line, 8);  // an atomic exchange of the list's end
   node_.access(core_, Access::store, packet->line, 8);
   packet->visible = now();
+  const StepId step = add_notify_step();
+  packet->origin = step;
   deliver_packet(packet);
+  return step;
+}
+
+void Endpoint::wait_for_step(StepId origin, const ConfigClock& until) {
+  if (schedule_) schedule_->add_wait(origin, 0, now(), until);
+  node_.wait_until(core_, until);
 }
 
 // Returns whether a packet is written into memory of the two ranks alone: a message that its sender need not wait for.
@@ -300,6 +309,7 @@ Address Endpoint::next_packet_line(int from) {
 }
 
 void Endpoint::read_packet_line(const ProtocolPacket& packet) {
+  if (schedule_) schedule_->add_wait(packet.origin, packet.latency, now(), packet.visible);
   if (packet.of_nic) return nic_->poll(core_, packet.line, packet.visible);
   node_.wait_until(core_, packet.visible);
   // The header of a packet in the list names the next packet, if that was there already.

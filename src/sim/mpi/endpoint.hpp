@@ -5,6 +5,7 @@
 
 #include <coroutine>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "sim/mpi/protocols/scratch.hpp"
 #include "sim/mpi/race_tracker.hpp"
 #include "sim/mpi/rank.hpp"
+#include "sim/mpi/schedule.hpp"
 #include "sim/node/node.hpp"
 
 namespace nearfield::sim {
@@ -48,6 +50,12 @@ class Endpoint {
   std::vector<Mark>& marks() { return marks_; }
   const TimeInCalls& time_in_calls() const { return in_calls_; }
   void reset_time_in_calls();
+  // Records this rank's schedule from now on, with the times of a variant.
+  void record_schedule(int variant) { schedule_.emplace(rank_, variant); }
+  // Returns the rank's schedule; nullptr if it is not recorded.
+  Schedule* schedule() { return schedule_ ? &*schedule_ : nullptr; }
+  // Returns the steps of the schedule, whose last one is the end of the program; none if it is not recorded.
+  std::vector<ScheduleStep> end_schedule() { return schedule_ ? schedule_->end(now()) : std::vector<ScheduleStep>(); }
 
   ConfigClock now() const { return node_.now(core_); }
   // Returns the rank's clock in the first configuration, which decides the order of events.
@@ -144,9 +152,13 @@ class Endpoint {
   ScratchPool& scratch_pool() { return scratch_; }
 
   // Writes a packet into shared memory that another rank of the node polls. `line`: the cache line to write; 0: the
-  // next line of the packet queue between the two ranks.
-  void notify_peer(Endpoint& other, ProtocolPacket* packet, Address line = 0);
+  // next line of the packet queue between the two ranks. Returns the step of the schedule, if it is recorded.
+  StepId notify_peer(Endpoint& other, ProtocolPacket* packet, Address line = 0);
+  // Adds a notification without a packet to the schedule, if it is recorded.
+  StepId add_notify_step() { return schedule_ ? schedule_->add_notify(now()) : StepId{}; }
   ProtocolPacket* make_packet(Message& message, PacketKind kind);
+  // Waits until the instant `until`, at which the step `origin` of another rank of the node was taken.
+  void wait_for_step(StepId origin, const ConfigClock& until);
   // Delivers a packet to its owner at the time ProtocolPacket::visible: from then on, the owner finds the packet when
   // it polls.
   void deliver_packet(ProtocolPacket* packet);
@@ -221,6 +233,7 @@ class Endpoint {
   OnMatch on_match_;
   std::vector<Mark> marks_;
   TimeInCalls in_calls_;
+  std::optional<Schedule> schedule_;
   Ps send_, receive_, match_;
   std::uint64_t slice_bytes_;
 };

@@ -7,6 +7,7 @@
 
 #include "sim/engine/config_clock.hpp"
 #include "sim/mpi/pattern.hpp"
+#include "sim/mpi/schedule.hpp"
 #include "sim/node/buffer.hpp"
 
 namespace nearfield::sim {
@@ -87,6 +88,8 @@ struct ProtocolPacket {
   bool in_list = false;                 // the line is the beginning of the receiver's list of packets
   bool of_nic = false;                  // the line is an entry of the NIC's event queue
   ConfigClock visible;
+  StepId origin;   // the step of a schedule that sent the packet, if schedules are recorded
+  Ps latency = 0;  // ScheduleStep::latency
   Endpoint* owner = nullptr;
   ProtocolPacket* next = nullptr;
 };

@@ -39,6 +39,7 @@ void fields(Pack& pack, DepartedTransfer& departed, const ClusterState& cluster)
   endpoint(transfer.to);
   pack(transfer.message, transfer.bytes, transfer.target, transfer.placed, transfer.arrival, transfer.quiet);
   pack(transfer.part_offset, transfer.part_bytes, transfer.part_target);
+  pack(transfer.origin, transfer.latency);
   if (departed.remote_message) return;
   Envelope& envelope = departed.envelope;
   endpoint(envelope.from);
@@ -65,11 +66,14 @@ void NicTransfers::send(const NicTransfer& transfer) {
   mine = transfer;
   mine.at = this;
   mine.start = transfer.from->now();
+  if (Schedule* const schedule = transfer.from->schedule())
+    mine.origin = schedule->add_send(mine.start, transfer.to->rank(), transfer.bytes);
   schedule_phase<&NicTransfers::inject_into_network>(mine.start, mine);
 }
 
 void NicTransfers::inject_into_network(NicTransfer& transfer) {
   Nic& nic = transfer.from->nic();
+  const Ps posted = transfer.start.first();
   if (transfer.command) transfer.start = nic.fetch(transfer.command, transfer.start);
   ConfigClock feed(node_state_.cluster.variants);
   if (transfer.source && transfer.bytes > 0) {
@@ -77,6 +81,7 @@ void NicTransfers::inject_into_network(NicTransfer& transfer) {
     transfer.start = reading.first;
     feed = reading.last - reading.first;
   }
+  transfer.latency = transfer.start.first() - posted;
   const Passage passage =
       node_state_.cluster.network->inject_message(node_state_.number, transfer.bytes, transfer.start, feed);
   const Message& message = *transfer.message;
@@ -91,6 +96,7 @@ void NicTransfers::schedule_arrival(const DepartedTransfer& departed, const Pass
   mine.at = this;
   mine.first = passage.first;
   mine.last = passage.last;
+  mine.latency += node_state_.cluster.network->latency_over(passage.hops);
   mine.message = departed.remote_message ? departed.remote_message : &make_receiver_message(departed.envelope);
   mine.message->peer_message = departed.transfer.message;
   node_state_.engine.schedule_from_remote(when, &run_phase<&NicTransfers::arrive_at_nic>, &mine);
@@ -112,6 +118,7 @@ void NicTransfers::leave_nic(NicTransfer& transfer) {
     packet->line = event.entry;
     packet->of_nic = true;
     packet->visible = event.visible;
+    packet->origin = transfer.origin;
     transfer.from->deliver_packet(packet);
   }
   message.protocol->handle_payload_read(transfer);
@@ -136,6 +143,7 @@ void NicTransfers::begin_write(NicTransfer& transfer, Address target, const Conf
   transfer.target = target;
   transfer.first = start;
   transfer.last = later(transfer.last, start);
+  transfer.arrived = transfer.last.first();
   write_piece(transfer);
 }
 
@@ -168,6 +176,8 @@ void NicTransfers::notify_receiver(NicTransfer& transfer) {
       packet->of_nic = true;
       packet->visible = event.visible;
     }
+    packet->origin = transfer.origin;
+    packet->latency = transfer.latency + packet->visible.first() - transfer.arrived;
     transfer.to->deliver_packet(packet);
   }
   pool_.release(&transfer);

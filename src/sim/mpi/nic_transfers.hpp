@@ -32,10 +32,13 @@ struct NicTransfer {
   bool quiet = false;                   // no event is written into the receiver's queue
   std::uint64_t part_offset = 0, part_bytes = 0;  // copied into the packets
   Address part_target = 0;
+  StepId origin;  // the step of the sender's schedule, if schedules are recorded
   // Members that are set during the transfer:
   NicTransfers* at = nullptr;  // transfers of the node on which this transfer is
   ConfigClock start, left, first, last;
   std::uint64_t written = 0;  // payload bytes so far
+  Ps latency = 0;             // ScheduleStep::latency, so far
+  Ps arrived = 0;             // arrival of the last byte at the receiver's NIC, of the first variant
 };
 
 // A transfer that has departed from its node, and what the receiving node needs to know about the message.

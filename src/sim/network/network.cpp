@@ -54,7 +54,7 @@ void Network::pass(TimeVector* free, ConfigClock& first, ConfigClock& last, Ps s
 }
 
 Passage Network::inject_message(int from, std::uint64_t bytes, const ConfigClock& start, const ConfigClock& feed) {
-  Passage passage{start, start, start};
+  Passage passage{start, start, start, 0};
   ConfigClock &first = passage.first, &last = passage.last;
   // The message waits for the NIC first, since the NIC reads the message only when it begins to send.
   TimeVector* const sender = nic_free_times(sending_, from);
@@ -74,6 +74,7 @@ void Network::route_message(int from, int to, std::uint64_t bytes, Passage& pass
   const Ps on_link = serialisation_time(bytes, parameters_.link_gb_per_s);
   ConfigClock &first = passage.first, &last = passage.last;
   topology_->route(from, to, route_);
+  passage.hops = static_cast<int>(route_.size());
   for (std::size_t i = 0; i < route_.size(); ++i) {
     if (i > 0) first += hop_, last += hop_;
     pass(links_.free_times(route_[i]), first, last, on_link, 0);

@@ -22,6 +22,7 @@ namespace nearfield::sim {
 struct Passage {
   ConfigClock left;         // departure of the last byte from the sender's NIC
   ConfigClock first, last;  // arrival of the first and last byte at the receiver's NIC
+  int hops = 0;             // after route_message()
 };
 
 class Network {
@@ -38,6 +39,8 @@ class Network {
   void route_message(int from, int to, std::uint64_t bytes, Passage& passage);
   // Returns a lower bound of the time from `start` to the arrival of any message: the lookahead.
   Ps min_latency() const { return latency_; }
+  // Returns the latency of a message that waits for no other one, without the time of its bytes.
+  Ps latency_over(int hops) const { return latency_ + (hops - 1) * hop_; }
 
   const Topology& topology() const { return *topology_; }
   std::uint64_t num_messages() const { return messages_; }

@@ -73,6 +73,7 @@ void Cluster::add_ranks(NodeState& node_state, Node& node, Nic* nic, const Clust
     const int core = options.cores.empty() ? r : options.cores[static_cast<std::size_t>(r)];
     state_->ranks.push_back(
         std::make_unique<Endpoint>(node_state, node, nic, node_state.number * ranks + r, core, ranks == 1));
+    if (options.scheduled_policy) state_->ranks.back()->record_schedule(*options.scheduled_policy);
   }
 }
 
@@ -160,7 +161,7 @@ std::string Cluster::describe_waiting_ranks() const {
 Outcome Cluster::collect_outcome() {
   Outcome outcome;
   for (const auto& rank : state_->local_ranks())
-    outcome.ranks.push_back({rank->now(), std::move(rank->marks()), rank->time_in_calls()});
+    outcome.ranks.push_back({rank->now(), std::move(rank->marks()), rank->time_in_calls(), rank->end_schedule()});
   for (int v = 0; v < state_->variants; ++v) {
     VariantOutcome variant;
     variant.policy = policies_[static_cast<std::size_t>(v)].text();

@@ -10,6 +10,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "sim/engine/shards.hpp"
 #include "sim/memory/counts.hpp"
 #include "sim/mpi/rank.hpp"
+#include "sim/mpi/schedule.hpp"
 #include "sim/nic/nic_counts.hpp"
 
 namespace nearfield {
@@ -40,6 +42,7 @@ struct ClusterOptions {
   bool memory_effects = true;               // false: loads, stores and DMA take no time, caches are not simulated
   bool count_marks = false;                 // marks carry the counts of their node
   bool count_sides = false;                 // marks carry their core's PerfCounters, of the first policy
+  std::optional<int> scheduled_policy;      // records schedules, with the times of the policy with this index
   std::function<void()> progress_callback;  // called before and during run(), in its thread; may throw to end the run
   int threads = 1;                          // of the host; results do not depend on their number
   double min_parallel_window_us = 20;       // shorter windows run on one thread: to wake others takes longer
@@ -50,6 +53,7 @@ struct RankOutcome {
   ConfigClock finished;
   std::vector<Mark> marks;
   TimeInCalls in_calls;
+  std::vector<ScheduleStep> schedule;  // empty unless it was recorded
 };
 
 struct VariantOutcome {

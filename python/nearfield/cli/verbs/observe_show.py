@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from nearfield.base.files import atomic_write
 from nearfield.base.units import format_bytes, format_rounded
 from nearfield.base.words import as_sentence, join_and
 from nearfield.cli.options import AsJson
-from nearfield.ui.terminal import Column, Table, Terminal
+from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
     from nearfield.observe.source_lines import Line
@@ -29,17 +30,29 @@ def command(
         typer.Argument(metavar="TRACE", help="A folder that `nearfield observe` made (default: the newest one here)."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List every call and line, not only the top ones.")] = False,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the MPI calls of each rank over time as Chrome trace JSON instead."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the contents of a trace: what each rank did, which source lines access memory most, and the bytes and time
     of each MPI call. "no core" is how long a rank was ready to run while other processes had its core.
 
     Times are those of the observed run, in which accesses take longer than in an unobserved one; MPI calls do not.
+
+    The file of --timeline opens at https://ui.perfetto.dev. Ranks are aligned at the end of their first common
+    collective, since clocks of hosts differ.
     """
     from nearfield.cli.trace_argument import find_trace
     from nearfield.observe.summary import how_to_name_functions, summarize
+    from nearfield.observe.timeline import observed_timeline
 
     trace = find_trace(folder)
+    if timeline:
+        atomic_write(timeline, observed_timeline(trace), "name another file, in a folder that you may write")
+        err.print(f"timeline: [bold]{escape(str(timeline))}[/bold]   next: open it at https://ui.perfetto.dev")
+        return
     summaries = summarize(trace)
     if as_json:
         print(json.dumps({"trace": json.loads(trace.about.model_dump_json()), "ranks": _plain(summaries)}, indent=1))

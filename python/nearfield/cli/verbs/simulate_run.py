@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
+from nearfield.base.files import atomic_write
 from nearfield.base.units import counted
 from nearfield.cli.axes import parse_factors, parse_policies, ranks_per_node
 from nearfield.cli.options import (
@@ -63,6 +64,16 @@ _ReplayOutcomes = Annotated[
         help="Replay nondeterministic MPI outcomes as recorded, instead of letting the simulator decide.",
     ),
 ]
+_Timeline = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write what each rank did when as Chrome trace JSON, for https://ui.perfetto.dev."
+    ),
+]
+_Goal = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the computed times and the messages in GOAL, for LogGOPSim and ATLAHS."),
+]
 _VirtualWtime = Annotated[bool, typer.Option("--virtual-wtime", help="MPI_Wtime of COMMAND returns simulated seconds.")]
 
 
@@ -82,6 +93,8 @@ def command(
     virtual_wtime: _VirtualWtime = False,
     valgrind: Valgrind = False,
     keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep the trace of COMMAND there, too.")] = None,
+    timeline: _Timeline = None,
+    goal: _Goal = None,
     out: Annotated[Path | None, out_option(help="Save a profile, for show, diff and report.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -98,6 +111,11 @@ def command(
     The first table shows the time of the slowest rank, the second one where the ranks spend time under the base policy,
     and what other policies save there.
 
+    --timeline and --goal describe the whole program at the first memory speed, under the policy that --policy names, or
+    under the base policy if it names several. In GOAL, a rank is a node and a CPU is a rank of MPI; computation, caches
+    and messages inside a node are times of `calc`, and messages between nodes are left to the other simulator, whose
+    parameters for the machine's network are printed.
+
     Examples:
 
       nearfield observe -o trace -- mpirun -n 8 ./app
@@ -107,6 +125,8 @@ def command(
       nearfield simulate run trace --on my-cluster.toml --nodes 2 --memory-slowdown 1
 
       nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
+
+      nearfield simulate run trace --nodes 4 --policy payload-l3 --timeline app.json --goal app.goal
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
@@ -121,8 +141,9 @@ def command(
     from nearfield.measure.sim.mpi_shards import SingleProcess
 
     options = _Options(
-        ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, out, as_json
-    )
+        ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, timeline,
+        goal, out, as_json,
+    )  # fmt: skip
     what = what or []
     course = OutcomeSource(live_outcomes=not replay_outcomes, clock=virtual_wtime)
     live = is_command(what) and not (valgrind or mpi)
@@ -151,6 +172,9 @@ def command(
             _print_result(options, simulate_trace(trace, chosen, SingleProcess()))
 
 
+_ANOTHER_FILE = "name another file, in a folder that you may write"
+
+
 @dataclass(frozen=True)
 class _Options:
     """The options of `nearfield simulate run` as typed by the user."""
@@ -164,6 +188,8 @@ class _Options:
     regions: tuple[str, ...]
     threads: int | None
     independent_runs: bool
+    timeline: Path | None
+    goal: Path | None
     out: Path | None
     as_json: bool
 
@@ -210,6 +236,11 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
     check_axes(machine, policies, slowdowns)
     if options.out and not shards.number:
         profile.ensure_writable(options.out, overwrite=False)
+    scheduled_policy = None
+    if options.timeline or options.goal:
+        _require_whole_program(options)
+        named = [policy for policy in policies if policy in parse_policies(options.policy)]
+        scheduled_policy = policies.index(named[0]) if len(named) == 1 else 0
 
     def cluster_of(ranks: int) -> Cluster:
         nodes = options.nodes or usual_nodes_of(machine, ranks)
@@ -220,7 +251,19 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
             )
         return Cluster(machine, nodes, each, policies, slowdowns, options.independent_runs)
 
-    return SimulationParameters(cluster_of, policies, slowdowns, options.regions, options.threads or shards.cores)
+    threads = options.threads or shards.cores
+    return SimulationParameters(cluster_of, policies, slowdowns, options.regions, threads, scheduled_policy)
+
+
+def _require_whole_program(options: _Options) -> None:
+    """Raises UsageError if --timeline or --goal cannot be written, or stand beside options with which there is no
+    schedule of the whole program."""
+    if options.regions or options.independent_runs:
+        raise UsageError(
+            "--timeline and --goal describe one run of the whole program", "leave out --region and --independent-runs"
+        )
+    for file in filter(None, (options.timeline, options.goal)):
+        atomic_write(file, "", _ANOTHER_FILE, keep=False)
 
 
 def _print_result(options: _Options, done: SimulationResult) -> None:
@@ -236,9 +279,27 @@ def _print_result(options: _Options, done: SimulationResult) -> None:
     if lack := how_to_name_functions(done.named_lines):
         err.print(f"nearfield: {escape(lack)}")
     _print_assumptions(options, done.found.cluster)
+    _write_schedules(options, done)
     if out := options.out:
         save_replay(out, done.found, own_command.original_line(), done.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(own_command.line('report', out))}")
+
+
+def _write_schedules(options: _Options, done: SimulationResult) -> None:
+    """Writes the files of --timeline and --goal."""
+    from nearfield.observe.goal import to_goal
+    from nearfield.observe.timeline import simulated_timeline
+
+    if options.timeline:
+        atomic_write(options.timeline, simulated_timeline(done.found), _ANOTHER_FILE)
+        err.print(f"timeline: [bold]{escape(str(options.timeline))}[/bold]   next: open it at https://ui.perfetto.dev")
+    if options.goal:
+        text, network = to_goal(done.found, done.command)
+        atomic_write(options.goal, text, _ANOTHER_FILE)
+        err.print(
+            f"schedule: [bold]{escape(str(options.goal))}[/bold]   next: convert it by ATLAHS's txt2bin, then run its "
+            f"LogGOPSim with {network.options()}"
+        )
 
 
 def _print_assumptions(options: _Options, cluster: Cluster) -> None:

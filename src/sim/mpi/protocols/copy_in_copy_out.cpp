@@ -17,6 +17,7 @@ struct RingSlot {
   Address data = 0, flag = 0;
   bool free = true;
   ConfigClock free_at;  // when the slot was freed last; without variants: the slot was never used
+  StepId freed_by;      // the step of the receiver's schedule that freed it
 };
 
 struct SharedRing {
@@ -56,7 +57,7 @@ class CopyInCopyOutProtocol final : public Protocol {
       slot.free = false;
       ring.next = (ring.next + 1) % slots_per_ring;
       if (slot.free_at.variants() > 0) {
-        sender.node().wait_until(sender.core(), slot.free_at);
+        sender.wait_for_step(slot.freed_by, slot.free_at);
         sender.node().access(sender.core(), Access::chase, slot.flag, 8);
       }
       ProtocolPacket* const packet = sender.make_packet(message, PacketKind::data);
@@ -88,10 +89,12 @@ class CopyInCopyOutProtocol final : public Protocol {
     if (!ring.blocked.empty()) {
       Message& waiting = *ring.blocked.front();
       ring.blocked.pop_front();
-      receiver.notify_peer(*waiting.from, receiver.make_packet(waiting, PacketKind::slot_free), slot.flag);
+      slot.freed_by =
+          receiver.notify_peer(*waiting.from, receiver.make_packet(waiting, PacketKind::slot_free), slot.flag);
     } else {
       receiver.node().drain(receiver.core());
       receiver.node().access(receiver.core(), Access::store, slot.flag, 8);
+      slot.freed_by = receiver.add_notify_step();
     }
     slot.free_at = receiver.now();
   }

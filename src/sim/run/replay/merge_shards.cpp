@@ -25,7 +25,7 @@ void fields(Pack& pack, TimeInCalls& value) {
 
 template <class Pack>
 void fields(Pack& pack, RankOutcome& value) {
-  pack(value.finished, value.marks, value.in_calls);
+  pack(value.finished, value.marks, value.in_calls, value.schedule);
 }
 
 template <class Pack>
@@ -54,7 +54,7 @@ void fields(Pack& pack, CallPlace& value) {
 
 template <class Pack>
 void fields(Pack& pack, CallOutcome& value) {
-  pack(value.name, value.place, value.spent, value.timeline);
+  pack(value.name, value.place, value.spent, value.timeline, value.intervals);
 }
 
 template <class Pack>

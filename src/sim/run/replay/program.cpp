@@ -30,7 +30,7 @@ ReplayedRank::ReplayedRank(const RankStream& stream, Rank& rank, const ReplayOpt
       races_(rank.endpoint(), requests_),
       recorded_({rank.endpoint(), definitions_, requests_, races_, polling_}, stream.again),
       live_({rank.endpoint(), definitions_, requests_, races_, polling_}, stream.send_reply),
-      times_(static_cast<int>(cluster.policies.size())) {}
+      times_(static_cast<int>(cluster.policies.size()), cluster.scheduled_policy) {}
 
 Task<> ReplayedRank::run() {
   times_.restart_interval(rank_.now(), counters());

@@ -15,6 +15,7 @@ struct CallOutcome {
   CallPlace place;
   TimeSpent spent;
   std::vector<Ps> timeline;  // time in the call per part of the run (ReplayResult::part_ps)
+  std::vector<CallInterval> intervals;
 };
 
 struct RankReplayResult {

@@ -1,0 +1,222 @@
+"""Returns what each rank did at which time as Chrome's trace JSON, for Perfetto (https://ui.perfetto.dev), Speedscope
+and chrome://tracing: a process for each node, a thread for each rank, and a slice for each MPI call.
+
+The times are those of a simulated program, or those of the observed run. Clocks of hosts differ, so the ranks of an
+observed run are aligned at the end of the first collective of all ranks, which no rank leaves before all have come; if
+there is none, at their first MPI call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from math import inf
+from typing import Any
+
+from nearfield._native import replay, stream
+from nearfield.observe.replay import Replay
+from nearfield.observe.source_lines import Line
+from nearfield.observe.stream_events import StreamEvents
+from nearfield.observe.summary import read_lines
+from nearfield.observe.trace import Trace, broken_streams
+
+Event = dict[str, Any]
+
+# The kinds of collectives that no rank leaves before all ranks have begun them (stream::CollectiveKind).
+_SYNCHRONISING = frozenset((0, 3, 8, 9, 10, 11, 12, 13, 14))
+
+
+def simulated_timeline(found: Replay) -> str:
+    """Returns the simulated times of a program whose schedules were recorded. Inside the calls are slices for waits,
+    with an arrow from the send that ended each."""
+    return _to_json(_simulated_events(found))
+
+
+def observed_timeline(trace: Trace) -> str:
+    """Returns the times of the observed run. Raises BrokenTraceError."""
+    lines = read_lines(trace)
+    ranks = [_ObservedRank(lines) for _ in trace.streams()]
+    for rank, path in zip(ranks, trace.streams(), strict=True):
+        with broken_streams():
+            rank.read(stream.Reader(str(path)))
+    return _to_json(_observed_events(ranks))
+
+
+def _to_json(events: Iterable[Event]) -> str:
+    return '{"displayTimeUnit": "ns", "traceEvents": [\n' + ",\n".join(map(json.dumps, events)) + "\n]}\n"
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """An interval in which a rank did something. Slices of a rank are nested, or apart."""
+
+    name: str
+    begin_ns: float
+    end_ns: float
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+def _slice_events(node: int, rank: int, slices: Iterable[_Slice]) -> Iterator[Event]:
+    """Yields the begin and the end of each slice in the order of time, in which slices that touch do not overlap."""
+    open_slices: list[tuple[float, Event]] = []  # their ends, with what both of their events have
+
+    def close_until(time_ns: float) -> Iterator[Event]:
+        while open_slices and open_slices[-1][0] <= time_ns:
+            end_ns, event = open_slices.pop()
+            yield event | {"ph": "E", "ts": _microseconds(end_ns)}
+
+    # At the same time, what takes no time comes first, and what contains others comes before them.
+    for one in sorted(slices, key=lambda one: (one.begin_ns, one.end_ns > one.begin_ns, -one.end_ns)):
+        yield from close_until(one.begin_ns)
+        event = {"name": one.name, "pid": node, "tid": rank, "args": one.args}
+        yield event | {"ph": "B", "ts": _microseconds(one.begin_ns)}
+        open_slices.append((min([one.end_ns, *(end for end, _ in open_slices[-1:])]), event))
+    yield from close_until(inf)
+
+
+def _microseconds(time_ns: float) -> float:
+    """Returns a time in the unit of the format, with whole nanoseconds."""
+    return round(time_ns) / 1e3
+
+
+def _names(node: int, node_name: str, rank: int) -> Iterator[Event]:
+    """Yields the events that name a process and a thread."""
+    yield {"name": "process_name", "ph": "M", "pid": node, "args": {"name": node_name}}
+    yield {"name": "thread_name", "ph": "M", "pid": node, "tid": rank, "args": {"name": f"rank {rank}"}}
+    yield {"name": "thread_sort_index", "ph": "M", "pid": node, "tid": rank, "args": {"sort_index": rank}}
+
+
+# ---- simulated programs
+
+
+def _simulated_events(found: Replay) -> Iterator[Event]:
+    each = found.cluster.ranks_per_node
+    schedules = found.schedules()
+    arrows = count(1)
+    for rank, (outcome, steps) in enumerate(zip(found.found.ranks, schedules, strict=True)):
+        node = rank // each
+        yield from _names(node, f"node {node}", rank)
+        calls = [
+            _Slice(call.name, begin, end, {"line": found.line(call)})
+            for call in outcome.calls
+            for begin, end in call.intervals_ns
+        ]
+        waits = [
+            (step.origin, _Slice(_wait_name(rank, step.origin[0]), step.end_ns, after.begin_ns))
+            for step, after in pairwise(steps)
+            if step.kind == replay.StepKind.wait and after.begin_ns > step.end_ns
+        ]
+        yield from _slice_events(node, rank, [*calls, *(wait for _, wait in waits)])
+        for (sender, number), wait in waits:
+            if sender == rank:
+                continue
+            arrow = {"name": "message", "cat": "message", "id": next(arrows)}
+            sent = _microseconds(schedules[sender][number - 1].end_ns)
+            yield arrow | {"ph": "s", "pid": sender // each, "tid": sender, "ts": sent}
+            yield arrow | {"ph": "f", "bp": "e", "pid": node, "tid": rank, "ts": _microseconds(wait.end_ns)}
+
+
+def _wait_name(rank: int, sender: int) -> str:
+    return "waits for its NIC" if sender == rank else f"waits for rank {sender}"
+
+
+# ---- observed runs
+
+
+@dataclass
+class _Call:
+    name: str
+    line: str
+    begin_ns: int
+    end_ns: int = 0
+    delayed_ns: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    peers: set[int] = field(default_factory=set)
+
+    def args(self) -> dict[str, Any]:
+        """Returns what Perfetto shows beside the slice."""
+        peers = ", ".join(map(str, sorted(self.peers)))
+        shown = {
+            "line": self.line, "sent bytes": self.sent_bytes, "received bytes": self.received_bytes, "peers": peers,
+            "without a core (us)": self.delayed_ns / 1e3,
+        }  # fmt: skip
+        return {name: value for name, value in shown.items() if value}
+
+
+class _ObservedRank(StreamEvents):
+    """The MPI calls of one stream. Times count from its first call."""
+
+    def __init__(self, lines: dict[tuple[str, int], Line]) -> None:
+        super().__init__(lines)
+        self.host = ""
+        self.calls: list[_Call] = []
+        self.synchronised_ns: int | None = None  # end of the first collective of all ranks
+        self._ranks, self._now_ns, self._depth = 1, 0, 0
+        self._members: dict[int, int] = {}  # communicator -> number of its ranks
+        self._posted: dict[int, _Call] = {}  # request -> call that posted the receive
+        self._synchronises = False
+
+    def on_rank_is(self, host: str, ranks: int, **_: Any) -> None:
+        self.host, self._ranks = host, ranks
+
+    def on_communicator(self, communicator: int, world: list[int], **_: Any) -> None:
+        self._members[communicator] = len(world)
+
+    def on_enter(self, name: int, call_site: int, since_ns: int, **_: Any) -> None:
+        self._now_ns += since_ns
+        self._depth += 1
+        if self._depth == 1:
+            self.calls.append(_Call(self.text_of(name), str(self.line_of_call(name, call_site)), self._now_ns))
+
+    def on_leave(self, since_ns: int, delayed_ns: int) -> None:
+        self._now_ns += since_ns
+        self._depth -= 1
+        if self._depth > 0:
+            return
+        self.calls[-1].end_ns = self._now_ns
+        self.calls[-1].delayed_ns = delayed_ns
+        if self._synchronises and self.synchronised_ns is None:
+            self.synchronised_ns = self._now_ns
+        self._synchronises = False
+
+    def on_send(self, peer: int, data: dict[str, int], **_: Any) -> None:
+        if self._depth and peer >= 0:
+            self.calls[-1].sent_bytes += self.bytes_of(data)
+            self.calls[-1].peers.add(peer)
+
+    def on_receive(self, request: int, **_: Any) -> None:
+        if self._depth:
+            self._posted[request] = self.calls[-1]
+
+    def on_outcome(self, request: int, peer: int, bytes: int, **_: Any) -> None:  # noqa: A002
+        posted = self._posted.pop(request, None)
+        if posted and peer >= 0:
+            posted.received_bytes += bytes
+            posted.peers.add(peer)
+
+    def on_collective(
+        self, request: int, kind: int, communicator: int, gives: list[dict[str, int]], gets: list[dict[str, int]],
+        **_: Any,
+    ) -> None:  # fmt: skip
+        if self._depth:
+            self.calls[-1].sent_bytes += self.bytes_of(*gives)
+            self.calls[-1].received_bytes += self.bytes_of(*gets)
+            is_of_all = self._members.get(communicator) == self._ranks
+            self._synchronises |= request == 0 and is_of_all and kind in _SYNCHRONISING
+
+
+def _observed_events(ranks: list[_ObservedRank]) -> Iterator[Event]:
+    synchronised = [rank.synchronised_ns for rank in ranks]
+    common = max((time for time in synchronised if time is not None), default=0)
+    hosts = list(dict.fromkeys(rank.host for rank in ranks))
+    for number, (rank, own) in enumerate(zip(ranks, synchronised, strict=True)):
+        node, shift = hosts.index(rank.host), common - own if own is not None and None not in synchronised else 0
+        yield from _names(node, rank.host or "one process", number)
+        calls = (
+            _Slice(call.name, call.begin_ns + shift, call.end_ns + shift, call.args())
+            for call in rank.calls
+            if call.end_ns  # the last one has no end if the process was killed
+        )
+        yield from _slice_events(node, number, calls)
