@@ -25,7 +25,7 @@ EVERYTHING = {"protocol", "floor", "pingpong", "pollution", "stride", "pages", "
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A profile of every scenario at two sizes, with its samples."""
     out = tmp_path_factory.mktemp("probe") / "profile"
-    done = probe(*SHORT, "--sizes", "4KiB,8,4096", "--keep-samples", "--out", out)
+    done = probe(*SHORT, "--budget", "25", "--sizes", "4KiB,8,4096", "--keep-samples", "--out", out)
     assert done.code == 0, done.err
     return out
 

@@ -48,8 +48,8 @@ def on_shards(inst: Installation, count: int, trace: Path, *options: str) -> tup
 
 @pytest.mark.families
 def test_the_number_of_shards_is_not_seen(installation: Installation, ring: Path, tmp_path: Path) -> None:
-    """Is all that is printed, and the schedules, the same to the last byte on one, two and three shards, with threads, and with a run for
-    each policy and speed; and does the first one alone print and save?"""
+    """Is all that is printed, and the schedules, the same to the last byte on one, two and three shards, with threads,
+    and with a run for each policy and speed; and does the first one alone print and save?"""
     variants: list[tuple[int, tuple[str, ...]]] = [
         (1, ()),
         (2, ("--threads", "2", "--goal", str(tmp_path / "app.goal"), "--timeline", str(tmp_path / "app.json"))),
