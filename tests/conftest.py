@@ -30,7 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rotate",
         type=int,
         metavar="N",
-        help="instead of each MPI, take one version of each ABI, the N-th, in turn; tests of tests on every third turn",
+        help="instead of each MPI, take one version of each ABI, the N-th, in turn; long tests on every second turn, "
+        "tests of tests on every third one",
     )
 
 
@@ -46,16 +47,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out, if one MPI is named, the tests that choose theirs by themselves, and on two turns of three those that
-    test other tests."""
+    """Leaves out, if one MPI is named, the tests that choose theirs by themselves; and with --rotate the long tests of
+    the other turn, and on two turns of three the tests of tests."""
     chosen, turn = items, config.getoption("--rotate")
     if config.getoption("--mpi"):
         chosen = [item for item in chosen if "installation" in getattr(item, "fixturenames", ())]
-    if turn is not None and turn % 3 != 1:
-        chosen = [item for item in chosen if not item.get_closest_marker("injected")]
+    if turn is not None:
+        chosen = [item for item in chosen if _is_of_turn(item, turn)]
     if len(chosen) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+def _is_of_turn(item: pytest.Item, turn: int) -> bool:
+    """Returns whether the test runs on this turn."""
+    mark = item.get_closest_marker("turn")
+    if mark and turn % 2 != mark.args[0]:
+        return False
+    return turn % 3 == 1 or not item.get_closest_marker("injected")
 
 
 @pytest.fixture(autouse=True)

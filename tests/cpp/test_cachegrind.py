@@ -22,6 +22,7 @@ VALGRIND = shutil.which("valgrind")
 COMPILE = ["-O0", "-static", "-nostdlib", "-no-pie", "-fno-pie", "-fno-stack-protector", "-fcf-protection=none"]
 COMPILE += ["-fno-asynchronous-unwind-tables", "-fno-toplevel-reorder"]
 pytestmark = [
+    pytest.mark.turn(1),
     pytest.mark.skipif(VALGRIND is None, reason="valgrind is missing (Debian: apt install valgrind)"),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="walks.c has x86-64's entry and exit"),
     pytest.mark.skipif(shutil.which("gcc") is None, reason="walks.c needs GNU's compiler and assembler"),

@@ -22,6 +22,7 @@ COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", 
 
 
 @pytest.mark.injected
+@pytest.mark.turn(1)
 def test_every_injected_bug_is_found(tmp_path):
     """Would the comparison notice a bug in a memory, and does the correct model agree with itself and obey the laws?
     All bugs are compiled into one program, which enables the one that BUG selects."""
@@ -47,6 +48,7 @@ def test_every_injected_bug_is_found(tmp_path):
 
 
 @pytest.mark.injected
+@pytest.mark.turn(1)
 def test_every_bug_inside_is_found(programs, tmp_path):
     """Would these two tests notice a bug? All are compiled into one library, which enables the one that BUG selects."""
     memory = tmp_path / "src" / "sim" / "memory"

@@ -11,6 +11,7 @@ from simulator_programs import FLAGS, ROOT, build
 
 
 @pytest.mark.injected
+@pytest.mark.turn(0)
 def test_mistakes_in_windows_are_found(programs: Path, tmp_path: Path) -> None:
     """Does the test of windows notice each mistake in them, and do shorter windows change no digit?"""
     program = build("test_windows", programs)

@@ -230,6 +230,7 @@ def run_on_two_nodes(
 
 
 @pytest.mark.skipif(CORES < 2, reason="needs two cores")
+@pytest.mark.turn(1)
 def test_tune_measures_across_nodes(nodes: TwoNodes, tmp_path: Path) -> None:
     """Does `tune --collectives --hostfile` measure the algorithms of several nodes, and write rules that name the
     nodes, or say that nothing is decided? All ranks share two cores, so the times mean nothing."""

@@ -160,6 +160,7 @@ def start_of_collectives(inst: Installation, programs: Path, what: str) -> tuple
     return command, {**env, **added, **all_nodes.open_mpi_forwarding_variable(["mpirun"], added)}
 
 
+@pytest.mark.turn(0)
 def test_probe_ends_and_goes_on(nodes: TwoNodes, tmp_path: Path) -> None:
     """While a probe measures, the node's processes are stopped for a while: is it not called dead? Then the node dies:
     does the probe say so, and complete the profile when the node is there again?"""
@@ -246,6 +247,7 @@ def test_nothing_is_watched_on_one_node(nodes: TwoNodes, programs: Path, tmp_pat
             assert watching_processes(nodes.processes(ALIVE)) == []
 
 
+@pytest.mark.turn(1)
 def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -> None:
     """All processes of a node are killed while collectives are tuned. Is the node named, and does the same command go
     on after the launches that were finished?"""
@@ -272,6 +274,7 @@ def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -
         until("it goes on", lambda: f"continues after {finished} launch" in tune.said(), tune)
 
 
+@pytest.mark.turn(1)
 def test_simulate_saves_finished_cases(nodes: TwoNodes, tmp_path: Path) -> None:
     """A worker's node dies while it simulates. Is the node named, and are the finished cases in the profile?"""
     inst, out = mpi.choose(None), tmp_path / "p"

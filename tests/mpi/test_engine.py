@@ -45,6 +45,7 @@ def ranks_of(scenario: str) -> int:
 
 @needs_two_cores
 @pytest.mark.families
+@pytest.mark.turn(0)
 def test_every_scenario_measures(installation: Installation, tmp_path: Path) -> None:
     """Does each scenario, on 2 ranks, deliver positive times for every metric it promises, and checked data?"""
     finished, lines = run_plan(installation, write_plan(tmp_path, PAIR + EVERY_RANK, 2), 2)

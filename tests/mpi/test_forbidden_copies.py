@@ -164,6 +164,7 @@ def test_open_mpi_5_copies_once_where_only_kcmp_is_forbidden(
     assert sum(report.messages("owner") for report in ended) == 0
 
 
+@pytest.mark.turn(0)
 def test_tune_finds_a_baseline_that_runs(heap_programs: Path, tmp_path: Path) -> None:
     """Where an MPI's defaults abort, does tune compare with a baseline that runs, and say so; never that the defaults
     are best?"""

@@ -95,6 +95,7 @@ def test_a_build_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         running.until("no compiler", lambda: not compilers(), 5)
 
 
+@pytest.mark.turn(1)
 def test_interrupt_saves_and_resume_completes(tmp_path: Path) -> None:
     """After one Ctrl-C, is there a valid profile that says that it is not whole, and does --resume complete it?"""
     out = tmp_path / "p"
@@ -149,6 +150,7 @@ def test_second_interrupt_ends_at_once(tmp_path: Path) -> None:
     assert "floor" in set(nearfield.load(out).records["scenario"])
 
 
+@pytest.mark.turn(0)
 def test_killed_rank_is_reported_and_resume_completes(tmp_path: Path) -> None:
     """If a rank is killed, is the rest measured and saved, the launch named as failed, and completed by --resume?"""
     out = tmp_path / "p"
@@ -189,6 +191,7 @@ def test_killed_probe_leaves_nothing_running(installation: Installation, tmp_pat
     assert (tmp_path / "p.launches" / "request.json").exists(), "what was measured can be resumed"
 
 
+@pytest.mark.turn(1)
 def test_killed_probe_can_be_resumed(tmp_path: Path) -> None:
     """After a kill, does a new probe refuse to throw the work away, and --resume complete it?"""
     out = tmp_path / "p"
@@ -218,6 +221,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.mark.turn(0)
 def test_full_disk_is_an_error_that_can_be_mended(small_disk: Path) -> None:
     """If the disk fills up while measuring, is that said with exit code 4, and can --resume complete it?"""
     out = small_disk / "p"

@@ -65,6 +65,7 @@ def test_failed_and_incomplete_runs_save_nothing(installation: Installation, pro
 
 
 @pytest.mark.families
+@pytest.mark.turn(1)
 def test_only_these_are_measured(installation: Installation, programs: Path, tmp_path: Path) -> None:
     """Has the rules file after the tune only operations and lengths that the program calls?"""
     out, rules = tmp_path / "calls.toml", tmp_path / "rules.toml"

@@ -276,6 +276,7 @@ def test_steps_aside_with_one_line(
     assert singly(done) == stock_copies(mpich, program, shim, *words)
 
 
+@pytest.mark.turn(1)
 def test_steps_aside_under_other_mpis(
     installation: Installation, mpich: Installation, shim: Path, programs: Path
 ) -> None:

@@ -122,6 +122,7 @@ def test_algorithms_that_do_not_keep_the_order_are_noticed(installation: Install
 
 
 @pytest.mark.skipif(CORES < 2, reason="needs two cores")
+@pytest.mark.turn(0)
 def test_tune_writes_rules_or_says_that_nothing_is_decided(tmp_path: Path) -> None:
     """Does `tune --collectives --native` write a table for each operation that is decided in the little time that it is
     given, or say why there are none?"""

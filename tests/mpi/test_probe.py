@@ -143,6 +143,7 @@ def test_samples_are_stored_on_request(folder: Path, whole: Profile) -> None:
     assert not folder.with_name("profile.launches").exists()
 
 
+@pytest.mark.turn(1)
 def test_chosen_scenarios_of_each_mpi(installation: Installation, tmp_path: Path) -> None:
     """Does `--scenario` twice measure just these, with the MPI that `--mpi` names, whichever it is?"""
     chosen = ["--scenario", "pingpong", "--scenario", "protocol", "--sizes", "8,4KiB"]
@@ -156,6 +157,7 @@ def test_chosen_scenarios_of_each_mpi(installation: Installation, tmp_path: Path
     assert "eager-limit" in {switch.kind for switch in profile.run.switch}
 
 
+@pytest.mark.turn(0)
 def test_more_ranks_than_cores_is_function_only(tmp_path: Path) -> None:
     """Does `--ranks` beyond the cores run, and mark every time as what it is worth?"""
     ranks = len(CORES) + 2

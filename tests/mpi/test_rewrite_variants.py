@@ -21,6 +21,7 @@ def inst() -> Installation:
     return mpi.choose()
 
 
+@pytest.mark.turn(1)
 def test_every_legal_variant_of_random_programs_does_as_the_original() -> None:
     """Does the analysis find orders that are wrong? These are 20 programs; tests/fuzz_rewrite.py takes thousands."""
     found = mpi.discover()

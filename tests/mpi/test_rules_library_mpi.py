@@ -39,6 +39,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installation, Path]
     return inst, out
 
 
+@pytest.mark.turn(1)
 def test_a_real_file_is_checked(tuned: tuple[Installation, Path], tmp_path: Path) -> None:
     """Is it right, does it fit the MPI for which it was found, and does the library refuse it for no other reason than
     that the tune was short or the machine busy?"""

@@ -89,6 +89,7 @@ def until_measured(out: Path, process: subprocess.Popen) -> bool:
     return False
 
 
+@pytest.mark.turn(1)
 def test_a_killed_tune_goes_on(tmp_path: Path) -> None:
     """If nearfield itself is killed, does it go on with what it had measured, in the time that is left?"""
     out, file = tmp_path / "rules.toml", tmp_path / "rules.toml.trials"
@@ -119,6 +120,7 @@ def test_a_folder_that_cannot_be_written_is_reported_before_the_search(tmp_path:
         assert "searching" not in done.words
 
 
+@pytest.mark.turn(0)
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """Does a small bound keep every setting that needs more from being tried or chosen?"""
     out = tmp_path / "rules.toml"

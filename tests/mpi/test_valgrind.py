@@ -61,6 +61,7 @@ def test_only_a_function_is_recorded_under_valgrind(tmp_path, plain):
     ("what", "code", "words"),
     [("killed", 137, "the stream is cut"), ("thread", 0, "cannot be simulated: threads"), ("fork", 0, "")],
 )
+@pytest.mark.turn(0)
 def test_what_happens_to_the_program_is_reported(tmp_path, plain, what, code, words):
     """Are a kill, threads and children distinguished?"""
     done = observe(tmp_path, "--valgrind", "--", plain, what)
@@ -71,6 +72,7 @@ def test_what_happens_to_the_program_is_reported(tmp_path, plain, what, code, wo
 
 
 @needs_valgrind
+@pytest.mark.turn(1)
 def test_a_command_is_judged_and_simulated_without_hooks(tmp_path, programs):
     """Do `advise` and `simulate run` have Valgrind record the command, and refuse to for a trace?"""
     inst = mpi.discover()[0]
@@ -119,6 +121,7 @@ def ring(inst: Installation, programs: Path, *, hooks: bool) -> Path:
 
 @needs_valgrind
 @pytest.mark.families
+@pytest.mark.turn(1)
 def test_messages_and_lines_are_those_with_hooks(installation: Installation, tmp_path, programs):
     """Do 4 ranks go on, call MPI from the same lines with the same bytes, and access as much? Is that simulated?"""
     found = {}
