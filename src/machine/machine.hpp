@@ -54,6 +54,14 @@ struct Core {
   double clock_reading_ns = 0;      // cost of one clock reading, which is part of every time that a scenario measures
 };
 
+// Further memory of a node, such as HBM or memory behind CXL. Pages are interleaved: a page lies in this tier with
+// probability `share`, which is decided by its address alone.
+struct MemoryTier {
+  double latency_ns = 0;  // as Dram::latency_ns
+  double gb_per_s = 0;    // as Dram::gb_per_s
+  double share = 0;       // of the pages
+};
+
 struct Dram {
   double latency_ns = 0;  // of a load that misses all caches, when the memory is idle
   double gb_per_s = 0;    // of one memory, shared by cores and NIC; GB: 10^9 bytes
@@ -61,8 +69,9 @@ struct Dram {
   double remote_ns = 0;   // extra latency from cores of another memory
   int banks = 1;
   int bank_interleave_bytes = 64;
-  double bank_busy_ns = 0;     // minimum time between two accesses to the same bank
-  double gb_per_s_bypass = 0;  // of non-temporal accesses, per core; 0: as gb_per_s
+  double bank_busy_ns = 0;        // minimum time between two accesses to the same bank
+  double gb_per_s_bypass = 0;     // of non-temporal accesses, per core; 0: as gb_per_s
+  std::vector<MemoryTier> tiers;  // each memory has one of each; the pages outside of all tiers lie in the DRAM
 };
 
 enum class SocketTraffic { remote, everything };

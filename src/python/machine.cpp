@@ -62,11 +62,15 @@ void bind_core_and_caches(nb::module_& module) {
 }
 
 void bind_memory(nb::module_& module) {
+  bind_settable(nb::class_<MemoryTier>(module, "MemoryTier").def(nb::init<>()),
+                field("latency_ns", &MemoryTier::latency_ns), field("gb_per_s", &MemoryTier::gb_per_s),
+                field("share", &MemoryTier::share));
   bind_settable(nb::class_<Dram>(module, "Dram").def(nb::init<>()), field("latency_ns", &Dram::latency_ns),
                 field("gb_per_s", &Dram::gb_per_s), field("shared_by", &Dram::shared_by),
                 field("remote_ns", &Dram::remote_ns), field("banks", &Dram::banks),
                 field("bank_interleave_bytes", &Dram::bank_interleave_bytes),
-                field("bank_busy_ns", &Dram::bank_busy_ns), field("gb_per_s_bypass", &Dram::gb_per_s_bypass));
+                field("bank_busy_ns", &Dram::bank_busy_ns), field("gb_per_s_bypass", &Dram::gb_per_s_bypass),
+                field("tiers", &Dram::tiers));
   bind_settable(nb::class_<Socket>(module, "Socket").def(nb::init<>()), field("gb_per_s", &Socket::gb_per_s),
                 field("shared_by", &Socket::shared_by), field("carries", &Socket::carries));
   bind_settable(nb::class_<Links>(module, "Links").def(nb::init<>()), field("topology", &Links::topology),

@@ -50,6 +50,7 @@ Machine any_machine(Random& random) {
   if (random.in(30)) machine.transfers.upgrade_cycles = random.between(1, 30);
   if (random.in(30)) machine.pages.walkers = random.between(1, 4);
   if (random.in(30)) machine.pages.placement = PagePlacement::random;
+  if (random.in(30)) machine.dram.tiers = {{250, 3.2, 0.4}};
   return machine;
 }
 

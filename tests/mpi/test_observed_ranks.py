@@ -12,7 +12,7 @@ from observed import by_function, compile_observed, observe, show
 from typer.testing import CliRunner
 
 from nearfield import mpi
-from nearfield.base.errors import ProfileError
+from nearfield.base.errors import ProfileError, UsageError
 from nearfield.cli import app
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
@@ -126,3 +126,20 @@ def test_an_observed_program_is_simulated(installation: Installation, tmp_path, 
     page = render(load(profile))
     assert all(title in page for title in ("The program by policy", "Where the time goes", "When the ranks are in MPI"))
     assert isinstance(CliRunner().invoke(app, [*words, "-o", str(profile)]).exception, ProfileError)
+
+
+def test_a_trace_is_simulated_for_each_value_of_a_key(tmp_path, programs):
+    """Does --sweep give the times of `simulate run` on a machine with each value, and does it take a trace only?"""
+    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    words = ["simulate", "run", str(tmp_path / "trace"), "--on", "epyc-9755", "--nodes", "2", "--policy", "payload-l3"]
+    key = "memory.latency_ns"
+    done = CliRunner().invoke(app, [*words, "--sweep", f"{key}=115,230", "--json"])
+    assert done.exit_code == 0, done.output
+    first, second = json.loads(done.stdout)["sweep"]
+    assert (first["values"], second["values"]) == ({key: 115.0}, {key: 230.0})
+    alone = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert first["time_ns"] == alone["time_ns"] and second["time_ns"][0][0] > alone["time_ns"][0][0]
+    table = CliRunner().invoke(app, [*words, "--sweep", f"{key}=115,230"]).stdout
+    assert key in table and "payload-l3" in table and "of the first" in table
+    refused = CliRunner().invoke(app, [*words, "--sweep", f"{key}=115,230", "--goal", str(tmp_path / "a.goal")])
+    assert isinstance(refused.exception, UsageError) and "--goal" in refused.exception.remedy

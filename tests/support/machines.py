@@ -39,6 +39,19 @@ def put(path: str, value: Any) -> Edit:
     return edit
 
 
+def put_tiers(*tiers: tuple[float, float, float]) -> Edit:
+    """Returns an edit that gives the memory tiers, each with a latency in ns, a rate in GB/s and a share."""
+
+    def edit(machine: dict[str, Any]) -> None:
+        keys = "latency_ns", "gb_per_s", "share"
+        machine["memory"]["tier"] = [
+            {"name": "far"} | {key: {"value": value, "source": "made up"} for key, value in zip(keys, one, strict=True)}
+            for one in tiers
+        ]
+
+    return edit
+
+
 def all_of(*edits: Edit) -> Edit:
     """Returns an edit that makes all of these, one after the other."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import tomlkit
 from doc_tables import inner_table, rewrite
-from machines import FILES, Edit, all_of, load_content, put, refusal, values
+from machines import FILES, Edit, all_of, load_content, put, put_tiers, refusal, values
 
 from nearfield._native import machine as structs
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
@@ -133,6 +133,9 @@ MISTAKES = {
     "no inclusion": (put("cache.1.inclusion", None), "cache[1].inclusion", '"inclusive", "exclusive" or "neither"'),
     "a far cache that is faster": (put("cache.2.latency_cycles", 3), "cache[2].latency_cycles = 3", "at least"),
     "memory that is faster": (put("memory.latency_ns", 10), "memory.latency_ns = 10", "at least"),
+    "a tier that is faster": (put_tiers((1, 10, 0.5)), "memory.tier[0].latency_ns = 1", "at least"),
+    "tiers of more than all pages": (put_tiers((300, 10, 0.5), (400, 10, 0.6)), "memory.tier[].share", "1 at most"),
+    "a share beyond all pages": (put_tiers((300, 10, 1.5)), "memory.tier[0].share.value", "from 0 to 1"),
     "banks without time": (put("memory.banks", 8), "memory.bank_interleave_bytes", "missing"),
     "far memory of all": (put("memory.remote_ns", 50), "memory.shared_by", "missing"),
     "linked hubs with one memory": (all_of(*linked_hubs()), "memory.remote_ns", "missing"),

@@ -96,6 +96,14 @@ Policy = Annotated[
         help="Where NICs put incoming bytes: payload-l3,ddio:ways=4, or all; `nearfield simulate --list` has them.",
     ),
 ]
+SweptKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=A..B[:N]",
+        help="Change a key of the machine's file over a range or a list, e.g. memory.latency_ns=80..200 "
+        "(repeat for every combination); `nearfield machine show NAME -v` lists the keys.",
+    ),
+]
 MemorySlowdown = Annotated[
     str,
     typer.Option(

@@ -54,7 +54,7 @@ def print_runs(runs: list[Replay], command: str) -> None:
     out.print(f"\n[bold]{escape(command)}[/bold] on {escape(runs[0].cluster.machine.name)}, a run for each")
     table = Table(Column("slowdown", key=True, right=True), *(Column(name, right=True) for name in policies))
     for speed, run in enumerate(runs[: len(times[0])]):
-        table.add_row(f"{run.cluster.slowdowns[0]:g}", *_compare_with_base(times, speed))
+        table.add_row(f"{run.cluster.slowdowns[0]:g}", *compare_with_base(times, speed))
     out.print(table)
 
 
@@ -105,7 +105,7 @@ def _program_table(found: Replay) -> Table:
     table = Table(Column("slowdown", key=True, right=True), *_by_policy(found))
     times = found.time_ns()
     for speed, slowdown in enumerate(found.cluster.slowdowns):
-        table.add_row(f"{slowdown:g}", *_compare_with_base(times, speed))
+        table.add_row(f"{slowdown:g}", *compare_with_base(times, speed))
     return table
 
 
@@ -114,9 +114,9 @@ def _sites(found: Replay) -> Table:
     ranks = len(found.found.ranks)
     headings = Column("call", key=True), Column("line", prose=True), Column("calls", right=True)
     table = Table(*headings, *_by_policy(found))
-    table.add_row("(computing)", "", "", *_compare_with_base(found.computing_ns(), 0, ranks))
+    table.add_row("(computing)", "", "", *compare_with_base(found.computing_ns(), 0, ranks))
     for site in sites[:MAX_SITES]:
-        table.add_row(site.name, escape(site.line), f"{site.calls:,}", *_compare_with_base(site.time_ns, 0, ranks))
+        table.add_row(site.name, escape(site.line), f"{site.calls:,}", *compare_with_base(site.time_ns, 0, ranks))
     return table
 
 
@@ -135,7 +135,7 @@ def _by_policy(found: Replay) -> list[Column]:
     return [Column(name, right=True) for name in found.cluster.policies]
 
 
-def _compare_with_base(times: Times, speed: int, ranks: int = 1) -> list[str]:
+def compare_with_base(times: Times, speed: int, ranks: int = 1) -> list[str]:
     """Returns the cells of a row: the time under the base policy, averaged over the ranks, and the fraction of it that
     each other policy saves."""
     base, *others = (of_policy[speed] for of_policy in times)

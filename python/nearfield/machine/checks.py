@@ -207,6 +207,7 @@ def _check_memory(machine: DescribedMachine) -> Checks:
     assert machine.memory
     yield _check_memory_latency(machine)
     yield _check_banks(machine.memory)
+    yield _check_tiers(machine)
     if machine.memory.remote_ns and not machine.memory.shared_by:
         yield _missing_key_sentence("memory.shared_by")
 
@@ -217,6 +218,18 @@ def _check_memory_latency(machine: DescribedMachine) -> Checks:
     last_ns = last.latency_cycles.value / machine.core.clock_ghz.value
     if latency_ns < last_ns:
         yield f"memory.latency_ns = {latency_ns:g}: the last cache takes {last_ns:.3g} ns; at least that"
+
+
+def _check_tiers(machine: DescribedMachine) -> Checks:
+    assert machine.memory and machine.core
+    last_ns = machine.cache[-1].latency_cycles.value / machine.core.clock_ghz.value
+    for place, tier in enumerate(machine.memory.tier):
+        if tier.latency_ns.value < last_ns:
+            key = f"memory.tier[{place}].latency_ns = {tier.latency_ns.value:g}"
+            yield f"{key}: the last cache takes {last_ns:.3g} ns; at least that"
+    shares = sum(tier.share.value for tier in machine.memory.tier)
+    if shares > 1:
+        yield f"memory.tier[].share: they add up to {shares:.3g}; 1 at most"
 
 
 def _check_banks(memory: Memory) -> Checks:

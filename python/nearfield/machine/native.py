@@ -54,6 +54,7 @@ def to_native(machine: DescribedMachine) -> structs.Machine:
         made.coherence = structs.Coherence[machine.coherence.value]
     made.caches = [_fill_struct(structs.Cache(), cache) for cache in machine.cache]
     made.dram = _fill_struct(structs.Dram(), machine.memory)
+    made.dram.tiers = [_fill_struct(structs.MemoryTier(), tier) for tier in machine.memory.tier]
     for name, struct in _STRUCTS.items():
         if table := getattr(machine, name):
             setattr(made, name, _fill_struct(struct(), table))

@@ -163,6 +163,12 @@ class Rate(ValueFact):
     value: float = _number_field(1e-4, 5e4)
 
 
+class Share(ValueFact):
+    """A part of a whole, from 0 to 1."""
+
+    value: float = _number_field(0, 1)
+
+
 class Level(ValueFact):
     """The index of a cache, counted from 0 as in cache[0]."""
 

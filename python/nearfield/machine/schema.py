@@ -96,6 +96,15 @@ class Transfers(Table):
     )
 
 
+class MemoryTier(Table):
+    """Further memory of a node, such as HBM, or memory behind CXL. Its pages are spread evenly over all addresses."""
+
+    name: str = _key("for people", min_length=1)
+    latency_ns: q.Ns = _key("as memory.latency_ns")
+    gb_per_s: q.Rate = _key("as memory.gb_per_s")
+    share: q.Share = _key("of the pages; those that are in no tier lie in the DRAM")
+
+
 class Memory(Table):
     """The DRAM of a node."""
 
@@ -111,6 +120,9 @@ class Memory(Table):
     )
     bank_busy_ns: q.Ns | None = _optional("between two accesses to one bank", needed="with the other keys of banks")
     gb_per_s_bypass: q.Rate | None = _optional("of loads and stores past the caches, per core; absent: as gb_per_s")
+    tier: list[MemoryTier] = Field(
+        default_factory=list, max_length=4, description="beside each memory; absent: all pages lie in the DRAM"
+    )
 
 
 class Socket(Table):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from nearfield._native import machine as structs
 from nearfield._native import memory
 from nearfield.machine.native import to_native
-from nearfield.machine.schema import DescribedMachine
+from nearfield.machine.schema import DescribedMachine, Memory, MemoryTier
 
 TOLERANCE = 0.03
 # Requests come in bursts, so a memory bus is only saturated if the cores can request 1.2 times its bandwidth.
@@ -40,23 +40,50 @@ class Comparison:
 
 def compare_with_file(machine: DescribedMachine) -> list[Comparison]:
     """Returns the comparisons of the latency of every cache (L1 first), of the latency of local memory and of memories
-    behind routers, and of memory bandwidth. Returns [] if the file does not describe a whole machine."""
+    behind routers, of memory bandwidth, and of the latency and bandwidth of each tier. Returns [] if the file does not
+    describe a whole machine."""
     if not machine.simulable:
         return []
     assert machine.core and machine.memory
     clock_ghz = machine.core.clock_ghz.value
+    without_tiers = _with_all_pages_in(machine, None)
     described = [(f"cache[{n}]", cache.latency_cycles.value) for n, cache in enumerate(machine.cache)]
     described.append(("memory", machine.memory.latency_ns.value * clock_ghz))
     described += [(f"memory, routers {n}", ns * clock_ghz) for n, ns in _described_latency_by_routers(machine).items()]
-    *found, gb_per_s = _measure_simulated(machine)
+    *found, gb_per_s = _measure_simulated(without_tiers)
     compared = [
         Comparison(f"latency of {what}", cycles, simulated, "cycles")
         for (what, cycles), simulated in zip(described, found, strict=True)
     ]
-    described_gb_per_s = machine.memory.gb_per_s.value
-    reachable = _max_requested_gb_per_s(machine) >= MIN_REQUEST_RATIO * described_gb_per_s
-    compared.append(Comparison("traffic of memory", described_gb_per_s, gb_per_s, "GB/s", reachable))
-    return [one if one.agrees else _with_cause(machine, one, place) for place, one in enumerate(compared)]
+    compared.append(_compare_traffic(machine, "memory", machine.memory, gb_per_s))
+    explained = [_with_cause(without_tiers, one, place) for place, one in enumerate(compared)]
+    for number, tier in enumerate(machine.memory.tier):
+        variant, what, memory_place = _with_all_pages_in(machine, number), f"memory.tier[{number}]", len(machine.cache)
+        measured = _measure_simulated(variant)
+        cycles = tier.latency_ns.value * clock_ghz
+        latency = Comparison(f"latency of {what}", cycles, measured[memory_place], "cycles")
+        traffic = _compare_traffic(machine, what, tier, measured[-1])
+        explained += [_with_cause(variant, latency, memory_place), _with_cause(variant, traffic, -1)]
+    return explained
+
+
+def _compare_traffic(
+    machine: DescribedMachine, what: str, memory_or_tier: Memory | MemoryTier, simulated: float
+) -> Comparison:
+    described = memory_or_tier.gb_per_s.value
+    requested = _max_requested_gb_per_s(machine, memory_or_tier.latency_ns.value)
+    return Comparison(
+        f"traffic of {what}", described, simulated, "GB/s", reachable=requested >= MIN_REQUEST_RATIO * described
+    )
+
+
+def _with_all_pages_in(machine: DescribedMachine, tier: int | None) -> DescribedMachine:
+    """Returns a copy of the machine whose pages all lie in one tier; None: in the DRAM."""
+    variant = machine.model_copy(deep=True)
+    assert variant.memory
+    for number, one in enumerate(variant.memory.tier):
+        one.share.assume(float(number == tier), "what is compared")
+    return variant
 
 
 def _measure_simulated(machine: DescribedMachine) -> list[float]:
@@ -84,8 +111,10 @@ def _described_latency_by_routers(machine: DescribedMachine) -> dict[int, float]
 
 
 def _with_cause(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
-    """Returns the comparison with the cause of its difference: the first limit whose removal alone makes described and
-    simulated value agree."""
+    """Returns the comparison; if its values differ, with the cause: the first limit whose removal alone makes described
+    and simulated value agree. `place` is that of its value in the measurements."""
+    if one.agrees:
+        return one
     for change in LIMIT_REMOVALS:
         other = machine.model_copy(deep=True)
         if (keys := change.apply(other)) and replace(one, simulated=_measure_simulated(other)[place]).agrees:
@@ -158,10 +187,10 @@ LIMIT_REMOVALS = (
 )
 
 
-def _max_requested_gb_per_s(machine: DescribedMachine) -> float:
+def _max_requested_gb_per_s(machine: DescribedMachine, latency_ns: float) -> float:
     """Returns the maximum rate in GB/s that copying cores can request from one memory. Outstanding misses limit the
     lines read, and a copy reads two lines for each line that it writes."""
     made = to_native(machine)
     line_bytes = made.caches[-1].line_bytes / made.caches[-1].sub_blocks
     cores = made.dram.shared_by or made.cores
-    return 1.5 * cores * made.core.outstanding_misses * line_bytes / made.dram.latency_ns
+    return 1.5 * cores * made.core.outstanding_misses * line_bytes / latency_ns

@@ -23,7 +23,9 @@ from nearfield.machine.sweep import with_settings
 
 USUAL_FACTOR = 2.0
 # Last parts of keys whose values define the kind of machine and are not estimates.
-_STRUCTURAL_KEYS = {"line_bytes", "page_bytes", "event_bytes", "shared_by", "max_nodes", "level", "cores", "sockets"}
+_STRUCTURAL_KEYS = {
+    "line_bytes", "page_bytes", "event_bytes", "shared_by", "max_nodes", "level", "cores", "sockets", "share",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 // DRAM timing. Each memory of a node has one bus, which cores and devices share, and banks, each of which is busy for a
-// fixed time after an access. At a slower memory speed, the latency beyond the last-level cache is longer and the bus
-// has less bandwidth.
+// fixed time after an access. Each tier of a memory (MemoryTier) has a bus of its own, and no banks. At a slower memory
+// speed, the latency beyond the last-level cache is longer and the bus has less bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -20,77 +20,97 @@ class DramTiming {
 
   // Returns the time at which the data of a core's access arrives, if the access may start at `start`.
   TimeVector serve_core_access(int core, Address address, std::uint64_t bytes, const TimeVector& start) {
-    const auto home = home_memory_of(address);
-    TimeVector ready = reserve_bus_and_bank(memories_[home], address, bytes, start) + latency_;
-    if (memories_.size() > 1 && home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
+    const std::size_t home = home_of(address), tier = tier_of(address);
+    TimeVector ready = reserve_bus_and_bank(home, tier, address, bytes, start) + speeds_[tier].latency;
+    if (homes_ > 1 && home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
     return ready;
   }
   // Returns the time at which the last byte of a device's access has passed the bus.
   TimeVector serve_device_access(Address address, std::uint64_t bytes, const TimeVector& start) {
-    return reserve_bus_and_bank(memories_[home_memory_of(address)], address, bytes, start) + bus_time(bytes);
+    const std::size_t tier = tier_of(address);
+    return reserve_bus_and_bank(home_of(address), tier, address, bytes, start) + bus_time(tier, bytes);
   }
   // Same for `granules` consecutive granules from `address` on. Once a granule is the last reservation of the bus, the
   // remaining granules are appended directly after it.
   TimeVector serve_device_granules(Address address, Count granules, TimeVector start) {
     for (; granules > 0; --granules, address += granule_bytes_) {
       start = serve_device_access(address, granule_bytes_, start);
-      auto& memory = memories_[home_memory_of(address)];
-      if (memories_.size() > 1 || !memory.bank_free.empty() || !memory.bus.becomes_free_at(start)) continue;
-      TimeVector rest = granule_bus_time_;
+      if (!has_one_memory_without_banks() || !memories_.front().bus.becomes_free_at(start)) continue;
+      TimeVector rest = speeds_.front().granule_bus_time;
       for (auto& time : rest.at) time *= static_cast<Ps>(granules - 1);
-      memory.bus.append_reservation(rest);
+      memories_.front().bus.append_reservation(rest);
       return start + rest;
     }
     return start;
   }
   // Returns one of the cores to which the memory of this address is local.
-  int local_core_of(Address address) const { return static_cast<int>(home_memory_of(address)) * cores_per_memory_; }
-  // Returns the DRAM latency that a device's read pays once per transfer, since its lines are pipelined.
-  const TimeVector& device_latency() const { return device_latency_; }
+  int local_core_of(Address address) const { return static_cast<int>(home_of(address)) * cores_per_memory_; }
+  // Returns the latency that a device's read from this address on pays once, since its lines are pipelined.
+  const TimeVector& device_latency(Address address) const { return speeds_[tier_of(address)].device_latency; }
   bool has_one_memory_without_banks() const { return memories_.size() == 1 && memories_.front().bank_free.empty(); }
   // Appends a write-back after all other traffic of the bus. No core waits for it.
   void post_write_back(Address address, std::uint64_t bytes) {
-    memories_[home_memory_of(address)].bus.append_reservation(bus_time(bytes));
+    const std::size_t tier = tier_of(address);
+    memory_of(home_of(address), tier).bus.append_reservation(bus_time(tier, bytes));
   }
 
  private:
   friend struct plain::TimingKernel;
   friend struct wide::TimingKernel;
-  struct HomeMemory {
+  struct MemoryState {
     Bus bus;
     std::vector<TimeVector> bank_free;
   };
+  // The speed of the DRAM, or of a tier.
+  struct Speed {
+    std::array<double, num_memory_speeds> ps_per_byte{};
+    TimeVector latency, device_latency, granule_bus_time;
+  };
 
-  std::size_t home_memory_of(Address address) const {
-    return memories_.size() == 1 ? 0 : (address >> home_shift) % memories_.size();
+  Speed make_speed(double latency_ns, double gb_per_s, double through_caches_ns,
+                   const std::array<double, num_memory_speeds>& slowdown) const;
+  std::size_t home_of(Address address) const { return homes_ == 1 ? 0 : (address >> home_shift) % homes_; }
+  // Returns the number of the page's tier, from 1; 0 if the page lies in the DRAM. The pages of a tier are spread evenly
+  // over any range of addresses, and those of a smaller share are among those of a larger one.
+  std::size_t tier_of(Address address) const {
+    if (speeds_.size() == 1) [[likely]]
+      return 0;
+    const auto spread = static_cast<std::uint32_t>(address / tier_page_bytes_ * 0x9E3779B1U);
+    for (std::size_t tier = 1; tier < speeds_.size(); ++tier)
+      if (spread < tier_ends_[tier - 1]) return tier;
+    return 0;
   }
-  TimeVector bus_time(std::uint64_t bytes) const {
+  MemoryState& memory_of(std::size_t home, std::size_t tier) { return memories_[tier * homes_ + home]; }
+  TimeVector bus_time(std::size_t tier, std::uint64_t bytes) const {
     if (bytes == granule_bytes_) [[likely]]
-      return granule_bus_time_;
-    return compute_bus_time(bytes);
+      return speeds_[tier].granule_bus_time;
+    return compute_bus_time(speeds_[tier], bytes);
   }
-  TimeVector compute_bus_time(std::uint64_t bytes) const {
+  static TimeVector compute_bus_time(const Speed& speed, std::uint64_t bytes) {
     TimeVector result;
     for (std::size_t l = 0; l < num_memory_speeds; ++l)
-      result.at[l] = std::nearbyint(static_cast<double>(bytes) * ps_per_byte_[l]);
+      result.at[l] = std::nearbyint(static_cast<double>(bytes) * speed.ps_per_byte[l]);
     return result;
   }
   // Reserves the bus and the bank for an access. Returns the time at which both are free and the access begins.
-  TimeVector reserve_bus_and_bank(HomeMemory& memory, Address address, std::uint64_t bytes, const TimeVector& start) {
-    if (memory.bank_free.empty()) return memory.bus.reserve(start, bus_time(bytes));
+  TimeVector reserve_bus_and_bank(std::size_t home, std::size_t tier, Address address, std::uint64_t bytes,
+                                  const TimeVector& start) {
+    MemoryState& memory = memory_of(home, tier);
+    if (memory.bank_free.empty()) return memory.bus.reserve(start, bus_time(tier, bytes));
     auto& bank = memory.bank_free[address / bank_bytes_ % memory.bank_free.size()];
-    const TimeVector begun = memory.bus.reserve(later(start, bank), bus_time(bytes));
+    const TimeVector begun = memory.bus.reserve(later(start, bank), bus_time(tier, bytes));
     bank = begun + bank_busy_;
     return begun;
   }
 
   int cores_per_memory_;
-  std::vector<HomeMemory> memories_;
-  std::array<double, num_memory_speeds> ps_per_byte_{};
-  TimeVector latency_, device_latency_, bank_busy_, granule_bus_time_;
+  std::size_t homes_;                     // memories of cores
+  std::vector<MemoryState> memories_;     // the DRAM of each home, then the first tier of each home, and so on
+  std::vector<Speed> speeds_;             // of the DRAM, then of each tier
+  std::vector<std::uint64_t> tier_ends_;  // the shares of the tiers, added up, in parts of 2^32
+  TimeVector bank_busy_;
   Ps remote_;
-  std::uint64_t bank_bytes_;
-  std::uint64_t granule_bytes_;
+  std::uint64_t bank_bytes_, granule_bytes_, tier_page_bytes_;
 };
 
 }  // namespace nearfield::sim

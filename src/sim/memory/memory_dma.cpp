@@ -137,7 +137,7 @@ ConfigClock MemoryModel::dma_read(Address address, std::uint64_t bytes, const Co
   auto [done, waits] = transfer(address, bytes, start, caches_->tree.variants().single_class(),
                                 [&](int, Address granule, bool) { return caches_->devices.read_granule(granule); });
   for (int v = 0; v < start.variants(); ++v)
-    if (waits >> v & 1) done[v] += timings_[static_cast<std::size_t>(v)]->dram().device_latency();
+    if (waits >> v & 1) done[v] += timings_[static_cast<std::size_t>(v)]->dram().device_latency(address);
   return done;
 }
 

@@ -71,8 +71,9 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
   shared_transfer_ = ps(machine.transfers.shared_cycles);
   remote_transfer_ = ps(machine.transfers.remote_cycles);
   if (machine.cores > machine.caches.back().shared_by) min_latency = std::min(min_latency, remote_transfer_);
-  min_window_time_ = window_ > 0 ? static_cast<Ps>(window_) * std::min(min_latency, ps_from_ns(machine.dram.latency_ns))
-                                 : std::numeric_limits<Ps>::infinity();
+  min_latency = std::min(min_latency, ps_from_ns(machine.dram.latency_ns));
+  for (const MemoryTier& tier : machine.dram.tiers) min_latency = std::min(min_latency, ps_from_ns(tier.latency_ns));
+  min_window_time_ = window_ > 0 ? static_cast<Ps>(window_) * min_latency : std::numeric_limits<Ps>::infinity();
   nontemporal_ps_per_byte_ = machine.dram.gb_per_s_bypass > 0 ? 1e3 / machine.dram.gb_per_s_bypass : 0;
   const auto* inner = &machine.caches.front();
   for (std::size_t k = 0; k < machine.caches.size(); ++k) {

@@ -21,6 +21,7 @@ from nearfield.cli.options import (
     MemorySlowdown,
     Policy,
     SimulatedMachine,
+    SweptKeys,
     out_option,
     print_assumed_machine,
     require_one,
@@ -59,14 +60,6 @@ _Sizes = Annotated[
 _TotalBytes = Annotated[
     bool, typer.Option("--total-bytes", help="Sizes of collectives are of the whole buffer; a block is its part.")
 ]
-_Sweep = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KEY=A..B[:N]",
-        help="Change a key of the machine's file over a range or a list, e.g. memory.latency_ns=80..200 "
-        "(repeat for every combination); `nearfield machine show NAME -v` lists the keys.",
-    ),
-]
 _Repetitions = Annotated[
     int | None,
     typer.Option(
@@ -104,7 +97,7 @@ def command(
     total_bytes: _TotalBytes = False,
     policy: Policy = "all",
     memory_slowdown: MemorySlowdown = "1",
-    sweep: _Sweep = None,
+    sweep: SweptKeys = None,
     sensitivity: _Sensitivity = False,
     frequency: Frequency = None,
     repetitions: _Repetitions = None,

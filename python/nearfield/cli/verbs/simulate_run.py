@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +23,7 @@ from nearfield.cli.options import (
     MemorySlowdown,
     Policy,
     SimulatedMachine,
+    SweptKeys,
     TraceOrCommand,
     Valgrind,
     out_option,
@@ -32,6 +33,7 @@ from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
     from nearfield.cli.run_simulation import SimulationParameters, SimulationResult
+    from nearfield.machine import DescribedMachine
     from nearfield.measure.sim.mpi_shards import SingleProcess
     from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
@@ -85,6 +87,7 @@ def command(
     policy: Policy = "all",
     frequency: Frequency = None,
     memory_slowdown: MemorySlowdown = "1",
+    sweep: SweptKeys = None,
     region: _Region = None,
     threads: _Threads = None,
     independent_runs: _IndependentRuns = False,
@@ -111,6 +114,9 @@ def command(
     The first table shows the time of the slowest rank, the second one where the ranks spend time under the base policy,
     and what other policies save there.
 
+    With --sweep, a TRACE is simulated once for each value of a key of the machine's file, and one table compares the
+    times.
+
     --timeline and --goal describe the whole program at the first memory speed, under the policy that --policy names, or
     under the base policy if it names several. In GOAL, a rank is a node and a CPU is a rank of MPI; computation, caches
     and messages inside a node are times of `calc`, and messages between nodes are left to the other simulator, whose
@@ -127,6 +133,8 @@ def command(
       nearfield simulate run --policy payload-l3 -- mpirun -n 8 ./app
 
       nearfield simulate run trace --nodes 4 --policy payload-l3 --timeline app.json --goal app.goal
+
+      nearfield simulate run trace --on my-cluster.toml --policy memory --sweep memory.tier[0].share=0..1
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
@@ -151,7 +159,15 @@ def command(
         raise UsageError(
             "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
         )
-    if mpi:
+    if sweep:
+        if mpi or live or independent_runs or out or timeline or goal:
+            raise UsageError(
+                "--sweep simulates a trace several times and prints one table",
+                "leave out --mpi, --independent-runs, --out, --timeline and --goal; of a command, --keep a trace first",
+            )
+        with provide_trace(what, keep, valgrind=valgrind) as trace:
+            _sweep(options, trace, sweep)
+    elif mpi:
         _on_shards(options, what, valgrind)
     elif live and independent_runs and not replay_outcomes:
         if keep or out:
@@ -192,6 +208,32 @@ class _Options:
     goal: Path | None
     out: Path | None
     as_json: bool
+
+
+def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
+    """Simulates the trace once for each combination of the swept values, and prints the times."""
+    from nearfield.cli.run_simulation import simulate_trace
+    from nearfield.cli.sweep_tables import print_program_sweep, program_sweep_as_dict
+    from nearfield.machine.sweep import parse_sweep, setting_combinations, with_settings
+    from nearfield.measure.sim.mpi_shards import SingleProcess
+
+    chosen = _choose(options, SingleProcess())
+    machine = chosen.cluster_of(len(trace.streams())).machine
+    settings = setting_combinations(parse_sweep(text, machine) for text in sweep)
+    machines = [with_settings(machine, setting) for setting in settings]  # before anything is simulated
+    results = []
+    for number, variant in enumerate(machines, 1):
+        err.print(f"nearfield: {number} of {counted(len(machines), 'machine')}")
+
+        def cluster_of(ranks: int, variant: DescribedMachine = variant) -> Cluster:
+            return replace(chosen.cluster_of(ranks), machine=variant)
+
+        results.append(simulate_trace(trace, replace(chosen, cluster_of=cluster_of), SingleProcess()).found)
+    if options.as_json:
+        print(json.dumps(program_sweep_as_dict(settings, results), indent=1))
+    else:
+        print_program_sweep(trace.about.command, settings, results)
+    _print_assumptions(options, results[0].cluster)
 
 
 def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:

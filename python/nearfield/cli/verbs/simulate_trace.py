@@ -12,13 +12,17 @@ from nearfield._native import trace
 from nearfield.base.words import join_and
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_factors
-from nearfield.cli.options import DEFAULT_MACHINE, AsJson, MemorySlowdown, SimulatedMachine
+from nearfield.cli.options import DEFAULT_MACHINE, AsJson, MemorySlowdown, SimulatedMachine, SweptKeys, require_one
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.simulate.memory import Memory
     from nearfield.simulate.sensitivity import TraceSensitivity
-    from nearfield.simulate.trace import TraceRun
+    from nearfield.simulate.trace import TraceRun, TraceSelection
+    from nearfield.ui.progress import ProgressDisplay
 
 
 def command(
@@ -43,6 +47,7 @@ def command(
     chase: Annotated[
         bool, typer.Option("--chase", help="Every load waits for the load before it: the other bound of the time.")
     ] = False,
+    sweep: SweptKeys = None,
     sensitivity: Annotated[
         bool,
         typer.Option(
@@ -73,6 +78,9 @@ def command(
 
     binary: little-endian addresses of 64 bits and nothing else, loads of 8 bytes, as numpy's tofile writes them.
 
+    With --sweep, the trace is simulated once for each value of a key of the machine's file, and a table compares the
+    times: --sweep memory.tier[0].share=0..1 says how much of the data may lie in a slower memory.
+
     With --sensitivity, the trace is simulated again for every number that the machine's file gives as chosen or fitted,
     at either end of its interval, or at half and twice its value where the file states none. Times, misses and traffic
     then have error bars, and a table has the values that matter most. This takes some fifty times as long; --limit
@@ -86,6 +94,8 @@ def command(
 
       nearfield simulate trace lackey.out --on my-machine.toml --memory-slowdown 1 --instructions
 
+      nearfield simulate trace lackey.out --on grace --sweep memory.latency_ns=80..200 --sweep cache[2].ways=8,16
+
       valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
     """
     from nearfield.cli.sensitivity_tables import print_trace_sensitivity
@@ -94,12 +104,16 @@ def command(
     from nearfield.simulate.memory import Memory
     from nearfield.simulate.trace import TraceRun, TraceSelection
 
-    if sensitivity:
-        from nearfield.simulate.sensitivity import require_files
+    require_one(sweep=sweep, sensitivity=sensitivity)
+    if sweep or sensitivity:
+        from nearfield.simulate.settings import require_files
 
-        require_files(files)
+        require_files(files, "--sweep" if sweep else "--sensitivity")
     memory = Memory(on, parse_factors(memory_slowdown))
     choice = TraceSelection(format_, skip, limit, instructions, chase)
+    if sweep:
+        _sweep(memory, choice, files, sweep, as_json)
+        return
     with InterruptGuard() as stop:
         run = TraceRun(memory, choice, stop.run)
         begun = time.monotonic()
@@ -120,6 +134,41 @@ def command(
         raise typer.Exit(stop.exit_code)
 
 
+def _sweep(memory: Memory, choice: TraceSelection, files: list[str], sweep: list[str], as_json: bool) -> None:
+    """Simulates the traces once for each combination of the swept values, and prints the results. Exits if
+    interrupted."""
+    from nearfield.cli.sweep_tables import print_trace_sweep, trace_sweep_as_dict
+    from nearfield.machine.sweep import parse_sweep, setting_combinations
+    from nearfield.measure.interrupt import InterruptGuard
+    from nearfield.measure.sim import pool
+    from nearfield.simulate.settings import simulate_settings
+    from nearfield.ui.progress import ProgressDisplay
+
+    settings = setting_combinations(parse_sweep(text, memory.machine) for text in sweep)
+    with InterruptGuard() as stop, ProgressDisplay() as display:
+        progress = _progress_of_machines(display)
+        try:
+            results = stop.run(
+                lambda: simulate_settings(
+                    memory.machine, memory.memory_slowdown, choice, files, settings, pool.usable_cores(), progress
+                )
+            )
+        except KeyboardInterrupt:
+            err.print("stopped: there is nothing to compare")
+            raise typer.Exit(stop.exit_code) from None
+    if as_json:
+        print(json.dumps(trace_sweep_as_dict(memory, files, settings, results), indent=1))
+    else:
+        print_trace_sweep(memory, files, settings, results)
+
+
+def _progress_of_machines(display: ProgressDisplay) -> Callable[[int, int], None]:
+    """Returns a function that shows how many variants of the machine have been simulated."""
+    from nearfield.base.progress import Progress
+
+    return lambda done, of: display(Progress(f"{done} of {of} machines with another value", done / of))
+
+
 def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
     """Simulates the accesses of all traces. Returns False if interrupted."""
     try:
@@ -132,16 +181,12 @@ def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
 
 def _vary(run: TraceRun, files: list[str], stop: InterruptGuard) -> TraceSensitivity | None:
     """Simulates the traces once for each change of an uncertain value. Returns the error bars; None if interrupted."""
-    from nearfield.base.progress import Progress
     from nearfield.measure.sim import pool
     from nearfield.simulate.sensitivity import sensitivity_of_trace
     from nearfield.ui.progress import ProgressDisplay
 
     with ProgressDisplay() as display:
-
-        def progress(done: int, of: int) -> None:
-            display(Progress(f"{done} of {of} machines with another value", done / of))
-
+        progress = _progress_of_machines(display)
         try:
             return stop.run(lambda: sensitivity_of_trace(run, files, pool.usable_cores(), progress))
         except KeyboardInterrupt:

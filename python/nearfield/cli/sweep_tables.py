@@ -1,0 +1,93 @@
+"""Formats the results of --sweep for traces and programs, as tables for people and data for --json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.markup import escape
+
+from nearfield.base.units import counted, format_bytes, format_ns
+from nearfield.cli.replay_tables import as_dict, compare_with_base
+from nearfield.machine.sweep import Setting
+from nearfield.observe.replay import Replay
+from nearfield.simulate.memory import Memory
+from nearfield.simulate.settings import TraceResult
+from nearfield.ui.terminal import Column, Table, Terminal
+
+
+def print_trace_sweep(
+    memory: Memory, files: Sequence[str], settings: Sequence[Setting], results: Sequence[TraceResult]
+) -> None:
+    """Prints the time of a trace on each variant of the machine, at each memory speed, and its misses."""
+    accesses = f"{results[0].accesses:,} accesses"
+    speeds = [f"{slowdown:g}" for slowdown in memory.memory_slowdown]
+    times = ["time", "of the first"] if len(speeds) == 1 else [f"time at slowdown {speed}" for speed in speeds]
+    levels = [f"L{level} misses" for level in range(1, len(results[0].misses) + 1)]
+    table = Table(*_keys(settings), *(Column(name, right=True) for name in (*times, *levels, "DRAM")))
+    for setting, one in zip(settings, results, strict=True):
+        cells = [format_ns(time_ns) for time_ns in one.times_ns]
+        if len(speeds) == 1:
+            cells.append(_ratio_text(one.times_ns[0], results[0].times_ns[0]))
+        cells += [f"{misses:,}" for misses in one.misses]
+        table.add_row(*_values(setting), *cells, format_bytes(one.dram_bytes, digits=3))
+    out = Terminal()
+    out.print(f"\n[bold]{escape(', '.join(files))}[/bold] on {escape(memory.machine.name)}: {accesses}")
+    out.print(table)
+
+
+def trace_sweep_as_dict(
+    memory: Memory, files: Sequence[str], settings: Sequence[Setting], results: Sequence[TraceResult]
+) -> dict[str, Any]:
+    """Returns the results of a trace for --json. Times are indexed by memory speed, misses by cache level."""
+    return {
+        "machine": memory.machine.name,
+        "files": list(files),
+        "memory_slowdown": list(memory.memory_slowdown),
+        "accesses": results[0].accesses,
+        "sweep": [
+            {"values": dict(setting), "times_ns": one.times_ns, "misses": one.misses, "dram_bytes": one.dram_bytes}
+            for setting, one in zip(settings, results, strict=True)
+        ],
+    }
+
+
+def print_program_sweep(command: str, settings: Sequence[Setting], results: Sequence[Replay]) -> None:
+    """Prints the time of a program's slowest rank on each variant of the machine, and what other policies save."""
+    cluster = results[0].cluster
+    policies = [Column(name, right=True) for name in cluster.policies]
+    slowdown = [Column("slowdown", key=True, right=True)]
+    table = Table(*_keys(settings), *slowdown, policies[0], Column("of the first", right=True), *policies[1:])
+    for setting, one in zip(settings, results, strict=True):
+        times, first = one.time_ns(), results[0].time_ns()
+        for speed, factor in enumerate(cluster.slowdowns):
+            base, *others = compare_with_base(times, speed)
+            ratio = _ratio_text(times[0][speed], first[0][speed])
+            table.add_row(*_values(setting), f"{factor:g}", base, ratio, *others)
+    out = Terminal()
+    where = f"{escape(cluster.machine.name)}, {counted(cluster.nodes, 'node')}"
+    out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
+    out.print(table)
+
+
+def program_sweep_as_dict(settings: Sequence[Setting], results: Sequence[Replay]) -> dict[str, Any]:
+    """Returns the results of a program for --json."""
+    return {"sweep": [{"values": dict(setting)} | as_dict(one) for setting, one in zip(settings, results, strict=True)]}
+
+
+def _keys(settings: Sequence[Setting]) -> list[Column]:
+    return [Column(key, key=True, right=True) for key, _ in settings[0]]
+
+
+def _values(setting: Setting) -> list[str]:
+    return [_value_text(key, value) for key, value in setting]
+
+
+def _value_text(key: str, value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return format_bytes(value) if key.endswith("_bytes") else f"{value:g}"
+
+
+def _ratio_text(time_ns: float, first_ns: float) -> str:
+    return f"{time_ns / first_ns:.3g}" if first_ns else "-"
