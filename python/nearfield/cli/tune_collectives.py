@@ -62,12 +62,16 @@ def run(
     sizes: Sequence[int] = (),
     hostfile: Path | None = None,
     calls: Path | None = None,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
 ) -> Rules:
     """Measures the collectives of an MPI for each number of ranks per node, and saves the best algorithms to the rules
     file, whose rules for messages are retained. `budget_s` is the time for all numbers of ranks together; 0 means
     DEFAULT_BUDGET_S for each. `sizes` are multiples of 8 B (default: 8 B to 16 MiB). `hostfile` names the nodes that
     communicators span. `calls` is a file of `run --learn`: measures only what that program calls, and retains the rules
-    for other lengths. After Ctrl-C, saves what is decided. Exits with NOT_DECIDED if nothing is decided."""
+    for other lengths. After Ctrl-C, saves what is decided. Launches of an interrupted tune of this file count, unless
+    `overwrite`; `resume` requires them. Exits with NOT_DECIDED if nothing is decided."""
     require_usable(out, sizes)
     called = load_called(calls) if calls else None
     inst = mpi.choose(mpi_name or (called.mpi if called else None))
@@ -81,7 +85,7 @@ def run(
     interrupted, undecided, cells = False, 0, 0
     lost: NodeLostError | None = None
     measured: list[CollectiveTable] = []
-    with LaunchLog(out).locked() as log, ProgressDisplay() as display:
+    with LaunchLog(out).locked(resume=resume, overwrite=overwrite) as log, ProgressDisplay() as display:
         if busy > BUSY_SHARE:
             display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
         for cpus, distance, hosts in places:
@@ -104,7 +108,7 @@ def run(
             interrupted, lost = tuning.is_interrupted, tuning.lost
             if interrupted or lost:
                 break
-        if not lost:
+        if not (lost or interrupted):
             log.remove()
     if lost:
         lost.remedy = f"when the node is there again, the same command goes on: {own_command.original_line()}"
@@ -114,6 +118,7 @@ def run(
     if not found:
         reason = "interrupted before anything was decided" if interrupted else "too little time to decide anything"
         err.print(f"{reason}; {escape(str(out))} is as it was")
+        print_how_to_continue(interrupted)
         raise SystemExit(INTERRUPTED if interrupted else NOT_DECIDED)
     save_rules(rules, out)
     print_collectives(found)
@@ -128,6 +133,7 @@ def run(
             "as without rules"
         )
     err.print(f"rules: [bold]{escape(str(out))}[/bold]")
+    print_how_to_continue(interrupted)
     if undecided == cells:
         raise SystemExit(NOT_DECIDED)
     if rules.loads_collectives:
@@ -135,6 +141,12 @@ def run(
     if interrupted:
         raise SystemExit(INTERRUPTED)
     return rules
+
+
+def print_how_to_continue(interrupted: bool) -> None:
+    """Prints how to continue an interrupted tune."""
+    if interrupted:
+        err.print(f"the same command goes on after the finished launches: {escape(own_command.original_line())}")
 
 
 def require_usable(out: Path, sizes: Sequence[int]) -> None:

@@ -19,21 +19,33 @@ from nearfield.cli.tune_collectives import (
     existing_rules,
     make_empty_rules,
     placements_of,
+    print_how_to_continue,
     require_usable,
     rule_of_distance,
 )
 from nearfield.rules.collective_tables import NativeCollectiveTable
 from nearfield.rules.schema import Rules, require_writable, run_command_line, save_rules
+from nearfield.tune.launch_log import NATIVE_SUFFIX, LaunchLog
 from nearfield.tune.native import SIZES, NativeTuning
 from nearfield.tune.tuning import measure_other_load
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 
-def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], sizes: Sequence[int] = ()) -> Rules:
+def run(
+    out: Path,
+    mpi_name: str | None,
+    budget_s: float,
+    ranks: Sequence[int],
+    sizes: Sequence[int] = (),
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Rules:
     """Measures the MPI's own algorithms for each number of ranks, and saves those that gain to the rules file, whose
     other content is retained. `budget_s` is the time for all numbers of ranks together; 0 means the default time for
-    each. `sizes` are multiples of 8 B. Exits with NOT_DECIDED if nothing is decided, and with INTERRUPTED after
+    each. `sizes` are multiples of 8 B. Launches of an interrupted tune of this file count, unless `overwrite`; `resume`
+    requires them. Exits with NOT_DECIDED if nothing is decided, and with INTERRUPTED after
     Ctrl-C."""
     require_usable(out, sizes)
     inst = mpi.choose(mpi_name)
@@ -44,11 +56,14 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
     busy = measure_other_load()
     tunings: list[NativeTuning] = []
     found: list[NativeCollectiveTable] = []
-    with ProgressDisplay() as display:
+    log = LaunchLog(out, NATIVE_SUFFIX)
+    with log.locked(resume=resume, overwrite=overwrite), ProgressDisplay() as display:
         if busy > BUSY_SHARE:
             display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
         for cpus, distance, _ in places:
-            tuning = NativeTuning(inst, cpus, budget_s / len(places), display, sizes=sorted(set(sizes)) or SIZES)
+            tuning = NativeTuning(
+                inst, cpus, budget_s / len(places), display, sizes=sorted(set(sizes)) or SIZES, log=log
+            )
             tables = tuning.search()
             tunings.append(tuning)
             if tuning.is_interrupted:
@@ -57,6 +72,8 @@ def run(out: Path, mpi_name: str | None, budget_s: float, ranks: Sequence[int], 
                 latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
                 _put_tables(rules, distance, cpus, tables, latency_ns)
                 found += tables
+        if not any(one.is_interrupted for one in tunings):
+            log.remove()
     rules.busy_share = max(rules.busy_share, busy, measure_other_load())
     if found:
         save_rules(rules, out)
@@ -104,6 +121,7 @@ def _print_conclusion(
     if any(one.is_interrupted for one in tunings):
         saved = f"; {escape(str(out))} has what was decided before" if found else f"; {escape(str(out))} is as it was"
         err.print(f"interrupted before this number of ranks was confirmed{saved}")
+        print_how_to_continue(True)
         raise SystemExit(INTERRUPTED)
     undecided = sum(len(one.undecided_cells()) for one in tunings)
     cells = sum(len(one.cells) for one in tunings)

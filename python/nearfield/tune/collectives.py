@@ -177,8 +177,7 @@ class CollectiveTuning:
             f"{self.inst.name}: {len(self.cells)} operations and lengths on {self._placement_text()}, at most "
             f"{self.budget_s + LAUNCH_LIMIT_S / 10:.0f} s"
         )
-        if self.log and launches:
-            self.report(f"continues after {counted(launches, 'launch', 'launches')} in {self.log.path}")
+        self.report_continuation(launches)
         try:
             while cells := self._next_cells():
                 rows = self._launch([str(program)], environment, cells)
@@ -191,6 +190,12 @@ class CollectiveTuning:
             self.lost = error
         tables = [self._table_of_operation(name) for name in self.operations]
         return [table for table in tables if table]
+
+    def report_continuation(self, launches: int) -> None:
+        """Reports that launches of an earlier session count."""
+        if self.log and launches:
+            said = f"continues after {counted(launches, 'launch', 'launches')} in {self.log.path}"
+            self.report(f"{said}; --overwrite starts anew")
 
     def use_logged_launches(self, place: str) -> int:
         """Makes the cells, with what earlier sessions have measured at this place. Returns the number of launches."""

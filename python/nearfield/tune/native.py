@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import geometric_mean as geometric_mean_of
 from statistics import median
+from typing import Any
 
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError
@@ -37,6 +38,9 @@ USUAL_OTHER_S = 120.0
 CONFIRMING_PAIRS = 9  # enough pairs for a 95 % interval that excludes minimum and maximum
 _SEARCH_SHARE = 0.7  # fraction of the time budget at which the search ends; the rest confirms
 _LAUNCHES_PER_BASELINE = 2  # number of algorithm launches between two launches of the MPI's own selection
+
+
+_Measured = tuple[dict[str, float], dict[str, float]]  # algorithm -> speed-up over the MPI's choice; -> time in ns
 
 
 class NativeCellMeasurements(CellMeasurements):
@@ -92,15 +96,20 @@ class NativeTuning(CollectiveTuning):
         self._algorithms_of = {name: {one.name: one for one in ones} for name, ones in listed.items()}
         self.operations = self.operations or [name for name in NATIVE_OPERATIONS if self._algorithms_of.get(name)]
         self._begun, budget_s = time.monotonic(), self.budget_s
-        self._add_cells(Cell(name, size) for name in self.operations for size in self._sizes_of(name))
+        place = f"native {self._place_in_log(self._program)}"
+        launches = self.use_logged_launches(place)
         number = sum(map(len, self._algorithms_of.values()))
         self.report(
             f"{self.inst.name}: {number} algorithms of its own on {self._placement_text()}, about {budget_s:.0f} s"
         )
+        self.report_continuation(launches)
         try:
             self.budget_s *= _SEARCH_SHARE
             while cells := self._next_cells():
-                self._measure(cells)
+                rows = self._measure(cells)
+                self._add_rows(rows)
+                if self.log:
+                    self.log.add(place, rows)
             self.budget_s = budget_s
             self._confirm()
         except KeyboardInterrupt:
@@ -118,12 +127,45 @@ class NativeTuning(CollectiveTuning):
 
     # ---- search
 
-    def _measure(self, cells: Sequence[Cell]) -> None:
-        """Measures every remaining algorithm of the cells once more."""
+    def _measure(self, cells: Sequence[Cell]) -> list[dict[str, object]]:
+        """Measures every remaining algorithm of the cells once more. Returns the rows of this round for the log: what
+        was dropped, the core-to-core latency, and the measurements of each cell."""
         number = 1 + min(self.cells[cell].launches for cell in cells)
-        if self.family.mode == "launches":
+        self._dropped: list[dict[str, object]] = []
+        measured = (
             self._measure_in_turn(cells, number)
-            return
+            if self.family.mode == "launches"
+            else self._measure_at_once(cells, number)
+        )
+        latencies: list[dict[str, object]] = []
+        if self.latencies_ns:
+            latencies.append({"latency_ns": median(self.latencies_ns)})
+        rounds: list[dict[str, object]] = [
+            {"operation": cell.operation, "bytes": cell.size_bytes, "speed": speed, "times_ns": times}
+            for cell, (speed, times) in measured.items()
+        ]
+        return [*self._dropped, *latencies, *rounds]
+
+    def _add_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Adds the measurements of one round, of this session or of an earlier one."""
+        for row in rows:
+            if "operation" not in row:
+                self.latencies_ns.append(row["latency_ns"])
+                continue
+            cell = Cell(row["operation"], row["bytes"])
+            if not self._is_requested(cell):
+                continue
+            if "dropped" in row:
+                self._drop(cell, row["dropped"], row["reason"])
+                continue
+            self._add_cells([cell])  # a length between two others may be of an earlier session
+            one = self.cells[cell]
+            one.algorithms = [name for name in one.algorithms if name in row["speed"]]
+            if OF_MPI in row["times_ns"]:
+                one.add(row["speed"], row["times_ns"])
+
+    def _measure_at_once(self, cells: Sequence[Cell], number: int) -> dict[Cell, _Measured]:
+        """Measures all algorithms of all cells in one launch. Returns the speed and the time of each algorithm."""
         known = self._algorithms_of
         words = [
             self._cell_argument(
@@ -132,17 +174,19 @@ class NativeTuning(CollectiveTuning):
             for cell in cells
         ]
         found = self._launch_program(words, self.family.measuring, f"launch {number}", len(cells))
+        measured: dict[Cell, _Measured] = {}
         for cell, arrivals in found.samples.items():
             if cell not in self.cells:
                 continue
             speed = {
                 name: geometric_mean_of([min(one[OF_MPI]) / min(one[name]) for one in arrivals]) for name in arrivals[0]
             }
-            self.cells[cell].add(speed, {name: min(arrivals[0][name]) for name in arrivals[0]})
+            measured[cell] = speed, {name: min(arrivals[0][name]) for name in arrivals[0]}
+        return measured
 
-    def _measure_in_turn(self, cells: Sequence[Cell], number: int) -> None:
-        """Measures each algorithm in a launch of its own, next to a launch with the MPI's own selection. If an
-        algorithm fails in a cell, drops the algorithm from that cell."""
+    def _measure_in_turn(self, cells: Sequence[Cell], number: int) -> dict[Cell, _Measured]:
+        """Measures each algorithm in a launch of its own, next to a launch with the MPI's own selection. Returns the
+        speed and the time of each algorithm, without those that failed."""
         names = list(dict.fromkeys(name for cell in cells for name in self._native_names(cell)))
         speed: dict[Cell, dict[str, float]] = {cell: {OF_MPI: 1.0} for cell in cells}
         times: dict[Cell, dict[str, float]] = {cell: {} for cell in cells}
@@ -160,11 +204,7 @@ class NativeTuning(CollectiveTuning):
                 pairs = list(zip(base.best_ns(cell, OF_MPI), found.best_ns(cell, OF_MPI), strict=True))
                 speed[cell][name] = geometric_mean_of([mpi_ns / own_ns for mpi_ns, own_ns in pairs])
                 times[cell] |= {OF_MPI: pairs[0][0], name: pairs[0][1]}
-        for cell in filter(self.cells.__contains__, cells):
-            one = self.cells[cell]
-            one.algorithms = [name for name in one.algorithms if name in speed[cell]]
-            if OF_MPI in times[cell]:
-                one.add(speed[cell], times[cell])
+        return {cell: (speed[cell], times[cell]) for cell in cells if cell in self.cells}
 
     def _launch_mpi_selection(self, cells: Sequence[Cell], phase: str, checks: bool) -> LaunchOutput:
         """Launches the program with the MPI's own selection for all cells."""
@@ -211,23 +251,29 @@ class NativeTuning(CollectiveTuning):
         return found
 
     def _drop_algorithm(self, refusal: Refusal, selected: str) -> None:
-        """Drops an algorithm that failed: for the failing cell only, if the MPI itself would not use the algorithm for
-        this call (an MPI error code), and for all lengths of the operation otherwise."""
-        name = selected or refusal.algorithm
-        cell, operation = refusal.cell, refusal.cell.operation
+        """Drops the algorithm that failed, and adds that to the rows of this round."""
         if refusal.reason == HANG_REASON:
             self._begun += SILENCE_LIMIT_S  # extends the time budget by the time spent waiting for the hung program
+        cell, name = refusal.cell, selected or refusal.algorithm
+        row = {"operation": cell.operation, "bytes": cell.size_bytes, "dropped": name, "reason": refusal.reason}
+        self._dropped.append(row)
+        self._drop(cell, name, refusal.reason)
+
+    def _drop(self, cell: Cell, name: str, reason: str) -> None:
+        """Drops an algorithm that failed: for the failing cell only, if the MPI itself would not use the algorithm for
+        this call (an MPI error code), and for all lengths of the operation otherwise."""
+        operation = cell.operation
         if name == OF_MPI:  # without the MPI's own selection there is no baseline
-            self.refusals[operation, "all"] = f"the MPI's own selection {refusal.reason}"
+            self.refusals[operation, "all"] = f"the MPI's own selection {reason}"
             self.operations = [one for one in self.operations if one != operation]
             self.cells = {one: measured for one, measured in self.cells.items() if one.operation != operation}
             return
-        is_of_call = refusal.reason.startswith("MPI_ERR") and self.family.guards_operators
+        is_of_call = reason.startswith("MPI_ERR") and self.family.guards_operators
         for other, measured in self.cells.items():
             if other == cell or (other.operation == operation and not is_of_call):
                 measured.algorithms = [one for one in measured.algorithms if one == OF_MPI or name not in (one, "")]
         if not is_of_call:
-            self.refusals[operation, name or "all"] = refusal.reason
+            self.refusals[operation, name or "all"] = reason
 
     # ---- confirmation
 

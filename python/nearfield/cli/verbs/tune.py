@@ -136,6 +136,9 @@ def command(
     files or variables is kept. `run` sets these, and `export --collectives FOLDER` writes them. This takes two minutes
     for each number of ranks, and five for Intel MPI, whose algorithms need a launch each.
 
+    Ctrl-C during a tune of collectives saves what is decided; the same command goes on after the launches that were
+    finished, and --overwrite starts anew.
+
     Next: `nearfield run -- mpirun ...`, `nearfield compare -- mpirun ...`, `nearfield export`.
 
     Examples:
@@ -171,9 +174,11 @@ def command(
         require_one(native=native, calls=calls)
         require_one(sizes=sizes, calls=calls)
         require_one(collectives=True, all_mpis=all_mpis)
-        require_one(collectives=True, resume=resume)
         budget = budget if "budget" in typed_options(ctx) else 0.0
-        _tune_collectives(out or Path(paths.FILE), mpi_name, budget, ranks, sizes, hostfile, calls, native, as_json)
+        known = {"resume": resume, "overwrite": overwrite}
+        _tune_collectives(
+            out or Path(paths.FILE), mpi_name, budget, ranks, sizes, hostfile, calls, native, as_json, **known
+        )
         return
     if confirm_best and not resume:
         raise UsageError("--confirm-best is for an interrupted tune", "add --resume")
@@ -209,6 +214,9 @@ def _tune_collectives(
     calls: Path | None,
     native: bool,
     as_json: bool,
+    *,
+    resume: bool,
+    overwrite: bool,
 ) -> None:
     from nearfield.cli import tune_collectives, tune_native
 
@@ -217,9 +225,13 @@ def _tune_collectives(
     except ValueError:
         raise UsageError(f"--ranks {ranks}: not a list of numbers", "for example --ranks 2,8") from None
     if native:
-        rules = tune_native.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes))
+        rules = tune_native.run(
+            out, mpi_name, budget_s, counts, _parse_sizes(sizes), resume=resume, overwrite=overwrite
+        )
     else:
-        rules = tune_collectives.run(out, mpi_name, budget_s, counts, _parse_sizes(sizes), hostfile, calls)
+        rules = tune_collectives.run(
+            out, mpi_name, budget_s, counts, _parse_sizes(sizes), hostfile, calls, resume=resume, overwrite=overwrite
+        )
     if as_json:
         print(json.dumps(rules.as_json(), indent=1))
 
