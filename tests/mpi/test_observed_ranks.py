@@ -143,3 +143,22 @@ def test_a_trace_is_simulated_for_each_value_of_a_key(tmp_path, programs):
     assert key in table and "payload-l3" in table and "of the first" in table
     refused = CliRunner().invoke(app, [*words, "--sweep", f"{key}=115,230", "--goal", str(tmp_path / "a.goal")])
     assert isinstance(refused.exception, UsageError) and "--goal" in refused.exception.remedy
+
+
+def test_a_trace_has_error_bars(tmp_path, programs):
+    """Are times and savings within their error bars, and do these follow from the times that --sweep gives?"""
+    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    words = ["simulate", "run", str(tmp_path / "trace"), "--on", "leo3", "--nodes", "2", "--policy", "payload-l3"]
+    done = CliRunner().invoke(app, [*words, "--sensitivity", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    bar = found["sensitivity"]["times_ns"][0]
+    assert bar["low"] < found["time_ns"][0][0] == bar["value"] < bar["high"]
+    saved = found["sensitivity"]["saved"]["payload-l3"][0]
+    assert saved["low"] <= saved["value"] <= saved["high"]
+    first = found["sensitivity"]["influences"][0]
+    swept = CliRunner().invoke(app, [*words, "--sweep", f"{first['key']}={first['other']}", "--json"])
+    (one,) = json.loads(swept.stdout)["sweep"]
+    assert one["time_ns"][0][0] / bar["value"] == pytest.approx(first["time_factor"])
+    table = CliRunner().invoke(app, [*words, "--sensitivity"]).stdout
+    assert first["key"] in table and "may be" in table

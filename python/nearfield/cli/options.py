@@ -104,6 +104,13 @@ SweptKeys = Annotated[
         "(repeat for every combination); `nearfield machine show NAME -v` lists the keys.",
     ),
 ]
+Sensitivity = Annotated[
+    bool,
+    typer.Option(
+        "--sensitivity",
+        help="Change each uncertain value of the machine's file alone, and show how far the results move.",
+    ),
+]
 MemorySlowdown = Annotated[
     str,
     typer.Option(

@@ -13,6 +13,7 @@ from nearfield.base.words import join_and
 from nearfield.machine import DescribedMachine
 from nearfield.machine.uncertainty import USUAL_FACTOR, Range, Uncertainty, Variation
 from nearfield.measure.sim.sensitivity import CaseSensitivity, Sensitivity
+from nearfield.observe.sensitivity import ProgramSensitivity
 from nearfield.simulate.sensitivity import TraceSensitivity
 from nearfield.ui.terminal import Column, Table, Terminal
 
@@ -46,6 +47,21 @@ def print_trace_sensitivity(found: TraceSensitivity, slowdowns: Sequence[float])
     out.print(table)
     _print_influences((one, factor, None) for one, factor in found.influences)
     _print_assumptions("time: at the first memory speed", found.fixed)
+
+
+def print_program_sensitivity(found: ProgramSensitivity, slowdowns: Sequence[float]) -> None:
+    """Prints the times of a simulated program with error bars, the most influential values, and the assumptions."""
+    policies = [Column(name, right=True) for name in ("memory", *found.saved)]
+    table = Table(Column("slowdown", key=True, right=True), *policies)
+    for speed, slowdown in enumerate(slowdowns):
+        table.add_row(
+            f"{slowdown:g}", _time_text(found.times_ns[speed]), *(_saved(one[speed]) for one in found.saved.values())
+        )
+    out = Terminal()
+    out.print()
+    out.print(table)
+    _print_influences((one, factor, None) for one, factor in found.influences)
+    _print_assumptions("time: under the base policy, at the first memory speed", found.fixed)
 
 
 def _print_influences(influences: Iterable[tuple[Variation, float, float | None]]) -> None:
@@ -87,13 +103,16 @@ def _results(cases: Sequence[CaseSensitivity]) -> Table:
     table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
     for one in cases:
         case = one.savings
-        times = [format_ns(value) for value in (one.base_ns.value, one.base_ns.low, one.base_ns.high)]
         cells = [_saved(one.saved[name]) if name in one.saved else "-" for name in policies]
         table.add_row(
             case.operation, str(case.nodes), format_bytes(case.size_bytes), f"{case.slowdown:g}",
-            "{} ({} to {})".format(*times), *cells,
+            _time_text(one.base_ns), *cells,
         )  # fmt: skip
     return table
+
+
+def _time_text(time_ns: Range) -> str:
+    return f"{format_ns(time_ns.value)} ({format_ns(time_ns.low)} to {format_ns(time_ns.high)})"
 
 
 def _saved(share: Range) -> str:
@@ -139,6 +158,16 @@ def trace_as_dict(found: TraceSensitivity) -> dict[str, Any]:
         "times_ns": [asdict(one) for one in found.times_ns],
         "misses": [asdict(one) for one in found.misses],
         "dram_bytes": asdict(found.dram_bytes),
+        "influences": [{**asdict(one), "time_factor": factor} for one, factor in found.influences],
+        "not_varied": list(found.fixed),
+    }
+
+
+def program_as_dict(found: ProgramSensitivity) -> dict[str, Any]:
+    """Returns the results of a program for --json, indexed by memory speed."""
+    return {
+        "times_ns": [asdict(one) for one in found.times_ns],
+        "saved": {name: [asdict(one) for one in ranges] for name, ranges in found.saved.items()},
         "influences": [{**asdict(one), "time_factor": factor} for one, factor in found.influences],
         "not_varied": list(found.fixed),
     }

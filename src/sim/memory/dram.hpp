@@ -48,7 +48,8 @@ class DramTiming {
   // Returns the latency that a device's read from this address on pays once, since its lines are pipelined.
   const TimeVector& device_latency(Address address) const { return speeds_[tier_of(address)].device_latency; }
   bool has_one_memory_without_banks() const { return memories_.size() == 1 && memories_.front().bank_free.empty(); }
-  // Appends a write-back after all other traffic of the bus. No core waits for it.
+  // Appends a write-back after all other traffic of the bus. No core waits for it. `address` is that of the access that
+  // caused it, whose page may be in another tier than the line that is written back.
   void post_write_back(Address address, std::uint64_t bytes) {
     const std::size_t tier = tier_of(address);
     memory_of(home_of(address), tier).bus.append_reservation(bus_time(tier, bytes));

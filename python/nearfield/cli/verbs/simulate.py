@@ -20,6 +20,7 @@ from nearfield.cli.options import (
     Jobs,
     MemorySlowdown,
     Policy,
+    Sensitivity,
     SimulatedMachine,
     SweptKeys,
     out_option,
@@ -66,13 +67,6 @@ _Repetitions = Annotated[
         min=1, help="Calls in a row (7), or runs of an application (1); caches keep their content between them."
     ),
 ]
-_Sensitivity = Annotated[
-    bool,
-    typer.Option(
-        "--sensitivity",
-        help="Change each uncertain value of the machine's file alone, and show how far the results move.",
-    ),
-]
 _IndependentRuns = Annotated[
     bool,
     typer.Option(
@@ -98,7 +92,7 @@ def command(
     policy: Policy = "all",
     memory_slowdown: MemorySlowdown = "1",
     sweep: SweptKeys = None,
-    sensitivity: _Sensitivity = False,
+    sensitivity: Sensitivity = False,
     frequency: Frequency = None,
     repetitions: _Repetitions = None,
     independent_runs: _IndependentRuns = False,

@@ -22,20 +22,24 @@ from nearfield.cli.options import (
     Frequency,
     MemorySlowdown,
     Policy,
+    Sensitivity,
     SimulatedMachine,
     SweptKeys,
     TraceOrCommand,
     Valgrind,
     out_option,
     print_assumed_machine,
+    require_one,
 )
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nearfield.cli.run_simulation import SimulationParameters, SimulationResult
     from nearfield.machine import DescribedMachine
     from nearfield.measure.sim.mpi_shards import SingleProcess
-    from nearfield.observe.replay import Cluster
+    from nearfield.observe.replay import Cluster, Replay
     from nearfield.observe.trace import Trace
 
 _Nodes = Annotated[
@@ -88,6 +92,7 @@ def command(
     frequency: Frequency = None,
     memory_slowdown: MemorySlowdown = "1",
     sweep: SweptKeys = None,
+    sensitivity: Sensitivity = False,
     region: _Region = None,
     threads: _Threads = None,
     independent_runs: _IndependentRuns = False,
@@ -115,7 +120,9 @@ def command(
     and what other policies save there.
 
     With --sweep, a TRACE is simulated once for each value of a key of the machine's file, and one table compares the
-    times.
+    times. With --sensitivity, every number that the file gives as chosen or fitted is changed alone, to either end of
+    its interval, or to half and twice its value where the file states none; times then have error bars, and a table has
+    the values that matter most.
 
     --timeline and --goal describe the whole program at the first memory speed, under the policy that --policy names, or
     under the base policy if it names several. In GOAL, a rank is a node and a CPU is a rank of MPI; computation, caches
@@ -159,14 +166,15 @@ def command(
         raise UsageError(
             "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
         )
-    if sweep:
+    require_one(sweep=sweep, sensitivity=sensitivity)
+    if sweep or sensitivity:
         if mpi or live or independent_runs or out or timeline or goal:
             raise UsageError(
-                "--sweep simulates a trace several times and prints one table",
+                "--sweep and --sensitivity simulate a trace several times, and print tables",
                 "leave out --mpi, --independent-runs, --out, --timeline and --goal; of a command, --keep a trace first",
             )
         with provide_trace(what, keep, valgrind=valgrind) as trace:
-            _sweep(options, trace, sweep)
+            _sweep(options, trace, sweep) if sweep else _vary(options, trace)
     elif mpi:
         _on_shards(options, what, valgrind)
     elif live and independent_runs and not replay_outcomes:
@@ -212,7 +220,6 @@ class _Options:
 
 def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     """Simulates the trace once for each combination of the swept values, and prints the times."""
-    from nearfield.cli.run_simulation import simulate_trace
     from nearfield.cli.sweep_tables import print_program_sweep, program_sweep_as_dict
     from nearfield.machine.sweep import parse_sweep, setting_combinations, with_settings
     from nearfield.measure.sim.mpi_shards import SingleProcess
@@ -221,19 +228,52 @@ def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     machine = chosen.cluster_of(len(trace.streams())).machine
     settings = setting_combinations(parse_sweep(text, machine) for text in sweep)
     machines = [with_settings(machine, setting) for setting in settings]  # before anything is simulated
-    results = []
+    simulate, results = _simulator_of(trace, chosen), []
     for number, variant in enumerate(machines, 1):
-        err.print(f"nearfield: {number} of {counted(len(machines), 'machine')}")
-
-        def cluster_of(ranks: int, variant: DescribedMachine = variant) -> Cluster:
-            return replace(chosen.cluster_of(ranks), machine=variant)
-
-        results.append(simulate_trace(trace, replace(chosen, cluster_of=cluster_of), SingleProcess()).found)
+        _print_progress(number, len(machines))
+        results.append(simulate(variant))
     if options.as_json:
         print(json.dumps(program_sweep_as_dict(settings, results), indent=1))
     else:
         print_program_sweep(trace.about.command, settings, results)
     _print_assumptions(options, results[0].cluster)
+
+
+def _vary(options: _Options, trace: Trace) -> None:
+    """Simulates the trace once more for each change of an uncertain value, and prints the times with error bars."""
+    from nearfield.cli.replay_tables import as_dict, print_replay
+    from nearfield.cli.run_simulation import simulate_trace
+    from nearfield.cli.sensitivity_tables import print_program_sensitivity, program_as_dict
+    from nearfield.measure.sim.mpi_shards import SingleProcess
+    from nearfield.observe.sensitivity import sensitivity_of_program
+
+    chosen = _choose(options, SingleProcess())
+    done = simulate_trace(trace, chosen, SingleProcess())
+    found = sensitivity_of_program(done.found, _simulator_of(trace, chosen), _print_progress)
+    if options.as_json:
+        print(json.dumps(as_dict(done.found) | {"sensitivity": program_as_dict(found)}, indent=1))
+    else:
+        print_replay(done.found, done.command, done.seconds, decided=done.decided)
+        print_program_sensitivity(found, done.found.cluster.slowdowns)
+    _print_assumptions(options, done.found.cluster)
+
+
+def _simulator_of(trace: Trace, chosen: SimulationParameters) -> Callable[[DescribedMachine], Replay]:
+    """Returns a function that simulates the trace on a variant of the chosen machine."""
+    from nearfield.cli.run_simulation import simulate_trace
+    from nearfield.measure.sim.mpi_shards import SingleProcess
+
+    def simulate(variant: DescribedMachine) -> Replay:
+        def cluster_of(ranks: int) -> Cluster:
+            return replace(chosen.cluster_of(ranks), machine=variant)
+
+        return simulate_trace(trace, replace(chosen, cluster_of=cluster_of), SingleProcess()).found
+
+    return simulate
+
+
+def _print_progress(number: int, machines: int) -> None:
+    err.print(f"nearfield: machine {number} of {machines}")
 
 
 def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:

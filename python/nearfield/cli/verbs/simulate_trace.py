@@ -12,7 +12,15 @@ from nearfield._native import trace
 from nearfield.base.words import join_and
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_factors
-from nearfield.cli.options import DEFAULT_MACHINE, AsJson, MemorySlowdown, SimulatedMachine, SweptKeys, require_one
+from nearfield.cli.options import (
+    DEFAULT_MACHINE,
+    AsJson,
+    MemorySlowdown,
+    Sensitivity,
+    SimulatedMachine,
+    SweptKeys,
+    require_one,
+)
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
@@ -48,13 +56,7 @@ def command(
         bool, typer.Option("--chase", help="Every load waits for the load before it: the other bound of the time.")
     ] = False,
     sweep: SweptKeys = None,
-    sensitivity: Annotated[
-        bool,
-        typer.Option(
-            "--sensitivity",
-            help="Change each uncertain value of the machine's file alone, and show how far the results move.",
-        ),
-    ] = False,
+    sensitivity: Sensitivity = False,
     skip: Annotated[int, typer.Option(min=0, metavar="N", help="Skip the first N accesses.")] = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Stop after N accesses (default: at the end).")
