@@ -1,4 +1,4 @@
-"""Returns what each rank did at which time as Chrome's trace JSON, for Perfetto (https://ui.perfetto.dev), Speedscope
+"""Returns what each rank did at which time, as Chrome's trace JSON, for Perfetto (https://ui.perfetto.dev), Speedscope
 and chrome://tracing: a process for each node, a thread for each rank, and a slice for each MPI call.
 
 The times are those of a simulated program, or those of the observed run. Clocks of hosts differ, so the ranks of an
@@ -23,8 +23,14 @@ from nearfield.observe.trace import Trace, broken_streams
 
 Event = dict[str, Any]
 
-# The kinds of collectives that no rank leaves before all ranks have begun them (stream::CollectiveKind).
-_SYNCHRONISING = frozenset((0, 3, 8, 9, 10, 11, 12, 13, 14))
+# Collectives that no rank leaves before all ranks have begun them.
+_SYNCHRONISING = frozenset(
+    f"MPI_{name}"
+    for name in (
+        "Barrier", "Allreduce", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Alltoallw", "Reduce_scatter",
+        "Reduce_scatter_block",
+    )
+)  # fmt: skip
 
 
 def simulated_timeline(found: Replay) -> str:
@@ -197,14 +203,14 @@ class _ObservedRank(StreamEvents):
             posted.peers.add(peer)
 
     def on_collective(
-        self, request: int, kind: int, communicator: int, gives: list[dict[str, int]], gets: list[dict[str, int]],
+        self, request: int, communicator: int, gives: list[dict[str, int]], gets: list[dict[str, int]],
         **_: Any,
     ) -> None:  # fmt: skip
         if self._depth:
             self.calls[-1].sent_bytes += self.bytes_of(*gives)
             self.calls[-1].received_bytes += self.bytes_of(*gets)
             is_of_all = self._members.get(communicator) == self._ranks
-            self._synchronises |= request == 0 and is_of_all and kind in _SYNCHRONISING
+            self._synchronises |= request == 0 and is_of_all and self.calls[-1].name in _SYNCHRONISING
 
 
 def _observed_events(ranks: list[_ObservedRank]) -> Iterator[Event]:
