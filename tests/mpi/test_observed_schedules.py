@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -188,3 +189,29 @@ def test_a_file_that_cannot_be_written_is_noticed_first(ring: Path, tmp_path: Pa
     done = CliRunner().invoke(app, ["simulate", "run", str(ring), option, str(tmp_path / "none" / "file")])
     assert isinstance(done.exception, ProfileError) and "cannot write" in done.exception.message
     assert "accesses" not in done.stdout
+
+
+def test_no_other_file_is_replaced(ring: Path, tmp_path: Path) -> None:
+    """Is a file that is no timeline or schedule, a folder, or one file for both an error before the simulation; and is
+    a timeline replaced by a new one?"""
+    mine, timeline = tmp_path / "mine.c", tmp_path / "app.json"
+    mine.write_text("int main() {}")
+    for words in (["--goal", mine], ["--timeline", mine], ["--goal", tmp_path], ["--goal", "a", "--timeline", "a"]):
+        done = CliRunner().invoke(app, ["simulate", "run", str(ring), *map(str, words)])
+        assert isinstance(done.exception, UsageError) and "accesses" not in done.stdout, words
+    assert mine.read_text() == "int main() {}"
+    for _ in range(2):
+        simulate(ring, "--nodes", 1, "--timeline", timeline)
+    shown = CliRunner().invoke(app, ["observe", "show", str(ring), "--timeline", str(mine)])
+    assert isinstance(shown.exception, UsageError)
+
+
+def test_a_cut_stream_is_drawn_up_to_the_cut(ring: Path, tmp_path: Path) -> None:
+    """If a stream ends in the middle, does the timeline have the other ranks and say which one is cut?"""
+    cut = tmp_path / "cut"
+    shutil.copytree(ring, cut)
+    stream = cut / "rank-3.nfs"
+    stream.write_bytes(stream.read_bytes()[:500])
+    done = CliRunner().invoke(app, ["observe", "show", str(cut), "--timeline", str(tmp_path / "cut.json")])
+    assert done.exit_code == 0 and "rank 3: " in done.output, done.output
+    assert {rank for rank, _, _ in slices(tmp_path / "cut.json")} >= {0, 1, 2}

@@ -3,6 +3,7 @@ simulated run time."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import typer
@@ -10,6 +11,8 @@ import typer
 from nearfield.advise.run import AssumedMachine, hosts_of
 from nearfield.base import own_command
 from nearfield.base.disk_cache import cache_root
+from nearfield.base.errors import UsageError
+from nearfield.base.units import counted
 from nearfield.cli.axes import absolute_path, ranks_per_node
 from nearfield.cli.probe_on import was_simulated
 from nearfield.cli.run_simulation import SimulationParameters, simulate_trace
@@ -20,7 +23,8 @@ from nearfield.measure.sim.mpi_shards import SingleProcess
 from nearfield.measure.sim.pool import usable_cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.measure.sim.store import fingerprint
-from nearfield.observe.replay import Cluster
+from nearfield.observe.replay import Cluster, ReplayError
+from nearfield.observe.summary import summarize
 from nearfield.observe.trace import Trace
 from nearfield.profile.store import RUN
 from nearfield.ui.progress import ProgressDisplay
@@ -42,6 +46,22 @@ def simulated_profile_of(machine: DescribedMachine, name: str) -> Path:
     if not outcome.complete:
         raise typer.Exit(outcome.exit_code)
     return out
+
+
+def require_simulable(trace: Trace, machine: DescribedMachine, nodes: int | None) -> None:
+    """Raises UsageError if a node of the machine has too few cores for the ranks, and ReplayError if a rank does what
+    cannot be simulated. Is called before what takes minutes."""
+    node_count = nodes or len(set(hosts_of(trace)))
+    streams = trace.streams()
+    each, cores = ranks_per_node(len(streams), node_count), machine.cores
+    if cores and each > cores.value:
+        raise UsageError(
+            f"a node of {machine.name} has {counted(cores.value, 'core')}, and there would be {each} ranks on each",
+            f"give at least {math.ceil(len(streams) / cores.value)} nodes with --nodes",
+        )
+    for summary in summarize(trace):
+        for what in summary.refused:
+            raise ReplayError(f"rank {summary.rank}: the program uses {what}, which cannot be simulated")
 
 
 def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> AssumedMachine:

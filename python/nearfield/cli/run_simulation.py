@@ -95,6 +95,8 @@ def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SinglePro
         try:
             found = shards.run_on_all(lambda: stop.run(simulated))
         except KeyboardInterrupt:
+            if not shards.number:
+                err.print("stopped: the program was not simulated to its end")
             raise typer.Exit(stop.exit_code if stop.signal_number else 128 + signal.SIGINT) from None
     return SimulationResult(found, trace.about.command, time.monotonic() - begun, named_lines=named_lines)
 
@@ -117,6 +119,7 @@ def simulate_live(
                 found = stop.run(lambda: _while_it_runs(running, chosen))
                 problem = stop.run(lambda: running.wait_for_end(say))
         except KeyboardInterrupt:
+            err.print("stopped: the program was not simulated to its end")
             raise typer.Exit(stop.exit_code) from None
     if problem:
         raise MeasurementError(f"the program was simulated, but {problem}")

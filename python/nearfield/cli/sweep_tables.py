@@ -68,6 +68,11 @@ def print_program_sweep(command: str, settings: Sequence[Setting], results: Sequ
     where = f"{escape(cluster.machine.name)}, {counted(cluster.nodes, 'node')}"
     out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
     out.print(table)
+    if cluster.ranks_per_node > 1:
+        out.print(
+            "[dim]ranks of a node share caches, whose contents change with the order of accesses: differences of some "
+            "per cent may be no more than that; neighbouring values show how far times scatter[/dim]"
+        )
 
 
 def program_sweep_as_dict(settings: Sequence[Setting], results: Sequence[Replay]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import MeasurementError, UsageError
+from nearfield.base.files import atomic_write
 from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.progress import Progress, Report
 from nearfield.base.units import format_rounded
@@ -63,6 +64,22 @@ def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False)
         if done.problem:
             raise MeasurementError(f"the program was not observed to its end: {done.problem}")
         yield done.trace
+
+
+# How the files begin that --timeline and --goal write; other files are not replaced.
+_OUTPUT_BEGINS = {"--timeline": '{"displayTimeUnit"', "--goal": "//"}
+
+
+def require_output_file(file: Path, option: str) -> None:
+    """Raises UsageError if the option names a folder, or a file that the option has not written, and ProfileError if
+    the file cannot be written. Is called before what takes long."""
+    if file.is_dir():
+        raise UsageError(f"{option} {file}: this is a folder", "name a file")
+    if file.is_file() and file.stat().st_size:
+        begin = _OUTPUT_BEGINS[option].encode()
+        if file.read_bytes()[: len(begin)] != begin:
+            raise UsageError(f"{option} {file}: there is another file of this name", "name another one, or remove it")
+    atomic_write(file, "", "name another file, in a folder that you may write", keep=False)
 
 
 class AccessReporter:

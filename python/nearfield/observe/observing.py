@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ import nearfield
 from nearfield import mpi
 from nearfield._native import stream
 from nearfield.base import all_nodes, own_command
-from nearfield.base.errors import MeasurementError, MpiError, UsageError
-from nearfield.base.files import os_errors_as_profile_errors
+from nearfield.base.errors import MeasurementError, MpiError, ProfileError, UsageError
+from nearfield.base.files import atomic_write
 from nearfield.base.frames import pl
 from nearfield.base.progress import ReportLine, ignore
 from nearfield.mpi.detect_command import (
@@ -130,7 +131,9 @@ def observe(
             shutil.rmtree(folder)  # otherwise `show` would find it as the newest trace
             error.exit_code = about.exit_code or error.exit_code
             raise
-    return ObservedRun(Trace(folder), problem, ending.signal if about.ended_by else 0)
+    found = Trace(folder)
+    found.about = about  # trace.toml lacks the end if the disk is full
+    return ObservedRun(found, problem, ending.signal if about.ended_by else 0)
 
 
 def default_trace_folder(argv: Sequence[str]) -> Path:
@@ -201,8 +204,12 @@ def complete_trace(
     if about.exit_code:
         problem = problem or f"the command ended with code {about.exit_code}"
     about.complete = not problem
-    _write_locations(folder, places, about.recorder)
-    trace.write_about(folder, about)
+    try:
+        _write_locations(folder, places, about.recorder)
+        trace.write_about(folder, about)
+    except ProfileError as error:  # trace.toml says since the beginning that the trace is not whole
+        about.complete = False
+        return problem or error.message
     return problem
 
 
@@ -287,7 +294,8 @@ def iterate_events(reader: stream.Reader) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _write_locations(folder: Path, places: set[tuple[str, int]], recorder: str) -> None:
-    """Writes places.parquet: the source line of each code location, and the floating-point operations per access."""
+    """Writes places.parquet: the source line of each code location, and the floating-point operations per access.
+    Raises ProfileError if it cannot be written."""
     found = sorted(lines_of(places).items())
     flops = flops_at_locations(places) if recorder == "valgrind" else _flops_at_hooked_places(places)
     columns = {
@@ -298,12 +306,10 @@ def _write_locations(folder: Path, places: set[tuple[str, int]], recorder: str) 
         "function": [line.function for _, line in found],
         "flops": [flops.get(place, 0.0) for place, _ in found],
     }
-    where = folder / trace.PLACES_FILE
-    with (
-        os_errors_as_profile_errors(where, "Give another folder with --out, on a disk with room."),
-        where.open("wb") as file,
-    ):
-        pl.DataFrame(columns, schema=trace.PLACE_COLUMNS).write_parquet(file)
+    content = BytesIO()
+    pl.DataFrame(columns, schema=trace.PLACE_COLUMNS).write_parquet(content)
+    remedy = "Give another folder with --out, on a disk with room."
+    atomic_write(folder / trace.PLACES_FILE, content.getvalue(), remedy)
 
 
 def _flops_at_hooked_places(places: set[tuple[str, int]]) -> dict[tuple[str, int], float]:

@@ -19,7 +19,7 @@ from nearfield.observe.replay import Replay
 from nearfield.observe.source_lines import Line
 from nearfield.observe.stream_events import StreamEvents
 from nearfield.observe.summary import read_lines
-from nearfield.observe.trace import Trace, broken_streams
+from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
 
 Event = dict[str, Any]
 
@@ -39,14 +39,17 @@ def simulated_timeline(found: Replay) -> str:
     return _to_json(_simulated_events(found))
 
 
-def observed_timeline(trace: Trace) -> str:
-    """Returns the times of the observed run. Raises BrokenTraceError."""
+def observed_timeline(trace: Trace) -> tuple[str, list[str]]:
+    """Returns the times of the observed run, and where streams are broken: these are drawn up to there."""
     lines = read_lines(trace)
-    ranks = [_ObservedRank(lines) for _ in trace.streams()]
-    for rank, path in zip(ranks, trace.streams(), strict=True):
-        with broken_streams():
-            rank.read(stream.Reader(str(path)))
-    return _to_json(_observed_events(ranks))
+    ranks, problems = [_ObservedRank(lines) for _ in trace.streams()], []
+    for number, (rank, path) in enumerate(zip(ranks, trace.streams(), strict=True)):
+        try:
+            with broken_streams():
+                rank.read(stream.Reader(str(path)))
+        except BrokenTraceError as error:
+            problems.append(f"rank {number}: {error.message}")
+    return _to_json(_observed_events(ranks)), problems
 
 
 def _to_json(events: Iterable[Event]) -> str:

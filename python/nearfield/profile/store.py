@@ -120,12 +120,15 @@ def save(
     return Profile(Path(path), machine, run, records, topology_xml)
 
 
-def ensure_writable(path: str | Path, *, overwrite: bool = False) -> Path:
+def ensure_writable(
+    path: str | Path, *, overwrite: bool = False, remedy: str = "Give another name, or --overwrite it."
+) -> Path:
     """Returns the folder behind `path` with symbolic links resolved. Raises ProfileError if `save` could not write
-    there now, so that the user learns of the error before a long measurement. Creates missing parent folders only."""
+    there now, so that the user learns of the error before a long measurement. `remedy`: what to do about a profile that
+    is there. Creates missing parent folders only."""
     folder = Path(path).resolve()
     with _explain_write_errors(folder):
-        _require_overwritable(folder, path, overwrite)
+        _require_overwritable(folder, path, overwrite, remedy)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _temporary_sibling(folder, "new") as new:
             _write(new / MACHINE, bytes(4096))
@@ -198,7 +201,7 @@ def _parse_records(table: bytes, path: Path, sha256: str | None) -> pl.DataFrame
 # ---- writing a profile
 
 
-def _require_overwritable(folder: Path, path: str | Path, overwrite: bool) -> None:
+def _require_overwritable(folder: Path, path: str | Path, overwrite: bool, remedy: str) -> None:
     if folder.exists() and not folder.is_dir():
         raise ProfileError(f"'{path}' is a file, and a profile is a folder", "Give another name.")
     if not folder.is_dir() or not any(folder.iterdir()):
@@ -206,7 +209,7 @@ def _require_overwritable(folder: Path, path: str | Path, overwrite: bool) -> No
     if not any((folder / name).exists() for name in (MACHINE, RECORDS, RUN)):
         raise ProfileError(f"'{path}' holds something that is not a profile", "Give a name that does not exist yet.")
     if not overwrite:
-        raise ProfileError(f"there is a profile in '{path}' already", "Give another name, or --overwrite it.")
+        raise ProfileError(f"there is a profile in '{path}' already", remedy)
 
 
 def _format_records(records: pl.DataFrame) -> bytes:

@@ -87,14 +87,16 @@ def command(
     if nodes and not on:
         raise UsageError("--nodes is for --on", "add --on MACHINE, or leave it out")
     if on:
-        from nearfield.cli.advise_on import simulate_on, simulated_profile_of
+        from nearfield.cli.advise_on import require_simulable, simulate_on, simulated_profile_of
         from nearfield.machine import load_machine
 
         machine = load_machine(on)
-        known = load(simulated_profile_of(machine, on))
     else:
         known = load(_profile(profile))
     with provide_trace(what or [], out, valgrind=valgrind) as trace:
+        if on:
+            require_simulable(trace, machine, nodes)
+            known = load(simulated_profile_of(machine, on))
         simulated_run = simulate_on(trace, machine, nodes) if on else None
         found = _advice(trace, known, Trace(times) if times else None, simulated_run, share)
     if sarif:

@@ -44,13 +44,17 @@ def command(
     The file of --timeline opens at https://ui.perfetto.dev. Ranks are aligned at the end of their first common
     collective, since clocks of hosts differ.
     """
-    from nearfield.cli.trace_argument import find_trace
+    from nearfield.cli.trace_argument import find_trace, require_output_file
     from nearfield.observe.summary import how_to_name_functions, summarize
     from nearfield.observe.timeline import observed_timeline
 
     trace = find_trace(folder)
     if timeline:
-        atomic_write(timeline, observed_timeline(trace), "name another file, in a folder that you may write")
+        require_output_file(timeline, "--timeline")
+        text, problems = observed_timeline(trace)
+        atomic_write(timeline, text, "name another file, in a folder that you may write")
+        for problem in problems:
+            err.print(f"nearfield: {escape(problem)}")
         err.print(f"timeline: [bold]{escape(str(timeline))}[/bold]   next: open it at https://ui.perfetto.dev")
         return
     summaries = summarize(trace)

@@ -141,7 +141,7 @@ def command(
 
       nearfield simulate run trace --nodes 4 --policy payload-l3 --timeline app.json --goal app.goal
 
-      nearfield simulate run trace --on my-cluster.toml --policy memory --sweep memory.tier[0].share=0..1
+      nearfield simulate run trace --on my-cluster.toml --policy memory --sweep 'memory.tier[0].share=0..1'
 
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
@@ -228,15 +228,23 @@ def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     machine = chosen.cluster_of(len(trace.streams())).machine
     settings = setting_combinations(parse_sweep(text, machine) for text in sweep)
     machines = [with_settings(machine, setting) for setting in settings]  # before anything is simulated
-    simulate, results = _simulator_of(trace, chosen), []
+    simulate, results, exit_code = _simulator_of(trace, chosen), [], 0
     for number, variant in enumerate(machines, 1):
         _print_progress(number, len(machines))
-        results.append(simulate(variant))
-    if options.as_json:
-        print(json.dumps(program_sweep_as_dict(settings, results), indent=1))
-    else:
-        print_program_sweep(trace.about.command, settings, results)
-    _print_assumptions(options, results[0].cluster)
+        try:
+            results.append(simulate(variant))
+        except typer.Exit as interrupted:
+            exit_code = interrupted.exit_code
+            break
+    if results:
+        finished = settings[: len(results)]
+        if options.as_json:
+            print(json.dumps(program_sweep_as_dict(finished, results), indent=1))
+        else:
+            print_program_sweep(trace.about.command, finished, results)
+        _print_assumptions(options, results[0].cluster)
+    if exit_code:
+        raise typer.Exit(exit_code)
 
 
 def _vary(options: _Options, trace: Trace) -> None:
@@ -317,7 +325,7 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
     slowdowns = tuple(parse_factors(options.memory_slowdown))
     check_axes(machine, policies, slowdowns)
     if options.out and not shards.number:
-        profile.ensure_writable(options.out, overwrite=False)
+        profile.ensure_writable(options.out, remedy="Give another name, or remove that folder.")
     scheduled_policy = None
     if options.timeline or options.goal:
         _require_whole_program(options)
@@ -338,14 +346,19 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
 
 
 def _require_whole_program(options: _Options) -> None:
-    """Raises UsageError if --timeline or --goal cannot be written, or stand beside options with which there is no
-    schedule of the whole program."""
+    """Raises UsageError if --timeline or --goal stand beside options with which there is no schedule of the whole
+    program, or name a file that cannot or must not be written, and ProfileError if it cannot be written."""
+    from nearfield.cli.trace_argument import require_output_file
+
     if options.regions or options.independent_runs:
         raise UsageError(
             "--timeline and --goal describe one run of the whole program", "leave out --region and --independent-runs"
         )
-    for file in filter(None, (options.timeline, options.goal)):
-        atomic_write(file, "", _ANOTHER_FILE, keep=False)
+    for option, file in (("--timeline", options.timeline), ("--goal", options.goal)):
+        if file:
+            require_output_file(file, option)
+    if options.timeline == options.goal:
+        raise UsageError("--timeline and --goal name one file", "name two")
 
 
 def _print_result(options: _Options, done: SimulationResult) -> None:

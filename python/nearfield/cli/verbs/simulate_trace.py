@@ -81,7 +81,7 @@ def command(
     binary: little-endian addresses of 64 bits and nothing else, loads of 8 bytes, as numpy's tofile writes them.
 
     With --sweep, the trace is simulated once for each value of a key of the machine's file, and a table compares the
-    times: --sweep memory.tier[0].share=0..1 says how much of the data may lie in a slower memory.
+    times: --sweep 'memory.tier[0].share=0..1' says how much of the data may lie in a slower memory.
 
     With --sensitivity, the trace is simulated again for every number that the machine's file gives as chosen or fitted,
     at either end of its interval, or at half and twice its value where the file states none. Times, misses and traffic
@@ -96,7 +96,7 @@ def command(
 
       nearfield simulate trace lackey.out --on my-machine.toml --memory-slowdown 1 --instructions
 
-      nearfield simulate trace lackey.out --on grace --sweep memory.latency_ns=80..200 --sweep cache[2].ways=8,16
+      nearfield simulate trace lackey.out --on grace --sweep memory.latency_ns=80..200 --sweep 'cache[2].ways=8,16'
 
       valgrind --tool=lackey --trace-mem=yes --log-fd=9 9>&1 1>/dev/null ./a.out | nearfield simulate trace -
     """
