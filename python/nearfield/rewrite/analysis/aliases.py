@@ -166,9 +166,9 @@ class AliasAnalysis:
             known, base = (theirs, other) if UNKNOWN in mine else (mine, one)
             own = all(origin.startswith(("new ", "array ")) for origin in known)
             return UNKNOWN in known or not own or self._address_escapes(base.declaration)
-        if self._are_only_swapped(one, other):
-            mine, theirs = self._allocations_of(one, swaps=False), self._allocations_of(other, swaps=False)
-        return bool(mine & theirs) or any(_parameters_overlap(a, b) for a in mine for b in theirs)
+        if self._are_only_swapped(one.declaration, other.declaration):
+            return False
+        return _share_allocation(mine, theirs)
 
     def _is_pointer_variable(self, base: BaseObject) -> bool:
         declared = self._declaration_of(base)
@@ -263,7 +263,7 @@ class AliasAnalysis:
             found.add(f"new restrict {key}" if restrict and not self._function.changes.get(key) else f"parameter {key}")
         found |= {f"new {call.offset}" for call in self._allocating_calls(key)}
         value = initial_value(declared) if declared.kind == Kind.VAR_DECL else None
-        if value is not None and declared.offset not in self._swapped:
+        if value is not None:
             found |= self._allocations_of_value(value, swaps, seen | {key})
         for change in self._function.changes.get(key, []):
             if change.offset in self._swapped and not swaps:
@@ -325,16 +325,17 @@ class AliasAnalysis:
 
     # ---- pointer swaps
 
-    def _are_only_swapped(self, one: BaseObject, other: BaseObject) -> bool:
-        """Returns whether each of two pointers is assigned once outside of loops, and otherwise only swapped with
-        others of that kind, so that the two never hold the same address."""
-        group: set[int] = {one.declaration, other.declaration}
-        joined = [swap for swap in self._swaps if swap.permuted & group]
-        if not joined:
+    def _are_only_swapped(self, one: int, other: int) -> bool:
+        """Returns whether two pointers are of a group whose pointers are each assigned once outside of loops, with
+        values of different allocations, and otherwise only swapped with each other, so that no two of the group ever
+        hold the same address."""
+        group = {one}
+        while more := {key for swap in self._swaps if swap.permuted & group for key in swap.permuted} - group:
+            group |= more
+        if one == other or other not in group or not all(map(self._is_assigned_once, group)):
             return False
-        for swap in joined:
-            group |= swap.permuted
-        return all(self._is_assigned_once(key) for key in group)
+        first = [self._allocations_of_pointer(key, False, frozenset()) for key in group]
+        return not any(UNKNOWN in a | b or _share_allocation(a, b) for a, b in combinations(first, 2))
 
     def _is_assigned_once(self, key: int) -> bool:
         """Returns whether a pointer variable gets a value exactly once, outside of loops, apart from swaps."""
@@ -403,6 +404,11 @@ def _may_alias_by_type(one: BaseObject, other: BaseObject) -> bool:
     names = [base.element.replace("unsigned ", "").replace("signed ", "") for base in (one, other)]
     parts = any("omplex" in name for name in names)  # a complex number consists of two others
     return names[0] == names[1] or "char" in names or parts or not all(map(element_size_of, names))
+
+
+def _share_allocation(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Returns whether two sets of names of allocations may have the same memory."""
+    return bool(one & other) or any(_parameters_overlap(a, b) for a in one for b in other)
 
 
 def _parameters_overlap(one: str, other: str) -> bool:
