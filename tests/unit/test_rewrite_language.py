@@ -178,6 +178,11 @@ REFUSED = {
     "the value of an assignment": (
         ".c", "", f"double *x; double *p = (x = (double *)malloc(n * 8));\n{EXCHANGE.replace('u, 1', 'x, 1')}"
         "for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];", "x and p may overlap"),
+    "a pointer that two others are swapped with": (
+        ".c", "", f"double *x = u, *y = w;\n{{ double *t = x; x = y; y = t; }}\n{EXCHANGE}"
+        "for (int i = 1; i <= n; i++) v[i] = y[i];", "u and y may overlap"),
+    "exceptions at the end of the file": (
+        ".cpp", "", f"{EXCHANGE}try {{ {SWEEP} }} catch (int) {{ v[1] = 2; }} catch (...) {{}}", "may not be passed"),
     "the value of a compound assignment": (
         ".c", "", f"double *p = (u += 1) - 1; u -= 1;\n{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + p[0];",
         "u and p may overlap"),

@@ -50,6 +50,11 @@ def statement_end(text: str, offset: int) -> int:
             if re.compile(r"else\b").match(text, after):
                 return statement_end(text, skip_blank(text, after + 4))
         return end
+    if match and word == "try":
+        end = statement_end(text, skip_blank(text, match.end()))
+        while handler := re.compile(r"catch\b").match(text, skip_blank(text, end)):
+            end = statement_end(text, skip_blank(text, end_of_brackets(text, skip_blank(text, handler.end()))))
+        return end
     if match and word == "do":
         end = statement_end(text, skip_blank(text, match.end()))
         return text.index(";", end_of_brackets(text, text.index("(", end))) + 1
