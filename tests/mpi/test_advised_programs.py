@@ -31,6 +31,8 @@ from nearfield.profile import Profile, load
 from nearfield.profile.costs import Costs
 from nearfield.report.advice import Advised, advice_section
 
+pytestmark = pytest.mark.turn(0)
+
 SOURCE = PROGRAMS / "advised.c"
 PROFILE = Path(__file__).parents[1] / "data/leo3-simulated"
 # program -> the rule that names its fault; listing 1 of S0 sends late and reads late, and loses as much by either

@@ -16,7 +16,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation, launch_command
 from nearfield.observe.trace import STREAM_HEADER_BYTES
 
-pytestmark = [pytest.mark.families]
+pytestmark = [pytest.mark.turn(1), pytest.mark.families]
 VERBS = {
     "compare": ["compare", "--force"],
     "explain": ["run", "--explain", "--force"],

@@ -14,6 +14,8 @@ from nearfield.base.paired import Gain
 from nearfield.cli.verbs.compare import gate_exit_code
 from nearfield.mpi import Installation, launch_command
 
+pytestmark = pytest.mark.turn(0)
+
 OPEN_MPI = Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 
 

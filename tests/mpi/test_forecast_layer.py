@@ -16,6 +16,8 @@ from nearfield import mpi
 from nearfield.forecast.ranks import CallCategory, PartnerPlace, RecordedRank, RecordingState, read_ranks
 from nearfield.mpi import Finished, Installation
 
+pytestmark = pytest.mark.turn(0)
+
 ANY_NUMBER = {  # of calls, which depends on what arrives when
     "MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Iprobe", "MPI_Improbe", "MPI_Waitany",
     "MPI_Waitsome",

@@ -47,6 +47,8 @@ import time
 from nearfield import cli
 from nearfield.cli import fast_dispatch
 
+pytestmark = pytest.mark.turn(0)
+
 def run(words):
     import slow
     while True: time.sleep(0.01)

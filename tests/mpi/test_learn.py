@@ -16,6 +16,8 @@ from nearfield.mpi.launch import launch_command
 from nearfield.rules.called_collectives import load_called
 from nearfield.rules.schema import load_rules
 
+pytestmark = pytest.mark.turn(1)
+
 CORES = len(os.sched_getaffinity(0))
 NEARFIELD = [sys.executable, "-m", "nearfield"]
 

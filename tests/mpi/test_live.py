@@ -21,6 +21,8 @@ from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 
+pytestmark = pytest.mark.turn(0)
+
 SIMULATE = [sys.executable, "-m", "nearfield", "simulate", "run"]
 LIMIT_S = 60
 

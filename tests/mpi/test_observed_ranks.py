@@ -19,6 +19,8 @@ from nearfield.mpi.compiler import compiler_environment
 from nearfield.profile import load, where
 from nearfield.report.page import render
 
+pytestmark = pytest.mark.turn(1)
+
 
 def compiled_with_mpi(inst: Installation, source: str, program: Path) -> Path:
     """Compiles a program of MPI's with hooks."""

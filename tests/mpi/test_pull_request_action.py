@@ -14,6 +14,8 @@ from nearfield import mpi
 from nearfield.base.errors import NOT_DECIDED
 from nearfield.mpi import Installation, launch_command
 
+pytestmark = pytest.mark.turn(0)
+
 ROOT = Path(__file__).parents[2]
 MEASURE = ROOT / "packaging/github-action/measure"
 PROFILE = ROOT / "tests/data/leo3-simulated"

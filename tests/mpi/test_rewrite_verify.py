@@ -19,6 +19,8 @@ from nearfield.rewrite.check.build import CompileError, Program
 from nearfield.rewrite.check.measure import _gain_from_times, _RunTimes, measure_gain
 from nearfield.rewrite.check.verify import Verifier
 
+pytestmark = pytest.mark.turn(1)
+
 SOURCE = Path(__file__).parents[1] / "programs" / "rewrite_stencil.c"
 ORIGINAL = SOURCE.read_text()
 EXCHANGE = next(line for line in ORIGINAL.splitlines(keepends=True) if "MPI_Sendrecv(" in line)

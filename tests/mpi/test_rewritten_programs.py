@@ -14,6 +14,8 @@ from nearfield.rewrite.check.build import Program
 from nearfield.rewrite.check.verify import Verifier
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 
+pytestmark = pytest.mark.turn(0)
+
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
 PIECES = ChunkSizes(64, 64)  # eight doubles
 

@@ -14,7 +14,7 @@ from nearfield.base.errors import NOT_DECIDED
 from nearfield.mpi import Installation, launch_command
 from nearfield.rules.schema import load_rules
 
-pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
+pytestmark = [pytest.mark.turn(1), pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SHORT = ("--budget", "8", "--sizes", "8,64KiB,1MiB")
 # What `check --library` may say of a tune that is this short, on a machine that runs tests at the same time.
 OF_A_SHORT_TUNE = (

@@ -17,6 +17,8 @@ from nearfield.cli import app
 from nearfield.mpi import Finished, Installation
 from nearfield.profile import load
 
+pytestmark = pytest.mark.turn(1)
+
 OPTIONS = ("--policy", "payload-l3", "--nodes", "4", "--json")
 
 

@@ -21,6 +21,8 @@ from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe.summary import summarize
 from nearfield.observe.trace import Trace
 
+pytestmark = pytest.mark.turn(1)
+
 needs_valgrind = pytest.mark.skipif(not shutil.which("valgrind"), reason="there is no valgrind")
 CALLS = {"fill": 1, "add": 3, "gather": 1, "count": 1}  # each pushes and pops its return address
 
