@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from interrupting import FAMILY, VERBS, Field, end, prepare_field
 
+pytestmark = pytest.mark.turn(0)
+
 NAMES = ["show", "export", "simulate", "machine-list"]
 MOMENTS_S = (0.25, 0.6)  # while it imports, and later, unless the machine is slow: both must end well
 
@@ -46,8 +48,6 @@ COMMAND = """
 import time
 from nearfield import cli
 from nearfield.cli import fast_dispatch
-
-pytestmark = pytest.mark.turn(0)
 
 def run(words):
     import slow
