@@ -12,10 +12,10 @@ DramTiming::DramTiming(const Machine& machine, const std::array<double, num_memo
       tier_page_bytes_(machine.pages.page_bytes) {
   const auto& dram = machine.dram;
   const double through_caches_ns = machine.caches.back().latency_cycles / machine.core.clock_ghz;
-  speeds_.push_back(make_speed(dram.latency_ns, dram.gb_per_s, through_caches_ns, slowdown));
+  dram_speed_ = make_speed(dram.latency_ns, dram.gb_per_s, through_caches_ns, slowdown);
   double share = 0;
   for (const MemoryTier& tier : dram.tiers) {
-    speeds_.push_back(make_speed(tier.latency_ns, tier.gb_per_s, through_caches_ns, slowdown));
+    tier_speeds_.push_back(make_speed(tier.latency_ns, tier.gb_per_s, through_caches_ns, slowdown));
     share += tier.share;
     tier_ends_.push_back(static_cast<std::uint64_t>(std::nearbyint(share * 0x1p32)));
   }

@@ -21,7 +21,7 @@ class DramTiming {
   // Returns the time at which the data of a core's access arrives, if the access may start at `start`.
   TimeVector serve_core_access(int core, Address address, std::uint64_t bytes, const TimeVector& start) {
     const std::size_t home = home_of(address), tier = tier_of(address);
-    TimeVector ready = reserve_bus_and_bank(home, tier, address, bytes, start) + speeds_[tier].latency;
+    TimeVector ready = reserve_bus_and_bank(home, tier, address, bytes, start) + speed_of(tier).latency;
     if (homes_ > 1 && home != static_cast<std::size_t>(core / cores_per_memory_)) ready += remote_;
     return ready;
   }
@@ -36,7 +36,7 @@ class DramTiming {
     for (; granules > 0; --granules, address += granule_bytes_) {
       start = serve_device_access(address, granule_bytes_, start);
       if (!has_one_memory_without_banks() || !memories_.front().bus.becomes_free_at(start)) continue;
-      TimeVector rest = speeds_.front().granule_bus_time;
+      TimeVector rest = dram_speed_.granule_bus_time;
       for (auto& time : rest.at) time *= static_cast<Ps>(granules - 1);
       memories_.front().bus.append_reservation(rest);
       return start + rest;
@@ -46,7 +46,7 @@ class DramTiming {
   // Returns one of the cores to which the memory of this address is local.
   int local_core_of(Address address) const { return static_cast<int>(home_of(address)) * cores_per_memory_; }
   // Returns the latency that a device's read from this address on pays once, since its lines are pipelined.
-  const TimeVector& device_latency(Address address) const { return speeds_[tier_of(address)].device_latency; }
+  const TimeVector& device_latency(Address address) const { return speed_of(tier_of(address)).device_latency; }
   bool has_one_memory_without_banks() const { return memories_.size() == 1 && memories_.front().bank_free.empty(); }
   // Appends a write-back after all other traffic of the bus. No core waits for it. `address` is that of the access that
   // caused it, whose page may be in another tier than the line that is written back.
@@ -74,18 +74,19 @@ class DramTiming {
   // Returns the number of the page's tier, from 1; 0 if the page lies in the DRAM. The pages of a tier are spread evenly
   // over any range of addresses, and those of a smaller share are among those of a larger one.
   std::size_t tier_of(Address address) const {
-    if (speeds_.size() == 1) [[likely]]
+    if (tier_speeds_.empty()) [[likely]]
       return 0;
     const auto spread = static_cast<std::uint32_t>(address / tier_page_bytes_ * 0x9E3779B1U);
-    for (std::size_t tier = 1; tier < speeds_.size(); ++tier)
+    for (std::size_t tier = 1; tier <= tier_speeds_.size(); ++tier)
       if (spread < tier_ends_[tier - 1]) return tier;
     return 0;
   }
+  const Speed& speed_of(std::size_t tier) const { return tier == 0 ? dram_speed_ : tier_speeds_[tier - 1]; }
   MemoryState& memory_of(std::size_t home, std::size_t tier) { return memories_[tier * homes_ + home]; }
   TimeVector bus_time(std::size_t tier, std::uint64_t bytes) const {
     if (bytes == granule_bytes_) [[likely]]
-      return speeds_[tier].granule_bus_time;
-    return compute_bus_time(speeds_[tier], bytes);
+      return speed_of(tier).granule_bus_time;
+    return compute_bus_time(speed_of(tier), bytes);
   }
   static TimeVector compute_bus_time(const Speed& speed, std::uint64_t bytes) {
     TimeVector result;
@@ -105,9 +106,10 @@ class DramTiming {
   }
 
   int cores_per_memory_;
-  std::size_t homes_;                     // memories of cores
-  std::vector<MemoryState> memories_;     // the DRAM of each home, then the first tier of each home, and so on
-  std::vector<Speed> speeds_;             // of the DRAM, then of each tier
+  std::size_t homes_;                  // memories of cores
+  std::vector<MemoryState> memories_;  // the DRAM of each home, then the first tier of each home, and so on
+  Speed dram_speed_;
+  std::vector<Speed> tier_speeds_;
   std::vector<std::uint64_t> tier_ends_;  // the shares of the tiers, added up, in parts of 2^32
   TimeVector bank_busy_;
   Ps remote_;

@@ -209,8 +209,8 @@ struct TimingKernel {
     auto& bus = dram.memories_.front().bus;
     const SimdTimes free = load_whole(bus.free_), begun = later(start, free);
     if (!(begun == free)) bus.record_free_interval(to_times(start));
-    store(begun + load_whole(dram.speeds_.front().granule_bus_time), bus.free_);
-    return begun + load_whole(dram.speeds_.front().latency);
+    store(begun + load_whole(dram.dram_speed_.granule_bus_time), bus.free_);
+    return begun + load_whole(dram.dram_speed_.latency);
   }
 
   // Applies an L1 hit on a line that may still be in flight.
