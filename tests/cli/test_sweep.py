@@ -55,6 +55,7 @@ def test_each_value_is_a_machine(machine: Path) -> None:
 def test_values_are_combined(machine: Path) -> None:
     """Is there a row for each combination of two keys, with the ratio to the first?"""
     table = run("--on", machine, "--sweep", "memory.tier[0].share=0,1", "--sweep", "memory.latency_ns=100,200")
+    assert "a lower bound" in table
     rows = [line.split() for line in table.splitlines() if line.split()[:1] in (["0"], ["1"])]
     assert [row[:2] for row in rows] == [["0", "100"], ["0", "200"], ["1", "100"], ["1", "200"]]
     assert rows[0][4] == "1" and rows[2] == [*rows[3][:1], "100", *rows[3][2:]]  # no page is in the DRAM

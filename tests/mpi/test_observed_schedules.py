@@ -195,13 +195,13 @@ def test_no_other_file_is_replaced(ring: Path, tmp_path: Path) -> None:
     """Is a file that is no timeline or schedule, a folder, or one file for both an error before the simulation; and is
     a timeline replaced by a new one?"""
     mine, timeline = tmp_path / "mine.c", tmp_path / "app.json"
-    mine.write_text("int main() {}")
+    mine.write_text("// GOAL of this program\nint main() {}")
     for words in (["--goal", mine], ["--timeline", mine], ["--goal", tmp_path], ["--goal", "a", "--timeline", "a"]):
         done = CliRunner().invoke(app, ["simulate", "run", str(ring), *map(str, words)])
         assert isinstance(done.exception, UsageError) and "accesses" not in done.stdout, words
-    assert mine.read_text() == "int main() {}"
+    assert mine.read_text().endswith("int main() {}")
     for _ in range(2):
-        simulate(ring, "--nodes", 1, "--timeline", timeline)
+        simulate(ring, "--nodes", 1, "--timeline", timeline, "--goal", tmp_path / "app.goal")
     shown = CliRunner().invoke(app, ["observe", "show", str(ring), "--timeline", str(mine)])
     assert isinstance(shown.exception, UsageError)
 

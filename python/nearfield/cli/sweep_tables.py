@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from nearfield.base.units import counted, format_bytes, format_ns
 from nearfield.cli.replay_tables import as_dict, compare_with_base
+from nearfield.cli.trace_tables import bound_sentence
 from nearfield.machine.sweep import Setting
 from nearfield.observe.replay import Replay
 from nearfield.simulate.memory import Memory
@@ -17,7 +18,7 @@ from nearfield.ui.terminal import Column, Table, Terminal
 
 
 def print_trace_sweep(
-    memory: Memory, files: Sequence[str], settings: Sequence[Setting], results: Sequence[TraceResult]
+    memory: Memory, files: Sequence[str], settings: Sequence[Setting], results: Sequence[TraceResult], chase: bool
 ) -> None:
     """Prints the time of a trace on each variant of the machine, at each memory speed, and its misses."""
     accesses = f"{results[0].accesses:,} accesses"
@@ -33,6 +34,7 @@ def print_trace_sweep(
         table.add_row(*_values(setting), *cells, format_bytes(one.dram_bytes, digits=3))
     out = Terminal()
     out.print(f"\n[bold]{escape(', '.join(files))}[/bold] on {escape(memory.machine.name)}: {accesses}")
+    out.print(f"[dim]{bound_sentence(chase)}[/dim]")
     out.print(table)
 
 

@@ -67,7 +67,7 @@ def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False)
 
 
 # How the files begin that --timeline and --goal write; other files are not replaced.
-_OUTPUT_BEGINS = {"--timeline": '{"displayTimeUnit"', "--goal": "//"}
+_OUTPUT_BEGINS = {"--timeline": '{"displayTimeUnit"', "--goal": "// GOAL, simulated by nearfield"}
 
 
 def require_output_file(file: Path, option: str) -> None:
@@ -77,7 +77,9 @@ def require_output_file(file: Path, option: str) -> None:
         raise UsageError(f"{option} {file}: this is a folder", "name a file")
     if file.is_file() and file.stat().st_size:
         begin = _OUTPUT_BEGINS[option].encode()
-        if file.read_bytes()[: len(begin)] != begin:
+        with file.open("rb") as found:
+            is_of_option = found.read(len(begin)) == begin
+        if not is_of_option:
             raise UsageError(f"{option} {file}: there is another file of this name", "name another one, or remove it")
     atomic_write(file, "", "name another file, in a folder that you may write", keep=False)
 

@@ -82,12 +82,15 @@ def _remarks(run: TraceRun) -> list[str]:
         )
     elif run.threads > 1:
         remarks.append(f"{run.threads} threads on as many cores, in the order of the trace")
-    remarks.append(
-        "times assume that every load needs the data of the one before it: an upper bound for these accesses"
-        if run.choice.chase
-        else "times assume that no load needs another's data: a lower bound; --chase gives the other bound"
-    )
+    remarks.append(bound_sentence(run.choice.chase))
     return remarks
+
+
+def bound_sentence(chase: bool) -> str:
+    """Returns which bound the times of a trace are."""
+    if chase:
+        return "times assume that every load needs the data of the one before it: an upper bound for these accesses"
+    return "times assume that no load needs another's data: a lower bound; --chase gives the other bound"
 
 
 def _caches(counts: Counts) -> Table:

@@ -46,8 +46,8 @@ def to_goal(found: Replay, command: str) -> tuple[str, LogGopsParameters]:
     schedules, policy = found.schedules(), cluster.policies[found.scheduled_policy or 0]
     network = _network_parameters(cluster, schedules)
     lines = [
+        f"// GOAL, simulated by nearfield: {cluster.nodes} nodes of {cluster.machine.name}, policy {policy}.",
         f"// {' '.join(command.split())}",
-        f"// Simulated by nearfield: {cluster.nodes} nodes of {cluster.machine.name}, policy {policy}.",
         "// A rank is a node, a CPU is a rank of MPI, the last CPU is the NIC, and times are in ns.",
         f"// The machine's network: {network.options()}",
         f"num_ranks {cluster.nodes}",
@@ -63,7 +63,7 @@ def _network_parameters(cluster: Cluster, schedules: list[list[replay.Step]]) ->
     network, nic = cluster.machine.network, cluster.machine.nic
     if not latencies or not network or not nic:
         return LogGopsParameters()
-    slowest = min(rate.value for rate in (nic.gb_per_s, network.link_gb_per_s) if rate.value > 0)
+    slowest = min(nic.gb_per_s.value, network.link_gb_per_s.value)
     return LogGopsParameters(sum(latencies) / len(latencies), network.gap_ns.value, 1 / slowest)
 
 
@@ -92,7 +92,7 @@ class _NodeSchedule:
     """Writes the block of one node: first all operations, then all dependences, which may refer to later ones."""
 
     def __init__(self, node: int, schedules: list[list[replay.Step]], transfers: _Transfers) -> None:
-        self._node, self._schedules, self._transfers = node, schedules, transfers
+        self._schedules, self._transfers = schedules, transfers
         self._ranks = range(node * transfers.ranks_per_node, (node + 1) * transfers.ranks_per_node)
         self._operations: list[str] = []
         self._dependences: list[tuple[Label, Label | StepId]] = []
@@ -116,8 +116,8 @@ class _NodeSchedule:
         for number, step in enumerate(self._schedules[rank], start=1):
             worked_ns += step.end_ns - step.begin_ns
             duration = round(worked_ns) - written_ns
-            is_first_of_others = step.kind == Kind.notify and done is None
-            if duration > 0 or needed and step.kind != Kind.wait or is_first_of_others:
+            lacks_label = step.kind == Kind.notify and done is None  # other ranks will wait for it
+            if duration > 0 or needed and step.kind != Kind.wait or lacks_label:
                 written_ns += duration
                 done = self._add(f"calc {duration}", cpu, after=done)
                 self._dependences += [(done, origin) for origin in needed]

@@ -38,8 +38,8 @@ class _Samples(_Latency):
 
 
 class _Round(TypedDict):
-    """What the launches of one round have found for a cell of `--native`: the speed of each algorithm as a multiple of
-    that of the MPI's choice, and its time."""
+    """The measurements of a cell in one round of `--native`: the speed of each algorithm as a multiple of that of the
+    MPI's choice, and its time."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
     operation: str

@@ -109,7 +109,8 @@ class NativeTuning(CollectiveTuning):
                 rows = self._measure(cells)
                 self._add_rows(rows)
                 if self.log:
-                    self.log.add(place, rows)
+                    latency = [{"latency_ns": median(self.latencies_ns)}] if self.latencies_ns else []
+                    self.log.add(place, [*rows, *latency])
             self.budget_s = budget_s
             self._confirm()
         except KeyboardInterrupt:
@@ -129,7 +130,7 @@ class NativeTuning(CollectiveTuning):
 
     def _measure(self, cells: Sequence[Cell]) -> list[dict[str, object]]:
         """Measures every remaining algorithm of the cells once more. Returns the rows of this round for the log: what
-        was dropped, the core-to-core latency, and the measurements of each cell."""
+        was dropped, and the measurements of each cell."""
         number = 1 + min(self.cells[cell].launches for cell in cells)
         self._dropped: list[dict[str, object]] = []
         measured = (
@@ -137,14 +138,11 @@ class NativeTuning(CollectiveTuning):
             if self.family.mode == "launches"
             else self._measure_at_once(cells, number)
         )
-        latencies: list[dict[str, object]] = []
-        if self.latencies_ns:
-            latencies.append({"latency_ns": median(self.latencies_ns)})
         rounds: list[dict[str, object]] = [
             {"operation": cell.operation, "bytes": cell.size_bytes, "speed": speed, "times_ns": times}
             for cell, (speed, times) in measured.items()
         ]
-        return [*self._dropped, *latencies, *rounds]
+        return [*self._dropped, *rounds]
 
     def _add_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Adds the measurements of one round, of this session or of an earlier one."""

@@ -161,7 +161,7 @@ def _sweep(memory: Memory, choice: TraceSelection, files: list[str], sweep: list
     if as_json:
         print(json.dumps(trace_sweep_as_dict(memory, files, settings, results), indent=1))
     else:
-        print_trace_sweep(memory, files, settings, results)
+        print_trace_sweep(memory, files, settings, results, choice.chase)
 
 
 def _progress_of_machines(display: ProgressDisplay) -> Callable[[int, int], None]:
