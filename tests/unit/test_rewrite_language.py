@@ -302,6 +302,13 @@ REFUSED = {
         ".c", "#pragma weak get\ndouble get(int i) { return i; }\n",
         f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + get(i);",
         "a pragma whose effect is not known: weak get"),
+    "a task inside a loop, which copies arrays": (
+        ".c", "",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) {{\n#pragma omp task firstprivate(i)\nv[i] = w[i] + u[i - 1];\n}}",
+        "the pragma in it is not known to allow it: #pragma omp task firstprivate(i)"),
+    "a pragma in a function that the loop calls": (
+        ".c", "static void put(double *v, int i) {\n#pragma omp \\\n  critical\n  v[i] += 1;\n}\n",
+        f"{EXCHANGE}for (int i = 1; i <= n; i++) put(v, i);", "it calls put, and the pragma there"),
     "a name that a macro pastes together": (
         ".c", "#define CAT(a, b) a##b\n#include <unistd.h>\n", f"CAT(fo, rk)();\n{EXCHANGE}{SWEEP}",
         "the file calls fork"),

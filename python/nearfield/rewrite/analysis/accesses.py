@@ -31,6 +31,7 @@ from nearfield.rewrite.frontend.language import (
     has_if_initialisation,
     is_trivial_type,
     kind_in_words,
+    refused_pragma_inside,
     variable_refusal_reason,
 )
 
@@ -333,6 +334,12 @@ class AccessCollector:
         if unknown is not None:
             reason = f"it calls {callee.name}, whose parameter {unknown.name} is not understood"
             raise NotMovable(reason, node.line)
+        body = callee.body
+        assert body is not None
+        if pragma := refused_pragma_inside(body.unit.text[body.offset : body.end]):
+            raise NotMovable(
+                f"it calls {callee.name}, and the pragma there is not known to allow it: {pragma}", node.line
+            )
         meanings = [self._argument_value(*pair) for pair in zip(arguments, formals, strict=True)]
         reader, bound, private = self.reader, dict(self.reader.bound), set(self.private)
         outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
@@ -345,12 +352,11 @@ class AccessCollector:
             if not isinstance(meaning, Pointer) or changed:
                 self.private.add(formal.key)
         reader.function, reader.foreign = callee, True
-        returns = any(one.kind == Kind.RETURN_STMT for one in callee.body.walk()) if callee.body else True
+        returns = any(one.kind == Kind.RETURN_STMT for one in body.walk())
         certain, callees = self.inside.certain and not returns, (*self.inside.callees, callee)
         try:
-            assert callee.body is not None
             with self.nested_context(callees=callees, breakable=False, certain=certain):
-                self.collect_accesses(callee.body)
+                self.collect_accesses(body)
         except NotMovable as why:
             reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
             raise NotMovable(reason, node.line, why.assumption) from why

@@ -38,7 +38,12 @@ from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
-from nearfield.rewrite.frontend.language import has_if_initialisation, may_move_loop, may_split_loop
+from nearfield.rewrite.frontend.language import (
+    has_if_initialisation,
+    may_move_loop,
+    may_split_loop,
+    refused_pragma_inside,
+)
 from nearfield.rewrite.frontend.text import identifiers_in, line_number_of, skip_blank, split_lines, statement_end
 
 MAX_ITEMS = 40  # maximum number of statements of a region
@@ -367,9 +372,11 @@ class RegionFinder:
             raise NotMovable("a directive of the preprocessor stands in front of it", statement.line)
 
     def _check_directives_inside(self, statement: Node, end: int) -> None:
-        """Raises NotMovable for preprocessor directives inside a statement, unless they are includes or complete
-        conditionals that do not affect where the statement ends."""
+        """Raises NotMovable for preprocessor directives inside a statement, unless they are includes, complete
+        conditionals that do not affect where the statement ends, or pragmas of loops that may move."""
         text = self.unit.text
+        if pragma := refused_pragma_inside(text[statement.offset : end]):
+            raise NotMovable(f"the pragma in it is not known to allow it: {pragma}", statement.line)
         found = [match[0].strip(" \t#") for match in _DIRECTIVE.finditer(text, statement.offset, end)]
         if not found:
             return

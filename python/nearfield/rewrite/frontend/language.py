@@ -81,6 +81,7 @@ _PLAIN_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:\w+|\r?$)", re.MULTILINE)
 # Pragmas that change neither which function or object a name denotes nor how memory is laid out, except `pack`, which
 # libclang knows, too.
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(\w*)[ \t]*(\w*)", re.MULTILINE)
+_PRAGMA_LINE = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\r?\n)*[^\n]*", re.MULTILINE)
 _PRAGMAS = frozenset({
     "omp", "acc", "once", "pack", "ivdep", "simd", "unroll", "nounroll", "vector", "message", "region", "endregion",
     "mark", "STDC", "push_macro", "pop_macro", "warning",
@@ -179,6 +180,13 @@ def may_split_loop(pragma: str) -> bool:
 def may_move_loop(pragma: str) -> bool:
     """Returns whether the pragma above a loop allows that the whole loop is executed at another place."""
     return may_split_loop(pragma) or _has_only_clauses(pragma, _MOVE_CLAUSES)
+
+
+def refused_pragma_inside(text: str) -> str:
+    """Returns the first pragma in the text of a statement that may give the statement another meaning than its syntax
+    tree shows; '' if there is none. OpenMP's `task`, for example, copies the arrays that it does not share."""
+    pragmas = (" ".join(match[0].split()) for match in _PRAGMA_LINE.finditer(text))
+    return next((pragma for pragma in pragmas if not may_move_loop(pragma)), "")
 
 
 def _has_only_clauses(pragma: str, clauses: frozenset[str]) -> bool:
