@@ -268,7 +268,8 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
                                       const std::vector<double>& memory_slowdown, const Streams& streams,
                                       const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions,
                                       bool count_sides, int threads, const std::optional<Progress>& progress,
-                                      bool independent_runs, Shards& shards, std::optional<int> scheduled_policy) {
+                                      bool independent_runs, Shards& shards, std::optional<int> scheduled_policy,
+                                      std::optional<std::uint64_t> start_seed) {
   if (memory_slowdown.empty() || memory_slowdown.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " factors");
   ClusterOptions options;
@@ -298,7 +299,7 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
     options.memory_slowdown.fill(run_slowdown.back());
     std::ranges::copy(run_slowdown, options.memory_slowdown.begin());
     options.progress_callback = make_progress_callback(readers, progress, accesses_before);
-    replay::ReplayResult found = replay::run_replay(machine, options, sources, {regions});
+    replay::ReplayResult found = replay::run_replay(machine, options, sources, {regions, start_seed});
     accesses_before += accesses_read_by(readers);
     return found;
   };
@@ -315,13 +316,13 @@ replay::ReplayResult run_on_shard(const Machine& machine, int nodes, int ranks_p
                                   const Streams& streams, const std::optional<FlopsOf>& flops_of,
                                   const std::vector<std::string>& regions, bool count_sides, int threads,
                                   const std::optional<Progress>& progress, bool independent_runs, Shards* shards,
-                                  std::optional<int> scheduled_policy) {
+                                  std::optional<int> scheduled_policy, std::optional<std::uint64_t> start_seed) {
   const nb::gil_scoped_release others_may_go_on;
   Shards alone;
   try {
     return run_all_variants(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops_of, regions,
                             count_sides, threads, progress, independent_runs, shards ? *shards : alone,
-                            scheduled_policy);
+                            scheduled_policy, start_seed);
   } catch (...) {
     if (shards) shards->leave();
     throw;
@@ -348,6 +349,7 @@ void bind_replay(nb::module_& parent) {
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops_of").none(), nb::arg("regions"),
       nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("independent_runs"),
       nb::arg("shards").none() = nb::none(), nb::arg("scheduled_policy").none() = nb::none(),
+      nb::arg("start_seed").none() = nb::none(),
       "Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point "
       "operations that an access comes with, by the offset of its place in the object of a path; None: there are none. "
       "`regions`: names of those that count; none: all of it. "
@@ -356,7 +358,8 @@ void bind_replay(nb::module_& parent) {
       "run of its "
       "own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called "
       "with the accesses of this shard's ranks, once in each window at least. `scheduled_policy`: the index of the "
-      "policy whose times the schedules of the ranks have; None: schedules are not recorded. "
+      "policy whose times the schedules of the ranks have; None: schedules are not recorded. `start_seed`: ranks start "
+      "up to 100 ns late, at random times that depend on this number only; None: all start together. "
       "Raises ValueError for an "
       "impossible cluster, RuntimeError for streams that cannot be simulated, RemoteShardFailed if another shard "
       "failed.");

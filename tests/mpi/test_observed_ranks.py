@@ -2,7 +2,11 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -164,3 +168,80 @@ def test_a_trace_has_error_bars(tmp_path, programs):
     assert one["time_ns"][0][0] / bar["value"] == pytest.approx(first["time_factor"])
     table = CliRunner().invoke(app, [*words, "--sensitivity"]).stdout
     assert first["key"] in table and "may be" in table
+
+
+def test_repeated_simulations_give_means_with_intervals(tmp_path, programs):
+    """Do ranks that start at other times take another time, always the same for the same number of repeats, and are
+    time and saving the means of these with Student's intervals? Is a single simulation one of ranks that start
+    together?"""
+    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    words = ["simulate", "run", str(tmp_path / "trace"), "--nodes", "1", "--policy", "payload-l3"]
+
+    def simulated(*options: str) -> dict[str, Any]:
+        done = CliRunner().invoke(app, [*words, *options, "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    together, four = simulated(), simulated("--repeat", "4")
+    assert simulated("--repeat", "1") == together and "replay_times_ns" not in together
+    assert simulated("--repeat", "4", "--threads", "1") == four
+    times = [of[0][0] for of in four["replay_times_ns"]]
+    assert len(set(times)) > 1 and simulated("--repeat", "5")["replay_times_ns"][:4] == four["replay_times_ns"]
+    mean, half = fmean(times), 3.182 * stdev(times) / 2  # Student's t with three degrees of freedom
+    assert four["time_ns"][0][0] == pytest.approx(mean)
+    assert four["time_interval_ns"][0][0] == pytest.approx([mean - half, mean + half], abs=0.03 * half)
+    savings = [1 - of[1][0] / of[0][0] for of in four["replay_times_ns"]]
+    assert four["saved"][1][0][0] == pytest.approx(fmean(savings))
+    assert four["accesses"] == together["accesses"]
+
+    table = CliRunner().invoke(app, [*words, "--repeat", "4"]).stdout
+    assert "means of 4 simulations" in table and "simulated 4 times" in table
+    assert "--repeat 8" in CliRunner().invoke(app, words).stdout
+    refused = CliRunner().invoke(app, [*words, "--repeat", "2", "-o", str(tmp_path / "profile")])
+    assert isinstance(refused.exception, UsageError) and "--out" in refused.exception.remedy
+
+
+def test_repeats_separate_changes_from_scatter(tmp_path, programs):
+    """Do --sweep and --sensitivity compare means, and leave out what may be scatter? Slower memory is slower, but a
+    NIC that nothing uses changes no digit."""
+    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    words = ["simulate", "run", str(tmp_path / "trace"), "--on", "leo3", "--nodes", "1", "--policy", "memory"]
+    sweep = ["--sweep", "memory.latency_ns=80,81,400", "--repeat", "4"]
+    done = CliRunner().invoke(app, [*words, *sweep, "--json"])
+    assert done.exit_code == 0, done.output
+    first, _, slow = json.loads(done.stdout)["sweep"]
+    assert slow["time_interval_ns"][0][0][0] > first["time_interval_ns"][0][0][1]
+    rows = [line.split() for line in CliRunner().invoke(app, [*words, *sweep]).stdout.splitlines()]
+    (row,) = (row for row in rows if row[:1] == ["400"])
+    low, _, high = row[-3:]
+    assert 1 < float(low.strip("(")) < float(high.strip(")"))
+
+    done = CliRunner().invoke(app, [*words, "--sensitivity", "--repeat", "4", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    bars, undecided = found["sensitivity"], found["sensitivity"]["undecided_variations"]
+    bar, (low_ns, high_ns) = bars["times_ns"][0], found["time_interval_ns"][0][0]
+    assert bar["low"] < low_ns < found["time_ns"][0][0] == bar["value"] < high_ns < bar["high"]
+    assert not any(one["key"].startswith(("nic.", "network.")) for one in bars["influences"])
+    assert all(one["time_factor"] != 1 for one in bars["influences"]) and undecided > 0
+
+
+def test_an_interrupted_sweep_prints_what_is_finished(tmp_path, programs):
+    """Does Ctrl-C print the values that are finished, and end with its own exit code?"""
+    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    words = [sys.executable, "-m", "nearfield", "simulate", "run", str(tmp_path / "trace"), "--nodes", "1"]
+    sweep = ["--sweep", "memory.latency_ns=80..400:200", "--repeat", "20", "--json"]
+    running = subprocess.Popen([*words, *sweep], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "accesses" in line:  # progress, so simulations are running
+            break
+    try:
+        running.communicate(timeout=3)
+    except subprocess.TimeoutExpired:
+        running.send_signal(signal.SIGINT)
+    out, error = running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGINT, error
+    assert "of 4000 simulations were finished" in error and "Traceback" not in error
+    finished = json.loads(out)["sweep"] if out else []
+    assert 0 < len(finished) < 200 and all(len(one["replay_times_ns"]) == 20 for one in finished)

@@ -118,7 +118,7 @@ def test_progress_says_how_long_the_tune_will_take(machine: Machine) -> None:
     left.update(Progress("50 s are planned", 0.5, 50.0, 130.0, "same-core: searching"))
     assert left.line() == "same-core: searching: 50 s are planned: 50 % done, about 50 s left"
     now[0] = 110.0
-    assert str(left) == "longer than was planned, at most 20 s more"
+    assert str(left) == "taking longer than estimated, at most 20 s more"
 
 
 def test_all_rules_are_printed_as_json(machine: Machine) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from nearfield.base.progress import Progress
 from nearfield.measure.live import progress
 from nearfield.measure.sim.estimate import CaseEstimate
-from nearfield.ui.progress import LONGER_THAN_PLANNED, ProgressDisplay, TimeLeft, time_left_text
+from nearfield.ui.progress import OVER_ESTIMATE, ProgressDisplay, TimeLeft, time_left_text
 
 WHAT = "12 of 891 cases, now pingpong, same-package [shared by 52 cores]"
 
@@ -42,7 +42,7 @@ def test_the_rest_takes_as_long_as_what_is_done() -> None:
     texts = []
     for now[0] in (110.0, 120.0, 130.0):  # nothing more is done
         texts.append(str(left))
-    assert texts == ["about 15 s left", "about 5 s left", LONGER_THAN_PLANNED]
+    assert texts == ["about 15 s left", "about 5 s left", OVER_ESTIMATE]
     estimate.add(cases[1], 25.0)
     assert estimate.add(cases[2], 10.0) == Progress("3 of 3 cases (c)", 1.0, 0.0)
 
@@ -124,11 +124,21 @@ def test_the_first_moments_allow_no_estimate() -> None:
     assert left_texts((0.05, 58.0)) == ["about 58 s left"]
 
 
+def test_work_that_is_done_is_ending() -> None:
+    """Is it said that work ends, and not that it takes long, after its last progress event?"""
+    now = [0.0]
+    left = TimeLeft(lambda: now[0])
+    left.update(Progress("", 0.5, 10.0))
+    left.update(Progress("", 1.0, 0.0))
+    now[0] = 2.0
+    assert str(left) == "ending"
+
+
 def test_the_time_left_does_not_grow_for_ever() -> None:
     """If the end moves away again and again, is that said instead of ever longer times? Do the estimates of other work
     count anew?"""
     assert left_texts((0.1, 60), (0.2, 100), (0.3, 200), (0.5, 90), (0.1, 600)) == [
-        "about 60 s left", "about 2 min left", LONGER_THAN_PLANNED, "about 90 s left", "about 10 min left",
+        "about 60 s left", "about 2 min left", OVER_ESTIMATE, "about 90 s left", "about 10 min left",
     ]  # fmt: skip
 
 

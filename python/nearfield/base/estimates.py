@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist, fmean, stdev
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,25 @@ class Estimate:
         value = self.value - other.value
         low = value - math.hypot(self.value - self.low, other.high - other.value)
         return Estimate(value, low, value + math.hypot(self.high - self.value, other.value - other.low))
+
+
+def estimate_mean(samples: Sequence[float]) -> Estimate:
+    """Returns the mean of independent samples with its 95 % confidence interval by Student's t. The interval of a
+    single sample has no width."""
+    mean = fmean(samples)
+    if len(samples) == 1:
+        return Estimate(mean, mean, mean)
+    half = t_quantile(0.975, len(samples) - 1) * stdev(samples) / math.sqrt(len(samples))
+    return Estimate(mean, mean - half, mean + half)
+
+
+def t_quantile(probability: float, freedom: float) -> float:
+    """Returns an upper quantile of Student's t by Wallace's approximation (Biometrika 46, 1959), which is accurate to a
+    few per cent, and too large with one or two degrees of freedom; infinity without degrees of freedom."""
+    if freedom <= 0:
+        return math.inf
+    z = NormalDist().inv_cdf(probability) * (8 * freedom + 3) / (8 * freedom + 1)
+    return math.sqrt(freedom * math.expm1(z * z / freedom)) if z * z / freedom < 700 else math.inf
 
 
 def sum_of(parts: Iterable[Estimate]) -> Estimate:

@@ -7,8 +7,9 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield.base.units import counted, format_bytes, format_ns, format_rounded
+from nearfield.cli.range_text import saving_text, time_text
+from nearfield.observe.repeats import RepeatedReplay
 from nearfield.observe.replay import CallSite, Replay, Times
-from nearfield.observe.replay_profile import memory_counts
 from nearfield.ui.terminal import Column, Table, Terminal
 
 MAX_SITES = 20  # max number of call sites in the table
@@ -21,29 +22,49 @@ _WORDS = {
 }
 
 
-def print_replay(found: Replay, command: str, seconds: float, *, decided: bool) -> None:
+def print_replay(found: RepeatedReplay, command: str, seconds: float, *, decided: bool, simulations: int = 1) -> None:
     """Prints the simulated times of the whole program and of its call sites. `decided` means that the simulation, not
-    the host, decided the nondeterministic MPI outcomes."""
-    cluster, ranks = found.cluster, found.found.ranks
+    the host, decided the nondeterministic MPI outcomes. `simulations` is how often the program was simulated in
+    `seconds`, on variants of the machine as well."""
+    first = found.replays[0]
+    cluster, ranks = found.cluster, first.found.ranks
     accesses = sum(rank.accesses for rank in ranks)
     out = Terminal()
     where = f"{escape(cluster.machine.name)}, nodes: {cluster.nodes}, ranks: {len(ranks)}"
     out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
     out.print(_program_table(found))
+    if sentence := scatter_sentence(found):
+        out.print(f"[dim]{sentence}[/dim]")
     out.print()
     out.print(_sites(found))
     out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
     out.print()
     out.print(_traffic(found))
-    if remark := _divergence_sentence(found, decided):
+    if remark := _divergence_sentence(first, decided):
         out.print(remark)
     flops = sum(rank.flops for rank in ranks)
     core = cluster.machine.core
     if flops and not (core and core.flops_per_cycle):
         out.print(f"[dim]arithmetic takes no time: {cluster.machine.name} has no core.flops_per_cycle[/dim]")
     work = f"{format_rounded(accesses)} accesses and {format_rounded(flops)} flops"
-    rate = format_rounded(accesses / seconds if seconds else 0)
-    out.print(f"\n{work} simulated in {format_ns(seconds * 1e9)}: {rate} accesses a second")
+    times = f"{counted(simulations, 'time')} " if simulations > 1 else ""
+    rate = format_rounded(accesses * simulations / seconds if seconds else 0)
+    out.print(f"\n{work} simulated {times}in {format_ns(seconds * 1e9)}: {rate} accesses a second")
+
+
+def scatter_sentence(found: RepeatedReplay) -> str:
+    """Returns a sentence on how far times scatter with the order of accesses; "" if no ranks share a node."""
+    if found.has_intervals:
+        return (
+            f"means of {len(found.replays)} simulations whose ranks start up to 100 ns apart, with 95 % confidence "
+            "intervals; dim: the interval contains no change"
+        )
+    if found.cluster.ranks_per_node == 1:
+        return ""
+    return (
+        "one of many orders in which the ranks of a node may access their shared caches; with another order, times "
+        "differ by some per cent: --repeat 8 gives means with intervals"
+    )
 
 
 def print_runs(runs: list[Replay], command: str) -> None:
@@ -64,7 +85,7 @@ def runs_as_dict(runs: list[Replay]) -> dict[str, Any]:
         "policies": list(dict.fromkeys(run.cluster.policies[0] for run in runs)),
         "memory_slowdown": list(dict.fromkeys(run.cluster.slowdowns[0] for run in runs)),
         "time_ns": _times_of_runs(runs),
-        "runs": [as_dict(run) for run in runs],
+        "runs": [as_dict(RepeatedReplay((run,))) for run in runs],
     }
 
 
@@ -101,17 +122,26 @@ def _divergence_sentence(found: Replay, decided: bool) -> str:
     return text
 
 
-def _program_table(found: Replay) -> Table:
+def _program_table(found: RepeatedReplay) -> Table:
     table = Table(Column("slowdown", key=True, right=True), *_by_policy(found))
-    times = found.time_ns()
     for speed, slowdown in enumerate(found.cluster.slowdowns):
-        table.add_row(f"{slowdown:g}", *compare_with_base(times, speed))
+        table.add_row(f"{slowdown:g}", *program_cells(found, speed))
     return table
 
 
-def _sites(found: Replay) -> Table:
+def program_cells(found: RepeatedReplay, speed: int) -> list[str]:
+    """Returns the cells of a row: the time of the slowest rank under the base policy, and the fraction of it that each
+    other policy saves; with intervals if there are several replays."""
+    if not found.has_intervals:
+        return compare_with_base(found.time_ns(), speed)
+    others = range(1, len(found.cluster.policies))
+    savings = [saving_text(found.estimate_saving(policy, speed)) for policy in others]
+    return [time_text(found.estimate_time(0, speed)), *savings]
+
+
+def _sites(found: RepeatedReplay) -> Table:
     sites = found.call_sites()
-    ranks = len(found.found.ranks)
+    ranks = len(found.replays[0].found.ranks)
     headings = Column("call", key=True), Column("line", prose=True), Column("calls", right=True)
     table = Table(*headings, *_by_policy(found))
     table.add_row("(computing)", "", "", *compare_with_base(found.computing_ns(), 0, ranks))
@@ -120,18 +150,18 @@ def _sites(found: Replay) -> Table:
     return table
 
 
-def _traffic(found: Replay) -> Table:
+def _traffic(found: RepeatedReplay) -> Table:
     """Returns the table of memory counters summed over all nodes, by policy, at the first memory speed. Counters at
     other speeds hardly differ."""
     table = Table(Column("lines", key=True), *_by_policy(found))
-    for name, of_policy in memory_counts(found.found.memory).items():
+    for name, of_policy in found.memory_counts().items():
         written = (format_bytes(n, digits=3) if name.endswith("bytes") else format_rounded(n) for n in of_policy)
         where, _, what = name.partition("_")
         table.add_row(_WORDS[what].format(where.upper()), *written)
     return table
 
 
-def _by_policy(found: Replay) -> list[Column]:
+def _by_policy(found: RepeatedReplay) -> list[Column]:
     return [Column(name, right=True) for name in found.cluster.policies]
 
 
@@ -142,30 +172,43 @@ def compare_with_base(times: Times, speed: int, ranks: int = 1) -> list[str]:
     return [format_ns(base / ranks), *(f"{100 * (1 - other / base):+.1f} %" if base else "-" for other in others)]
 
 
-def as_dict(found: Replay) -> dict[str, Any]:
+def as_dict(found: RepeatedReplay) -> dict[str, Any]:
     """Returns the result for --json: times in ns, indexed by policy, then by memory slowdown."""
-    cluster = found.cluster
+    cluster, first = found.cluster, found.replays[0]
     names = ("from_any", "contested", "looks", "failed_looks", "waits_for_any")
     return {
         "machine": cluster.machine.name,
         "nodes": cluster.nodes,
-        "ranks": len(found.found.ranks),
+        "ranks": len(first.found.ranks),
         "policies": cluster.policies,
         "memory_slowdown": cluster.slowdowns,
         "time_ns": found.time_ns(),
-        "rank_times_ns": list(found.rank_times()),
+        **(_intervals(found) if found.has_intervals else {}),
+        "rank_times_ns": found.rank_times(),
         "computing_ns": found.computing_ns(),
         "calls": [_site(site) for site in found.call_sites()],
-        "memory": memory_counts(found.found.memory),
-        "accesses": sum(rank.accesses for rank in found.found.ranks),
-        "flops": sum(rank.flops for rank in found.found.ranks),
-        "messages": found.found.messages,
-        "network_bytes": found.found.network_bytes,
+        "memory": found.memory_counts(),
+        "accesses": sum(rank.accesses for rank in first.found.ranks),
+        "flops": sum(rank.flops for rank in first.found.ranks),
+        "messages": first.found.messages,
+        "network_bytes": first.found.network_bytes,
         "time_dependent": {
-            **{name: sum(getattr(rank.dependence, name) for rank in found.found.ranks) for name in names},
-            "outcomes": found.outcomes(),
-            "otherwise": found.divergent_outcomes(),
+            **{name: sum(getattr(rank.dependence, name) for rank in first.found.ranks) for name in names},
+            "outcomes": first.outcomes(),
+            "otherwise": first.divergent_outcomes(),
         },
+    }
+
+
+def _intervals(found: RepeatedReplay) -> dict[str, Any]:
+    """Returns the 95 % confidence intervals of the times and savings, and the time of each replay."""
+    policies, speeds = range(len(found.cluster.policies)), range(len(found.cluster.slowdowns))
+    times = [[found.estimate_time(policy, speed) for speed in speeds] for policy in policies]
+    saved = [[found.estimate_saving(policy, speed) for speed in speeds] for policy in policies]
+    return {
+        "time_interval_ns": [[[one.low, one.high] for one in of_policy] for of_policy in times],
+        "saved": [[[one.value, one.low, one.high] for one in of_policy] for of_policy in saved],
+        "replay_times_ns": [one.time_ns() for one in found.replays],
     }
 
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from nearfield.base.units import counted, format_bytes, format_ns
 from nearfield.base.words import join_and
+from nearfield.cli.range_text import saving_text, time_text
 from nearfield.machine import DescribedMachine
 from nearfield.machine.uncertainty import USUAL_FACTOR, Range, Uncertainty, Variation
 from nearfield.measure.sim.sensitivity import CaseSensitivity, Sensitivity
@@ -55,13 +56,18 @@ def print_program_sensitivity(found: ProgramSensitivity, slowdowns: Sequence[flo
     table = Table(Column("slowdown", key=True, right=True), *policies)
     for speed, slowdown in enumerate(slowdowns):
         table.add_row(
-            f"{slowdown:g}", _time_text(found.times_ns[speed]), *(_saved(one[speed]) for one in found.saved.values())
+            f"{slowdown:g}",
+            time_text(found.times_ns[speed]),
+            *(saving_text(one[speed]) for one in found.saved.values()),
         )
     out = Terminal()
     out.print()
     out.print(table)
     _print_influences((one, factor, None) for one, factor in found.influences)
     _print_assumptions("time: under the base policy, at the first memory speed", found.fixed)
+    if found.undecided:
+        what = counted(found.undecided, "variation")
+        out.print(f"[dim]not in the table: {what} with changes of the time that are within its scatter[/dim]")
 
 
 def _print_influences(influences: Iterable[tuple[Variation, float, float | None]]) -> None:
@@ -103,22 +109,12 @@ def _results(cases: Sequence[CaseSensitivity]) -> Table:
     table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
     for one in cases:
         case = one.savings
-        cells = [_saved(one.saved[name]) if name in one.saved else "-" for name in policies]
+        cells = [saving_text(one.saved[name]) if name in one.saved else "-" for name in policies]
         table.add_row(
             case.operation, str(case.nodes), format_bytes(case.size_bytes), f"{case.slowdown:g}",
-            _time_text(one.base_ns), *cells,
+            time_text(one.base_ns), *cells,
         )  # fmt: skip
     return table
-
-
-def _time_text(time_ns: Range) -> str:
-    return f"{format_ns(time_ns.value)} ({format_ns(time_ns.low)} to {format_ns(time_ns.high)})"
-
-
-def _saved(share: Range) -> str:
-    text = f"{100 * share.value:+.1f} % ({100 * share.low:+.1f} to {100 * share.high:+.1f})"
-    colour = "green" if share.low > 0 else "red" if share.high < 0 else "dim"
-    return f"[{colour}]{text}[/{colour}]"
 
 
 def rows(cases: Sequence[CaseSensitivity]) -> list[dict[str, Any]]:
@@ -169,5 +165,6 @@ def program_as_dict(found: ProgramSensitivity) -> dict[str, Any]:
         "times_ns": [asdict(one) for one in found.times_ns],
         "saved": {name: [asdict(one) for one in ranges] for name, ranges in found.saved.items()},
         "influences": [{**asdict(one), "time_factor": factor} for one, factor in found.influences],
+        "undecided_variations": found.undecided,
         "not_varied": list(found.fixed),
     }

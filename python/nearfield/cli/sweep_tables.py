@@ -7,11 +7,13 @@ from typing import Any
 
 from rich.markup import escape
 
+from nearfield.base.estimates import ratio_of
 from nearfield.base.units import counted, format_bytes, format_ns
-from nearfield.cli.replay_tables import as_dict, compare_with_base
+from nearfield.cli.range_text import ratio_text
+from nearfield.cli.replay_tables import as_dict, program_cells, scatter_sentence
 from nearfield.cli.trace_tables import bound_sentence
 from nearfield.machine.sweep import Setting
-from nearfield.observe.replay import Replay
+from nearfield.observe.repeats import RepeatedReplay
 from nearfield.simulate.memory import Memory
 from nearfield.simulate.settings import TraceResult
 from nearfield.ui.terminal import Column, Table, Terminal
@@ -54,32 +56,35 @@ def trace_sweep_as_dict(
     }
 
 
-def print_program_sweep(command: str, settings: Sequence[Setting], results: Sequence[Replay]) -> None:
+def print_program_sweep(command: str, settings: Sequence[Setting], results: Sequence[RepeatedReplay]) -> None:
     """Prints the time of a program's slowest rank on each variant of the machine, and what other policies save."""
     cluster = results[0].cluster
     policies = [Column(name, right=True) for name in cluster.policies]
     slowdown = [Column("slowdown", key=True, right=True)]
     table = Table(*_keys(settings), *slowdown, policies[0], Column("of the first", right=True), *policies[1:])
     for setting, one in zip(settings, results, strict=True):
-        times, first = one.time_ns(), results[0].time_ns()
         for speed, factor in enumerate(cluster.slowdowns):
-            base, *others = compare_with_base(times, speed)
-            ratio = _ratio_text(times[0][speed], first[0][speed])
-            table.add_row(*_values(setting), f"{factor:g}", base, ratio, *others)
+            base, *others = program_cells(one, speed)
+            table.add_row(*_values(setting), f"{factor:g}", base, _program_ratio(one, results[0], speed), *others)
     out = Terminal()
     where = f"{escape(cluster.machine.name)}, {counted(cluster.nodes, 'node')}"
     out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
     out.print(table)
-    if cluster.ranks_per_node > 1:
-        out.print(
-            "[dim]ranks of a node share caches, whose contents change with the order of accesses: differences of some "
-            "per cent may be no more than that; neighbouring values show how far times scatter[/dim]"
-        )
+    if sentence := scatter_sentence(results[0]):
+        out.print(f"[dim]{sentence}[/dim]")
 
 
-def program_sweep_as_dict(settings: Sequence[Setting], results: Sequence[Replay]) -> dict[str, Any]:
+def program_sweep_as_dict(settings: Sequence[Setting], results: Sequence[RepeatedReplay]) -> dict[str, Any]:
     """Returns the results of a program for --json."""
     return {"sweep": [{"values": dict(setting)} | as_dict(one) for setting, one in zip(settings, results, strict=True)]}
+
+
+def _program_ratio(one: RepeatedReplay, first: RepeatedReplay, speed: int) -> str:
+    """Returns the ratio of the base policy's times as text, with its interval if there are several replays."""
+    if not one.has_intervals or one is first:
+        return _ratio_text(one.time_ns()[0][speed], first.time_ns()[0][speed])
+    ratio = ratio_of(first.estimate_time(0, speed), one.estimate_time(0, speed))
+    return ratio_text(ratio) if ratio else "-"
 
 
 def _keys(settings: Sequence[Setting]) -> list[Column]:

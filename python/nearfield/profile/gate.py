@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist, geometric_mean, median
+from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Literal
 
+from nearfield.base.estimates import t_quantile
 from nearfield.base.frames import pl
 from nearfield.base.units import format_ratio
 from nearfield.base.words import join_and
@@ -176,15 +177,6 @@ def _ratio_limits(stable: Sequence[Change], compared: int, share: float) -> list
         return [1 + share] * len(logs)
     middle = median(logs)
     scatter = _SIGMA_OF_MAD * median(abs(value - middle) for value in logs)
-    quantile = _t_quantile(1 - MAX_FALSE_ALARM_SHARE / compared, _EFFICIENCY_OF_MAD * (len(logs) - 1))
+    quantile = t_quantile(1 - MAX_FALSE_ALARM_SHARE / compared, _EFFICIENCY_OF_MAD * (len(logs) - 1))
     exponents = (math.log1p(share) + quantile * math.hypot(sigma, scatter) for sigma in sigmas)
     return [math.exp(exponent) if exponent < 700 else math.inf for exponent in exponents]
-
-
-def _t_quantile(probability: float, freedom: float) -> float:
-    """Returns an upper quantile of Student's t by Wallace's approximation (Biometrika 46, 1959), which is accurate to a
-    few per cent; infinity without degrees of freedom."""
-    if freedom <= 0:
-        return math.inf
-    z = NormalDist().inv_cdf(probability) * (8 * freedom + 3) / (8 * freedom + 1)
-    return math.sqrt(freedom * math.expm1(z * z / freedom)) if z * z / freedom < 700 else math.inf

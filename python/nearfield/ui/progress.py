@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 MIN_SHARE_TO_ESTIMATE = 0.05  # min fraction of the work that must be done before the remaining time is shown
 SHORT_S = 10.0  # estimates below this may double without being distrusted
-LONGER_THAN_PLANNED = "longer than was planned"
+OVER_ESTIMATE = "taking longer than estimated"
+ENDING = "ending"
 
 
 class TimeLeft:
@@ -60,12 +61,10 @@ class TimeLeft:
         self._min_left_s = min(self._min_left_s, max(left_s, SHORT_S))
         if 0 <= left_s <= 2 * self._min_left_s:
             return time_left_text(left_s)
+        if self.latest.share == 1.0:
+            return ENDING
         max_left_s = (self.latest.max_left_s or 0.0) - silent_s
-        return (
-            LONGER_THAN_PLANNED
-            if max_left_s <= 0
-            else f"{LONGER_THAN_PLANNED}, at most {format_seconds(max_left_s)} more"
-        )
+        return OVER_ESTIMATE if max_left_s <= 0 else f"{OVER_ESTIMATE}, at most {format_seconds(max_left_s)} more"
 
     def line(self) -> str:
         """Returns the current work, the fraction that is done, and the remaining time, as text."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,12 +34,9 @@ from nearfield.cli.options import (
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nearfield.cli.run_simulation import SimulationParameters, SimulationResult
-    from nearfield.machine import DescribedMachine
     from nearfield.measure.sim.mpi_shards import SingleProcess
-    from nearfield.observe.replay import Cluster, Replay
+    from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
 
 _Nodes = Annotated[
@@ -70,6 +67,16 @@ _ReplayOutcomes = Annotated[
         help="Replay nondeterministic MPI outcomes as recorded, instead of letting the simulator decide.",
     ),
 ]
+_Repeat = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=1000,
+        metavar="N",
+        help="Simulate a TRACE N times, with ranks that start up to 100 ns apart at random, and print means with 95 % "
+        "confidence intervals: ranks of a node share caches, so times scatter with the order of their accesses.",
+    ),
+]
 _Timeline = Annotated[
     Path | None,
     typer.Option(
@@ -93,6 +100,7 @@ def command(
     memory_slowdown: MemorySlowdown = "1",
     sweep: SweptKeys = None,
     sensitivity: Sensitivity = False,
+    repeat: _Repeat = 1,
     region: _Region = None,
     threads: _Threads = None,
     independent_runs: _IndependentRuns = False,
@@ -122,7 +130,8 @@ def command(
     With --sweep, a TRACE is simulated once for each value of a key of the machine's file, and one table compares the
     times. With --sensitivity, every number that the file gives as chosen or fitted is changed alone, to either end of
     its interval, or to half and twice its value where the file states none; times then have error bars, and a table has
-    the values that matter most.
+    the values that matter most. With --repeat, each of these simulations is repeated with ranks that start at other
+    times, which tells what a value changes from what the order of accesses changes.
 
     --timeline and --goal describe the whole program at the first memory speed, under the policy that --policy names, or
     under the base policy if it names several. In GOAL, a rank is a node and a CPU is a rank of MPI; computation, caches
@@ -143,6 +152,8 @@ def command(
 
       nearfield simulate run trace --on my-cluster.toml --policy memory --sweep 'memory.tier[0].share=0..1'
 
+      nearfield simulate run trace --nodes 1 --repeat 8
+
       mpiexec -n 4 nearfield simulate run trace --nodes 8 --mpi
     """
     from nearfield.cli.run_simulation import (
@@ -157,7 +168,7 @@ def command(
 
     options = _Options(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, timeline,
-        goal, out, as_json,
+        goal, out, as_json, repeat,
     )  # fmt: skip
     what = what or []
     course = OutcomeSource(live_outcomes=not replay_outcomes, clock=virtual_wtime)
@@ -167,14 +178,14 @@ def command(
             "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
         )
     require_one(sweep=sweep, sensitivity=sensitivity)
-    if sweep or sensitivity:
+    if sweep or sensitivity or repeat > 1:
         if mpi or live or independent_runs or out or timeline or goal:
             raise UsageError(
-                "--sweep and --sensitivity simulate a trace several times, and print tables",
+                "--sweep, --sensitivity and --repeat simulate a trace several times, and print tables",
                 "leave out --mpi, --independent-runs, --out, --timeline and --goal; of a command, --keep a trace first",
             )
         with provide_trace(what, keep, valgrind=valgrind) as trace:
-            _sweep(options, trace, sweep) if sweep else _vary(options, trace)
+            _sweep(options, trace, sweep) if sweep else _repeat(options, trace, sensitivity=sensitivity)
     elif mpi:
         _on_shards(options, what, valgrind)
     elif live and independent_runs and not replay_outcomes:
@@ -216,10 +227,12 @@ class _Options:
     goal: Path | None
     out: Path | None
     as_json: bool
+    repeat: int
 
 
 def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     """Simulates the trace once for each combination of the swept values, and prints the times."""
+    from nearfield.cli.run_variants import simulate_variants
     from nearfield.cli.sweep_tables import print_program_sweep, program_sweep_as_dict
     from nearfield.machine.sweep import parse_sweep, setting_combinations, with_settings
     from nearfield.measure.sim.mpi_shards import SingleProcess
@@ -228,60 +241,56 @@ def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     machine = chosen.cluster_of(len(trace.streams())).machine
     settings = setting_combinations(parse_sweep(text, machine) for text in sweep)
     machines = [with_settings(machine, setting) for setting in settings]  # before anything is simulated
-    simulate, results, exit_code = _simulator_of(trace, chosen), [], 0
-    for number, variant in enumerate(machines, 1):
-        _print_progress(number, len(machines))
-        try:
-            results.append(simulate(variant))
-        except typer.Exit as interrupted:
-            exit_code = interrupted.exit_code
-            break
-    if results:
-        finished = settings[: len(results)]
+    done = simulate_variants(trace, chosen, machines, options.repeat)
+    found = [(setting, one) for setting, one in zip(settings, done.by_machine, strict=True) if one]
+    if found:
+        finished, results = [setting for setting, _ in found], [one for _, one in found]
         if options.as_json:
             print(json.dumps(program_sweep_as_dict(finished, results), indent=1))
         else:
             print_program_sweep(trace.about.command, finished, results)
         _print_assumptions(options, results[0].cluster)
-    if exit_code:
-        raise typer.Exit(exit_code)
+    if done.exit_code:
+        raise typer.Exit(done.exit_code)
 
 
-def _vary(options: _Options, trace: Trace) -> None:
-    """Simulates the trace once more for each change of an uncertain value, and prints the times with error bars."""
+def _repeat(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
+    """Simulates the trace as often as --repeat says, with `sensitivity` also for each change of an uncertain value, and
+    prints the times, with error bars."""
     from nearfield.cli.replay_tables import as_dict, print_replay
-    from nearfield.cli.run_simulation import simulate_trace
+    from nearfield.cli.run_variants import simulate_variants
     from nearfield.cli.sensitivity_tables import print_program_sensitivity, program_as_dict
+    from nearfield.machine.sweep import with_settings
+    from nearfield.machine.uncertainty import uncertainty_of
     from nearfield.measure.sim.mpi_shards import SingleProcess
     from nearfield.observe.sensitivity import sensitivity_of_program
+    from nearfield.observe.summary import how_to_name_functions
 
     chosen = _choose(options, SingleProcess())
-    done = simulate_trace(trace, chosen, SingleProcess())
-    found = sensitivity_of_program(done.found, _simulator_of(trace, chosen), _print_progress)
-    if options.as_json:
-        print(json.dumps(as_dict(done.found) | {"sensitivity": program_as_dict(found)}, indent=1))
-    else:
-        print_replay(done.found, done.command, done.seconds, decided=done.decided)
-        print_program_sensitivity(found, done.found.cluster.slowdowns)
-    _print_assumptions(options, done.found.cluster)
-
-
-def _simulator_of(trace: Trace, chosen: SimulationParameters) -> Callable[[DescribedMachine], Replay]:
-    """Returns a function that simulates the trace on a variant of the chosen machine."""
-    from nearfield.cli.run_simulation import simulate_trace
-    from nearfield.measure.sim.mpi_shards import SingleProcess
-
-    def simulate(variant: DescribedMachine) -> Replay:
-        def cluster_of(ranks: int) -> Cluster:
-            return replace(chosen.cluster_of(ranks), machine=variant)
-
-        return simulate_trace(trace, replace(chosen, cluster_of=cluster_of), SingleProcess()).found
-
-    return simulate
-
-
-def _print_progress(number: int, machines: int) -> None:
-    err.print(f"nearfield: machine {number} of {machines}")
+    machine = chosen.cluster_of(len(trace.streams())).machine
+    uncertainty = uncertainty_of(machine) if sensitivity else None
+    variations = uncertainty.variations if uncertainty else ()
+    machines = [machine, *(with_settings(machine, ((one.key, one.other),)) for one in variations)]
+    done = simulate_variants(trace, chosen, machines, options.repeat)
+    base, *others = done.by_machine
+    results = [one for one in others if one]
+    if base:
+        found = None
+        if uncertainty and len(results) == len(variations):
+            found = sensitivity_of_program(base, dict(zip(variations, results, strict=True)), uncertainty.fixed)
+        if options.as_json:
+            print(json.dumps(as_dict(base) | ({"sensitivity": program_as_dict(found)} if found else {}), indent=1))
+        else:
+            print_replay(
+                base, trace.about.command, done.seconds, decided=False, simulations=options.repeat * len(machines)
+            )
+            if found:
+                print_program_sensitivity(found, base.cluster.slowdowns)
+        if lack := how_to_name_functions(done.named_lines):
+            err.print(f"nearfield: {escape(lack)}")
+        _print_assumptions(options, base.cluster)
+    if done.exit_code:
+        raise typer.Exit(done.exit_code)
 
 
 def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:
@@ -364,13 +373,15 @@ def _require_whole_program(options: _Options) -> None:
 def _print_result(options: _Options, done: SimulationResult) -> None:
     """Prints the result of the simulation, and saves it if --out is given."""
     from nearfield.cli.replay_tables import as_dict, print_replay
+    from nearfield.observe.repeats import RepeatedReplay
     from nearfield.observe.replay_profile import save_replay
     from nearfield.observe.summary import how_to_name_functions
 
+    found = RepeatedReplay((done.found,))
     if options.as_json:
-        print(json.dumps(as_dict(done.found), indent=1))
+        print(json.dumps(as_dict(found), indent=1))
     else:
-        print_replay(done.found, done.command, done.seconds, decided=done.decided)
+        print_replay(found, done.command, done.seconds, decided=done.decided)
     if lack := how_to_name_functions(done.named_lines):
         err.print(f"nearfield: {escape(lack)}")
     _print_assumptions(options, done.found.cluster)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <random>
 #include <stdexcept>
 
 namespace nearfield::sim::replay {
@@ -12,6 +14,13 @@ namespace {
 std::uint64_t region_bytes(int ranks_of_node) {
   constexpr std::uint64_t node = std::uint64_t{1} << 37, max_bytes = std::uint64_t{1} << 30;
   return std::min(max_bytes, node / 32 / std::bit_ceil(static_cast<unsigned>(ranks_of_node)));
+}
+
+// Returns a random time in whole ps, below max_start_delay, that is the same on every host.
+Ps start_delay(std::uint64_t seed, int rank) {
+  std::seed_seq sequence{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
+                         static_cast<std::uint32_t>(rank)};
+  return std::floor(static_cast<double>(std::mt19937(sequence)()) * 0x1p-32 * max_start_delay);
 }
 
 }  // namespace
@@ -33,6 +42,7 @@ ReplayedRank::ReplayedRank(const RankStream& stream, Rank& rank, const ReplayOpt
       times_(static_cast<int>(cluster.policies.size()), cluster.scheduled_policy) {}
 
 Task<> ReplayedRank::run() {
+  if (options_.start_seed) rank_.compute(start_delay(*options_.start_seed, rank_.rank()));
   times_.restart_interval(rank_.now(), counters());
   const stream::Event* event = nullptr;
   do {

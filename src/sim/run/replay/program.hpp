@@ -9,8 +9,11 @@
 // to memory of the library and sent from there.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "sim/run/cluster.hpp"
 #include "sim/run/replay/accesses.hpp"
@@ -24,7 +27,12 @@ struct ReplayOptions {
   // skipped, so a region begins with the cache contents that the previous region and later messages left. Messages
   // outside them are simulated to keep ranks synchronised, but their time is not counted.
   std::vector<std::string> regions;
+  // If given, each rank starts at a random time before max_start_delay, which this seed and the rank determine; if not,
+  // all ranks start together. Another seed gives another order of the accesses of ranks that share caches.
+  std::optional<std::uint64_t> start_seed;
 };
+
+constexpr Ps max_start_delay = 100e3;
 
 // The stream of one rank, and how to open it a second time if needed (recorded_matches.hpp).
 struct RankStream {

@@ -1,0 +1,119 @@
+"""Simulates one trace many times, on variants of a machine and with ranks that start at different times, for --sweep,
+--sensitivity and --repeat of `nearfield simulate run`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+
+from nearfield.cli.run_simulation import SimulationParameters
+from nearfield.cli.trace_argument import AccessReporter
+from nearfield.machine import DescribedMachine
+from nearfield.measure.interrupt import InterruptGuard
+from nearfield.observe.repeats import RepeatedReplay
+from nearfield.observe.replay import Cluster, Replay, replay_program
+from nearfield.observe.source_lines import Line, line_of_call
+from nearfield.observe.summary import flops_of_objects, read_lines
+from nearfield.observe.trace import Trace, broken_streams
+from nearfield.ui.progress import ProgressDisplay
+from nearfield.ui.terminal import err
+
+_POLL_S = 0.1  # time between two looks at the progress of the simulations
+
+
+@dataclass(frozen=True)
+class VariantResults:
+    """The results by machine; None for a machine whose simulations a signal ended. `exit_code` is 0, or 128 plus the
+    number of that signal."""
+
+    by_machine: tuple[RepeatedReplay | None, ...]
+    exit_code: int
+    seconds: float
+    named_lines: list[Line]  # source lines resolved for the results
+
+
+def simulate_variants(
+    trace: Trace, chosen: SimulationParameters, machines: Sequence[DescribedMachine], repeat: int
+) -> VariantResults:
+    """Simulates the trace `repeat` times on each machine, as many simulations at a time as there are threads for. With
+    `repeat` 1 all ranks start together; otherwise each simulation starts them at other times, which are the same for
+    all machines. Ctrl-C ends the simulations, and those of machines that are finished are returned."""
+    work = _Work(trace, chosen, [(machine, seed) for machine in machines for seed in _start_seeds(repeat)])
+    begun = time.monotonic()
+    with InterruptGuard() as stop, ProgressDisplay() as display:
+        report = AccessReporter(display, len(work.jobs) * trace.about.accesses)
+        try:
+            stop.run(lambda: work.run_all(report))
+        except KeyboardInterrupt:
+            err.print(f"stopped: {len(work.finished)} of {len(work.jobs)} simulations were finished")
+    by_machine = [
+        tuple(work.finished[job] for job in range(first, first + repeat) if job in work.finished)
+        for first in range(0, len(work.jobs), repeat)
+    ]
+    return VariantResults(
+        tuple(RepeatedReplay(found) if len(found) == repeat else None for found in by_machine),
+        stop.exit_code if stop.signal_number else 0,
+        time.monotonic() - begun,
+        work.named_lines,
+    )
+
+
+def _start_seeds(repeat: int) -> list[int | None]:
+    return [None] if repeat == 1 else list(range(1, repeat + 1))
+
+
+class _Work:
+    """The simulations of one trace: (machine, start seed) each."""
+
+    def __init__(
+        self, trace: Trace, chosen: SimulationParameters, jobs: Sequence[tuple[DescribedMachine, int | None]]
+    ) -> None:
+        self.jobs = jobs
+        self.finished: dict[int, Replay] = {}  # by the job's index
+        self.named_lines: list[Line] = []
+        self._chosen, self._streams = chosen, trace.streams()
+        self._lines, self._flops_of = read_lines(trace), flops_of_objects(trace)
+        self._accesses = [0] * len(jobs)  # that each job has read
+        self._is_ended = False
+
+    def run_all(self, report: AccessReporter) -> None:
+        """Runs the jobs. Raises the error of the first job that fails; the other jobs end, too."""
+        nodes = self._cluster_of(self.jobs[0][0]).nodes
+        threads = min(self._chosen.threads, nodes)
+        with ThreadPoolExecutor(max(1, self._chosen.threads // threads)) as executor:
+            job_of: dict[Future[Replay], int] = {
+                executor.submit(self._simulate, job, threads): job for job in range(len(self.jobs))
+            }
+            running = set(job_of)
+            try:
+                while running:
+                    done, running = wait(running, _POLL_S, FIRST_COMPLETED)
+                    for one in done:
+                        self.finished[job_of[one]] = one.result()
+                    report(sum(self._accesses))
+            finally:
+                self._is_ended = True
+                executor.shutdown(cancel_futures=True)
+
+    def _simulate(self, job: int, threads: int) -> Replay:
+        machine, seed = self.jobs[job]
+
+        def progress(accesses: int) -> None:
+            if self._is_ended:
+                raise KeyboardInterrupt
+            self._accesses[job] = accesses
+
+        with broken_streams():
+            return replay_program(
+                self._cluster_of(machine), self._streams, self._flops_of, self._line_of, self._chosen.regions,
+                progress, threads, start_seed=seed,
+            )  # fmt: skip
+
+    def _cluster_of(self, machine: DescribedMachine) -> Cluster:
+        return replace(self._chosen.cluster_of(len(self._streams)), machine=machine)
+
+    def _line_of(self, called: str, frames: list[tuple[str, int]]) -> str:
+        self.named_lines.append(line_of_call(self._lines, called, frames))
+        return str(self.named_lines[-1])
