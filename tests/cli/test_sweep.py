@@ -66,10 +66,11 @@ def test_values_are_combined(machine: Path) -> None:
     [
         ([str(TRACE), "--sweep", "memory.latency=1..2"], "Did you mean 'memory.latency_ns'"),
         ([str(TRACE), "--sweep", "memory.latency_ns=1,2"], "at least that"),
+        ([str(TRACE), "--sweep", "memory.tier[0].share=0,1"], "its file describes no such tier"),
         ([str(TRACE), "--sweep", "memory.latency_ns=80,90", "--sensitivity"], "sensitivity"),
         (["-", "--sweep", "memory.latency_ns=80,90"], "standard input can be read once"),
     ],
-    ids=["no such key", "no such machine", "with sensitivity", "standard input"],
+    ids=["no such key", "no such machine", "no such tier", "with sensitivity", "standard input"],
 )
 def test_what_cannot_be_swept_is_refused(words: list[str], reason: str) -> None:
     """Does the error name what is wrong?"""

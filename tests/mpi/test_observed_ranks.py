@@ -149,6 +149,8 @@ def test_a_trace_is_simulated_for_each_value_of_a_key(tmp_path, programs):
     assert key in table and "payload-l3" in table and "of the first" in table
     refused = CliRunner().invoke(app, [*words, "--sweep", f"{key}=115,230", "--goal", str(tmp_path / "a.goal")])
     assert isinstance(refused.exception, UsageError) and "--goal" in refused.exception.remedy
+    refused = CliRunner().invoke(app, [*words[:-1], "ddio:ways=1..8"])
+    assert isinstance(refused.exception, UsageError) and "at most 7 others" in refused.exception.message
 
 
 def test_a_trace_has_error_bars(tmp_path, programs):

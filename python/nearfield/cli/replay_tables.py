@@ -37,7 +37,8 @@ def print_replay(found: RepeatedReplay, command: str, seconds: float, *, decided
         out.print(f"[dim]{sentence}[/dim]")
     out.print()
     out.print(_sites(found))
-    out.print("[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]")
+    others = "; others: the share of it that they save (+) or lose (-)" if len(cluster.policies) > 1 else ""
+    out.print(f"[dim]{cluster.policies[0]}: the time by the base policy{others}[/dim]")
     out.print()
     out.print(_traffic(found))
     if remark := _divergence_sentence(first, decided):
@@ -107,18 +108,19 @@ def _divergence_sentence(found: Replay, decided: bool) -> str:
     (policy, slowdown), highest = max(counts.items(), key=lambda one: one[1])
     if highest <= MIN_SHARE * outcomes:
         return ""
-    whose = f"of {cluster.policies[0]} at slowdown {cluster.slowdowns[0]:g}" if decided else "that were observed"
-    whether = "each run kept" if cluster.independent_runs else "the run keeps"
+    whose = (
+        f"those of {cluster.policies[0]} at slowdown {cluster.slowdowns[0]:g}"
+        if decided
+        else "those that were observed"
+    )
+    runs = "each run keeps" if cluster.independent_runs else "the simulation keeps"
     text = (
-        f"time decides {counted(outcomes, 'outcome')} (of receives from any source, tests, Waitany); {highest:,} would "
-        f"have been others with {policy} at slowdown {slowdown:g}, but {whether} those {whose}"
+        f"{counted(outcomes, 'MPI outcome')} {'depends' if outcomes == 1 else 'depend'} on timing (receives from any "
+        f"source, tests, Waitany); with {policy} at slowdown {slowdown:g}, {highest:,} would differ, but {runs} {whose}"
     )
     if not cluster.independent_runs and cluster.runs < len(counts):
-        text += (
-            "; --independent-runs "
-            + ("runs the program again for" if decided else "simulates")
-            + " each policy and speed"
-        )
+        what = "runs the program again for" if decided else "simulates"
+        text += f"; --independent-runs {what} each policy and speed"
     return text
 
 

@@ -57,6 +57,9 @@ def parse_sweep(text: str, machine: DescribedMachine) -> Sweep:
     known = dict(facts(machine))
     if not equals or not values:
         raise UsageError(f"--sweep '{text}': there is no range", RANGE_SYNTAX)
+    if key not in known and key.startswith("memory.tier["):
+        remedy = "Add [[memory.tier]] to a copy of the file; docs/how-to/machine.md shows one."
+        raise UsageError(f"{machine.name} has no key '{key}': its file describes no such tier", remedy)
     if key not in known:
         raise UsageError(f"{machine.name} has no key '{key}'", as_sentence(suggest(key, known)))
     fact = known[key]

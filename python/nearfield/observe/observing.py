@@ -193,7 +193,7 @@ def complete_trace(
         )
     problem = f"{about.ended_by} ended the program" if ended_by else ""
     places: set[tuple[str, int]] = set()
-    progress(f"reading the places of {len(streams)} streams")
+    progress(f"finding the source lines of {len(streams)} streams")
     for _, file in sorted(streams.items()):
         accesses, broken = _read_locations(file, places)
         about.accesses += accesses

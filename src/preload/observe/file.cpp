@@ -121,7 +121,7 @@ void name_stream_file(int rank, int ranks) {
     unlink(file_name);
     memcpy(file_name, name, sizeof name);
     errno = why;
-    return stop_stream(why == EEXIST ? "another program has written" : "cannot make");
+    return stop_stream(why == EEXIST ? "another program, or the parent of MPI_Comm_spawn, writes" : "cannot make");
   }
   unlink(file_name);
   memcpy(file_name, name, sizeof name);

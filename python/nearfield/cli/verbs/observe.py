@@ -74,14 +74,16 @@ def command(
     if done.ended_by:
         raise typer.Exit(128 + done.ended_by)
     if not about.accesses:
-        err.print(f"nearfield: {_why_no_accesses(valgrind)}")
+        err.print(f"nearfield: {_why_no_accesses(valgrind=valgrind, is_whole=not done.problem)}")
     if done.problem:
         err.print(f"nearfield: the trace is not whole: {escape(done.problem)}")
     raise typer.Exit(about.exit_code or (1 if done.problem else 0))
 
 
-def _why_no_accesses(valgrind: bool) -> str:
-    """Returns the reason why a trace contains MPI calls but no memory accesses."""
+def _why_no_accesses(*, valgrind: bool, is_whole: bool) -> str:
+    """Returns the reason why a trace contains no memory accesses."""
+    if not is_whole:
+        return "no accesses are recorded: a rank writes them by 8 MiB and at its end, and the program ended before"
     if valgrind:
         return "only MPI calls were recorded: the program made no accesses that Valgrind saw"
     return (

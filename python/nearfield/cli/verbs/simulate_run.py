@@ -320,6 +320,7 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
     """Returns the simulation that the options describe. Raises NearfieldError if it is impossible, or if the --out
     folder cannot be written."""
     from nearfield import profile
+    from nearfield._native import simulation
     from nearfield.cli.run_simulation import SimulationParameters
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import scale_to_frequency
@@ -333,6 +334,13 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
     policies = tuple(dict.fromkeys((BASE_POLICY, *select_policies(machine, parse_policies(options.policy)))))
     slowdowns = tuple(parse_factors(options.memory_slowdown))
     check_axes(machine, policies, slowdowns)
+    if len(policies) > simulation.max_policies:
+        others = simulation.max_policies - 1
+        raise UsageError(
+            f"{len(policies)} policies with the base policy '{BASE_POLICY}', and one run simulates it and at most "
+            f"{others} others",
+            "name fewer, and run it again for the rest",
+        )
     if options.out and not shards.number:
         profile.ensure_writable(options.out, remedy="Give another name, or remove that folder.")
     scheduled_policy = None

@@ -115,7 +115,7 @@ void record_predefined_communicators() {
 const KnownCommunicator& known_communicator(MPI_Comm comm) {
   const auto found = communicators().known.find(key_of(comm));
   if (found != communicators().known.end()) return found->second;
-  mark_unsupported("a communicator made in a way that is not recorded");
+  mark_unsupported("a communicator that no recorded call has made");
   return add_communicator(comm, allocate_context());
 }
 
