@@ -86,9 +86,26 @@ void bind_results(nb::module_& module) {
   bind_readable(nb::class_<replay::CallPlace>(module, "CallPlace", "A place in the program from which MPI is called."),
                 field("object", &replay::CallPlace::object), field("offset", &replay::CallPlace::offset),
                 field("callers", &replay::CallPlace::callers));
+  nb::class_<replay::ReceivedData> received(module, "Received",
+                                            "The messages that a call received; times are sums over those that the "
+                                            "program read, of the first policy at the first memory speed.");
+  bind_readable(received, field("messages", &replay::ReceivedData::messages),
+                field("bytes", &replay::ReceivedData::bytes),
+                field("unread_messages", &replay::ReceivedData::unread_messages));
+  received
+      .def_prop_ro(
+          "in_mpi_ns", [](const replay::ReceivedData& data) { return data.in_mpi / 1e3; },
+          "From the arrival of the data to the end of the MPI call.")
+      .def_prop_ro(
+          "until_read_ns", [](const replay::ReceivedData& data) { return data.until_read / 1e3; },
+          "From there to the first read of a byte.")
+      .def_prop_ro(
+          "byte_ns", [](const replay::ReceivedData& data) { return data.byte_time / 1e3; },
+          "The bytes of each message times the time from its arrival to its first read.");
   nb::class_<replay::CallOutcome> call(module, "Call", "A function of MPI, called from one place.");
   bind_readable(call, field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
-                field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline));
+                field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline),
+                field("received", &replay::CallOutcome::received));
   call.def_prop_ro(
       "intervals_ns",
       [](const replay::CallOutcome& call) {
@@ -269,7 +286,7 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
                                       const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions,
                                       bool count_sides, int threads, const std::optional<Progress>& progress,
                                       bool independent_runs, Shards& shards, std::optional<int> scheduled_policy,
-                                      std::optional<std::uint64_t> start_seed) {
+                                      std::optional<std::uint64_t> start_seed, bool first_reads) {
   if (memory_slowdown.empty() || memory_slowdown.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " factors");
   ClusterOptions options;
@@ -299,7 +316,7 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
     options.memory_slowdown.fill(run_slowdown.back());
     std::ranges::copy(run_slowdown, options.memory_slowdown.begin());
     options.progress_callback = make_progress_callback(readers, progress, accesses_before);
-    replay::ReplayResult found = replay::run_replay(machine, options, sources, {regions, start_seed});
+    replay::ReplayResult found = replay::run_replay(machine, options, sources, {regions, start_seed, first_reads});
     accesses_before += accesses_read_by(readers);
     return found;
   };
@@ -316,13 +333,14 @@ replay::ReplayResult run_on_shard(const Machine& machine, int nodes, int ranks_p
                                   const Streams& streams, const std::optional<FlopsOf>& flops_of,
                                   const std::vector<std::string>& regions, bool count_sides, int threads,
                                   const std::optional<Progress>& progress, bool independent_runs, Shards* shards,
-                                  std::optional<int> scheduled_policy, std::optional<std::uint64_t> start_seed) {
+                                  std::optional<int> scheduled_policy, std::optional<std::uint64_t> start_seed,
+                                  bool first_reads) {
   const nb::gil_scoped_release others_may_go_on;
   Shards alone;
   try {
     return run_all_variants(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops_of, regions,
                             count_sides, threads, progress, independent_runs, shards ? *shards : alone,
-                            scheduled_policy, start_seed);
+                            scheduled_policy, start_seed, first_reads);
   } catch (...) {
     if (shards) shards->leave();
     throw;
@@ -349,7 +367,7 @@ void bind_replay(nb::module_& parent) {
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops_of").none(), nb::arg("regions"),
       nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("independent_runs"),
       nb::arg("shards").none() = nb::none(), nb::arg("scheduled_policy").none() = nb::none(),
-      nb::arg("start_seed").none() = nb::none(),
+      nb::arg("start_seed").none() = nb::none(), nb::arg("first_reads") = false,
       "Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point "
       "operations that an access comes with, by the offset of its place in the object of a path; None: there are none. "
       "`regions`: names of those that count; none: all of it. "
@@ -359,7 +377,9 @@ void bind_replay(nb::module_& parent) {
       "own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called "
       "with the accesses of this shard's ranks, once in each window at least. `scheduled_policy`: the index of the "
       "policy whose times the schedules of the ranks have; None: schedules are not recorded. `start_seed`: ranks start "
-      "up to 100 ns late, at random times that depend on this number only; None: all start together. "
+      "up to 100 ns late, at random times that depend on this number only; None: all start together. `first_reads`: "
+      "measures how long "
+      "received data lies before it is read. "
       "Raises ValueError for an "
       "impossible cluster, RuntimeError for streams that cannot be simulated, RemoteShardFailed if another shard "
       "failed.");

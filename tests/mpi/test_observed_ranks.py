@@ -172,6 +172,26 @@ def test_a_trace_has_error_bars(tmp_path, programs):
     assert first["key"] in table and "may be" in table
 
 
+def test_received_data_lies_until_it_is_read(tmp_path, programs):
+    """Does --first-reads say for each receiving line how long its data lies, without another digit? The ring's
+    program reads its message, and only one rank prints the sum."""
+    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    words = ["simulate", "run", str(tmp_path / "trace"), "--nodes", "2", "--policy", "payload-l3"]
+    done = CliRunner().invoke(app, [*words, "--first-reads", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    received = {(one["name"], one["line"]): one for one in found.pop("received")}
+    assert found.pop("mean_unread_bytes") >= 0
+    assert found == json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    (ring,) = (one for (_, line), one in received.items() if line == "observed_ring.c:21 (main)")
+    assert (ring["messages"], ring["bytes"], ring["unread_messages"]) == (2, 2 * 4096 * 8, 0)
+    assert 0 < ring["until_read_ns"] < found["time_ns"][0][0]
+    table = CliRunner().invoke(app, [*words, "--first-reads"]).stdout
+    assert "until read" in table and "observed_ring.c:21" in table
+    refused = CliRunner().invoke(app, [*words, "--first-reads", "--repeat", "2"])
+    assert isinstance(refused.exception, UsageError) and "--first-reads" in refused.exception.remedy
+
+
 def test_repeated_simulations_give_means_with_intervals(tmp_path, programs):
     """Do ranks that start at other times take another time, always the same for the same number of repeats, and are
     time and saving the means of these with Student's intervals? Is a single simulation one of ranks that start

@@ -37,6 +37,7 @@ class SimulationParameters:
     regions: tuple[str, ...]
     threads: int
     scheduled_policy: int | None = None  # index of the policy whose schedules are recorded
+    first_reads: bool = False  # whether to measure how long received data lies before it is read
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SinglePro
         with broken_streams():
             return replay_program(
                 cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards,
-                chosen.scheduled_policy,
+                chosen.scheduled_policy, first_reads=chosen.first_reads,
             )  # fmt: skip
 
     # A shard that gets a signal only records it, and forwards it to the others at their next exchange.
@@ -155,6 +156,7 @@ def _while_it_runs(running: ObservedCommand, chosen: SimulationParameters) -> Re
                     progress,
                     chosen.threads,
                     scheduled_policy=chosen.scheduled_policy,
+                    first_reads=chosen.first_reads,
                 )  # fmt: skip
             )
         except (stream.BrokenStream, NearfieldError) as error:

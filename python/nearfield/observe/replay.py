@@ -134,13 +134,15 @@ def replay_program(
     shards: SingleProcess | None = None,
     scheduled_policy: int | None = None,
     start_seed: int | None = None,
+    first_reads: bool = False,
 ) -> Replay:
     """Simulates a program. `streams` are the stream files by rank, or the live streams of a running program. `flops_of`
     maps the path of an object file to (offset of an access's location -> floating-point operations per access); None:
     no arithmetic. `line_of` returns the source line of an MPI call. `progress` is called periodically with the number
     of accesses read so far. `scheduled_policy`: index of the policy whose times the schedules of the ranks have; None:
     schedules are not recorded. `start_seed`: each rank starts up to 100 ns late, at a random time that this number
-    determines; None: all ranks start together.
+    determines; None: all ranks start together. `first_reads`: measures how long received data lies before it is read
+    (observe/first_reads.py).
 
     Results do not depend on the number of threads or shards. With several shards, all must make this call, and shard 0
     gets the result of all ranks. Raises UsageError for an impossible cluster, ReplayError for a program that cannot be
@@ -151,7 +153,7 @@ def replay_program(
         found = replay.run(
             to_native(cluster.machine), cluster.nodes, cluster.ranks_per_node, list(cluster.policies),
             list(cluster.slowdowns), sources, flops_of, list(regions), False, threads, progress,
-            cluster.independent_runs, shards.native(), scheduled_policy, start_seed,
+            cluster.independent_runs, shards.native(), scheduled_policy, start_seed, first_reads,
         )  # fmt: skip
     except ValueError as error:
         raise UsageError(f"{cluster.machine.name} cannot run it: {error}") from error

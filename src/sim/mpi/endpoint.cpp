@@ -158,6 +158,8 @@ Task<> Endpoint::wait(Request request) {
   progress_.end_wait();
   in_calls_.waiting += now() - before;
   ready_ = state->ready;
+  received_bytes_ = state->matched_bytes;
+  data_arrived_ = state->data_arrived.value_or(state->ready.first());
   free_request(*state);
 }
 

@@ -109,6 +109,10 @@ class Endpoint {
   RaceStatistics& race_statistics() { return races_.statistics(); }
   // Returns the earliest possible completion time of the request for which the last wait() waited.
   const ConfigClock& last_ready_time() const { return ready_; }
+  // Returns the length of the message that the last wait() for a receive completed, and when its data had arrived, in
+  // the first configuration.
+  std::uint64_t last_received_bytes() const { return received_bytes_; }
+  Ps last_data_arrival() const { return data_arrived_; }
   // Sets the name of the MPI call that describe_wait() reports; nullptr: none. The text must outlive the call.
   void set_current_call(const std::string* name) { progress_.set_current_call(name); }
   Task<> barrier();
@@ -205,7 +209,10 @@ class Endpoint {
   void perform_receive(RequestState& state);
   void check_message_fits(const Message& message, const RequestState& receive) const;
   Task<> handle_next_packet();
-  void report_match(const RequestState& receive, const Message& message) const {
+  // Records in the receive what message it has matched, and reports it.
+  void report_match(RequestState& receive, const Message& message) const {
+    receive.matched_bytes = message.bytes;
+    if (message.protocol->arrives_with_data()) receive.data_arrived = message.visible.first();
     if (receive.notify_id && on_match_) on_match_(receive.notify_id, message.from->rank_, message.tag);
   }
   Task<> resume_tasks();
@@ -228,6 +235,8 @@ class Endpoint {
   Address packet_list_ = 0;  // the line with the beginning and the end of this rank's list of packets
   Ps packet_read_ = -1;      // when the last packet of the list was read, by the first memory speed
   ConfigClock ready_;
+  std::uint64_t received_bytes_ = 0;
+  Ps data_arrived_ = 0;
   std::vector<AsyncProgressTask*> async_tasks_;
   std::vector<QueuedCall> calls_;
   OnMatch on_match_;

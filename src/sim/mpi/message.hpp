@@ -31,8 +31,10 @@ struct RequestState : Pattern {
   bool is_ambiguous = false;       // another message also matched `allowed`
   std::uint64_t notify_id = 0;     // if not 0, the match is reported at once, under this number
   ConfigClock posted;
-  ConfigClock ready;           // earliest time of completion, by extrapolate_completion()
-  Address landing_buffer = 0;  // contiguous buffer for a non-contiguous receive
+  ConfigClock ready;                // earliest time of completion, by extrapolate_completion()
+  std::uint64_t matched_bytes = 0;  // length of the message
+  std::optional<Ps> data_arrived;   // in the first configuration, if the data arrived before the match
+  Address landing_buffer = 0;       // contiguous buffer for a non-contiguous receive
   RequestState* next = nullptr;
 };
 

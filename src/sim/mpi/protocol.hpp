@@ -39,6 +39,8 @@ class Protocol {
                                                              NicTransfer& transfer);
   // Is called on the receiver's core, in receive(), when the receive matches an unexpected message.
   virtual void handle_posted_receive(Endpoint& receiver, Message& message);
+  // Returns whether a message's data lies in memory of the library, or of the NIC, from the message's arrival on.
+  virtual bool arrives_with_data() const { return false; }
   // Returns whether receives are posted to the NIC, which then matches messages.
   virtual bool matches_at_nic() const { return false; }
 };

@@ -116,19 +116,30 @@ Task<> Rank::sweep(std::span<const Sweep> sweeps) {
 
 // Ranks that share a memory yield to each other after few accesses. While all accesses of a rank hit its L1, so that
 // they take no longer than their issue, their order among ranks does not matter, and the rank's slices grow.
-Task<> Rank::replay(std::span<const Reference> references) {
+Task<> Rank::replay(std::span<const Reference> references, std::span<const std::size_t> stops,
+                    std::function<void()> at_stop) {
   co_await endpoint_.flush_calls();
-  if (!endpoint_.node().has_memory()) co_return;
+  if (!endpoint_.node().has_memory()) {
+    for (std::size_t i = 0; i < stops.size(); ++i) at_stop();
+    co_return;
+  }
   const std::size_t max_slice = 512, min_slice = endpoint_.slice_bytes() / word;
   const Ps issue = core().cycles_per_access / core().clock_ghz * 1e3;
-  std::size_t slice = min_slice;
-  while (!references.empty()) {
-    const auto part = references.first(std::min(slice, references.size()));
+  std::size_t slice = min_slice, replayed = 0;
+  const auto replay_until = [&](std::size_t end) {
+    if (end > replayed) endpoint_.node().replay(endpoint_.core(), references.subspan(replayed, end - replayed));
+    replayed = end;
+  };
+  while (replayed < references.size()) {
+    const std::size_t count = std::min(slice, references.size() - replayed), end = replayed + count;
     const Ps before = endpoint_.ordering_clock();
-    endpoint_.node().replay(endpoint_.core(), part);
-    const bool all_in_l1 = endpoint_.ordering_clock() - before <= 2 * issue * static_cast<double>(part.size());
+    for (; !stops.empty() && stops.front() < end; stops = stops.subspan(1)) {
+      replay_until(stops.front() + 1);
+      at_stop();
+    }
+    replay_until(end);
+    const bool all_in_l1 = endpoint_.ordering_clock() - before <= 2 * issue * static_cast<double>(count);
     slice = all_in_l1 ? std::min(2 * slice, max_slice) : min_slice;
-    references = references.subspan(part.size());
     co_await endpoint_.sync_with_engine();
   }
 }

@@ -91,8 +91,10 @@ class Rank {
   Task<> sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   // Makes the sweeps one after the other; `sweeps` must outlive the call.
   Task<> sweep(std::span<const Sweep> sweeps);
-  // Replays the accesses of a recorded program.
-  Task<> replay(std::span<const Reference> references);
+  // Replays the accesses of a recorded program. Calls at_stop() after each access whose number is in `stops`, which are
+  // in ascending order and may be equal.
+  Task<> replay(std::span<const Reference> references, std::span<const std::size_t> stops = {},
+                std::function<void()> at_stop = {});
   void compute(Ps duration);
 
   // ---- for scenarios

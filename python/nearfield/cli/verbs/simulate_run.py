@@ -77,6 +77,13 @@ _Repeat = Annotated[
         "confidence intervals: ranks of a node share caches, so times scatter with the order of their accesses.",
     ),
 ]
+_FirstReads = Annotated[
+    bool,
+    typer.Option(
+        "--first-reads",
+        help="Also print how long received data lies before the program reads it, by the line that receives it.",
+    ),
+]
 _Timeline = Annotated[
     Path | None,
     typer.Option(
@@ -101,6 +108,7 @@ def command(
     sweep: SweptKeys = None,
     sensitivity: Sensitivity = False,
     repeat: _Repeat = 1,
+    first_reads: _FirstReads = False,
     region: _Region = None,
     threads: _Threads = None,
     independent_runs: _IndependentRuns = False,
@@ -168,7 +176,7 @@ def command(
 
     options = _Options(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, timeline,
-        goal, out, as_json, repeat,
+        goal, out, as_json, repeat, first_reads,
     )  # fmt: skip
     what = what or []
     course = OutcomeSource(live_outcomes=not replay_outcomes, clock=virtual_wtime)
@@ -179,10 +187,11 @@ def command(
         )
     require_one(sweep=sweep, sensitivity=sensitivity)
     if sweep or sensitivity or repeat > 1:
-        if mpi or live or independent_runs or out or timeline or goal:
+        if mpi or live or independent_runs or first_reads or out or timeline or goal:
             raise UsageError(
                 "--sweep, --sensitivity and --repeat simulate a trace several times, and print tables",
-                "leave out --mpi, --independent-runs, --out, --timeline and --goal; of a command, --keep a trace first",
+                "leave out --mpi, --independent-runs, --first-reads, --out, --timeline and --goal; of a command, "
+                "--keep a trace first",
             )
         with provide_trace(what, keep, valgrind=valgrind) as trace:
             _sweep(options, trace, sweep) if sweep else _repeat(options, trace, sensitivity=sensitivity)
@@ -228,6 +237,7 @@ class _Options:
     out: Path | None
     as_json: bool
     repeat: int
+    first_reads: bool
 
 
 def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
@@ -359,7 +369,9 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
         return Cluster(machine, nodes, each, policies, slowdowns, options.independent_runs)
 
     threads = options.threads or shards.cores
-    return SimulationParameters(cluster_of, policies, slowdowns, options.regions, threads, scheduled_policy)
+    return SimulationParameters(
+        cluster_of, policies, slowdowns, options.regions, threads, scheduled_policy, options.first_reads
+    )
 
 
 def _require_whole_program(options: _Options) -> None:
@@ -380,6 +392,7 @@ def _require_whole_program(options: _Options) -> None:
 
 def _print_result(options: _Options, done: SimulationResult) -> None:
     """Prints the result of the simulation, and saves it if --out is given."""
+    from nearfield.cli.first_read_table import first_reads_as_dict, print_first_reads
     from nearfield.cli.replay_tables import as_dict, print_replay
     from nearfield.observe.repeats import RepeatedReplay
     from nearfield.observe.replay_profile import save_replay
@@ -387,9 +400,12 @@ def _print_result(options: _Options, done: SimulationResult) -> None:
 
     found = RepeatedReplay((done.found,))
     if options.as_json:
-        print(json.dumps(as_dict(found), indent=1))
+        more = first_reads_as_dict(done.found) if options.first_reads else {}
+        print(json.dumps(as_dict(found) | more, indent=1))
     else:
         print_replay(found, done.command, done.seconds, decided=done.decided)
+        if options.first_reads:
+            print_first_reads(done.found)
     if lack := how_to_name_functions(done.named_lines):
         err.print(f"nearfield: {escape(lack)}")
     _print_assumptions(options, done.found.cluster)

@@ -10,6 +10,8 @@ namespace {
 
 class NodeEagerProtocol final : public Protocol {
  public:
+  bool arrives_with_data() const override { return true; }
+
   void start_send(Endpoint& sender, Message& message) override {
     if (is_inline(sender, message)) {
       sender.node().touch(sender.core(), Access::load, message.data, 0, message.bytes);

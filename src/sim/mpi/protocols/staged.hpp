@@ -23,6 +23,8 @@ class StagedProtocol : public Protocol {
     sender.complete_request(message.send);
   }
 
+  bool arrives_with_data() const override { return true; }
+
   void handle_payload_read(NicTransfer& transfer) override {
     Message& message = *transfer.message;
     if (message.bytes > 0) release_send_buffer(*message.from, message.staged_out, message.bytes);

@@ -44,11 +44,34 @@ Task<> AccessReplay::replay_to_event(bool timed, PollingDetector& polling) {
       if (branches_take_time && branches_.passes(batch_[i].site)) wait_for_condition();
       add_folded(batch_[i]);
     }
-    co_await rank_.replay(folded_);
+    if (first_reads_ && first_reads_->has_unread())
+      co_await replay_with_first_reads();
+    else
+      co_await rank_.replay(folded_);
     const double lost = static_cast<double>(mispredicted_) * rank_.core().mispredict_cycles;
     const Ps longer = arithmetic_excess(std::span(batch_).first(count)) + lost / rank_.core().clock_ghz * 1e3;
     if (longer > 0) rank_.compute(longer);
   }
+}
+
+// Replays the batch, and records when the program reads a byte of an unread message for the first time.
+Task<> AccessReplay::replay_with_first_reads() {
+  std::vector<std::size_t> loads;  // numbers of the accesses that read a message
+  std::vector<FirstReads::MessageId> messages;
+  for (std::size_t i = 0; i < folded_.size(); ++i) {
+    const Reference& access = folded_[i];
+    while (const auto message = first_reads_->find_message(access.address, access.bytes)) {
+      if (access.kind == Access::store) {
+        first_reads_->record_overwritten(*message);
+        continue;
+      }
+      loads.push_back(i);
+      messages.push_back(first_reads_->begin_read(*message));
+    }
+  }
+  std::size_t next = 0;
+  co_await rank_.replay(folded_, loads,
+                        [&] { first_reads_->record_read(messages[next++], rank_.endpoint().ordering_clock()); });
 }
 
 // Returns the time by which the arithmetic of these accesses exceeds their issue time.

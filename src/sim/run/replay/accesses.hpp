@@ -14,6 +14,7 @@
 
 #include "sim/mpi/rank.hpp"
 #include "sim/run/replay/branch_predictor.hpp"
+#include "sim/run/replay/first_reads.hpp"
 #include "sim/run/replay/polling_detector.hpp"
 #include "trace/stream/source.hpp"
 
@@ -29,8 +30,15 @@ using FlopsOfSite = std::function<float(std::uint32_t site)>;
 class AccessReplay {
  public:
   // All arguments must outlive this object.
-  AccessReplay(stream::Source& source, const FlopsOfSite& flops_of_site, Rank& rank, AddressSpace& space)
-      : source_(source), flops_of_site_(flops_of_site), rank_(rank), space_(space), batch_(at_a_time) {}
+  // `first_reads` gets the accesses to received data; nullptr: nothing does.
+  AccessReplay(stream::Source& source, const FlopsOfSite& flops_of_site, Rank& rank, AddressSpace& space,
+               FirstReads* first_reads)
+      : source_(source),
+        flops_of_site_(flops_of_site),
+        rank_(rank),
+        space_(space),
+        first_reads_(first_reads),
+        batch_(at_a_time) {}
 
   // Replays the accesses before the next event of the stream, or skips them unless `timed`.
   Task<> replay_to_event(bool timed, PollingDetector& polling);
@@ -45,12 +53,14 @@ class AccessReplay {
   void add_folded(const stream::Reference& access);
   void add_chain_load(const Reference& load);
   void wait_for_condition();
+  Task<> replay_with_first_reads();
   Ps arithmetic_excess(std::span<const stream::Reference> accesses);
 
   stream::Source& source_;
   const FlopsOfSite& flops_of_site_;
   Rank& rank_;
   AddressSpace& space_;
+  FirstReads* first_reads_;
   std::vector<float> site_flops_;  // of the sites that have occurred
   double flops_ = 0;
   std::uint64_t replayed_ = 0, skipped_ = 0, batches_ = 0;

@@ -250,7 +250,32 @@ const CollectiveRunner& runner_of(Kind kind) {
   return *found;
 }
 
+// Returns the buffers of arguments, of which a single one may stand for several consecutive parts.
+std::vector<Buffer> all_buffers(const std::vector<BufferArgument>& arguments, std::size_t parts) {
+  if (arguments.size() == 1) return {arguments.front().consecutive_parts(static_cast<int>(parts))};
+  return buffers_of_arguments(arguments, arguments.size());
+}
+
 }  // namespace
+
+std::vector<Buffer> given_buffers(const CollectiveArguments& arguments, int ranks) {
+  if (arguments.gives.empty() && arguments.in_place) return result_buffers(arguments, ranks);
+  const bool of_each = arguments.kind == Kind::scatter || arguments.kind == Kind::alltoall ||
+                       arguments.kind == Kind::reduce_scatter_block;
+  const bool of_neighbors = arguments.kind == Kind::neighbor_alltoall;
+  const std::size_t parts = of_each        ? static_cast<std::size_t>(ranks)
+                            : of_neighbors ? arguments.destinations.size()
+                                           : 1;
+  return all_buffers(arguments.gives, parts);
+}
+
+std::vector<Buffer> result_buffers(const CollectiveArguments& arguments, int ranks) {
+  const bool of_each =
+      arguments.kind == Kind::gather || arguments.kind == Kind::allgather || arguments.kind == Kind::alltoall;
+  const bool of_neighbors = arguments.kind == Kind::neighbor_allgather || arguments.kind == Kind::neighbor_alltoall;
+  const std::size_t parts = of_each ? static_cast<std::size_t>(ranks) : of_neighbors ? arguments.sources.size() : 1;
+  return all_buffers(arguments.gets, parts);
+}
 
 Task<> run_collective(Communicator& all, const CollectiveArguments& arguments) {
   const CollectiveRunner& runner = runner_of(arguments.kind);

@@ -35,6 +35,10 @@ struct CollectiveArguments {
   std::vector<int> sources, destinations;  // of neighbourhood collectives; negative: MPI_PROC_NULL
 };
 
+// Return the buffers from which a rank of a communicator of `ranks` ranks gives data, and those into which it gets data.
+std::vector<Buffer> given_buffers(const CollectiveArguments& arguments, int ranks);
+std::vector<Buffer> result_buffers(const CollectiveArguments& arguments, int ranks);
+
 // Runs a collective with the arguments of a stream::Collective event. Throws std::runtime_error if the arguments
 // contradict each other.
 Task<> run_collective(Communicator& all, const CollectiveArguments& arguments);

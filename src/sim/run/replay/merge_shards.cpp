@@ -54,7 +54,7 @@ void fields(Pack& pack, CallPlace& value) {
 
 template <class Pack>
 void fields(Pack& pack, CallOutcome& value) {
-  pack(value.name, value.place, value.spent, value.timeline, value.intervals);
+  pack(value.name, value.place, value.spent, value.timeline, value.intervals, value.received);
 }
 
 template <class Pack>

@@ -33,9 +33,9 @@ ReplayedRank::ReplayedRank(const RankStream& stream, Rank& rank, const ReplayOpt
       has_counters_(cluster.count_sides && cluster.memory_effects),
       space_(region_bytes(cluster.ranks_per_node),
              [&rank, bytes = region_bytes(cluster.ranks_per_node)] { return rank.allocate(bytes); }),
-      accesses_(*stream.source, stream.flops, rank, space_),
+      accesses_(*stream.source, stream.flops, rank, space_, options.first_reads ? &first_reads_ : nullptr),
       definitions_(rank.rank(), space_),
-      requests_(rank),
+      requests_(rank, options.first_reads ? &first_reads_ : nullptr),
       races_(rank.endpoint(), requests_),
       recorded_({rank.endpoint(), definitions_, requests_, races_, polling_}, stream.again),
       live_({rank.endpoint(), definitions_, requests_, races_, polling_}, stream.send_reply),
@@ -122,6 +122,7 @@ Task<> ReplayedRank::handle_event(const stream::Send& event) {
   if (event.peer == stream::proc_null) co_return;
   const Pattern to = definitions_.pattern(event.communicator, event.peer, event.tag);
   const Buffer data = definitions_.part(event.data).buffer();
+  if (options_.first_reads) first_reads_.record_read(data, rank_.endpoint().ordering_clock());
   if (event.mode == stream::Mode::buffered)
     co_await requests_.send_buffered(to, data);
   else
@@ -137,7 +138,7 @@ Task<> ReplayedRank::handle_event(const stream::Receive& event) {
   if (has_wildcard(event)) races_.count_wildcard_receive();
   OutcomeSource& outcomes =
       event.notify_on_match && stream_.send_reply ? static_cast<OutcomeSource&>(live_) : recorded_;
-  requests_.add_message(event.request, outcomes.match(event, allowed, buffer));
+  requests_.add_receive(event.request, outcomes.match(event, allowed, buffer), call_, buffer);
 }
 
 Task<> ReplayedRank::handle_event(const stream::Outcome& event) {
@@ -197,7 +198,7 @@ Task<> ReplayedRank::handle_event(const stream::Forget& event) {
 Task<> ReplayedRank::handle_event(const stream::Collective& event) {
   polling_.end_polling_loop();
   return requests_.run_or_begin_collective(event.request, definitions_.group(event.communicator),
-                                           definitions_.arguments(event));
+                                           definitions_.arguments(event), call_);
 }
 
 }  // namespace nearfield::sim::replay

@@ -18,6 +18,7 @@
 #include "sim/run/cluster.hpp"
 #include "sim/run/replay/accesses.hpp"
 #include "sim/run/replay/call_times.hpp"
+#include "sim/run/replay/first_reads.hpp"
 #include "sim/run/replay/outcomes.hpp"
 
 namespace nearfield::sim::replay {
@@ -30,6 +31,7 @@ struct ReplayOptions {
   // If given, each rank starts at a random time before max_start_delay, which this seed and the rank determine; if not,
   // all ranks start together. Another seed gives another order of the accesses of ranks that share caches.
   std::optional<std::uint64_t> start_seed;
+  bool first_reads = false;  // measures how long received data lies before it is read (first_reads.hpp)
 };
 
 constexpr Ps max_start_delay = 100e3;
@@ -52,6 +54,8 @@ class ReplayedRank {
 
   CallTimes& call_times() { return times_; }
   const AccessReplay& access_replay() const { return accesses_; }
+  // Returns the data that a call site has received; nothing unless the options have first_reads.
+  ReceivedData received_by(const CallTimes::CallKey& call) const { return first_reads_.received_by(call); }
   TimingSensitivity timing_sensitivity() const { return races_.timing_sensitivity(); }
   // Returns the names of the regions that began.
   const std::set<std::string>& started_regions() const { return regions_; }
@@ -98,6 +102,7 @@ class ReplayedRank {
   const ReplayOptions& options_;
   const bool has_counters_;
   AddressSpace space_;
+  FirstReads first_reads_;
   AccessReplay accesses_;
   StreamDefinitions definitions_;
   Requests requests_;

@@ -15,15 +15,21 @@ void RecordedChoice::count_ready_request(RaceStatistics& races, const ConfigCloc
     races.add_divergence(divergent, early & ~late);
 }
 
-Requests::Requests(Rank& rank) : rank_(rank), scratch_([&rank](std::uint64_t bytes) { return rank.allocate(bytes); }) {}
+Requests::Requests(Rank& rank, FirstReads* first_reads)
+    : rank_(rank), first_reads_(first_reads), scratch_([&rank](std::uint64_t bytes) { return rank.allocate(bytes); }) {}
 
 Task<ConfigClock> Requests::complete_request(PendingRequest request) {
   Endpoint& endpoint = rank_.endpoint();
   const bool is_message = request.message.state;
+  const bool is_received = request.receive && is_message && request.message.state->serial == request.message.serial;
   if (request.collective)
     co_await endpoint.wait(request.collective->task);
   else
     co_await rank_.wait(request.message);
+  if (first_reads_ && is_received)
+    first_reads_->add_message(request.receive->call, request.receive->buffers.front(), endpoint.last_received_bytes(),
+                              endpoint.last_data_arrival(), endpoint.ordering_clock());
+  if (first_reads_ && request.collective) record_results(*request.receive);
   const ConfigClock ready = is_message ? endpoint.last_ready_time() : endpoint.now();
   for (const auto& choice : request.choices) choice->count_ready_request(endpoint.race_statistics(), ready);
   co_return ready;
@@ -31,6 +37,12 @@ Task<ConfigClock> Requests::complete_request(PendingRequest request) {
 
 Task<> Requests::complete_requests(std::span<const stream::Number> requests) {
   for (const stream::Number request : requests) co_await complete_request(request);
+}
+
+void Requests::record_results(const PostedReceive& receive) {
+  const Ps now = rank_.endpoint().ordering_clock();
+  for (const Buffer& buffer : receive.buffers)
+    first_reads_->add_message(receive.call, buffer, buffer.bytes(), now, now);
 }
 
 bool Requests::is_done(stream::Number request) {
@@ -53,14 +65,22 @@ Task<> Requests::send_buffered(const Pattern& to, const Buffer& data) {
 }
 
 Task<> Requests::run_or_begin_collective(stream::Number request, CommunicatorGroup& group,
-                                         CollectiveArguments arguments) {
+                                         CollectiveArguments arguments, const CallTimes::CallKey& call) {
+  const int ranks = static_cast<int>(group.world.size());
+  PostedReceive receive{call, {}};
+  if (first_reads_) {
+    const Ps now = rank_.endpoint().ordering_clock();
+    for (const Buffer& buffer : given_buffers(arguments, ranks)) first_reads_->record_read(buffer, now);
+    receive.buffers = result_buffers(arguments, ranks);
+  }
   const Pattern to{0, group.collectives++ & 0x3fffffff, 2 * group.context + 1};
   if (request == 0) {
     GroupCommunicator all(rank_, group.world, group.me, to, scratch_, nullptr);
     co_await run_collective(all, arguments);
+    if (first_reads_) record_results(receive);
     co_return;
   }
-  pending_request(request) = {{}, std::make_unique<NonblockingCollective>(), {}};
+  pending_request(request) = {{}, std::make_unique<NonblockingCollective>(), {}, std::move(receive)};
   NonblockingCollective& nonblocking = *pending_request(request).collective;
   nonblocking.arguments = std::move(arguments);
   nonblocking.all = std::make_unique<GroupCommunicator>(rank_, group.world, group.me, to, scratch_, &nonblocking.task);

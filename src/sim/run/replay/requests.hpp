@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "sim/mpi/collectives/on_group.hpp"
 #include "sim/run/replay/definitions.hpp"
+#include "sim/run/replay/first_reads.hpp"
 
 namespace nearfield::sim::replay {
 
@@ -26,10 +28,15 @@ struct RecordedChoice {
 
 class Requests {
  public:
-  explicit Requests(Rank& rank);
+  // `first_reads`, which must outlive this object, gets what the requests receive; nullptr: nothing does.
+  Requests(Rank& rank, FirstReads* first_reads);
 
   // Stores a message under the request's number.
-  void add_message(stream::Number request, Request message) { pending_request(request) = {message, {}, {}}; }
+  void add_message(stream::Number request, Request message) { pending_request(request) = {message, {}, {}, {}}; }
+  // Stores a receive under the request's number, which `call` has posted for this buffer.
+  void add_receive(stream::Number request, Request message, const CallTimes::CallKey& call, const Buffer& buffer) {
+    pending_request(request) = {message, {}, {}, PostedReceive{call, {buffer}}};
+  }
   void add_choice(stream::Number request, std::shared_ptr<RecordedChoice> choice) {
     pending_request(request).choices.push_back(std::move(choice));
   }
@@ -43,7 +50,8 @@ class Requests {
   // Copies the data to memory of the library and sends it from there.
   Task<> send_buffered(const Pattern& to, const Buffer& data);
   // Runs a blocking collective (request 0) to its end, or begins a nonblocking one.
-  Task<> run_or_begin_collective(stream::Number request, CommunicatorGroup& group, CollectiveArguments arguments);
+  Task<> run_or_begin_collective(stream::Number request, CommunicatorGroup& group, CollectiveArguments arguments,
+                                 const CallTimes::CallKey& call);
   // Completes pending sends and collectives, as MPI_Finalize does, since other ranks may depend on them. Ignores
   // receives that the program did not complete.
   Task<> finalize();
@@ -54,10 +62,16 @@ class Requests {
     std::unique_ptr<GroupCommunicator> all;
     AsyncProgressTask task;
   };
+  // The call that posted a receive or a nonblocking collective, and the buffers that get data.
+  struct PostedReceive {
+    CallTimes::CallKey call;
+    std::vector<Buffer> buffers;
+  };
   struct PendingRequest {
     Request message;
     std::unique_ptr<NonblockingCollective> collective;
     std::vector<std::shared_ptr<RecordedChoice>> choices;
+    std::optional<PostedReceive> receive;
   };
   struct BufferedSend {
     Request request;
@@ -70,8 +84,11 @@ class Requests {
     return pending_[request];
   }
   Task<ConfigClock> complete_request(PendingRequest request);
+  // Records that a collective has completed with these results.
+  void record_results(const PostedReceive& receive);
 
   Rank& rank_;
+  FirstReads* first_reads_;
   ScratchPool scratch_;  // buffers of collectives and of buffered sends
   std::vector<BufferedSend> buffered_;
   std::vector<PendingRequest> forgotten_;

@@ -22,7 +22,8 @@ RankReplayResult outcome_of_rank(ReplayedRank& rank) {
                            {rank.started_regions().begin(), rank.started_regions().end()}};
   for (const auto& [call, spent] : rank.call_times().times_by_call())
     outcome.calls.push_back({rank.definitions().text_of(call.name), rank.definitions().place(call.call_site), spent,
-                             rank.call_times().timeline().time_per_part(call), rank.call_times().intervals_of(call)});
+                             rank.call_times().timeline().time_per_part(call), rank.call_times().intervals_of(call),
+                             rank.received_by(call)});
   std::ranges::sort(outcome.calls, {},
                     [](const CallOutcome& call) { return std::tie(call.name, call.place.object, call.place.offset); });
   return outcome;

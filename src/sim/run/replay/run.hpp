@@ -16,6 +16,7 @@ struct CallOutcome {
   TimeSpent spent;
   std::vector<Ps> timeline;  // time in the call per part of the run (ReplayResult::part_ps)
   std::vector<CallInterval> intervals;
+  ReceivedData received;  // empty unless the options have first_reads
 };
 
 struct RankReplayResult {

@@ -1,0 +1,49 @@
+"""Formats the results of `nearfield simulate run --first-reads`, as a table for people and data for --json."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.markup import escape
+
+from nearfield.base.units import format_bytes, format_ns
+from nearfield.observe.first_reads import ReceivedData, mean_waiting_bytes, received_data
+from nearfield.observe.replay import Replay
+from nearfield.ui.terminal import Column, Table, Terminal
+
+
+def print_first_reads(found: Replay) -> None:
+    """Prints, for each line that receives data, how long the data lies before it is read."""
+    out = Terminal()
+    lines = received_data(found)
+    if not lines:
+        out.print("\nno data was received")
+        return
+    numbers = ("messages", "bytes each", "in MPI", "until read", "never read")
+    table = Table(
+        Column("received by", key=True), Column("line", prose=True), *(Column(name, right=True) for name in numbers)
+    )
+    for one in lines:
+        table.add_row(
+            one.name, escape(one.line), f"{one.messages:,}", format_bytes(one.bytes / one.messages, digits=3),
+            _mean_time(one, one.in_mpi_ns) if one.in_mpi_ns else "-", _mean_time(one, one.until_read_ns),
+            f"{one.unread_messages:,}" if one.unread_messages else "-",
+        )  # fmt: skip
+    out.print()
+    out.print(table)
+    out.print(
+        "[dim]in MPI: from the arrival of the data to the end of the call (not known of collectives); until read: from "
+        "there to the first load of a byte, or to the MPI call that sends it on; means, by the base policy[/dim]"
+    )
+    waiting = format_bytes(mean_waiting_bytes(found), digits=3)
+    out.print(f"a node holds {waiting} of received data that its ranks have yet to read, as the mean over the time")
+
+
+def first_reads_as_dict(found: Replay) -> dict[str, Any]:
+    """Returns the results for --json. Times are sums over the messages that were read, in ns."""
+    return {"received": [asdict(one) for one in received_data(found)], "mean_unread_bytes": mean_waiting_bytes(found)}
+
+
+def _mean_time(one: ReceivedData, total_ns: float) -> str:
+    return format_ns(total_ns / one.read_messages) if one.read_messages else "-"
