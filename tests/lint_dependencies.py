@@ -73,7 +73,7 @@ PYTHON = {
     "doctor": _RULES | {"apply", "halo"},
 }
 # Folders of a part, of which each may import the ones before it, and none the modules beside the folders.
-FOLDERS = {"rewrite": ("frontend", "analysis", "model", "codegen", "check")}
+FOLDERS = {"rewrite": ("frontend", "analysis", "model", "codegen", "check", "placement")}
 
 
 def part_of(path: str) -> str:

@@ -41,6 +41,8 @@ from nearfield.rewrite.model.polyhedral import Model, build_model
 from nearfield.rewrite.model.schedule import DependencePartition, ExecutionOrder, Transformation
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
 from nearfield.rewrite.patch import Analysis, Patch
+from nearfield.rewrite.placed_patches import persistent_loops, persistent_patches
+from nearfield.rewrite.placement.persistent import PersistentLoop
 from nearfield.rewrite.proof import Prover, RewriteVariant, replaced_span
 from nearfield.rewrite.ranking import MessageCosts, rank_patches
 
@@ -141,22 +143,25 @@ class Analyser:
         if function is not None and not nodes:
             raise UsageError(f"{self.path} defines no function {function}")
         for node in nodes:
-            if self._communicates(self.functions.function_of(node), set()):
+            if self._wanted_transformations() and self._communicates(self.functions.function_of(node), set()):
                 self._analyse_function(node)
-        bodies = self._inline_bodies(nodes) if self.inlines else []
+        bodies = self._inline_bodies(nodes) if self.inlines and self._wanted_transformations() else []
+        loops, fixed_reasons = self._find_persistent_loops(nodes)
         prover = Prover(self.path, self.text, self.unit, self.costs)
         patches = [*prover.prove(list(self._variants.values())), *bodies]
         for region, reason in prover.unproved:
             self._record_refusal(region, reason, region.line)
+        placed, unproved = persistent_patches(self.path, self.text, self.unit, self.others, loops)
+        self._record_unplaced_calls([*fixed_reasons, *unproved])
         changed = [patch.lines for patch in patches]
         missed = [
             missed
             for line, missed in sorted({one.line: one for one in reversed(list(self._missed.values()))}.items())
             if not any(first <= line <= last for first, last in changed)
         ]
-        if not patches and not missed:
+        if not patches and not placed and not missed:
             missed = list(find_unknown_callees(self.functions, nodes)) or [explain_no_regions(self.functions, nodes)]
-        return Analysis(self.path, rank_patches(patches), missed)
+        return Analysis(self.path, [*rank_patches(patches), *placed], missed)
 
     def _file_refusal_reason(self) -> tuple[str, int]:
         """Returns the reason why no statement of the file may be moved, and its line; ('', 0) if there is no reason."""
@@ -185,6 +190,20 @@ class Analyser:
         if (freed := find_free_of_active_request(functions)) is not None:
             return f"{source_text_of(freed)} may free the request of a message that is under way", freed.line
         return "", 0
+
+    def _find_persistent_loops(self, nodes: Sequence[Node]) -> tuple[list[PersistentLoop], list[MissedOptimization]]:
+        """Returns the loops whose messages may have persistent requests, and the reasons for all other messages in
+        loops. Returns none if the user did not select this kind of patch."""
+        if not self.inlines or self.only is not None and "persistent" not in self.only:
+            return [], []
+        return persistent_loops(self.unit, self.functions, nodes, self._unique_name)
+
+    def _record_unplaced_calls(self, reasons: Sequence[MissedOptimization]) -> None:
+        """Records why calls in loops get no persistent requests, if nothing else is known of these calls, or if the
+        user selected this kind of patch only."""
+        for one in reasons:
+            reason = f"no persistent request: {one.reason}"
+            self._missed.setdefault(one.line, MissedOptimization(one.line, reason, one.function))
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
         """Returns patches that inline callees, for blocks of statements that have no patch otherwise."""
@@ -392,7 +411,11 @@ class Analyser:
 
     def _request_array_name(self, region: Region) -> str:
         """Returns a name for the region's request array that is unique in the file."""
-        number = self._names.setdefault(region.start, len(self._names) + 1)
+        return self._unique_name(region.start)
+
+    def _unique_name(self, start: int) -> str:
+        """Returns a name for a request array that is unique in the file, always the same for one source offset."""
+        number = self._names.setdefault(start, len(self._names) + 1)
         while True:
             name = f"nearfield_requests{number if number > 1 else ''}"
             if all(name.replace("requests", word) not in self.text for word in ("requests", "at", "count")):

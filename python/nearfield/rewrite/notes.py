@@ -7,6 +7,7 @@ from pathlib import Path
 from nearfield.notes import Fix, LineEdit, Note, NoteRule, SourcePlace
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
 from nearfield.rewrite.patch import Analysis, Patch
+from nearfield.rewrite.placement import SUMMARIES
 
 SOURCE = (
     "S. Pellegrini, T. Hoefler, T. Fahringer: On the Effects of CPU Caches on MPI Point-to-Point Communications (2012)."
@@ -21,6 +22,15 @@ RULES = {
     )
     for one in TRANSFORMATIONS
 }
+RULES |= {
+    name: NoteRule(
+        f"rewrite-{name}", summary[:1].upper() + summary[1:],
+        "Rules that are checked for the text of the patch, which libclang has read, prove that each message has the "
+        "same arguments and matches in the same order.",
+        "MPI: A Message-Passing Interface Standard, version 4.1, section 3.9.",
+    )
+    for name, summary in SUMMARIES.items()
+}  # fmt: skip
 REFUSED = NoteRule(
     "rewrite-refused",
     "Communication stays where it is",

@@ -242,15 +242,18 @@ def _names(given: list[str] | None) -> list[str]:
 
 
 def _parse_transformations(given: str | None, *, cutting: bool) -> frozenset[str] | None:
-    from nearfield.rewrite.model.schedules import NAMES, TRANSFORMATIONS
+    from nearfield.rewrite.model.schedules import NAMES as SCHEDULES
+    from nearfield.rewrite.model.schedules import TRANSFORMATIONS
+    from nearfield.rewrite.placement import NAMES as PLACEMENTS
 
     if given is None:
         return None
     names = _names([given])
+    known = (*SCHEDULES, *PLACEMENTS)
     for name in names:
-        if name not in NAMES:
-            raise UsageError(f"no transformation is called '{name}'", capitalize(suggest(name, NAMES)))
-    if not cutting and all(one.chunks_messages for one in TRANSFORMATIONS if one.name in names):
+        if name not in known:
+            raise UsageError(f"no transformation is called '{name}'", capitalize(suggest(name, known)))
+    if not cutting and set(names) <= {one.name for one in TRANSFORMATIONS if one.chunks_messages}:
         raise UsageError(
             f"{' and '.join(names)} cut messages, and nothing says how long a piece is",
             "Give a size with --piece, or a profile, which has the machine's caches, with --profile.",

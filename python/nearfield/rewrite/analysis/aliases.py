@@ -135,6 +135,14 @@ class AliasAnalysis:
         escaping = self._function.escaping_uses(key)
         return any(not self._is_address_taken(use) or self._may_store_address(use, self._function) for use in escaping)
 
+    def has_stored_address(self, key: int) -> bool:
+        """Returns whether the function may store a pointer or a reference to a variable somewhere."""
+        return self._has_stored_address(key)
+
+    def address_escapes(self, key: int) -> bool:
+        """Returns whether the address of an array or variable of the function may be stored somewhere."""
+        return self._address_escapes(key)
+
     def _is_address_taken(self, use: Node) -> bool:
         """Returns whether a use of a variable is, directly or by a member, the operand of `&`."""
         for above in self._function.ancestors(use):

@@ -1,0 +1,86 @@
+"""Checks that code in front of a loop and behind it is executed once with the loop, whatever the loop does."""
+
+from __future__ import annotations
+
+import re
+
+from nearfield.rewrite.analysis.loop_bounds import is_within
+from nearfield.rewrite.analysis.program import NotMovable
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
+from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
+from nearfield.rewrite.frontend.function import FunctionFacts
+from nearfield.rewrite.frontend.text import start_of_line
+
+_LEAVES = {
+    Kind.RETURN_STMT: "return", Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try",
+    Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
+}  # fmt: skip
+_JUMPS = (Kind.GOTO_STMT, Kind.INDIRECT_GOTO_STMT, Kind.LABEL_STMT)
+_ENDS_PROGRAM = ("exit", "_exit", "_Exit", "abort", "MPI_Abort")
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)", re.MULTILINE)
+_PRAGMA_ABOVE = re.compile(r"[ \t]*#[ \t]*pragma\b")
+
+
+def check_loop(loop: Node, function: FunctionFacts, functions: ProgramFunctions, unit: TranslationUnit) -> None:
+    """Raises NotMovable unless statements may be added in front of a loop and behind it that are executed exactly once
+    for each execution of the loop, before its first and after its last iteration."""
+    block = function.parent(loop)
+    if block is None or block.kind != Kind.COMPOUND_STMT:
+        raise NotMovable("the loop does not stand in a block", loop.line)
+    above = function.parent(block)
+    if above is not None and above.kind == Kind.SWITCH_STMT:
+        raise NotMovable("the loop stands in a switch", loop.line)
+    if unit.is_macro_use(loop.offset):
+        raise NotMovable("a macro hides the loop", loop.line)
+    for node in function.body.walk() if function.body is not None else ():
+        if node.kind in _JUMPS:
+            raise NotMovable("the function has a goto or a label", node.line)
+        if node.kind in _LEAVES and loop.offset <= node.offset < unit.statement_end(loop):
+            raise NotMovable(f"the loop contains {_LEAVES[node.kind]}", node.line)
+    check_pragmas(loop, function, unit)
+    _check_calls(loop, function, functions)
+    inside = unit.text[loop.offset : unit.statement_end(loop)]
+    for match in _DIRECTIVE.finditer(inside):
+        if match[1] in ("define", "undef", "include"):
+            raise NotMovable(f"#{match[1]} stands in the loop", loop.line)
+    if directives_around(unit.text, loop.offset) != directives_around(unit.text, unit.statement_end(loop)):
+        raise NotMovable("a directive of the preprocessor decides where the loop ends", loop.line)
+
+
+def check_pragmas(statement: Node, function: FunctionFacts, unit: TranslationUnit) -> None:
+    """Raises NotMovable if a pragma, such as that of a parallel region, stands directly above a statement or above one
+    around it."""
+    for node in (statement, *function.ancestors(statement)):
+        above = unit.text[: start_of_line(unit.text, node.offset)].rstrip().rpartition("\n")[2]
+        if _PRAGMA_ABOVE.match(above) or above.endswith("\\"):
+            raise NotMovable("a pragma stands above it, or above a statement around it", node.line)
+
+
+def _check_calls(loop: Node, function: FunctionFacts, functions: ProgramFunctions) -> None:
+    """Raises NotMovable if the loop may end or begin the use of MPI, after which a request could not be freed, or
+    before which none could be created."""
+    waiting, seen = [(call, function) for call in function.calls if is_within(call, loop)], set()
+    while waiting:
+        call, caller = waiting.pop()
+        if call.name in ("MPI_Init", "MPI_Init_thread"):
+            raise NotMovable(f"the loop calls {call.name}", call.line)
+        if call.name == "MPI_Finalize" and not any(one.name in _ENDS_PROGRAM for one in caller.calls):
+            raise NotMovable("the loop calls MPI_Finalize", call.line)
+        inner = functions.definition_of(call)
+        if inner is not None and inner.node.key not in seen:
+            seen.add(inner.node.key)
+            waiting += [(one, inner) for one in inner.calls]
+
+
+def directives_around(text: str, offset: int) -> tuple[int, ...]:
+    """Returns the offsets of the conditional directives of the preprocessor that decide whether the text at an offset
+    is compiled."""
+    stack: list[int] = []
+    for match in _DIRECTIVE.finditer(text, 0, offset):
+        if match[1] in ("if", "ifdef", "ifndef"):
+            stack.append(match.start())
+        elif match[1] in ("else", "elif", "elifdef", "elifndef") and stack:
+            stack[-1] = match.start()
+        elif match[1] == "endif" and stack:
+            stack.pop()
+    return tuple(stack)

@@ -1,0 +1,189 @@
+"""Do messages of a loop get persistent requests where they are the same in every iteration, and only there?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rewriting import HEAD, analyse_c
+
+from nearfield.rewrite import Analysis
+
+PARAMETERS = "int n, int steps, double *u, double *v, int up, int down, MPI_Comm comm"
+SEND = "MPI_Isend(u + n, n, MPI_DOUBLE, up, 0, comm, &r[0]);\n"
+RECEIVE = "MPI_Irecv(u, n, MPI_DOUBLE, down, 0, comm, &r[1]);\n"
+WAIT = "MPI_Waitall(2, r, MPI_STATUSES_IGNORE);\n"
+WORK = "for (int i = 0; i < n; i++) v[i] = u[i];\n"
+LOOP = "for (int s = 0; s < steps; s++) {\n"
+BODY = f"{SEND}{RECEIVE}{WAIT}{WORK}"
+PLAIN = f"MPI_Request r[2];\n{LOOP}{BODY}}}\n"
+
+
+def analyse_body(tmp_path: Path, arguments: list[str], body: str, before: str = "", suffix: str = ".c") -> Analysis:
+    text = f"{HEAD}#include <stdlib.h>\n{before}\nvoid step({PARAMETERS}) {{\n{body}\n}}\n"
+    return analyse_c(tmp_path, arguments, text, f"program{suffix}", only=frozenset({"persistent"}))
+
+
+def new_text(found: Analysis) -> str:
+    """Returns the only patched text."""
+    (patch,) = found.patches
+    return patch.rewritten
+
+
+def test_requests_are_created_before_the_loop_and_freed_behind_it(tmp_path: Path, arguments: list[str]) -> None:
+    """Is each message created once with its arguments, started where it was begun, and freed once?"""
+    text = new_text(analyse_body(tmp_path, arguments, PLAIN))
+    before, _, rest = text.partition(LOOP)
+    inside, _, behind = rest.partition("}\nMPI_Request_free")
+    assert "MPI_Send_init(u + n, n, MPI_DOUBLE, up, 0, comm, &r[0]);" in before
+    assert "MPI_Recv_init(u, n, MPI_DOUBLE, down, 0, comm, &r[1]);" in before
+    assert inside.index("MPI_Start(&r[0]);") < inside.index("MPI_Start(&r[1]);") < inside.index(WAIT.strip())
+    assert "MPI_Isend" not in text and "MPI_Irecv" not in text
+    assert behind.count("(&r[") == 2 and text.count("MPI_Request_free") == 2
+
+
+def test_the_gain_is_not_made_up(tmp_path: Path, arguments: list[str]) -> None:
+    (patch,) = analyse_body(tmp_path, arguments, PLAIN).patches
+    assert patch.expected.gain is None and "no scenario of a profile measures" in patch.expected.unknown
+    assert any("even where the loop is not executed" in one for one in patch.assumptions)
+
+
+GUARDED = f"MPI_Request r[2];\n{LOOP}if (up > 0) {{\n{BODY}}}\n}}\n"
+ALLOWED = {
+    "a condition that never changes": (GUARDED, "if (up > 0) {"),
+    "a wait under the same condition": (
+        f"MPI_Request r[2];\n{LOOP}if (up > 0) {{ {SEND} }}\n{WORK}if (up > 0) MPI_Wait(&r[0], MPI_STATUS_IGNORE);\n}}",
+        "MPI_Send_init",
+    ),
+    "a branch without braces": (f"{LOOP}if (up > 0)\n    MPI_Send(u, n, MPI_INT, up, 0, comm);\n}}", "if (up > 0) {\n"),
+    "a blocking receive whose status is read": (
+        f"MPI_Status status;\n{LOOP}MPI_Recv(u, n, MPI_DOUBLE, MPI_ANY_SOURCE, 0, comm, &status);\n"
+        "v[0] = status.MPI_SOURCE;\n}", "MPI_Wait(&nearfield_requests[0], &status);"),
+    "an exchange": (
+        f"{LOOP}MPI_Sendrecv(u, n, MPI_DOUBLE, up, 0, v, n, MPI_DOUBLE, down, 0, comm, MPI_STATUS_IGNORE);\n}}",
+        "MPI_Startall(2, &nearfield_requests[0]);"),
+    "requests that the loop declares": (f"{LOOP}MPI_Request r[2];\n{BODY}}}", "MPI_Start(&r[1])"),
+    "break between iterations": (PLAIN.replace(WORK, f"{WORK}if (v[0] > 1) break;\n"), "MPI_Start(&r[1])"),
+    "a loop inside a loop": (f"MPI_Request r[2];\n{LOOP}for (int k = 0; k < 3; k++) {{\n{BODY}}}\n}}", "MPI_Start"),
+    "an array of neighbours": (
+        f"int to[2]; to[0] = up;\n{PLAIN.replace('MPI_DOUBLE, up', 'MPI_DOUBLE, to[0]')}", "to[0], 0, comm"),
+    "a rank that MPI gives": (
+        f"int me;\nMPI_Comm_rank(comm, &me);\n{PLAIN.replace('MPI_DOUBLE, up', 'MPI_DOUBLE, me + 1')}", "me + 1"),
+    "a value of either branch": (
+        f"int to;\nif (n > 3) to = up; else to = down;\n{PLAIN.replace('MPI_DOUBLE, up', 'MPI_DOUBLE, to')}", "to, 0"),
+    "the loop of a while": (PLAIN.replace(LOOP, "int s = 0;\nwhile (s++ < steps) {\n"), "MPI_Start"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_messages_that_stay_the_same_are_started(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    body, wanted = ALLOWED[name]
+    assert wanted in new_text(analyse_body(tmp_path, arguments, body))
+
+
+def changed(old: str, new: str) -> str:
+    """Returns the plain loop with a part replaced."""
+    assert old in PLAIN, old
+    return PLAIN.replace(old, new)
+
+
+TO = changed("MPI_DOUBLE, up", "MPI_DOUBLE, to").replace("MPI_DOUBLE, down", "MPI_DOUBLE, to")
+U = changed(RECEIVE, "").replace("Waitall(2, r, MPI_STATUSES_IGNORE)", "Wait(&r[0], MPI_STATUS_IGNORE)")
+# Loops whose messages must keep their requests: what stands before the function, its body, and a part of the reason.
+TRAPS = {
+    "pointers are swapped": ("", U.replace(WORK, f"{WORK}double *t = u; u = v; v = t;\n"), "u changes"),
+    "pointers are swapped by a call": (
+        "void swap(double **a, double **b) { double *t = *a; *a = *b; *b = t; }",
+        U.replace(WORK, f"{WORK}swap(&u, &v);\n"), "u may change"),
+    "memory is allocated anew": ("", U.replace(WORK, "u = realloc(u, n);\n"), "u changes"),
+    "the count changes": ("", U.replace(WORK, f"{WORK}n--;\n"), "n changes"),
+    "the tag is the step": ("", U.replace("up, 0", "up, s"), "s is declared in the loop"),
+    "the tag is the step of a while": (
+        "", U.replace(LOOP, "int s = 0;\nwhile (s < steps) {\ns++;\n").replace("up, 0", "up, s"), "s changes"),
+    "the buffer depends on the step": ("", U.replace("u + n,", "s % 2 ? u : v,"), "s is declared in the loop"),
+    "the buffer is declared in the loop": ("", U.replace(SEND, f"double w[4];\n{SEND.replace('u + n', 'w')}"),
+                                           "w is declared in the loop"),
+    "the peer has no value before the loop": ("", f"int to;\nif (n > 3) to = up;\n{TO}", "to may have no value"),
+    "the peer has its value in the loop": ("", f"int to;\n{U.replace(SEND, 'to = up;' + SEND.replace('up', 'to'))}",
+                                           "to changes"),
+    "the peer is written through a pointer": ("", f"int to = up; int *p = &to;\n{TO.replace(WORK, '*p = 3;')}",
+                                              "the address of to is stored"),
+    "the peer is received": ("", f"int to = up;\n{TO.replace(WORK, 'MPI_Bcast(&to, 1, MPI_INT, 0, comm);')}",
+                             "to may change"),
+    "the peer is an element that changes": (
+        "", f"int to[2] = {{0}};\n{U.replace('MPI_DOUBLE, up', 'MPI_DOUBLE, to[0]').replace(WORK, 'to[0]++;')}",
+        "to[0] may change"),
+    "the peer is behind a pointer": (
+        "", f"int *to = malloc(8);\n{U.replace('MPI_DOUBLE, up', 'MPI_DOUBLE, to[0]')}", "memory that may change"),
+    "a global variable that a function changes": (
+        "static int peer; static void next(void) { peer++; }",
+        U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer").replace(WORK, "next();\n"), "peer may change in next"),
+    "a global variable of another file": (
+        "extern int peer;", U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer"), "another file may change it"),
+    "a global variable and an unknown function": (
+        "static int peer; void next(void);",
+        U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer").replace(WORK, "next();\n"), "the loop calls next"),
+    "a communicator that changes": ("", U.replace(WORK, "MPI_Comm_dup(comm, &comm);\n"), "comm may change"),
+    "a datatype that is freed": (
+        "", "MPI_Datatype t; MPI_Type_contiguous(2, MPI_INT, &t); MPI_Type_commit(&t);\n"
+        + U.replace("MPI_DOUBLE", "t").replace(WORK, "MPI_Type_free(&t);\n"), "t may change"),
+    "a function computes the peer": (
+        "static int calls; int next(void) { return calls++; }", U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, next()"),
+        "next() may have another value"),
+    "a condition depends on the step": ("", f"MPI_Request r[2];\n{LOOP}if (s > 2) {{\n{BODY}}}\n}}", "s is declared"),
+    "a condition on what arrives": ("", f"MPI_Request r[2];\n{LOOP}if (u[0] > 2) {{\n{BODY}}}\n}}", "may change"),
+    "return leaves the loop": ("", U.replace(WORK, f"{WORK}if (v[0] > 1) return;\n"), "the loop contains return"),
+    "goto leaves the loop": ("", U.replace(WORK, f"{WORK}if (v[0] > 1) goto end;\n") + "end: v[0] = 1;",
+                             "goto or a label"),
+    "break skips the wait": ("", changed(WAIT, f"if (v[0] > 1) break;\n{WAIT}"), "no MPI_Wait or MPI_Waitall surely"),
+    "continue skips the wait": ("", changed(WAIT, f"if (v[0] > 1) continue;\n{WAIT}"), "no MPI_Wait or MPI_Waitall"),
+    "the wait is in the next iteration": (
+        "", f"MPI_Request r[2] = {{MPI_REQUEST_NULL, MPI_REQUEST_NULL}};\n{LOOP}{WAIT}{SEND}{RECEIVE}}}\n{WAIT}",
+        "no MPI_Wait or MPI_Waitall surely"),
+    "the wait is behind the loop": ("", f"MPI_Request r[2];\n{LOOP}{SEND}{WORK}}}\n{WAIT}", "no MPI_Wait"),
+    "the wait is under another condition": (
+        "", changed(WAIT, f"if (down > 0) {{ {WAIT} }}"), "no MPI_Wait or MPI_Waitall surely"),
+    "the wait is for fewer requests": (
+        "", f"MPI_Request r[2];\n{LOOP}{RECEIVE}MPI_Waitall(1, r, MPI_STATUSES_IGNORE);\n}}", "no MPI_Wait"),
+    "the wait tests": ("", changed(WAIT, "int f = 0; while (!f) MPI_Testall(2, r, &f, MPI_STATUSES_IGNORE);"),
+                       "the request is used at line"),
+    "two messages share a request": (
+        "", f"MPI_Request r[2];\n{LOOP}{SEND}{WAIT}{SEND}{WAIT}}}",
+        "the request is also used"),
+    "the request is active before the loop": (
+        "", f"MPI_Request r[2];\nMPI_Irecv(v, 1, MPI_INT, up, 1, comm, &r[0]);\n{LOOP}{SEND}"
+        "MPI_Wait(r, MPI_STATUS_IGNORE);\n}\n", "also used at line"),
+    "the request is cancelled": ("", changed(WAIT, f"MPI_Cancel(&r[0]);\n{WAIT}"), "the request is used at line"),
+    "the request is compared": ("", changed(WAIT, f"{WAIT}if (r[0] != MPI_REQUEST_NULL) v[0] = 1;\n"),
+                                "the request is used at line"),
+    "the request is copied": ("", changed(WAIT, f"MPI_Request c = r[0];\n{WAIT}"), "the request is used at line"),
+    "the request is one of many": ("", U.replace("&r[0]", "&r[n]"), "which request"),
+    "the request is behind a pointer": ("", U.replace("MPI_Request r[2];", "MPI_Request *r = malloc(16);"),
+                                        "which request"),
+    "the request is static": ("", PLAIN.replace("MPI_Request r", "static MPI_Request r"), "r is static"),
+    "the result is used": ("", U.replace("MPI_Isend", "int rc = MPI_Isend"), "its result is used"),
+    "a macro hides the call": ("#define SHIFT(p) MPI_Isend(p, n, MPI_DOUBLE, up, 0, comm, &r[0])",
+                               U.replace(SEND, "SHIFT(u);\n"), "a macro hides the call"),
+    "the status of an exchange is read": (
+        "", f"MPI_Status s1;\n{LOOP}MPI_Sendrecv(u, n, MPI_INT, up, 0, v, n, MPI_INT, down, 0, comm, &s1);\n"
+        "n -= 0 * s1.MPI_TAG;\n}", ""),
+    "a directive decides": ("", U.replace(SEND, f"#ifndef QUIET\n{SEND}#endif\n"), "a directive of the preprocessor"),
+    "a macro changes in the loop": ("#define W 3\n", U.replace(WORK, "#undef W\n#define W 4\n"), "stands in the loop"),
+    "threads": ("", f"#pragma omp parallel\n{{\n{U}}}\n", "a pragma stands above it"),
+    "the loop is a branch": ("", f"MPI_Request r[2];\nif (up > 0)\n{U[len('MPI_Request r[2];'):]}", "in a block"),
+    "MPI ends in the loop": (
+        "", U.replace(WORK, f"{WORK}if (v[0] > 1) {{ MPI_Finalize(); break; }}\n"), "MPI_Finalize"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_messages_that_may_differ_keep_their_requests(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    before, body, said = TRAPS[name]
+    found = analyse_body(tmp_path, arguments, body, before)
+    assert not found.patches, found.patches[0].rewritten
+    assert any(said in one.reason for one in found.missed), found.missed
+
+
+def test_a_reference_may_be_another_variable(tmp_path: Path, arguments: list[str]) -> None:
+    found = analyse_body(tmp_path, arguments, f"int &to = up;\n{TO}", suffix=".cpp")
+    assert not found.patches and any("to is a reference" in one.reason for one in found.missed)
