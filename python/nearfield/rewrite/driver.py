@@ -39,7 +39,7 @@ from nearfield.rewrite.model.explain_dependence import describe_shared_array, ex
 from nearfield.rewrite.model.legality import find_guard
 from nearfield.rewrite.model.polyhedral import Model, build_model
 from nearfield.rewrite.model.schedule import DependencePartition, ExecutionOrder, Transformation
-from nearfield.rewrite.model.schedules import TRANSFORMATIONS
+from nearfield.rewrite.model.schedules import TRANSFORMATIONS, late_wait
 from nearfield.rewrite.patch import Analysis, Patch
 from nearfield.rewrite.placed_patches import persistent_loops, persistent_patches
 from nearfield.rewrite.placement.persistent import PersistentLoop
@@ -308,9 +308,9 @@ class Analyser:
         made = [
             self._variants.get((region.start, one.name))
             for one in self._wanted_transformations()
-            if self.pieces or not one.chunks_messages
+            if (self.pieces or not one.chunks_messages) and one is not late_wait.SPEC
         ]
-        return all(
+        return bool(made) and all(
             one is not None and (one.order.max_reversed_loops == 0 or one.order.max_reversed_loops >= deepest)
             for one in made
         )

@@ -25,7 +25,7 @@ from nearfield.rewrite.patch import Patch
 
 # By the guidelines of Pellegrini et al. (S0): send cached data, receive late (1 and 3), delay the use of received
 # data (2).
-BY_RULE = ("warm-send", "overlap", "late-receive", "reverse", "cut", "strip-mine")
+BY_RULE = ("warm-send", "overlap", "late-receive", "reverse", "cut", "strip-mine", "late-wait")
 MAX_RECORD_RATIO = 2.0  # maximum ratio between a message's size and the nearest measured size
 MAX_NEIGHBOUR_RATIO = 4.0  # maximum ratio between a message's size and the second measured size of an interpolation
 
@@ -42,7 +42,7 @@ class MessageCosts(ProfileCosts):
 
     def expected_gain_of(self, transformation: str, size_bytes: int) -> ExpectedGain:
         """Returns the expected gain of a transformation for messages of `size_bytes`."""
-        if transformation == "overlap":
+        if transformation in ("overlap", "late-wait"):
             return ExpectedGain(unknown="no record says how far messages get while the program computes")
         cold, warm = (self._send_time(size_bytes, state) for state in ("invalid", "modified"))
         later, at_once = (self._read_time(size_bytes, state) for state in ("base-invalid", "invalid"))

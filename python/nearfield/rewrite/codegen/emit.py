@@ -199,8 +199,18 @@ class RegionEmitter:
                 lines += self._write_begin(step, number_of_requests, indent, emitted, commented)
                 number_of_requests += self._call_of_step(step).request_count
             groups.append(lines)
+        if order.whole_statements:
+            return self._join_statements(groups, order.steps).split("\n")
         between = "\n\n" if self._blank_lines else "\n"
         return between.join("\n".join(lines) for lines in groups if lines).split("\n")
+
+    def _join_statements(self, groups: Sequence[Sequence[str]], steps: Sequence[Step]) -> str:
+        """Returns the lines of whole statements, each behind a blank line if it was so in the original."""
+        numbers = [next(iter(step.sets)) if isinstance(step, ComputeStep) else step.call for step in steps]
+        made = ""
+        for number, lines in zip(numbers, [lines for lines in groups if lines], strict=True):
+            made += ("\n" if self._leads.get(number, "").startswith("\n") else "") + "\n".join([*lines, ""])
+        return made
 
     def _request_declarations(self, steps: Sequence[Step], indent: str) -> list[str]:
         """Returns the declarations of the request arrays for MPI calls that begin and complete separately."""

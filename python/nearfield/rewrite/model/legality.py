@@ -27,7 +27,7 @@ def find_guard(model: Model, order: ExecutionOrder) -> isl.Set | None:
         if guard.is_empty():
             return None
     for phase in order.steps:
-        if isinstance(phase, ComputeStep):
+        if isinstance(phase, ComputeStep) and not order.whole_statements:
             guard = guard.intersect(_parameters_without_empty_nests(model, phase))
     guard = guard.coalesce()
     if guard.is_empty() or not has_only_small_sizes(considered.subtract(guard), model):

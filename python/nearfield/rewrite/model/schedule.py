@@ -57,10 +57,12 @@ Step = ComputeStep | CallStep | ChunkLoop
 
 @dataclass(frozen=True)
 class ExecutionOrder:
-    """A new order of execution for the loop iterations and MPI calls of a region."""
+    """A new order of execution for the loop iterations and MPI calls of a region. If `whole_statements` is set, each
+    step executes one statement as it is."""
 
     steps: tuple[Step, ...]
     words: str = ""
+    whole_statements: bool = False
 
     @property
     def max_reversed_loops(self) -> int:

@@ -1,7 +1,7 @@
 """The transformations of communication order, one per file."""
 
 from nearfield.rewrite.model.schedule import Transformation
-from nearfield.rewrite.model.schedules import cut, late_receive, overlap, reverse, strip_mine, warm_send
+from nearfield.rewrite.model.schedules import cut, late_receive, late_wait, overlap, reverse, strip_mine, warm_send
 
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     warm_send.SPEC,
@@ -10,6 +10,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     overlap.SPEC,
     strip_mine.SPEC,
     cut.SPEC,
+    late_wait.SPEC,
 )
 NAMES = tuple(one.name for one in TRANSFORMATIONS)
 

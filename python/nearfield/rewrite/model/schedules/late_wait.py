@@ -1,0 +1,50 @@
+"""Late wait: the completion of messages moves down to the first statement that needs it. All statements stay whole and
+in their order, so the patch is a moved line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nearfield.rewrite.analysis.program import CommunicationStatement, LoopNest
+from nearfield.rewrite.model.schedule import (
+    CallStep,
+    ComputeStep,
+    DependencePartition,
+    ExecutionOrder,
+    Step,
+    Transformation,
+)
+
+
+def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
+    """Yields an order for each wait that may pass loops: the wait stands in front of the first statement that depends
+    on it, or that communicates otherwise than by waiting."""
+    items = partition.model.region.items
+    for wait, item in enumerate(items):
+        if not isinstance(item, CommunicationStatement) or not is_only_wait(item):
+            continue
+        needed = partition.successors_of_calls([wait])
+        place = wait + 1
+        while place < len(items):
+            following = items[place]
+            if isinstance(following, LoopNest):
+                if not needed[place].is_empty():
+                    break
+            elif not is_only_wait(following):
+                break
+            place += 1
+        if any(isinstance(one, LoopNest) and one.loops for one in items[wait + 1 : place]):
+            numbers = [*range(wait), *range(wait + 1, place), wait, *range(place, len(items))]
+            steps: list[Step] = [
+                ComputeStep({n: partition.whole[n]}) if isinstance(items[n], LoopNest) else CallStep(n) for n in numbers
+            ]
+            words = "messages complete just before the first statement that needs them"
+            yield ExecutionOrder(tuple(steps), words, whole_statements=True)
+
+
+def is_only_wait(call: CommunicationStatement) -> bool:
+    """Returns whether a statement only waits for messages, and neither begins nor tests any."""
+    return call.wait and not call.post and set(call.name.split(", ")) <= {"MPI_Wait", "MPI_Waitall"}
+
+
+SPEC = Transformation("late-wait", "waits for messages just before the first statement that needs them", find_orders)

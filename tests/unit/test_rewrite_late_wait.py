@@ -1,0 +1,75 @@
+"""Does a wait move down to the first statement that needs it, and no further?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rewriting import HEAD, analyse_c
+
+PARAMETERS = "int n, double *restrict a, double *restrict b, double *restrict c, int up, int down"
+BEGIN = """MPI_Irecv(a, n, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, &r[0]);
+MPI_Isend(a + n, n, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, &r[1]);
+"""
+WAIT = "MPI_Waitall(2, r, MPI_STATUSES_IGNORE);\n"
+FREE = "for (int i = 0; i < n; i++) c[i] += b[i];\n"
+USE = "for (int i = 0; i < n; i++) b[i] = a[i];\n"
+SENT = "for (int i = 0; i < n; i++) c[i] = a[n + i];\n"
+# What follows the wait, and in front of which statement the wait then stands.
+MOVED = {
+    "in front of what reads the received data": (FREE + USE, USE),
+    "behind loops that only read what is sent": (SENT + USE, USE),
+    "in front of what writes the sent data": (
+        f"{FREE}for (int i = 0; i < n; i++) a[n + i] = 0;\n", "for (int i = 0; i < n; i++) a[n + i] = 0;\n"),
+    "in front of a reduction": (
+        f"{FREE}MPI_Allreduce(MPI_IN_PLACE, b, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);\n", "MPI_Allreduce"),
+    "in front of another message": (
+        f"{FREE}MPI_Send(b, n, MPI_DOUBLE, up, 1, MPI_COMM_WORLD);\n", "MPI_Send(b"),
+    "in front of a barrier": (f"{FREE}MPI_Barrier(MPI_COMM_WORLD);\n", "MPI_Barrier"),
+    "in front of an unknown function": (f"{FREE}unknown();\n{USE}", "unknown();"),
+    "in front of the time": (f"{FREE}b[0] = MPI_Wtime();\n", "b[0] = MPI_Wtime"),
+    "in front of return": (f"{FREE}if (n) return;\n{USE}", "if (n) return"),
+}  # fmt: skip
+# What follows the wait, where nothing can be passed.
+STAYS = {
+    "the next statement reads what arrives": USE + FREE,
+    "the next statement overwrites what is sent": f"for (int i = 0; i < n; i++) a[n + i] = 0;\n{FREE}",
+    "the next statement communicates": f"MPI_Send(b, n, MPI_DOUBLE, up, 1, MPI_COMM_WORLD);\n{FREE}",
+    "the next statement begins a message": f"MPI_Irecv(c, n, MPI_DOUBLE, up, 1, MPI_COMM_WORLD, &r[1]);\n{FREE}{WAIT}",
+    "the next statement is unknown": f"unknown();\n{FREE}",
+    "the next statement takes the time": f"b[0] = MPI_Wtime();\n{FREE}",
+    "the next statement changes a pointer": f"c = b;\n{FREE}",
+    "the next statement may leave the function": f"if (n) return;\n{FREE}",
+    "nothing follows": "",
+    "no loop is passed": f"b[0] = 1;\n{USE}",
+}
+
+
+def read(tmp_path: Path, arguments: list[str], after: str, wait: str = WAIT) -> list[str]:
+    body = f"MPI_Request r[2];\nMPI_Status s[2];\n{BEGIN}{wait}{after}"
+    text = f"{HEAD}void unknown(void);\nvoid step({PARAMETERS}) {{\n{body}}}\n"
+    found = analyse_c(tmp_path, arguments, text, only=frozenset({"late-wait"}))
+    assert all(patch.expected.gain is None for patch in found.patches)
+    return [patch.rewritten for patch in found.patches]
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_wait_moves_to_the_first_statement_that_needs_it(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    """Is the wait directly in front of this statement, and is it the only line that has moved?"""
+    after, needs = MOVED[name]
+    (text,) = read(tmp_path, arguments, after)
+    assert f"{WAIT}{needs}" in text
+    assert text.replace(WAIT, "", 1) == f"{text.partition(BEGIN)[0]}{BEGIN}{after}}}\n"
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_a_wait_stays_where_it_is(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    assert not read(tmp_path, arguments, STAYS[name])
+
+
+def test_a_status_is_not_read_before_the_wait(tmp_path: Path, arguments: list[str]) -> None:
+    """Does a statement that reads the status, or the request, hold the wait?"""
+    wait = "MPI_Waitall(2, r, s);\n"
+    (text,) = read(tmp_path, arguments, f"{FREE}b[0] = s[0].MPI_TAG;\n", wait)
+    assert f"{wait}b[0] = s[0].MPI_TAG;" in text
+    assert not read(tmp_path, arguments, f"for (int i = 0; i < n; i++) b[i] = s[0].MPI_TAG;\n{FREE}", wait)
