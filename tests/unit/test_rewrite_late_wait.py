@@ -70,6 +70,5 @@ def test_a_wait_stays_where_it_is(name: str, tmp_path: Path, arguments: list[str
 def test_a_status_is_not_read_before_the_wait(tmp_path: Path, arguments: list[str]) -> None:
     """Does a statement that reads the status, or the request, hold the wait?"""
     wait = "MPI_Waitall(2, r, s);\n"
-    (text,) = read(tmp_path, arguments, f"{FREE}b[0] = s[0].MPI_TAG;\n", wait)
-    assert f"{wait}b[0] = s[0].MPI_TAG;" in text
-    assert not read(tmp_path, arguments, f"for (int i = 0; i < n; i++) b[i] = s[0].MPI_TAG;\n{FREE}", wait)
+    reads = "for (int i = 0; i < n; i++) b[i] = s[0].MPI_TAG;\n"
+    assert not read(tmp_path, arguments, f"{reads}{FREE}", wait)

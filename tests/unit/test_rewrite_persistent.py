@@ -166,7 +166,7 @@ TRAPS = {
                                U.replace(SEND, "SHIFT(u);\n"), "a macro hides the call"),
     "the status of an exchange is read": (
         "", f"MPI_Status s1;\n{LOOP}MPI_Sendrecv(u, n, MPI_INT, up, 0, v, n, MPI_INT, down, 0, comm, &s1);\n"
-        "n -= 0 * s1.MPI_TAG;\n}", ""),
+        "v[0] = s1.MPI_TAG;\n}", "its status is read"),
     "a directive decides": ("", U.replace(SEND, f"#ifndef QUIET\n{SEND}#endif\n"), "a directive of the preprocessor"),
     "a macro changes in the loop": ("#define W 3\n", U.replace(WORK, "#undef W\n#define W 4\n"), "stands in the loop"),
     "threads": ("", f"#pragma omp parallel\n{{\n{U}}}\n", "a pragma stands above it"),
