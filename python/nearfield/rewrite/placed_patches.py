@@ -15,7 +15,7 @@ from nearfield.rewrite.frontend.text import line_number_of
 from nearfield.rewrite.gain import ExpectedGain
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.placement import SUMMARIES
-from nearfield.rewrite.placement.persistent import ASSUMPTION, UNKNOWN_GAIN, PersistentFinder, PersistentLoop
+from nearfield.rewrite.placement.persistent import UNKNOWN_GAIN, PersistentFinder, PersistentLoop
 from nearfield.rewrite.placement.proof import PersistentProof
 
 
@@ -23,11 +23,11 @@ def persistent_loops(
     unit: TranslationUnit, functions: ProgramFunctions, nodes: Sequence[Node], new_name: Callable[[int], str]
 ) -> tuple[list[PersistentLoop], list[MissedOptimization]]:
     """Returns the loops whose messages may have persistent requests, and the reason for each other message in a loop.
-    `new_name` returns a name for the request array of the function at an offset."""
+    `new_name` returns a name for the request array of the loop at an offset."""
     loops: list[PersistentLoop] = []
     missed: list[MissedOptimization] = []
     for node in nodes:
-        finder = PersistentFinder(unit, functions, functions.function_of(node), new_name(node.offset))
+        finder = PersistentFinder(unit, functions, functions.function_of(node), new_name)
         loops += finder.find_loops()
         missed += finder.missed
     return loops, missed
@@ -52,8 +52,8 @@ def persistent_patches(
         patches.append(
             Patch(
                 path, decode_source(text), decode_source(new), loop.function, "persistent", reason,
-                (line, line_number_of(text, loop.end)), [ASSUMPTION], ExpectedGain(unknown=UNKNOWN_GAIN),
-                "messages are created, then started in each iteration, then freed",
+                (line, line_number_of(text, loop.end)), [], ExpectedGain(unknown=UNKNOWN_GAIN),
+                "messages are created at their first execution, started at each, and freed behind the loop",
             )
         )  # fmt: skip
     return patches, missed

@@ -8,8 +8,8 @@ from nearfield.rewrite.analysis.loop_bounds import is_within
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
-from nearfield.rewrite.frontend.function import FunctionFacts
-from nearfield.rewrite.frontend.text import start_of_line
+from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
+from nearfield.rewrite.frontend.language import kind_in_words
 
 _LEAVES = {
     Kind.RETURN_STMT: "return", Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try",
@@ -18,7 +18,9 @@ _LEAVES = {
 _JUMPS = (Kind.GOTO_STMT, Kind.INDIRECT_GOTO_STMT, Kind.LABEL_STMT)
 _ENDS_PROGRAM = ("exit", "_exit", "_Exit", "abort", "MPI_Abort")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)", re.MULTILINE)
-_PRAGMA_ABOVE = re.compile(r"[ \t]*#[ \t]*pragma\b")
+_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\r?\n)*[^\n]*", re.MULTILINE)
+_REST = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\r?\n)*[^\n]*", re.DOTALL | re.MULTILINE)
+_AROUND = (Kind.COMPOUND_STMT, Kind.IF_STMT, *LOOPS)
 
 
 def check_loop(loop: Node, function: FunctionFacts, functions: ProgramFunctions, unit: TranslationUnit) -> None:
@@ -27,9 +29,9 @@ def check_loop(loop: Node, function: FunctionFacts, functions: ProgramFunctions,
     block = function.parent(loop)
     if block is None or block.kind != Kind.COMPOUND_STMT:
         raise NotMovable("the loop does not stand in a block", loop.line)
-    above = function.parent(block)
-    if above is not None and above.kind == Kind.SWITCH_STMT:
-        raise NotMovable("the loop stands in a switch", loop.line)
+    for above in function.ancestors(loop):
+        if above is not function.body and above.kind not in _AROUND:
+            raise NotMovable(f"the loop stands in a statement of the kind {kind_in_words(above)}", loop.line)
     if unit.is_macro_use(loop.offset):
         raise NotMovable("a macro hides the loop", loop.line)
     for node in function.body.walk() if function.body is not None else ():
@@ -48,11 +50,12 @@ def check_loop(loop: Node, function: FunctionFacts, functions: ProgramFunctions,
 
 
 def check_pragmas(statement: Node, function: FunctionFacts, unit: TranslationUnit) -> None:
-    """Raises NotMovable if a pragma, such as that of a parallel region, stands directly above a statement or above one
-    around it."""
+    """Raises NotMovable if a pragma, such as that of a parallel region, belongs to a statement or to one around it:
+    only blanks, comments and directives stand between the two."""
+    pragmas = [match for match in _PRAGMA.finditer(unit.text, 0, statement.offset)]
     for node in (statement, *function.ancestors(statement)):
-        above = unit.text[: start_of_line(unit.text, node.offset)].rstrip().rpartition("\n")[2]
-        if _PRAGMA_ABOVE.match(above) or above.endswith("\\"):
+        last = next((match.end() for match in reversed(pragmas) if match.end() <= node.offset), None)
+        if last is not None and not _REST.sub("", unit.text[last : node.offset]).strip():
             raise NotMovable("a pragma stands above it, or above a statement around it", node.line)
 
 

@@ -1,14 +1,14 @@
-"""Persistent requests: a message whose arguments are the same in all iterations of a loop is set up once, before the
-loop, and only started in it.
+"""Persistent requests: a message whose arguments are the same whenever a loop begins it is set up once, at its first
+execution, and later only started.
 
-The message is started where it was begun, so the order in which messages match and all accesses to memory stay."""
+The message is set up and started where it was begun, so its arguments are evaluated only where they were, and the order
+in which messages match and all accesses to memory stay."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from nearfield.rewrite.analysis.blocking import is_status_unread
 from nearfield.rewrite.analysis.communication import split_arguments
@@ -19,13 +19,9 @@ from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
 from nearfield.rewrite.frontend.text import indent_at, indent_unit_of, start_of_line
 from nearfield.rewrite.placement.fixed_values import FixedValues
 from nearfield.rewrite.placement.loop_exits import check_loop, check_pragmas, directives_around
-from nearfield.rewrite.placement.request_pairs import Guard, RequestPairs, guards_between
+from nearfield.rewrite.placement.request_pairs import RequestPairs, RequestPlace
 
-NAME = "persistent"
-SUMMARY = "sets messages up once in front of their loop, and only starts them in it"
 UNKNOWN_GAIN = "no scenario of a profile measures persistent requests"
-ASSUMPTION = "the arguments of these messages are valid even where the loop is not executed"
-COMMENT = "/* These messages are the same in every iteration. Their arguments must be valid even if there is none. */"
 # The calls that create the persistent requests of each call.
 CREATES = {
     "MPI_Isend": ("MPI_Send_init",), "MPI_Issend": ("MPI_Ssend_init",), "MPI_Irecv": ("MPI_Recv_init",),
@@ -45,16 +41,24 @@ class FixedMessage:
     offset: int
     end: int
     line: int
-    guards: tuple[tuple[str, bool], ...]
     requests: tuple[str, ...]
     creates: tuple[tuple[str, tuple[str, ...]], ...]
-    status: str = ""  # status argument of a blocking call
     in_block: bool = True
 
     @property
     def is_blocking(self) -> bool:
         """Returns whether the call waits for its messages itself."""
         return not self.name.startswith("MPI_I")
+
+    @property
+    def starts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Returns the calls that start the messages, and wait for them if the call did, with their arguments."""
+        first = f"&{self.requests[0]}"
+        if len(self.requests) == 1:
+            wait = ("MPI_Wait", (first, "MPI_STATUS_IGNORE"))
+            return (("MPI_Start", (first,)), wait) if self.is_blocking else (("MPI_Start", (first,)),)
+        count = str(len(self.requests))
+        return ("MPI_Startall", (count, first)), ("MPI_Waitall", (count, first, "MPI_STATUSES_IGNORE"))
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class Edit:
 
 @dataclass(frozen=True)
 class PersistentLoop:
-    """A loop with messages that get persistent requests, and the edits of the source file that do so."""
+    """A loop with messages that get persistent requests, and the edits of the source file that do so: one in front of
+    the loop, those of declarations that move there, one for each message, and one behind the loop."""
 
     function: str
     loop: int  # source offset
@@ -79,18 +84,24 @@ class PersistentLoop:
     moved: tuple[tuple[int, int], ...]  # offsets of request declarations that move in front of the loop
     edits: tuple[Edit, ...]
 
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """Returns all requests as C text."""
+        return tuple(request for message in self.messages for request in message.requests)
+
 
 class PersistentFinder:
     """Finds the loops of one function whose messages may have persistent requests."""
 
-    def __init__(self, unit: TranslationUnit, functions: ProgramFunctions, function: FunctionFacts, array: str) -> None:
-        self._unit, self._functions, self._function, self._array = unit, functions, function, array
+    def __init__(
+        self, unit: TranslationUnit, functions: ProgramFunctions, function: FunctionFacts, new_name: Callable[[int], str]
+    ) -> None:
+        self._unit, self._functions, self._function, self._new_name = unit, functions, function, new_name
         self.missed: list[MissedOptimization] = []
 
     def find_loops(self) -> Iterator[PersistentLoop]:
         """Yields each loop with messages that may have persistent requests, with the edits that give them some."""
         found: dict[int, tuple[Node, list[tuple[Node, FixedMessage]]]] = {}
-        requests = 0
         for call in self._function.calls:
             loops = [above for above in self._function.ancestors(call) if above.kind in LOOPS]
             if call.name not in CREATES or not loops:
@@ -98,11 +109,12 @@ class PersistentFinder:
             reason = NotMovable("", call.line)
             for loop in reversed(loops):
                 try:
-                    message = self._read_message(call, loop, requests)
+                    _, others = found.get(loop.offset, (loop, []))
+                    number = sum(len(one.requests) for _, one in others if one.is_blocking)
+                    message = self._read_message(call, loop, number)
                 except NotMovable as why:
                     reason = why
                     continue
-                requests += len(message.requests) if message.is_blocking else 0
                 found.setdefault(loop.offset, (loop, []))[1].append((call, message))
                 break
             else:
@@ -112,8 +124,8 @@ class PersistentFinder:
             yield self._with_edits(loop, messages)
 
     def _read_message(self, call: Node, loop: Node, number: int) -> FixedMessage:
-        """Returns a call as a message with persistent requests that are created in front of a loop. Raises NotMovable
-        with the reason if that is not allowed."""
+        """Returns a call as a message with persistent requests that are created in a loop. Raises NotMovable with the
+        reason if that is not allowed."""
         unit, function = self._unit, self._function
         check_loop(loop, function, self._functions, unit)
         check_pragmas(call, function, unit)
@@ -130,91 +142,91 @@ class PersistentFinder:
             raise NotMovable("it stands in the head of a loop", call.line)
         if directives_around(unit.text, call.offset) != directives_around(unit.text, loop.offset):
             raise NotMovable("a directive of the preprocessor decides whether it is compiled", call.line)
-        fixed = FixedValues(self._functions, function, loop)
-        words = tuple(split_arguments(call))
+        fixed, words, names = FixedValues(function, loop), tuple(split_arguments(call)), CREATES[call.name]
         blocking = not call.name.startswith("MPI_I")
-        count = len(call.arguments) - (1 if not blocking or call.name in _STATUS else 0)
-        for argument in call.arguments[:count]:
+        for argument in call.arguments[: 11 if call.name == "MPI_Sendrecv" else 6]:
             fixed.require_fixed(argument)
-        guards = guards_between(call, loop, function)
-        for guard in guards:
-            fixed.require_fixed(guard.test)
-        status = words[_STATUS[call.name]] if call.name in _STATUS else "MPI_STATUS_IGNORE"
-        names = CREATES[call.name]
-        if not blocking:
-            RequestPairs(function, loop, fixed).check_request(call, call.arguments[-1])
-            requests: tuple[str, ...] = (words[-1],)
-            sides = [words[:-1]]
+        if blocking:
+            if call.name in _STATUS and not is_status_unread(call.arguments[_STATUS[call.name]], function):
+                raise NotMovable("its status is read", call.line)
+            is_exchange = call.name == "MPI_Sendrecv"
+            sides = [(*words[5:10], words[10]), (*words[:5], words[10])] if is_exchange else [words[:6]]
+            array = self._new_name(loop.offset)
+            requests = tuple(f"{array}[{number + place}]" for place in range(len(names)))
         else:
-            if call.name == "MPI_Sendrecv":
-                if not is_status_unread(call.arguments[11], function):
-                    raise NotMovable("its status is read", call.line)
-                sides = [(*words[5:10], words[10]), (*words[:5], words[10])]
-            else:
-                sides = [words[:6]]
-            requests = tuple(f"&{self._array}[{number + place}]" for place in range(len(names)))
-        creates = tuple((name, (*side, one)) for name, side, one in zip(names, sides, requests, strict=True))
+            place = RequestPairs(function, loop).check_request(call)
+            self._check_declared(place, loop)
+            sides, requests = [words[:6]], place.texts
+        creates = tuple((name, (*side, f"&{one}")) for name, side, one in zip(names, sides, requests, strict=True))
         return FixedMessage(
-            call.name, call.offset, unit.statement_end(call), call.line,
-            guard_texts(guards), requests, creates,
-            status, above.kind == Kind.COMPOUND_STMT,
+            call.name, call.offset, unit.statement_end(call), call.line, requests, creates,
+            above.kind == Kind.COMPOUND_STMT,
         )  # fmt: skip
+
+    def _check_declared(self, place: RequestPlace, loop: Node) -> None:
+        """Raises NotMovable if a request is declared in the loop, and its declaration may not stand in front of it: the
+        variable's name may denote something else there, or the declaration does more than declare requests that are
+        all used in the same way."""
+        function = self._function
+        declared = function.declared[place.declaration.key]
+        if not loop.offset < declared.offset < loop.end:
+            return
+        statement = function.parent(declared)
+        text = self._unit.text[function.node.offset : function.node.end]
+        named = len(re.findall(rf"\b{re.escape(declared.name)}\b", text))
+        if statement is None or statement.kind != Kind.DECL_STMT or len(statement.children) != 1:
+            raise NotMovable(f"{declared.name} is declared in the loop beside other variables", declared.line)
+        if named != 1 + len(function.uses.get(declared.key, [])) or self._unit.is_macro_use(declared.offset):
+            raise NotMovable(f"{declared.name} is declared in the loop, and its name occurs elsewhere", declared.line)
 
     def _with_edits(self, loop: Node, found: Sequence[tuple[Node, FixedMessage]]) -> PersistentLoop:
         """Returns a loop with the edits that give its messages persistent requests."""
         text, messages = self._unit.text, tuple(message for _, message in found)
-        indent, step = indent_at(text, loop.offset), indent_unit_of(text)
+        indent = indent_at(text, loop.offset)
         moved = self._declarations_in_loop(loop, found)
-        numbers = [message for message in messages if message.is_blocking]
-        declared = sum(len(message.requests) for message in numbers)
-        before = [COMMENT]
-        before += [text[start:end] for start, end in moved]
-        before += [f"MPI_Request {self._array}[{declared}];"] if declared else []
-        allman = re.search(r"\)[ \t]*\n[ \t]*\{", text) is not None
-        create = [(one.guards, [self._call(*made, indent) for made in one.creates]) for one in messages]
-        free = [(one.guards, [f"MPI_Request_free({request});" for request in one.requests]) for one in messages]
-        before += _guarded_lines(create, step, allman)
-        behind = _guarded_lines(free, step, allman)
-        end = _end_of_line_with_comment(text, self._unit.statement_end(loop))
-        edits = [Edit(loop.offset, loop.offset, "".join(f"{_indented(line, indent)}\n{indent}" for line in before))]
+        declared = sum(len(message.requests) for message in messages if message.is_blocking)
+        placed = PersistentLoop(
+            self._function.name, loop.offset, self._unit.statement_end(loop), messages, declared,
+            self._new_name(loop.offset) if declared else "",
+            tuple(moved), (),
+        )  # fmt: skip
+        end = _end_of_line_with_comment(text, placed.end)
+        before = "".join(f"{line}\n{indent}" for line in statements_before(placed, text))
+        behind = "".join(f"\n{indent}{line}" for line in statements_behind(placed))
+        edits = [Edit(loop.offset, loop.offset, before)]
         edits += [Edit(*_whole_line(text, start, stop), "") for start, stop in moved]
         edits += [self._start_edit(one) for one in messages]
-        edits.append(Edit(end, end, "".join(f"\n{indent}{_indented(line, indent)}" for line in behind)))
+        edits.append(Edit(end, end, behind))
         if "\r\n" in text:
-            edits = [Edit(one.start, one.end, one.text.replace("\n", "\r\n")) for one in edits]
-        return PersistentLoop(
-            self._function.name, loop.offset, self._unit.statement_end(loop), messages, declared, self._array,
-            tuple(moved), tuple(edits),
-        )  # fmt: skip
+            edits = [replace(one, text=one.text.replace("\n", "\r\n")) for one in edits]
+        return replace(placed, edits=tuple(edits))
 
     def _declarations_in_loop(self, loop: Node, found: Sequence[tuple[Node, FixedMessage]]) -> list[tuple[int, int]]:
         """Returns the offsets of the declarations inside the loop that declare the requests of the messages."""
-        keys = set()
-        for call, message in found:
-            if not message.is_blocking:
-                keys |= {one.declaration.key for one in call.arguments[-1].walk() if one.kind == Kind.DECL_REF_EXPR
-                         and one.declaration is not None}  # fmt: skip
+        keys = {
+            one.declaration.key
+            for call, message in found if not message.is_blocking
+            for one in call.arguments[-1].walk() if one.kind == Kind.DECL_REF_EXPR and one.declaration is not None
+        }  # fmt: skip
         statements = [node for node in loop.walk() if node.kind == Kind.DECL_STMT]
         mine = [one for one in statements if any(child.key in keys for child in one.children)]
         return [(one.offset, self._unit.statement_end(one)) for one in mine]
 
     def _start_edit(self, message: FixedMessage) -> Edit:
-        """Returns the edit by which a message is started where it was begun, and waited for if its call waited."""
-        text, first = self._unit.text, message.requests[0]
-        if not message.is_blocking:
-            return Edit(message.offset, message.end, f"MPI_Start({first});")
-        words = [f"MPI_Start({first});", f"MPI_Wait({first}, {message.status});"]
-        if len(message.requests) == 2:
-            words = [f"MPI_Startall(2, {first});", f"MPI_Waitall(2, {first}, MPI_STATUSES_IGNORE);"]
-        indent = indent_at(text, message.offset)
+        """Returns the edit by which a message is created, if it is not yet, and started where it was begun, and waited
+        for if its call waited."""
+        text = self._unit.text
+        indent, step = indent_at(text, message.offset), indent_unit_of(text)
+        create = [self._call(*made, indent + step) for made in message.creates]
+        test, last = f"if ({message.requests[0]} == MPI_REQUEST_NULL)", []
+        if len(create) > 1:
+            test, last = f"{test} {{", ["}"]
+        lines = [test, *(f"{step}{one}" for one in create), *last]
+        lines += [self._call(*made, indent) for made in message.starts]
         if message.in_block:
-            return Edit(message.offset, message.end, f"\n{indent}".join(words))
-        start = len(text[: message.offset].rstrip())
-        outer = indent_at(text, start - 1)
-        if text[start - 1] != ")" or "\n" not in text[start : message.offset]:
-            return Edit(message.offset, message.end, f"{{ {' '.join(words)} }}")
-        lines = "".join(f"\n{indent}{word}" for word in words)
-        return Edit(start, message.end, f" {{{lines}\n{outer}}}")
+            return Edit(message.offset, message.end, f"\n{indent}".join(_indented(lines, indent)))
+        inner = "".join(f"\n{indent}{step}{one}" for one in _indented(lines, indent + step))
+        return Edit(message.offset, message.end, f"{{{inner}\n{indent}}}")
 
     @staticmethod
     def _call(name: str, arguments: Sequence[str], indent: str) -> str:
@@ -229,41 +241,21 @@ class PersistentFinder:
         return "\n".join(lines)
 
 
-def guard_texts(guards: Sequence[Guard]) -> tuple[tuple[str, bool], ...]:
-    """Returns the texts of guards, and whether each holds."""
-    return tuple((" ".join(one.text.split()), one.holds) for one in guards)
+def statements_before(placed: PersistentLoop, original: str) -> list[str]:
+    """Returns the statements in front of a loop that declare its requests, and set them to MPI_REQUEST_NULL."""
+    made = [original[start:end] for start, end in placed.moved]
+    made += [f"MPI_Request {placed.array}[{placed.declared}];"] if placed.declared else []
+    return [*made, *(f"{request} = MPI_REQUEST_NULL;" for request in placed.requests)]
 
 
-def guard_condition(guards: Sequence[tuple[str, bool]]) -> str:
-    """Returns the conjunction of guards as a C condition."""
-    parts = [text if holds else f"!({text})" for text, holds in guards]
-    if len(parts) > 1:
-        parts = [f"({part})" if re.search(r"\|\||\?|=", part) else part for part in parts]
-    return " && ".join(parts)
+def statements_behind(placed: PersistentLoop) -> list[str]:
+    """Returns the statements behind a loop that free its requests."""
+    return [f"if ({one} != MPI_REQUEST_NULL) MPI_Request_free(&{one});" for one in placed.requests]
 
 
-def _guarded_lines(
-    pieces: Sequence[tuple[tuple[tuple[str, bool], ...], list[str]]], step: str, allman: bool
-) -> list[str]:
-    """Returns statements with an `if` around neighbours that have the same guards, in the brace style of the file."""
-    made: list[str] = []
-    for guards, some in groupby(pieces, key=lambda one: one[0]):
-        statements = [line for _, lines in some for line in lines]
-        if not guards:
-            made += statements
-            continue
-        head = f"if ({guard_condition(guards)})"
-        inner = [f"{step}{_indented(line, step)}" for line in statements]
-        if len(statements) == 1:
-            made += [head, *inner]
-        else:
-            made += [head, "{", *inner, "}"] if allman else [f"{head} {{", *inner, "}"]
-    return made
-
-
-def _indented(text: str, indent: str) -> str:
-    """Returns a text with an indent in front of all lines but the first."""
-    return text.replace("\n", f"\n{indent}")
+def _indented(lines: Sequence[str], indent: str) -> list[str]:
+    """Returns statements with an indent in front of all their lines but the first."""
+    return [one.replace("\n", f"\n{indent}") for one in lines]
 
 
 def _end_of_line_with_comment(text: str, offset: int) -> int:
