@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first program's seed (0)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (2)")
     parser.add_argument("--out", type=Path, default=Path("hostile"), metavar="FOLDER", help="for wrong patches")
+    parser.add_argument("--needs", metavar="WORD", help="only programs with an ingredient whose name begins so")
     parser.add_argument("--bugs", action="store_true", help="look whether injected bugs are noticed")
     parser.add_argument("--bug", metavar="NAME", help="inject this bug, and stop at the first wrong patch")
     options = parser.parse_args()
@@ -49,6 +50,8 @@ def main() -> int:
     if options.bug:
         needs = set(injected.bugs_of("hostile")[options.bug]["needs"])
         seeds = (seed for seed in seeds if needs & set(hostile_program(seed).names))
+    if options.needs:
+        seeds = (seed for seed in seeds if any(one.startswith(options.needs) for one in hostile_program(seed).names))
     counts: Counter[str] = Counter()
     with ProcessPoolExecutor(options.jobs) as pool:
         for number, found in enumerate(pool.map(judge, itertools.islice(seeds, options.programs)), 1):

@@ -45,9 +45,9 @@ STAYS = {
 }
 
 
-def read(tmp_path: Path, arguments: list[str], after: str, wait: str = WAIT) -> list[str]:
+def read(tmp_path: Path, arguments: list[str], after: str, wait: str = WAIT, before: str = "") -> list[str]:
     body = f"MPI_Request r[2];\nMPI_Status s[2];\n{BEGIN}{wait}{after}"
-    text = f"{HEAD}void unknown(void);\nvoid step({PARAMETERS}) {{\n{body}}}\n"
+    text = f"{HEAD}#include <string.h>\n{before}void unknown(void);\nvoid step({PARAMETERS}) {{\n{body}}}\n"
     found = analyse_c(tmp_path, arguments, text, only=frozenset({"late-wait"}))
     assert all(patch.expected.gain is None for patch in found.patches)
     return [patch.rewritten for patch in found.patches]
@@ -65,6 +65,34 @@ def test_a_wait_moves_to_the_first_statement_that_needs_it(name: str, tmp_path: 
 @pytest.mark.parametrize("name", STAYS)
 def test_a_wait_stays_where_it_is(name: str, tmp_path: Path, arguments: list[str]) -> None:
     assert not read(tmp_path, arguments, STAYS[name])
+
+
+# Waits of which it is not known which messages they complete, in front of a loop that reads what arrives, or not.
+UNKNOWN = {
+    "requests change places": (
+        "", "MPI_Request t;\nmemcpy(&t, &r[0], sizeof t); memcpy(&r[0], &r[1], sizeof t); memcpy(&r[1], &t, sizeof t);\n"
+        "MPI_Wait(&r[0], MPI_STATUS_IGNORE);\n", USE + "MPI_Wait(&r[1], MPI_STATUS_IGNORE);\n"),
+    "requests are assigned": (
+        "", "MPI_Request t = r[0]; r[0] = r[1]; r[1] = t;\nMPI_Wait(&r[0], MPI_STATUS_IGNORE);\n",
+        USE + "MPI_Wait(&r[1], MPI_STATUS_IGNORE);\n"),
+    "a loop of tests may not be executed": (
+        "", f"int f = n & 1;\nwhile (!f) MPI_Test(&r[0], &f, MPI_STATUS_IGNORE);\n{WAIT}", USE),
+    "a wait under a condition": ("", f"if (n > 3) MPI_Wait(&r[0], MPI_STATUS_IGNORE);\n{WAIT}", USE),
+    "a wait in a block": ("", f"{{ if (n > 3) MPI_Wait(&r[0], MPI_STATUS_IGNORE); }}\n{WAIT}", USE),
+    "a function waits": ("static void finish(MPI_Request *q) { MPI_Waitall(2, q, MPI_STATUSES_IGNORE); }\n",
+                         "finish(r);\n", FREE + USE),
+    "a function may keep the requests": ("void keep(MPI_Request *q);\n", f"keep(r);\n{WAIT}", FREE + USE),
+    "the number of requests is computed": ("", "int k = 2;\nMPI_Waitall(k, r, MPI_STATUSES_IGNORE);\n", FREE + USE),
+    "a status is read": ("", "MPI_Waitall(2, r, s);\n", f"{FREE}b[0] = s[0].MPI_TAG;\n"),
+    "two waits set the same status": (
+        "", "MPI_Wait(&r[1], s);\nMPI_Wait(&r[0], s);\n", f"{FREE}b[0] = s[0].MPI_TAG;\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_wait_for_messages_that_are_not_known_stays(name: str, tmp_path: Path, arguments: list[str]) -> None:
+    before, wait, after = UNKNOWN[name]
+    assert not read(tmp_path, arguments, after, wait, before)
 
 
 def test_a_status_is_not_read_before_the_wait(tmp_path: Path, arguments: list[str]) -> None:

@@ -173,7 +173,7 @@ TRAPS = {
     "the request is one of many": ("", U.replace("&r[0]", "&r[n]"), "which request"),
     "the request is behind a pointer": ("", U.replace("MPI_Request r[2];", "MPI_Request *r = malloc(16);"),
                                         "which request"),
-    "the request is static": ("", PLAIN.replace("MPI_Request r", "static MPI_Request r"), "r is static"),
+    "the request is static": ("", PLAIN.replace("MPI_Request r", "static MPI_Request r"), "r is no variable of this function"),
     "the result is used": ("", U.replace("MPI_Isend", "int rc = MPI_Isend"), "its result is used"),
     "a macro hides the call": ("#define SHIFT(p) MPI_Isend(p, n, MPI_DOUBLE, up, 0, comm, &r[0])",
                                U.replace(SEND, "SHIFT(u);\n"), "a macro hides the call"),

@@ -169,6 +169,7 @@ class CommunicationStatement:
     exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
     # The blocking MPI calls of the statement, if they can be replaced by a nonblocking begin and a later completion.
     blocking: list[BlockingCall] = field(default_factory=list)
+    is_plain_wait: bool = False  # whether it only waits, and for which messages is known
     unsplit: str = ""  # reason why begin and completion cannot be separated
     chunking: Chunking | None = None  # set if its messages are split into chunks
 

@@ -32,6 +32,7 @@ from nearfield.rewrite.analysis.program import (
     NotMovable,
     Region,
 )
+from nearfield.rewrite.analysis.requests import is_plain_wait
 from nearfield.rewrite.analysis.scalars import privatize_scalars, replace_members_by_structures
 from nearfield.rewrite.analysis.shadowing import check_shadowed_names
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
@@ -330,6 +331,7 @@ class RegionFinder:
             call = statement.bare
             if call.kind == Kind.CALL_EXPR and call.name == "MPI_Sendrecv":
                 made.exchange = sendrecv_arguments(call)
+            made.is_plain_wait = is_plain_wait(statement, self.function)
             self._record_blocking_calls(made, statement, outer)
             posted[:] = trial
             accesses.append(Access(OUTPUT, (), False, statement.line))

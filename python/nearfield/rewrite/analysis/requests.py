@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from nearfield.rewrite.analysis.blocking import is_status_unread
 from nearfield.rewrite.analysis.expressions import source_text_of
+from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.clang import Kind, Node
+from nearfield.rewrite.frontend.conversions import ARRAYS
 from nearfield.rewrite.frontend.function import FunctionFacts, initial_value
 
 # MPI calls that do not activate the request passed to them.
@@ -14,6 +18,8 @@ _BEGIN_NOTHING = re.compile(
     r"P?MPI_(?:Wait|Waitall|Test|Testall|Waitany|Waitsome|Testany|Testsome|Request_free|(?:[bsr]?send|recv)_init)", re.I
 )
 _MAKE_MEMORY = ("malloc", "calloc")
+_BEGINS = re.compile(r"MPI_I(?:s?send|recv)")
+_REQUESTS = re.compile(r"MPI_Request(?: ?\[\d+\])?")
 
 
 def active_request_reason(use: Node, function: FunctionFacts) -> str:
@@ -106,3 +112,96 @@ def is_pointer_to_own_allocation(declared: Node, function: FunctionFacts) -> boo
     if value is None or not function.is_never_changed(declared.key):
         return False
     return value.bare.kind == Kind.CALL_EXPR and value.bare.name in _MAKE_MEMORY
+
+
+# ---- requests that a function uses only to begin and to complete messages
+
+
+@dataclass(frozen=True)
+class RequestPlace:
+    """The request variable or array that an argument names, and the range of its elements that a call uses."""
+
+    use: Node
+    elements: range
+
+    @property
+    def declaration(self) -> Node:
+        """Returns the declaration of the variable."""
+        assert self.use.declaration is not None
+        return self.use.declaration
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Returns each request as C text."""
+        is_array = self.declaration.type.kind in ARRAYS
+        return tuple(f"{self.use.name}[{one}]" if is_array else self.use.name for one in self.elements)
+
+
+def request_place(argument: Node, count: int = 1) -> RequestPlace:
+    """Returns the requests that an argument of a call names: `count` of them from the first one. Raises NotMovable
+    unless they are a variable, or elements of an array at a constant index."""
+    node, index = argument.bare, 0
+    if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
+        node = node.children[0].bare
+        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
+            at = node.children[1].value
+            node, index = node.children[0].bare, -1 if at is None else at
+            if node.type.kind not in ARRAYS:
+                index = -1
+        elif node.type.kind in ARRAYS:
+            index = -1
+    elif node.kind == Kind.BINARY_OPERATOR and node.operator == "+" and node.children[0].bare.type.kind in ARRAYS:
+        at = node.children[1].value
+        node, index = node.children[0].bare, -1 if at is None else at
+    elif node.type.kind not in ARRAYS:
+        index = -1
+    if node.kind != Kind.DECL_REF_EXPR or node.declaration is None or index < 0:
+        raise NotMovable(f"which request {source_text_of(argument)} is, is known only when it runs", argument.line)
+    return RequestPlace(node, range(index, index + count))
+
+
+def is_requests(declared: Node) -> bool:
+    """Returns whether a variable is a request, or an array of a constant number of requests."""
+    return bool(_REQUESTS.fullmatch(declared.cursor.type.spelling))
+
+
+def is_own_requests(place: RequestPlace, function: FunctionFacts) -> bool:
+    """Returns whether requests are a variable that exists once for each call of a function."""
+    declared = place.declaration
+    is_automatic = declared.cursor.storage_class.name in ("NONE", "AUTO") and declared.cursor.tls_kind.name == "NONE"
+    is_local = declared.kind == Kind.VAR_DECL and declared.key in function.declared
+    return is_local and is_automatic and is_requests(declared)
+
+
+def requests_of_call(call: Node) -> RequestPlace | None:
+    """Returns the requests of a nonblocking send or receive, or of a call that waits; None for other calls. Raises
+    NotMovable if it is known only when it runs which requests these are."""
+    if call.name == "MPI_Wait":
+        return request_place(call.arguments[0])
+    if call.name == "MPI_Waitall":
+        return request_place(call.arguments[1], call.arguments[0].value or 0)
+    return request_place(call.arguments[-1]) if _BEGINS.fullmatch(call.name) else None
+
+
+def is_plain_wait(statement: Node, function: FunctionFacts) -> bool:
+    """Returns whether a statement is an MPI_Wait or MPI_Waitall of which it is known which messages it completes: its
+    requests are a variable of the function that only begins and waits, its status is not read, and other waits for the
+    variable are statements of the same block, or stand outside of this block."""
+    block = function.parent(statement)
+    if statement.kind != Kind.CALL_EXPR or statement.name not in ("MPI_Wait", "MPI_Waitall") or block is None:
+        return False
+    try:
+        place = requests_of_call(statement)
+        if place is None or not place.elements or not is_own_requests(place, function):
+            return False
+        for use in function.uses.get(place.declaration.key, []):
+            call = next((one for one in function.ancestors(use) if one.kind == Kind.CALL_EXPR), None)
+            used = requests_of_call(call) if call is not None else None
+            if call is None or used is None or used.use.offset != use.offset:
+                return False
+            around = list(function.ancestors(call))
+            if call.name in ("MPI_Wait", "MPI_Waitall") and block in around and around[0] is not block:
+                return False
+    except NotMovable:
+        return False
+    return is_status_unread(statement.arguments[-1], function)

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from nearfield.rewrite.analysis.blocking import is_status_unread
 from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.program import MissedOptimization, NotMovable
+from nearfield.rewrite.analysis.requests import RequestPlace
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
 from nearfield.rewrite.frontend.text import indent_at, indent_unit_of, start_of_line
 from nearfield.rewrite.placement.fixed_values import FixedValues
 from nearfield.rewrite.placement.loop_exits import check_loop, check_pragmas, directives_around
-from nearfield.rewrite.placement.request_pairs import RequestPairs, RequestPlace
+from nearfield.rewrite.placement.request_pairs import RequestPairs
 
 UNKNOWN_GAIN = "no scenario of a profile measures persistent requests"
 # The calls that create the persistent requests of each call.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.program import NotMovable
+from nearfield.rewrite.analysis.requests import is_requests
 from nearfield.rewrite.check.translation import NotEquivalent
 from nearfield.rewrite.frontend.callee_lookup import Others, ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
@@ -23,7 +24,7 @@ from nearfield.rewrite.placement.persistent import (
     statements_before,
     statements_behind,
 )
-from nearfield.rewrite.placement.request_pairs import RequestPairs, is_requests
+from nearfield.rewrite.placement.request_pairs import RequestPairs
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> tuple[str, list[int]]:

@@ -3,70 +3,18 @@ whenever the message begins again, and when the loop ends."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from nearfield.rewrite.analysis.blocking import is_status_unread
-from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.loop_bounds import is_within
 from nearfield.rewrite.analysis.program import NotMovable
+from nearfield.rewrite.analysis.requests import RequestPlace, is_own_requests, request_place, requests_of_call
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.conversions import ARRAYS
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
 
-_BEGINS = re.compile(r"MPI_I(?:s?send|recv)")
-_REQUESTS = re.compile(r"MPI_Request(?: ?\[\d+\])?")
 _AROUND = (Kind.COMPOUND_STMT, Kind.IF_STMT, *LOOPS)
 _LEAVES = (Kind.RETURN_STMT, Kind.GOTO_STMT, Kind.INDIRECT_GOTO_STMT, Kind.CXX_THROW_EXPR)
-
-
-@dataclass(frozen=True)
-class RequestPlace:
-    """The request variable or array that an argument names, and the range of its elements that a call uses."""
-
-    use: Node
-    elements: range
-
-    @property
-    def declaration(self) -> Node:
-        """Returns the declaration of the variable."""
-        assert self.use.declaration is not None
-        return self.use.declaration
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Returns each request as C text."""
-        is_array = self.declaration.type.kind in ARRAYS
-        return tuple(f"{self.use.name}[{one}]" if is_array else self.use.name for one in self.elements)
-
-
-def is_requests(declared: Node) -> bool:
-    """Returns whether a variable is a request, or an array of a constant number of requests."""
-    return bool(_REQUESTS.fullmatch(declared.cursor.type.spelling))
-
-
-def request_place(argument: Node, count: int = 1) -> RequestPlace:
-    """Returns the requests that an argument of a call names: `count` of them from the first one. Raises NotMovable
-    unless they are a variable, or elements of an array at a constant index."""
-    node, index = argument.bare, 0
-    if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
-        node = node.children[0].bare
-        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
-            at = node.children[1].value
-            node, index = node.children[0].bare, -1 if at is None else at
-            if node.type.kind not in ARRAYS:
-                index = -1
-        elif node.type.kind in ARRAYS:
-            index = -1
-    elif node.kind == Kind.BINARY_OPERATOR and node.operator == "+" and node.children[0].bare.type.kind in ARRAYS:
-        at = node.children[1].value
-        node, index = node.children[0].bare, -1 if at is None else at
-    elif node.type.kind not in ARRAYS:
-        index = -1
-    if node.kind != Kind.DECL_REF_EXPR or node.declaration is None or index < 0:
-        raise NotMovable(f"which request {source_text_of(argument)} is, is known only when it runs", argument.line)
-    return RequestPlace(node, range(index, index + count))
 
 
 class RequestPairs:
@@ -81,12 +29,8 @@ class RequestPairs:
         requests are inactive whenever the call is executed and when the loop ends, and no other message has them."""
         place = request_place(call.arguments[-1], count)
         declared, function = place.declaration, self._function
-        if declared.kind != Kind.VAR_DECL or declared.key not in function.declared:
-            raise NotMovable(f"{declared.name} is no variable of this function", call.line)
-        if declared.cursor.storage_class.name not in ("NONE", "AUTO") or declared.cursor.tls_kind.name != "NONE":
-            raise NotMovable(f"{declared.name} is static", call.line)
-        if not is_requests(declared):
-            raise NotMovable(f"{declared.name} is no request or array of requests", call.line)
+        if not is_own_requests(place, function):
+            raise NotMovable(f"{declared.name} is no variable of this function, or no request", call.line)
         if place.elements.stop > (declared.type.element_count if declared.type.kind in ARRAYS else 1):
             raise NotMovable(f"{declared.name} has fewer requests", call.line)
         waits = [wait for use in function.uses.get(declared.key, []) for wait in self._waits_at(use, call, place)]
@@ -103,17 +47,8 @@ class RequestPairs:
         name, arguments = ("", []) if above is None else (above.name, above.arguments)
         if not name.startswith("MPI_Wait") and any(first <= use.offset < last for first, last in self._own):
             return
-        if above is None:
-            raise NotMovable(f"the request is used at line {use.line}", call.line)
-        if name == "MPI_Wait":
-            used = request_place(arguments[0])
-        elif name == "MPI_Waitall":
-            used = request_place(arguments[1], arguments[0].value or 0)
-        elif _BEGINS.fullmatch(name):
-            used = request_place(arguments[-1])
-        else:
-            raise NotMovable(f"the request is used at line {use.line}", call.line)
-        if used.use.offset != use.offset:
+        used = requests_of_call(above) if above is not None else None
+        if above is None or used is None or used.use.offset != use.offset:
             raise NotMovable(f"the request is used at line {use.line}", call.line)
         if name.startswith("MPI_I"):
             if set(used.elements) & set(place.elements):

@@ -21,7 +21,7 @@ def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
     on it, or that communicates otherwise than by waiting."""
     items = partition.model.region.items
     for wait, item in enumerate(items):
-        if not isinstance(item, CommunicationStatement) or not is_only_wait(item):
+        if not isinstance(item, CommunicationStatement) or not item.is_plain_wait:
             continue
         needed = partition.successors_of_calls([wait])
         place = wait + 1
@@ -30,7 +30,7 @@ def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
             if isinstance(following, LoopNest):
                 if not needed[place].is_empty():
                     break
-            elif not is_only_wait(following):
+            elif not following.is_plain_wait:
                 break
             place += 1
         if any(isinstance(one, LoopNest) and one.loops for one in items[wait + 1 : place]):
@@ -40,11 +40,6 @@ def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
             ]
             words = "messages complete just before the first statement that needs them"
             yield ExecutionOrder(tuple(steps), words, whole_statements=True)
-
-
-def is_only_wait(call: CommunicationStatement) -> bool:
-    """Returns whether a statement only waits for messages, and neither begins nor tests any."""
-    return call.wait and not call.post and set(call.name.split(", ")) <= {"MPI_Wait", "MPI_Waitall"}
 
 
 SPEC = Transformation("late-wait", "waits for messages just before the first statement that needs them", find_orders)
