@@ -16,11 +16,12 @@ WAIT = "MPI_Waitall(2, r, MPI_STATUSES_IGNORE);\n"
 WORK = "for (int i = 0; i < n; i++) v[i] = u[i];\n"
 LOOP = "for (int s = 0; s < steps; s++) {\n"
 BODY = f"{SEND}{RECEIVE}{WAIT}{WORK}"
+BARRIER = "MPI_Barrier(comm);\n"
 PLAIN = f"MPI_Request r[2];\n{LOOP}{BODY}}}\n"
 
 
 def analyse_body(tmp_path: Path, arguments: list[str], body: str, before: str = "", suffix: str = ".c") -> Analysis:
-    text = f"{HEAD}#include <stdlib.h>\n{before}\nvoid step({PARAMETERS}) {{\n{body}\n}}\n"
+    text = f"{HEAD}#include <stdlib.h>\nvoid unknown(void);\n{before}\nvoid step({PARAMETERS}) {{\n{body}\n}}\n"
     return analyse_c(tmp_path, arguments, text, f"program{suffix}", only=frozenset({"persistent"}))
 
 
@@ -73,6 +74,8 @@ ALLOWED = {
     "a condition that depends on the step": (f"MPI_Request r[2];\n{LOOP}if (s > 2) {{\n{BODY}}}\n}}", "MPI_Start(&r[1])"),
     "a value that only some paths set": (
         f"int to;\nif (n > 3) to = up;\n{PLAIN.replace('MPI_DOUBLE, up', 'MPI_DOUBLE, to')}", "to, 0"),
+    "an unknown function, and MPI is used behind the loop": (
+        PLAIN.replace(WORK, f"{WORK}unknown();\n") + "MPI_Barrier(comm);\n", "MPI_Start(&r[1])"),
     "break in an inner loop": (
         PLAIN.replace(WAIT, f"for (int k = 0; k < 3; k++) {{ if (v[k] > 1) continue; break; }}\n{WAIT}"), "MPI_Start(&r[1])"),
     "an exchange": (
@@ -137,7 +140,7 @@ TRAPS = {
         "extern int peer;", U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer"), "peer is no local number"),
     "a global variable and an unknown function": (
         "static int peer; void next(void);",
-        U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer").replace(WORK, "next();\n"), "peer is no local number"),
+        U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer").replace(WORK, "next();\n") + BARRIER, "peer is no local number"),
     "a communicator that changes": ("", U.replace(WORK, "MPI_Comm_dup(comm, &comm);\n"), "comm may change"),
     "a datatype that is freed": (
         "", "MPI_Datatype t; MPI_Type_contiguous(2, MPI_INT, &t); MPI_Type_commit(&t);\n"
@@ -223,7 +226,15 @@ TRAPS = {
     "threads on two lines": ("", f"#pragma omp parallel \\\n  default(shared)\n{{\n{U}}}\n", "a pragma stands above it"),
     "a loop in a switch": ("", f"MPI_Request r[2];\nswitch (n) {{ case 3: {{\n{PLAIN}}} }}", "of the kind case"),
     "MPI ends in the loop": (
-        "", U.replace(WORK, f"{WORK}if (v[0] > 1) {{ MPI_Finalize(); break; }}\n"), "MPI_Finalize"),
+        "", U.replace(WORK, f"{WORK}if (v[0] > 1) {{ MPI_Finalize(); break; }}\n"), "the loop calls MPI_Finalize"),
+    "MPI ends in a function": (
+        "static void end(int k) { if (k) MPI_Finalize(); else exit(1); }",
+        U.replace(WORK, f"{WORK}if (v[0] > 1) {{ end(1); break; }}\n"), "the loop calls MPI_Finalize"),
+    "MPI may end in an unknown function": (
+        "void end(void);", U.replace(WORK, f"{WORK}if (v[0] > 1) {{ end(); break; }}\n"), "may end the use of MPI"),
+    "MPI may end before a return": (
+        "void end(void);", U.replace(WORK, f"{WORK}if (v[0] > 1) {{ end(); break; }}\n")
+        + "if (v[0] > 1) return;\nMPI_Barrier(comm);\n", "may end the use of MPI"),
 }  # fmt: skip
 
 
@@ -241,11 +252,11 @@ def test_a_reference_may_be_another_variable(tmp_path: Path, arguments: list[str
 
 
 IN_CPLUSPLUS = {
-    "a lambda keeps a reference": (f"int to = up;\nauto next = [&] {{ to++; }};\n{TO.replace(WORK, 'next();')}",
+    "a lambda keeps a reference": (f"int to = up;\nauto next = [&] {{ to++; }};\n{TO.replace(WORK, 'next();')}{BARRIER}",
                                    "to may change after"),
     "a lambda stores an element": (
         f"int to[2] = {{up, up}};\nauto next = [&] {{ to[0]++; }};\n"
-        f"{TO.replace('to, 0', 'to[0], 0').replace(WORK, 'next();')}", "to[0] may change after"),
+        f"{TO.replace('to, 0', 'to[0], 0').replace(WORK, 'next();')}{BARRIER}", "to[0] may change after"),
     "a reference to an element": (
         f"int to[2] = {{up, up}}; int &t = to[0];\n{TO.replace('to, 0', 'to[0], 0').replace(WORK, 't++;')}",
         "to[0] may change after"),

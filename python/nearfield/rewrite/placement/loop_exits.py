@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 
+from nearfield.rewrite.analysis.library_calls import is_library_call
 from nearfield.rewrite.analysis.loop_bounds import is_within
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
-from nearfield.rewrite.frontend.language import kind_in_words
+from nearfield.rewrite.frontend.language import is_mpi_name, kind_in_words
 
 _LEAVES = {
     Kind.RETURN_STMT: "return", Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try",
     Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
 }  # fmt: skip
 _JUMPS = (Kind.GOTO_STMT, Kind.INDIRECT_GOTO_STMT, Kind.LABEL_STMT)
-_ENDS_PROGRAM = ("exit", "_exit", "_Exit", "abort", "MPI_Abort")
+_LEAVES_LOOP = (Kind.BREAK_STMT, Kind.CONTINUE_STMT)
+_ALWAYS = ("MPI_Initialized", "MPI_Finalized", "MPI_Get_version", "MPI_Get_library_version", "MPI_Wtime", "MPI_Wtick")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)", re.MULTILINE)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\r?\n)*[^\n]*", re.MULTILINE)
 _REST = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\r?\n)*[^\n]*", re.DOTALL | re.MULTILINE)
@@ -60,19 +62,38 @@ def check_pragmas(statement: Node, function: FunctionFacts, unit: TranslationUni
 
 
 def _check_calls(loop: Node, function: FunctionFacts, functions: ProgramFunctions) -> None:
-    """Raises NotMovable if the loop may end or begin the use of MPI, after which a request could not be freed, or
-    before which none could be created."""
-    waiting, seen = [(call, function) for call in function.calls if is_within(call, loop)], set()
+    """Raises NotMovable if the loop may end the use of MPI, after which no request could be freed: it calls
+    MPI_Finalize, or an unknown function, and no MPI call behind the loop shows that MPI is still in use."""
+    waiting, seen = [call for call in function.calls if is_within(call, loop)], set()
+    is_used_behind = _is_followed_by_mpi_call(loop, function)
     while waiting:
-        call, caller = waiting.pop()
-        if call.name in ("MPI_Init", "MPI_Init_thread"):
-            raise NotMovable(f"the loop calls {call.name}", call.line)
-        if call.name == "MPI_Finalize" and not any(one.name in _ENDS_PROGRAM for one in caller.calls):
+        call = waiting.pop()
+        if call.name.removeprefix("P") == "MPI_Finalize":
             raise NotMovable("the loop calls MPI_Finalize", call.line)
         inner = functions.definition_of(call)
+        known = inner is not None or is_library_call(call) or is_mpi_name(call.name)
+        if not known and not is_used_behind:
+            raise NotMovable(f"the loop calls {call.name or 'a function'}, which may end the use of MPI", call.line)
         if inner is not None and inner.node.key not in seen:
             seen.add(inner.node.key)
-            waiting += [(one, inner) for one in inner.calls]
+            waiting += inner.calls
+
+
+def _is_followed_by_mpi_call(loop: Node, function: FunctionFacts) -> bool:
+    """Returns whether each execution of a loop that ends is followed by an MPI call in the function."""
+    below = loop
+    for above in function.ancestors(loop):
+        for statement in above.children if above.kind == Kind.COMPOUND_STMT else ():
+            if statement.offset <= below.offset:
+                continue
+            if statement.kind == Kind.CALL_EXPR and is_mpi_name(statement.name) and statement.name not in _ALWAYS:
+                return True
+            if any(one.kind in (*_LEAVES, *_JUMPS, *_LEAVES_LOOP) for one in statement.walk()):
+                return False
+        if above.kind in LOOPS:
+            return False
+        below = above
+    return False
 
 
 def directives_around(text: str, offset: int) -> tuple[int, ...]:
