@@ -70,8 +70,9 @@ def test_a_wait_stays_where_it_is(name: str, tmp_path: Path, arguments: list[str
 # Waits of which it is not known which messages they complete, in front of a loop that reads what arrives, or not.
 UNKNOWN = {
     "requests change places": (
-        "", "MPI_Request t;\nmemcpy(&t, &r[0], sizeof t); memcpy(&r[0], &r[1], sizeof t); memcpy(&r[1], &t, sizeof t);\n"
-        "MPI_Wait(&r[0], MPI_STATUS_IGNORE);\n", USE + "MPI_Wait(&r[1], MPI_STATUS_IGNORE);\n"),
+        "", "MPI_Request t;\nmemcpy(&t, &r[0], sizeof t); memcpy(&r[0], &r[1], sizeof t);\n"
+        "memcpy(&r[1], &t, sizeof t);\nMPI_Wait(&r[0], MPI_STATUS_IGNORE);\n",
+        USE + "MPI_Wait(&r[1], MPI_STATUS_IGNORE);\n"),
     "requests are assigned": (
         "", "MPI_Request t = r[0]; r[0] = r[1]; r[1] = t;\nMPI_Wait(&r[0], MPI_STATUS_IGNORE);\n",
         USE + "MPI_Wait(&r[1], MPI_STATUS_IGNORE);\n"),

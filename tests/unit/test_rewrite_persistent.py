@@ -50,7 +50,7 @@ def test_the_gain_is_not_made_up(tmp_path: Path, arguments: list[str]) -> None:
     assert not patch.assumptions
 
 
-def test_each_loop_has_requests_of_its_own(tmp_path: Path, arguments: list[str]) -> None:
+def test_each_loop_gets_an_array_of_requests(tmp_path: Path, arguments: list[str]) -> None:
     """Are the new requests of each loop counted from 0, in an array that is long enough?"""
     body = f"{LOOP}MPI_Send(u, n, MPI_INT, up, 0, comm);\n}}\n"
     patches = analyse_body(tmp_path, arguments, body + body).patches
@@ -71,13 +71,15 @@ ALLOWED = {
     "a blocking receive from any rank": (
         f"MPI_Status status;\n{LOOP}MPI_Recv(u, n, MPI_DOUBLE, MPI_ANY_SOURCE, 0, comm, &status);\n}}",
         "MPI_Wait(&nearfield_requests[0], MPI_STATUS_IGNORE);"),
-    "a condition that depends on the step": (f"MPI_Request r[2];\n{LOOP}if (s > 2) {{\n{BODY}}}\n}}", "MPI_Start(&r[1])"),
+    "a condition that depends on the step": (
+        f"MPI_Request r[2];\n{LOOP}if (s > 2) {{\n{BODY}}}\n}}", "MPI_Start(&r[1])"),
     "a value that only some paths set": (
         f"int to;\nif (n > 3) to = up;\n{PLAIN.replace('MPI_DOUBLE, up', 'MPI_DOUBLE, to')}", "to, 0"),
     "an unknown function, and MPI is used behind the loop": (
         PLAIN.replace(WORK, f"{WORK}unknown();\n") + "MPI_Barrier(comm);\n", "MPI_Start(&r[1])"),
     "break in an inner loop": (
-        PLAIN.replace(WAIT, f"for (int k = 0; k < 3; k++) {{ if (v[k] > 1) continue; break; }}\n{WAIT}"), "MPI_Start(&r[1])"),
+        PLAIN.replace(WAIT, f"for (int k = 0; k < 3; k++) {{ if (v[k] > 1) continue; break; }}\n{WAIT}"),
+        "MPI_Start(&r[1])"),
     "an exchange": (
         f"{LOOP}MPI_Sendrecv(u, n, MPI_DOUBLE, up, 0, v, n, MPI_DOUBLE, down, 0, comm, MPI_STATUS_IGNORE);\n}}",
         "MPI_Startall(2, &nearfield_requests[0]);"),
@@ -140,7 +142,8 @@ TRAPS = {
         "extern int peer;", U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer"), "peer is no local number"),
     "a global variable and an unknown function": (
         "static int peer; void next(void);",
-        U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer").replace(WORK, "next();\n") + BARRIER, "peer is no local number"),
+        U.replace("MPI_DOUBLE, up", "MPI_DOUBLE, peer").replace(WORK, "next();\n") + BARRIER,
+        "peer is no local number"),
     "a communicator that changes": ("", U.replace(WORK, "MPI_Comm_dup(comm, &comm);\n"), "comm may change"),
     "a datatype that is freed": (
         "", "MPI_Datatype t; MPI_Type_contiguous(2, MPI_INT, &t); MPI_Type_commit(&t);\n"
@@ -176,7 +179,8 @@ TRAPS = {
     "the request is one of many": ("", U.replace("&r[0]", "&r[n]"), "which request"),
     "the request is behind a pointer": ("", U.replace("MPI_Request r[2];", "MPI_Request *r = malloc(16);"),
                                         "which request"),
-    "the request is static": ("", PLAIN.replace("MPI_Request r", "static MPI_Request r"), "r is no variable of this function"),
+    "the request is static": ("", PLAIN.replace("MPI_Request r", "static MPI_Request r"),
+                              "r is no variable of this function"),
     "the result is used": ("", U.replace("MPI_Isend", "int rc = MPI_Isend"), "its result is used"),
     "a macro hides the call": ("#define SHIFT(p) MPI_Isend(p, n, MPI_DOUBLE, up, 0, comm, &r[0])",
                                U.replace(SEND, "SHIFT(u);\n"), "a macro hides the call"),
@@ -199,7 +203,8 @@ TRAPS = {
         f"{TO.replace(WORK, 'MPI_Wait(&q, MPI_STATUS_IGNORE);')}", "to may change after"),
     "an element arrives while the loop is executed": (
         "", "int to[2] = {up, up}; MPI_Request q;\nMPI_Irecv(to, 1, MPI_INT, down, 1, comm, &q);\n"
-        f"{TO.replace('to, 0', 'to[0], 0').replace(WORK, 'MPI_Wait(&q, MPI_STATUS_IGNORE);')}", "to[0] may change after"),
+        f"{TO.replace('to, 0', 'to[0], 0').replace(WORK, 'MPI_Wait(&q, MPI_STATUS_IGNORE);')}",
+        "to[0] may change after"),
     "a function keeps the address of the peer": (
         "static int *at; void keep(int *p) { at = p; } void next(void) { ++*at; }",
         f"int to = up;\nkeep(&to);\n{TO.replace(WORK, 'next();')}", "to may change after"),
@@ -223,7 +228,8 @@ TRAPS = {
         "", f"{LOOP}MPI_Request r[2] = {{MPI_REQUEST_NULL, MPI_REQUEST_NULL}};\n"
         f"{SEND}if (s == 0) MPI_Irecv(v, n, MPI_DOUBLE, s, 0, comm, &r[1]);\n{WAIT}}}", "could not be proved"),
     "threads behind a comment": ("", f"#pragma omp parallel\n// each thread\n{{\n{U}}}\n", "a pragma stands above it"),
-    "threads on two lines": ("", f"#pragma omp parallel \\\n  default(shared)\n{{\n{U}}}\n", "a pragma stands above it"),
+    "threads on two lines": (
+        "", f"#pragma omp parallel \\\n  default(shared)\n{{\n{U}}}\n", "a pragma stands above it"),
     "a loop in a switch": ("", f"MPI_Request r[2];\nswitch (n) {{ case 3: {{\n{PLAIN}}} }}", "of the kind case"),
     "MPI ends in the loop": (
         "", U.replace(WORK, f"{WORK}if (v[0] > 1) {{ MPI_Finalize(); break; }}\n"), "the loop calls MPI_Finalize"),
@@ -252,16 +258,17 @@ def test_a_reference_may_be_another_variable(tmp_path: Path, arguments: list[str
 
 
 IN_CPLUSPLUS = {
-    "a lambda keeps a reference": (f"int to = up;\nauto next = [&] {{ to++; }};\n{TO.replace(WORK, 'next();')}{BARRIER}",
-                                   "to may change after"),
+    "a lambda keeps a reference": (
+        f"int to = up;\nauto next = [&] {{ to++; }};\n{TO.replace(WORK, 'next();')}{BARRIER}", "to may change after"),
     "a lambda stores an element": (
         f"int to[2] = {{up, up}};\nauto next = [&] {{ to[0]++; }};\n"
         f"{TO.replace('to, 0', 'to[0], 0').replace(WORK, 'next();')}{BARRIER}", "to[0] may change after"),
     "a reference to an element": (
         f"int to[2] = {{up, up}}; int &t = to[0];\n{TO.replace('to, 0', 'to[0], 0').replace(WORK, 't++;')}",
         "to[0] may change after"),
-    "the request is a reference": ("MPI_Request q; MPI_Request &r = q;\n"
-                                   f"{LOOP}{SEND.replace('[0]', '')}MPI_Wait(&r, MPI_STATUS_IGNORE);\n}}", "no request"),
+    "the request is a reference": (
+        "MPI_Request q; MPI_Request &r = q;\n"
+        f"{LOOP}{SEND.replace('[0]', '')}MPI_Wait(&r, MPI_STATUS_IGNORE);\n}}", "no request"),
     "an exception leaves the loop": (U.replace(WORK, f"{WORK}if (v[0] > 1) throw 1;\n"), "the loop contains throw"),
     "a loop in a lambda": (f"auto run = [&] {{\n{U}}};\nrun();", "of the kind lambda"),
 }  # fmt: skip

@@ -41,8 +41,7 @@ from nearfield.rewrite.model.polyhedral import Model, build_model
 from nearfield.rewrite.model.schedule import DependencePartition, ExecutionOrder, Transformation
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS, late_wait
 from nearfield.rewrite.patch import Analysis, Patch
-from nearfield.rewrite.placed_patches import persistent_loops, persistent_patches
-from nearfield.rewrite.placement.persistent import PersistentLoop
+from nearfield.rewrite.placed_patches import make_persistent_patches
 from nearfield.rewrite.proof import Prover, RewriteVariant, replaced_span
 from nearfield.rewrite.ranking import MessageCosts, rank_patches
 
@@ -146,13 +145,11 @@ class Analyser:
             if self._wanted_transformations() and self._communicates(self.functions.function_of(node), set()):
                 self._analyse_function(node)
         bodies = self._inline_bodies(nodes) if self.inlines and self._wanted_transformations() else []
-        loops, fixed_reasons = self._find_persistent_loops(nodes)
         prover = Prover(self.path, self.text, self.unit, self.costs)
         patches = [*prover.prove(list(self._variants.values())), *bodies]
         for region, reason in prover.unproved:
             self._record_refusal(region, reason, region.line)
-        placed, unproved = persistent_patches(self.path, self.text, self.unit, self.others, loops)
-        self._record_unplaced_calls([*fixed_reasons, *unproved])
+        placed = self._make_persistent_patches(nodes)
         changed = [patch.lines for patch in patches]
         missed = [
             missed
@@ -191,19 +188,15 @@ class Analyser:
             return f"{source_text_of(freed)} may free the request of a message that is under way", freed.line
         return "", 0
 
-    def _find_persistent_loops(self, nodes: Sequence[Node]) -> tuple[list[PersistentLoop], list[MissedOptimization]]:
-        """Returns the loops whose messages may have persistent requests, and the reasons for all other messages in
-        loops. Returns none if the user did not select this kind of patch."""
+    def _make_persistent_patches(self, nodes: Sequence[Node]) -> list[Patch]:
+        """Returns the patches that give messages of loops persistent requests, and records the reasons for all other
+        messages in loops, unless other reasons are known. Returns none if the user did not select this kind."""
         if not self.inlines or self.only is not None and "persistent" not in self.only:
-            return [], []
-        return persistent_loops(self.unit, self.functions, nodes, self._unique_name)
-
-    def _record_unplaced_calls(self, reasons: Sequence[MissedOptimization]) -> None:
-        """Records why calls in loops get no persistent requests, if nothing else is known of these calls, or if the
-        user selected this kind of patch only."""
+            return []
+        patches, reasons = make_persistent_patches(self.path, self.functions, nodes, self._unique_name)
         for one in reasons:
-            reason = f"no persistent request: {one.reason}"
-            self._missed.setdefault(one.line, MissedOptimization(one.line, reason, one.function))
+            self._missed.setdefault(one.line, replace(one, reason=f"no persistent request: {one.reason}"))
+        return patches
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
         """Returns patches that inline callees, for blocks of statements that have no patch otherwise."""
@@ -324,7 +317,7 @@ class Analyser:
         by_value: bool,
     ) -> None:
         """Records all legal orders of a region with its messages split into chunks."""
-        at = self._request_array_name(region).replace("requests", "at")
+        at = self._unique_name(region.start).replace("requests", "at")
         try:
             region, self._uniform_names = MessageChunker(self.unit, self.functions, pieces, self.uniform).chunk_region(
                 region, at
@@ -343,7 +336,7 @@ class Analyser:
         model = build_model(region)
         partition = DependencePartition(model)
         emitter = RegionEmitter(
-            self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._request_array_name(region)
+            self.text, model, cplusplus=self.path.suffix in CPLUSPLUS, requests=self._unique_name(region.start)
         )
         found, tried, why = False, None, ""
         for transformation in wanted:
@@ -395,7 +388,7 @@ class Analyser:
         begun_together = sum(len(call.blocking) for call in model.region.calls) > 1
         if (
             begun_together
-            and self._request_array_name(model.region) in emitted.text
+            and self._unique_name(model.region.start) in emitted.text
             and not self.functions.is_whole_program
         ):
             assumed = replace(assumed, rows=[*assumed.rows, NO_WILDCARD])
@@ -408,10 +401,6 @@ class Analyser:
         shallower = self._variants.get(key)
         self._variants[key] = RewriteVariant(model, order, transformation, guard, emitted, assumed, by_value, shallower)
         return ""
-
-    def _request_array_name(self, region: Region) -> str:
-        """Returns a name for the region's request array that is unique in the file."""
-        return self._unique_name(region.start)
 
     def _unique_name(self, start: int) -> str:
         """Returns a name for a request array that is unique in the file, always the same for one source offset."""

@@ -28,7 +28,7 @@ class ProgramFunctions:
 
     def __init__(self, unit: TranslationUnit, others: Others = ()) -> None:
         self.unit = unit
-        self._others = [one for one in others if one[0].resolve() != Path(unit.path).resolve()]
+        self.others = [one for one in others if one[0].resolve() != Path(unit.path).resolve()]
         self._made: dict[int, FunctionFacts] = {}
         self._by_usr: dict[str, Node | None] = {node.cursor.get_usr(): node for node in unit.functions}
         self._headers: dict[str, TranslationUnit | None] = {}
@@ -70,7 +70,7 @@ class ProgramFunctions:
         includes, and of the program's other files."""
         yield self.unit.text
         yield from (text for _, text in self.unit.program_headers())
-        yield from (_read_text(path) or "" for path, _ in self._others)
+        yield from (_read_text(path) or "" for path, _ in self.others)
 
     def definition_of(self, call: Node) -> FunctionFacts | None:
         """Returns the function definition that a call runs; None if it is unknown, a method, or may be replaced at link
@@ -113,7 +113,7 @@ class ProgramFunctions:
             return None
         defines = re.compile(rf"\b{re.escape(callee.name)}\s*\([^;{{}}]*\)\s*\{{")
         found: list[Node] = []
-        for path, arguments in self._others:
+        for path, arguments in self.others:
             if path not in self._texts:
                 self._texts[path] = _COMMENT.sub(" ", _read_text(path) or "")
             if defines.search(self._texts[path]):

@@ -3,4 +3,4 @@
 `persistent` finds the loops whose messages may have persistent requests, `proof` proves the new text."""
 
 NAMES = ("persistent",)
-SUMMARIES = {"persistent": "sets messages up once in front of their loop, and only starts them in it"}
+SUMMARIES = {"persistent": "sets the messages of a loop up once, and then only starts them"}

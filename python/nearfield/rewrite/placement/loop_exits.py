@@ -54,7 +54,7 @@ def check_loop(loop: Node, function: FunctionFacts, functions: ProgramFunctions,
 def check_pragmas(statement: Node, function: FunctionFacts, unit: TranslationUnit) -> None:
     """Raises NotMovable if a pragma, such as that of a parallel region, belongs to a statement or to one around it:
     only blanks, comments and directives stand between the two."""
-    pragmas = [match for match in _PRAGMA.finditer(unit.text, 0, statement.offset)]
+    pragmas = list(_PRAGMA.finditer(unit.text, 0, statement.offset))
     for node in (statement, *function.ancestors(statement)):
         last = next((match.end() for match in reversed(pragmas) if match.end() <= node.offset), None)
         if last is not None and not _REST.sub("", unit.text[last : node.offset]).strip():

@@ -95,7 +95,11 @@ class PersistentFinder:
     """Finds the loops of one function whose messages may have persistent requests."""
 
     def __init__(
-        self, unit: TranslationUnit, functions: ProgramFunctions, function: FunctionFacts, new_name: Callable[[int], str]
+        self,
+        unit: TranslationUnit,
+        functions: ProgramFunctions,
+        function: FunctionFacts,
+        new_name: Callable[[int], str],
     ) -> None:
         self._unit, self._functions, self._function, self._new_name = unit, functions, function, new_name
         self.missed: list[MissedOptimization] = []

@@ -10,7 +10,7 @@ from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.analysis.requests import is_requests
 from nearfield.rewrite.check.translation import NotEquivalent
-from nearfield.rewrite.frontend.callee_lookup import Others, ProgramFunctions
+from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.conversions import ARRAYS
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
@@ -43,8 +43,9 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> tuple[str, list[int]]:
 class PersistentProof:
     """Proves the text in which the messages of one loop have persistent requests."""
 
-    def __init__(self, unit: TranslationUnit, original: str, others: Others, placed: PersistentLoop) -> None:
-        self._unit, self._original, self._others, self._placed = unit, original, others, placed
+    def __init__(self, functions: ProgramFunctions, placed: PersistentLoop) -> None:
+        self._unit, self._original, self._placed = functions.unit, functions.unit.text, placed
+        self._others = functions.others
 
     def prove(self) -> str:
         """Returns the new text. Raises NotEquivalent if a rule does not hold for it."""
