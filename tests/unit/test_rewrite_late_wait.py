@@ -71,11 +71,11 @@ def test_a_wait_stays_where_it_is(name: str, tmp_path: Path, arguments: list[str
 UNKNOWN = {
     "requests change places": (
         "", "MPI_Request t;\nmemcpy(&t, &r[0], sizeof t); memcpy(&r[0], &r[1], sizeof t);\n"
-        "memcpy(&r[1], &t, sizeof t);\nMPI_Wait(&r[0], MPI_STATUS_IGNORE);\n",
-        USE + "MPI_Wait(&r[1], MPI_STATUS_IGNORE);\n"),
+        "memcpy(&r[1], &t, sizeof t);\nMPI_Wait(&r[1], MPI_STATUS_IGNORE);\n",
+        USE + "MPI_Wait(&r[0], MPI_STATUS_IGNORE);\n"),
     "requests are assigned": (
-        "", "MPI_Request t = r[0]; r[0] = r[1]; r[1] = t;\nMPI_Wait(&r[0], MPI_STATUS_IGNORE);\n",
-        USE + "MPI_Wait(&r[1], MPI_STATUS_IGNORE);\n"),
+        "", "MPI_Request t = r[0]; r[0] = r[1]; r[1] = t;\nMPI_Wait(&r[1], MPI_STATUS_IGNORE);\n",
+        USE + "MPI_Wait(&r[0], MPI_STATUS_IGNORE);\n"),
     "a loop of tests may not be executed": (
         "", f"int f = n & 1;\nwhile (!f) MPI_Test(&r[0], &f, MPI_STATUS_IGNORE);\n{WAIT}", USE),
     "a wait under a condition": ("", f"if (n > 3) MPI_Wait(&r[0], MPI_STATUS_IGNORE);\n{WAIT}", USE),

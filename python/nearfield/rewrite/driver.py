@@ -145,11 +145,13 @@ class Analyser:
             if self._wanted_transformations() and self._communicates(self.functions.function_of(node), set()):
                 self._analyse_function(node)
         bodies = self._inline_bodies(nodes) if self.inlines and self._wanted_transformations() else []
+        placed, unplaced = self._make_persistent_patches(nodes)  # before the prover parses this unit again
         prover = Prover(self.path, self.text, self.unit, self.costs)
         patches = [*prover.prove(list(self._variants.values())), *bodies]
         for region, reason in prover.unproved:
             self._record_refusal(region, reason, region.line)
-        placed = self._make_persistent_patches(nodes)
+        for one in unplaced:
+            self._missed.setdefault(one.line, replace(one, reason=f"no persistent request: {one.reason}"))
         changed = [patch.lines for patch in patches]
         missed = [
             missed
@@ -188,15 +190,12 @@ class Analyser:
             return f"{source_text_of(freed)} may free the request of a message that is under way", freed.line
         return "", 0
 
-    def _make_persistent_patches(self, nodes: Sequence[Node]) -> list[Patch]:
-        """Returns the patches that give messages of loops persistent requests, and records the reasons for all other
-        messages in loops, unless other reasons are known. Returns none if the user did not select this kind."""
+    def _make_persistent_patches(self, nodes: Sequence[Node]) -> tuple[list[Patch], list[MissedOptimization]]:
+        """Returns the patches that give messages of loops persistent requests, and the reasons for all other messages
+        in loops. Returns none if the user did not select this kind of patch."""
         if not self.inlines or self.only is not None and "persistent" not in self.only:
-            return []
-        patches, reasons = make_persistent_patches(self.path, self.functions, nodes, self._unique_name)
-        for one in reasons:
-            self._missed.setdefault(one.line, replace(one, reason=f"no persistent request: {one.reason}"))
-        return patches
+            return [], []
+        return make_persistent_patches(self.path, self.functions, nodes, self._unique_name)
 
     def _inline_bodies(self, nodes: Sequence[Node]) -> list[Patch]:
         """Returns patches that inline callees, for blocks of statements that have no patch otherwise."""
