@@ -270,7 +270,15 @@ IN_CPLUSPLUS = {
         "MPI_Request q; MPI_Request &r = q;\n"
         f"{LOOP}{SEND.replace('[0]', '')}MPI_Wait(&r, MPI_STATUS_IGNORE);\n}}", "no request"),
     "an exception leaves the loop": (U.replace(WORK, f"{WORK}if (v[0] > 1) throw 1;\n"), "the loop contains throw"),
-    "a loop in a lambda": (f"auto run = [&] {{\n{U}}};\nrun();", "of the kind lambda"),
+    "an exception of a function leaves the loop": (
+        U.replace(WORK, f"{WORK}check(n);\n"), "may throw an exception"),
+    "an exception of an unknown function leaves the loop": (
+        U.replace(WORK, f"{WORK}unknown();\n") + BARRIER, "unknown, which may throw"),
+    "an exception of a container leaves the loop": (
+        f"std::vector<double> x(n);\n{U.replace(WORK, 'v[0] = x.at(n);')}", "at, which may throw"),
+    "a loop in a lambda": (
+        f"static double g[4];\nauto run = [&] {{\n{LOOP}MPI_Send(g, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);\n}}\n}};\nrun();",
+        "of the kind lambda"),
 }  # fmt: skip
 
 
@@ -279,6 +287,14 @@ def test_messages_of_cplusplus_that_may_differ_keep_their_requests(
     name: str, tmp_path: Path, arguments: list[str]
 ) -> None:
     body, said = IN_CPLUSPLUS[name]
-    found = analyse_body(tmp_path, arguments, body, suffix=".cpp")
+    before = "#include <vector>\nvoid check(int k) { if (k > 7) throw k; }"
+    found = analyse_body(tmp_path, arguments, body, before, suffix=".cpp")
     assert not found.patches, found.patches[0].rewritten
     assert any(said in one.reason for one in found.missed), found.missed
+
+
+def test_functions_of_cplusplus_that_throw_nothing_may_stand_in_the_loop(tmp_path: Path, arguments: list[str]) -> None:
+    work = 'twice(n); for (int i = 0; i < n; i++) x[i] = std::sqrt(u[i]) + x.size(); printf("%g", x[0]);\n'
+    before = "#include <cmath>\n#include <vector>\nstatic int twice(int k) { return 2 * k; }"
+    body = f"std::vector<double> x(n);\n{PLAIN.replace(WORK, work)}"
+    assert "MPI_Start(&r[1])" in new_text(analyse_body(tmp_path, arguments, body, before, suffix=".cpp"))

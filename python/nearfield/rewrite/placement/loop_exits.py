@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from nearfield.rewrite.analysis.library_calls import is_library_call
+from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call
 from nearfield.rewrite.analysis.loop_bounds import is_within
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
-from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
+from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts, is_container
 from nearfield.rewrite.frontend.language import is_mpi_name, kind_in_words
 
 _LEAVES = {
@@ -17,6 +17,10 @@ _LEAVES = {
     Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
 }  # fmt: skip
 _JUMPS = (Kind.GOTO_STMT, Kind.INDIRECT_GOTO_STMT, Kind.LABEL_STMT)
+_THROWS = (
+    Kind.CXX_THROW_EXPR, Kind.CXX_NEW_EXPR, Kind.CXX_DYNAMIC_CAST_EXPR, Kind.CXX_TYPEID_EXPR, Kind.CXX_TRY_STMT,
+)  # fmt: skip
+_ACCESSORS = ("operator[]", "data", "size", "begin", "end", "front", "back", "empty")
 _LEAVES_LOOP = (Kind.BREAK_STMT, Kind.CONTINUE_STMT)
 _ALWAYS = ("MPI_Initialized", "MPI_Finalized", "MPI_Get_version", "MPI_Get_library_version", "MPI_Wtime", "MPI_Wtick")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)", re.MULTILINE)
@@ -62,21 +66,53 @@ def check_pragmas(statement: Node, function: FunctionFacts, unit: TranslationUni
 
 
 def _check_calls(loop: Node, function: FunctionFacts, functions: ProgramFunctions) -> None:
-    """Raises NotMovable if the loop may end the use of MPI, after which no request could be freed: it calls
-    MPI_Finalize, or an unknown function, and no MPI call behind the loop shows that MPI is still in use."""
-    waiting, seen = [call for call in function.calls if is_within(call, loop)], set()
+    """Raises NotMovable if the loop may end the use of MPI, after which no request could be freed, or if an exception
+    may leave it: it calls MPI_Finalize; it calls an unknown function, and no MPI call behind the loop shows that MPI is
+    still in use; or it is C++, and throws or calls a function that is not known to throw nothing."""
+    is_c = functions.unit.path.endswith(".c")
     is_used_behind = _is_followed_by_mpi_call(loop, function)
+    waiting, seen = [call for call in function.calls if is_within(call, loop)], set()
+    _check_throws(loop)
     while waiting:
         call = waiting.pop()
         if call.name.removeprefix("P") == "MPI_Finalize":
             raise NotMovable("the loop calls MPI_Finalize", call.line)
         inner = functions.definition_of(call)
-        known = inner is not None or is_library_call(call) or is_mpi_name(call.name)
-        if not known and not is_used_behind:
-            raise NotMovable(f"the loop calls {call.name or 'a function'}, which may end the use of MPI", call.line)
         if inner is not None and inner.node.key not in seen:
             seen.add(inner.node.key)
             waiting += inner.calls
+            _check_throws(inner.node)
+        if inner is not None or is_mpi_name(call.name):
+            continue
+        if not is_c and not _throws_nothing(call):
+            raise NotMovable(f"the loop calls {call.name or 'a function'}, which may throw an exception", call.line)
+        if not is_used_behind and not is_library_call(call) and not _is_container_method(call):
+            raise NotMovable(f"the loop calls {call.name or 'a function'}, which may end the use of MPI", call.line)
+
+
+def _check_throws(node: Node) -> None:
+    """Raises NotMovable if a loop or function throws an exception itself."""
+    for one in node.walk():
+        if one.kind in _THROWS:
+            raise NotMovable("the loop contains or calls what may throw an exception", one.line)
+
+
+def _throws_nothing(call: Node) -> bool:
+    """Returns whether an unknown function of a C++ program is one of C, or a method of a container that only gives
+    access to its elements."""
+    callee = call.callee()
+    if callee is None:
+        return False
+    is_c = callee.kind == Kind.FUNCTION_DECL and callee.cursor.mangled_name == callee.name
+    return is_c and is_library_call(call) or is_pure_call(call) or _is_container_method(call)
+
+
+def _is_container_method(call: Node) -> bool:
+    """Returns whether a call is of a method of a std::vector or std::array that only gives access to its elements."""
+    callee = call.callee()
+    if callee is None or callee.kind != Kind.CXX_METHOD or call.name not in _ACCESSORS or not call.children:
+        return False
+    return bool(callee.cursor.location.is_in_system_header) and any(map(is_container, call.children[0].walk()))
 
 
 def _is_followed_by_mpi_call(loop: Node, function: FunctionFacts) -> bool:

@@ -132,6 +132,9 @@ class PersistentFinder:
         """Returns a call as a message with persistent requests that are created in a loop. Raises NotMovable with the
         reason if that is not allowed."""
         unit, function = self._unit, self._function
+        fixed = FixedValues(function, loop)
+        for argument in call.arguments[: 11 if call.name == "MPI_Sendrecv" else 6]:
+            fixed.require_fixed(argument)
         check_loop(loop, function, self._functions, unit)
         check_pragmas(call, function, unit)
         above = function.parent(call)
@@ -147,10 +150,8 @@ class PersistentFinder:
             raise NotMovable("it stands in the head of a loop", call.line)
         if directives_around(unit.text, call.offset) != directives_around(unit.text, loop.offset):
             raise NotMovable("a directive of the preprocessor decides whether it is compiled", call.line)
-        fixed, words, names = FixedValues(function, loop), tuple(split_arguments(call)), CREATES[call.name]
+        words, names = tuple(split_arguments(call)), CREATES[call.name]
         blocking = not call.name.startswith("MPI_I")
-        for argument in call.arguments[: 11 if call.name == "MPI_Sendrecv" else 6]:
-            fixed.require_fixed(argument)
         if blocking:
             if call.name in _STATUS and not is_status_unread(call.arguments[_STATUS[call.name]], function):
                 raise NotMovable("its status is read", call.line)
