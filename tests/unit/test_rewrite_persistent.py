@@ -227,6 +227,17 @@ TRAPS = {
     "a declaration with requests that are set anew": (
         "", f"{LOOP}MPI_Request r[2] = {{MPI_REQUEST_NULL, MPI_REQUEST_NULL}};\n"
         f"{SEND}if (s == 0) MPI_Irecv(v, n, MPI_DOUBLE, s, 0, comm, &r[1]);\n{WAIT}}}", "could not be proved"),
+    "a macro of two arguments": (
+        "#define TO up, 0\n",
+        f"{LOOP}MPI_Sendrecv(u, n, MPI_INT, TO, v, n, MPI_INT, down, 0, comm, MPI_STATUS_IGNORE);\n}}",
+        "hides its arguments"),
+    "a macro of two arguments, and a comma in a comment": (
+        "#define TO up, 0\n",
+        f"{LOOP}MPI_Sendrecv(u, n /* of n, */, MPI_INT, TO, v, n, MPI_INT, down, 0, comm, MPI_STATUS_IGNORE);\n}}",
+        "hides its arguments"),
+    "a request with a cleanup": (
+        "void end(MPI_Request *r);", f"{LOOP}MPI_Request r __attribute__((cleanup(end)));\n"
+        f"{SEND.replace('[0]', '')}MPI_Wait(&r, MPI_STATUS_IGNORE);\n}}", "or no request"),
     "threads behind a comment": ("", f"#pragma omp parallel\n// each thread\n{{\n{U}}}\n", "a pragma stands above it"),
     "threads on two lines": (
         "", f"#pragma omp parallel \\\n  default(shared)\n{{\n{U}}}\n", "a pragma stands above it"),
@@ -277,7 +288,7 @@ IN_CPLUSPLUS = {
     "an exception of a container leaves the loop": (
         f"std::vector<double> x(n);\n{U.replace(WORK, 'v[0] = x.at(n);')}", "at, which may throw"),
     "a loop in a lambda": (
-        f"static double g[4];\nauto run = [&] {{\n{LOOP}MPI_Send(g, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);\n}}\n}};\nrun();",
+        f"static double g[4];\nauto run = [&] {{\n{LOOP}MPI_Send(g, 1, MPI_INT, 0, 0, MPI_COMM_SELF);\n}}\n}};\nrun();",
         "of the kind lambda"),
 }  # fmt: skip
 

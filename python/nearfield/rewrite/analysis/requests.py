@@ -12,6 +12,7 @@ from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.clang import Kind, Node
 from nearfield.rewrite.frontend.conversions import ARRAYS
 from nearfield.rewrite.frontend.function import FunctionFacts, initial_value
+from nearfield.rewrite.frontend.language import attributes_refusal_reason
 
 # MPI calls that do not activate the request passed to them.
 _BEGIN_NOTHING = re.compile(
@@ -170,7 +171,7 @@ def is_own_requests(place: RequestPlace, function: FunctionFacts) -> bool:
     declared = place.declaration
     is_automatic = declared.cursor.storage_class.name in ("NONE", "AUTO") and declared.cursor.tls_kind.name == "NONE"
     is_local = declared.kind == Kind.VAR_DECL and declared.key in function.declared
-    return is_local and is_automatic and is_requests(declared)
+    return is_local and is_automatic and is_requests(declared) and not attributes_refusal_reason(declared)
 
 
 def requests_of_call(call: Node) -> RequestPlace | None:

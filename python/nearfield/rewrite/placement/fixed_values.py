@@ -14,7 +14,7 @@ from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS, is_mpi_handle_variable
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, initial_value
-from nearfield.rewrite.frontend.language import is_plain_mpi_call
+from nearfield.rewrite.frontend.language import attributes_refusal_reason, is_plain_mpi_call
 
 _LITERALS = (
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.CHARACTER_LITERAL, Kind.CXX_BOOL_LITERAL_EXPR,
@@ -124,7 +124,7 @@ class FixedValues:
         the function reach it."""
         cursor = declared.cursor
         is_automatic = cursor.storage_class.name in ("NONE", "AUTO") and cursor.tls_kind.name == "NONE"
-        return declared.key in self._function.declared and is_automatic
+        return declared.key in self._function.declared and is_automatic and not attributes_refusal_reason(declared)
 
     def _is_set_at_once(self, use: Node) -> bool:
         """Returns whether a use of a variable passes its address to a call outside the loop that retains it only until

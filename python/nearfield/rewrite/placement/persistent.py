@@ -151,6 +151,8 @@ class PersistentFinder:
         if directives_around(unit.text, call.offset) != directives_around(unit.text, loop.offset):
             raise NotMovable("a directive of the preprocessor decides whether it is compiled", call.line)
         words, names = tuple(split_arguments(call)), CREATES[call.name]
+        if len(words) != len(call.arguments) or any("//" in one or "/*" in one for one in words):
+            raise NotMovable("a macro or a comment hides its arguments", call.line)
         blocking = not call.name.startswith("MPI_I")
         if blocking:
             if call.name in _STATUS and not is_status_unread(call.arguments[_STATUS[call.name]], function):
