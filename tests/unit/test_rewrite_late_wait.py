@@ -41,7 +41,6 @@ STAYS = {
     "the next statement changes a pointer": f"c = b;\n{FREE}",
     "the next statement may leave the function": f"if (n) return;\n{FREE}",
     "nothing follows": "",
-    "no loop is passed": f"b[0] = 1;\n{USE}",
 }
 
 
@@ -65,6 +64,16 @@ def test_a_wait_moves_to_the_first_statement_that_needs_it(name: str, tmp_path: 
 @pytest.mark.parametrize("name", STAYS)
 def test_a_wait_stays_where_it_is(name: str, tmp_path: Path, arguments: list[str]) -> None:
     assert not read(tmp_path, arguments, STAYS[name])
+
+
+def test_no_wait_moves_for_some_sizes_only(tmp_path: Path, arguments: list[str]) -> None:
+    """Where an order is legal only if sizes are not degenerate, is there no second copy of the original?"""
+    after = (
+        f"{FREE}MPI_Waitall(1, r + 1, MPI_STATUSES_IGNORE);\nfor (int i = 0; i < n; i++) b[i] += 1;\n"
+        "for (int i = 0; i < n; i++) a[i + n] = 0;\nfor (int i = 0; i < n; i++) c[i] += a[i];\n"
+    )
+    texts = read(tmp_path, arguments, after, "MPI_Waitall(1, r, MPI_STATUSES_IGNORE);\n")
+    assert texts and not any("else" in text for text in texts)
 
 
 # Waits of which it is not known which messages they complete, in front of a loop that reads what arrives, or not.

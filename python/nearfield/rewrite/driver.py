@@ -384,6 +384,8 @@ class Analyser:
             emitted = emitter.emit(order, guard, "" if model.chunked_calls else _runtime_alias_check(model, assumed))
         except NotExpressible as why:
             return f"{transformation.name} is legal but cannot be written: {why}"
+        if order.whole_statements and emitted.guard:
+            return ILLEGAL  # for some sizes
         begun_together = sum(len(call.blocking) for call in model.region.calls) > 1
         if (
             begun_together
