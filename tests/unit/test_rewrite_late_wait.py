@@ -72,7 +72,11 @@ def test_no_wait_moves_for_some_sizes_only(tmp_path: Path, arguments: list[str])
         f"{FREE}MPI_Waitall(1, r + 1, MPI_STATUSES_IGNORE);\nfor (int i = 0; i < n; i++) b[i] += 1;\n"
         "for (int i = 0; i < n; i++) a[i + n] = 0;\nfor (int i = 0; i < n; i++) c[i] += a[i];\n"
     )
-    texts = read(tmp_path, arguments, after, "MPI_Waitall(1, r, MPI_STATUSES_IGNORE);\n")
+    body = (
+        f"MPI_Request r[2];\n{BEGIN.replace('n, MPI_DOUBLE', '1, MPI_DOUBLE')}MPI_Waitall(1, r, MPI_STATUSES_IGNORE);\n"
+    )
+    text = f"{HEAD}void step({PARAMETERS}) {{\n{body}{after}}}\n"
+    texts = [one.rewritten for one in analyse_c(tmp_path, arguments, text, only=frozenset({"late-wait"})).patches]
     assert texts and not any("else" in text for text in texts)
 
 
