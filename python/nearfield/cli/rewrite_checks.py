@@ -92,6 +92,7 @@ class Checks:
         ranks = self._ranks_to_measure()
         found = measure_gain(program, patch.original, patch.rewritten, inst, ranks=ranks, progress=_say)
         _print_of_patch(patch, str(found))
+        patch.measured.append(str(found))
         return "" if found.is_supported else str(found)
 
 

@@ -32,6 +32,7 @@ class Patch:
     expected: ExpectedGain = field(default_factory=ExpectedGain)
     steps: str = ""  # the new order of execution, in words
     checks: list[str] = field(default_factory=list)  # results of compiling and running the rewritten program, in words
+    measured: list[str] = field(default_factory=list)  # those of `checks` that say what it gains on this machine
 
     @property
     def diff(self) -> str:

@@ -56,6 +56,14 @@ _Piece = Annotated[
 _Report = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write an HTML page: before and after side by side, and why.")
 ]
+_CommitMessage = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write a commit message for the best patch of each place: what changes, why, what is measured or not, and "
+        "what the proof assumes.",
+    ),
+]
 _Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also report for every other place why its communication stays.")
 ]
@@ -120,6 +128,7 @@ def command(
     run_in: _RunIn = None,
     sarif: Sarif = None,
     report: _Report = None,
+    commit_message: _CommitMessage = None,
     verbose: _Verbose = False,
     as_json: AsJson = False,
 ) -> None:
@@ -177,6 +186,7 @@ def command(
         found.missed += refused
     chosen = best_patches([patch for patch in found.patches if patch not in long])
     _write_files(found, source, sarif, report)
+    _write_commit_message(chosen, commit_message)
     if as_json:
         print(json.dumps(_as_dict(found, verified=verify), indent=1))
     else:
@@ -205,6 +215,19 @@ def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path
         from nearfield.ui.html import write_page
 
         write_page(report, render_page(found, own_command.original_line()))
+
+
+def _write_commit_message(chosen: list[Patch], file: Path | None) -> None:
+    """Writes the commit message for the best patch of each place, if an option names a file for it and there is a
+    patch."""
+    from nearfield.rewrite.commit_message import commit_message
+
+    if file is None:
+        return
+    if chosen:
+        atomic_write(file, commit_message(chosen).encode(), "Give another file with --commit-message.")
+    else:
+        err.print(f"nearfield: no patch, so {escape(str(file))} is not written")
 
 
 def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
