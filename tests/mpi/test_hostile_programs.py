@@ -21,7 +21,7 @@ def test_patches_of_hostile_programs_are_right() -> None:
 
 
 def test_programs_have_all_ingredients() -> None:
-    names = {name for seed in range(2000) for name in hostile_program(seed).names}
+    names = {name for seed in range(4000) for name in hostile_program(seed).names}
     assert {one["name"] for table in ingredients().values() for one in table} <= names
 
 
