@@ -20,9 +20,12 @@ BARRIER = "MPI_Barrier(comm);\n"
 PLAIN = f"MPI_Request r[2];\n{LOOP}{BODY}}}\n"
 
 
-def analyse_body(tmp_path: Path, arguments: list[str], body: str, before: str = "", suffix: str = ".c") -> Analysis:
+def analyse_body(
+    tmp_path: Path, arguments: list[str], body: str, before: str = "", suffix: str = ".c",
+    only: frozenset[str] | None = frozenset({"persistent"}),
+) -> Analysis:  # fmt: skip
     text = f"{HEAD}#include <stdlib.h>\nvoid unknown(void);\n{before}\nvoid step({PARAMETERS}) {{\n{body}\n}}\n"
-    return analyse_c(tmp_path, arguments, text, f"program{suffix}", only=frozenset({"persistent"}))
+    return analyse_c(tmp_path, arguments, text, f"program{suffix}", only=only)
 
 
 def new_text(found: Analysis) -> str:
@@ -48,6 +51,13 @@ def test_the_gain_is_not_made_up(tmp_path: Path, arguments: list[str]) -> None:
     (patch,) = analyse_body(tmp_path, arguments, PLAIN).patches
     assert patch.expected.gain is None and "no scenario of a profile measures" in patch.expected.unknown
     assert not patch.assumptions
+
+
+def test_requests_are_persistent_only_if_the_user_names_it(tmp_path: Path, arguments: list[str]) -> None:
+    """Does a plain analysis leave out patches whose gain nothing says, and reasons why there are none?"""
+    found = analyse_body(tmp_path, arguments, PLAIN, only=None)
+    assert "persistent" not in {patch.transformation for patch in found.patches}
+    assert not any("persistent" in missed.reason for missed in found.missed)
 
 
 def test_each_loop_gets_an_array_of_requests(tmp_path: Path, arguments: list[str]) -> None:

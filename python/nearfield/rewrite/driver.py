@@ -64,7 +64,7 @@ def analyse(
     assume_uniform: Sequence[str] = (),
 ) -> Analysis:
     """Returns the legal rewrites of a source file, and the reason for each place that stays unchanged. `arguments` are
-    compiler options (-I, -D, -std), `only` are names of transformations, `costs` are message times of a profile, and
+    compiler options (-I, -D, -std), `only` are names of transformations (None: all but `persistent`), `costs` are message times of a profile, and
     `others` are the other files of the program, whose functions are analysed as callees. Messages are split into chunks
     only if `pieces` gives the sizes; `assume_uniform` are names that have the same value on all ranks. Raises
     UsageError if the file cannot be parsed."""
@@ -192,8 +192,8 @@ class Analyser:
 
     def _make_persistent_patches(self, nodes: Sequence[Node]) -> tuple[list[Patch], list[MissedOptimization]]:
         """Returns the patches that give messages of loops persistent requests, and the reasons for all other messages
-        in loops. Returns none if the user did not select this kind of patch."""
-        if not self.inlines or self.only is not None and "persistent" not in self.only:
+        in loops. Returns none unless the user named this kind of patch, because its gain is not known."""
+        if not self.inlines or self.only is None or "persistent" not in self.only:
             return [], []
         return make_persistent_patches(self.path, self.functions, nodes, self._unique_name)
 
@@ -290,7 +290,7 @@ class Analyser:
                 )
 
     def _wanted_transformations(self) -> list[Transformation]:
-        """Returns the transformations that the user selected, by default all."""
+        """Returns the orders of execution that the user selected, by default all."""
         return [one for one in TRANSFORMATIONS if self.only is None or one.name in self.only]
 
     def _has_all_variants(self, region: Region) -> bool:

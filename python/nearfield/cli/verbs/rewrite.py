@@ -40,6 +40,7 @@ _AssumeUniform = Annotated[
         help="Assume that these variables have the same value on all ranks, which allows splitting messages.",
     ),
 ]
+_ONLY = "Only these transformations; persistent must be named, because its gain is not known."
 _Every = Annotated[bool, typer.Option("--all", help="Print every legal variant, not only the best of each place.")]
 _Size = Annotated[
     str | None,
@@ -110,7 +111,7 @@ def command(
     compiler_arguments: _CompilerArguments = None,
     compile_commands: _CompileCommands = None,
     function: Annotated[str | None, typer.Option(metavar="NAME", help="Only this function.")] = None,
-    only: Annotated[str | None, typer.Option(metavar="NAME,...", help="Only these transformations.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="NAME,...", help=_ONLY)] = None,
     assume_noalias: _AssumeNoalias = None,
     assume_uniform: _AssumeUniform = None,
     every: _Every = False,
