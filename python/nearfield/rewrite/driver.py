@@ -64,10 +64,10 @@ def analyse(
     assume_uniform: Sequence[str] = (),
 ) -> Analysis:
     """Returns the legal rewrites of a source file, and the reason for each place that stays unchanged. `arguments` are
-    compiler options (-I, -D, -std), `only` are names of transformations (None: all but `persistent`), `costs` are message times of a profile, and
-    `others` are the other files of the program, whose functions are analysed as callees. Messages are split into chunks
-    only if `pieces` gives the sizes; `assume_uniform` are names that have the same value on all ranks. Raises
-    UsageError if the file cannot be parsed."""
+    compiler options (-I, -D, -std), `only` are names of transformations (None: all but `persistent`), `costs` are
+    message times of a profile, and `others` are the other files of the program, whose functions are analysed as
+    callees. Messages are split into chunks only if `pieces` gives the sizes; `assume_uniform` are names that have the
+    same value on all ranks. Raises UsageError if the file cannot be parsed."""
     text = read_source(path)
     with _garbage_collection_off():
         unit = parse_file(path, text, arguments)
