@@ -1,5 +1,7 @@
 """Does --sweep simulate a trace on each variant of a machine, as if each were a machine of its own?"""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -59,6 +61,19 @@ def test_values_are_combined(machine: Path) -> None:
     rows = [line.split() for line in table.splitlines() if line.split()[:1] in (["0"], ["1"])]
     assert [row[:2] for row in rows] == [["0", "100"], ["0", "200"], ["1", "100"], ["1", "200"]]
     assert rows[0][4] == "1" and rows[2] == [*rows[3][:1], "100", *rows[3][2:]]  # no page is in the DRAM
+
+
+def test_a_sweep_is_a_table_of_rows(machine: Path) -> None:
+    """Has --csv the digits of --json, in a row for each value and memory speed?"""
+    words = ["--on", machine, "--memory-slowdown", "1,3", "--sweep", "memory.latency_ns=100,200"]
+    rows = list(csv.DictReader(io.StringIO(run(*words, "--csv"))))
+    found = json.loads(run(*words, "--json"))["sweep"]
+    assert [(float(row["memory.latency_ns"]), float(row["memory_slowdown"])) for row in rows] == [
+        (100, 1), (100, 3), (200, 1), (200, 3),
+    ]  # fmt: skip
+    assert [float(row["time_ns"]) for row in rows] == [time for one in found for time in one["times_ns"]]
+    assert [int(row["l1_misses"]) for row in rows[::2]] == [one["misses"][0] for one in found]
+    assert "--csv is for the table" in refusal(str(TRACE), "--csv").message
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Does the trace of an MPI program say what its ranks did, and can it be simulated?"""
 
+import csv
+import io
 import json
 import os
 import signal
@@ -233,6 +235,10 @@ def test_repeats_separate_changes_from_scatter(tmp_path, programs):
     assert done.exit_code == 0, done.output
     first, _, slow = json.loads(done.stdout)["sweep"]
     assert slow["time_interval_ns"][0][0][0] > first["time_interval_ns"][0][0][1]
+    table = list(csv.DictReader(io.StringIO(CliRunner().invoke(app, [*words, *sweep, "--csv"]).stdout)))
+    assert [float(row["time_low_ns"]) for row in table[::2]] == [
+        pytest.approx(one["time_interval_ns"][0][0][0]) for one in (first, slow)
+    ]
     rows = [line.split() for line in CliRunner().invoke(app, [*words, *sweep]).stdout.splitlines()]
     (row,) = (row for row in rows if row[:1] == ["400"])
     low, _, high = row[-3:]

@@ -51,6 +51,7 @@ def out_option(*, help: str, metavar: str = "FOLDER") -> Any:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print rows as CSV and nothing else.")]
+SweepAsCsv = Annotated[bool, typer.Option("--csv", help="Print the rows of --sweep as CSV and nothing else.")]
 Sarif = Annotated[
     Path | None, typer.Option("--sarif", metavar="FILE", help="Write the notes as SARIF 2.1.0, for editors and CI.")
 ]

@@ -56,6 +56,37 @@ def trace_sweep_as_dict(
     }
 
 
+def trace_sweep_rows(
+    memory: Memory, settings: Sequence[Setting], results: Sequence[TraceResult]
+) -> list[dict[str, Any]]:
+    """Returns the results of a trace as rows for --csv, one for each setting and memory speed."""
+    return [
+        dict(setting)
+        | {"memory_slowdown": slowdown, "time_ns": time_ns}
+        | {f"l{level}_misses": misses for level, misses in enumerate(one.misses, 1)}
+        | {"dram_bytes": one.dram_bytes}
+        for setting, one in zip(settings, results, strict=True)
+        for slowdown, time_ns in zip(memory.memory_slowdown, one.times_ns, strict=True)
+    ]
+
+
+def program_sweep_rows(settings: Sequence[Setting], results: Sequence[RepeatedReplay]) -> list[dict[str, Any]]:
+    """Returns the results of a program as rows for --csv, one for each setting, memory speed and policy: the time of
+    the slowest rank, and the fraction of the base policy's time that is saved, with their limits."""
+    rows = []
+    for setting, one in zip(settings, results, strict=True):
+        for speed, slowdown in enumerate(one.cluster.slowdowns):
+            for policy, name in enumerate(one.cluster.policies):
+                time, saved = one.estimate_time(policy, speed), one.estimate_saving(policy, speed)
+                rows.append(
+                    dict(setting)
+                    | {"memory_slowdown": slowdown, "policy": name, "repeats": len(one.replays)}
+                    | {"time_ns": time.value, "time_low_ns": time.low, "time_high_ns": time.high}
+                    | {"saved": saved.value, "saved_low": saved.low, "saved_high": saved.high}
+                )
+    return rows
+
+
 def print_program_sweep(command: str, settings: Sequence[Setting], results: Sequence[RepeatedReplay]) -> None:
     """Prints the time of a program's slowest rank on each variant of the machine, and what other policies save."""
     cluster = results[0].cluster

@@ -39,9 +39,12 @@ def simulate_settings(
     settings: Sequence[Setting],
     threads: int,
     progress: Callable[[int, int], None],
+    finished: dict[int, TraceResult] | None = None,
 ) -> list[TraceResult]:
     """Returns the results of the traces on the machine with each setting. Calls `progress(done, all)` in this thread,
-    which may raise an exception to end the work. Raises UsageError for a setting that contradicts the machine."""
+    which may raise an exception to end the work; `finished` then has the results so far, by the index of the setting.
+    Raises UsageError for a setting that contradicts the machine."""
+    found = {} if finished is None else finished
     machines = [with_settings(machine, setting) for setting in settings]
     is_ended = False
 
@@ -57,15 +60,15 @@ def simulate_settings(
         return TraceResult.from_run(run)
 
     with ThreadPoolExecutor(threads) as executor:
-        futures = [executor.submit(simulate, variant) for variant in machines]
+        index_of = {executor.submit(simulate, variant): index for index, variant in enumerate(machines)}
         try:
-            for done, future in enumerate(as_completed(futures), 1):
-                future.result()
-                progress(done, len(futures))
+            for done, future in enumerate(as_completed(index_of), 1):
+                found[index_of[future]] = future.result()
+                progress(done, len(index_of))
         finally:
             is_ended = True
             executor.shutdown(wait=False, cancel_futures=True)
-    return [future.result() for future in futures]
+    return [found[index] for index in range(len(machines))]
 
 
 def require_files(files: Sequence[str], option: str) -> None:

@@ -24,14 +24,16 @@ from nearfield.cli.options import (
     Policy,
     Sensitivity,
     SimulatedMachine,
+    SweepAsCsv,
     SweptKeys,
     TraceOrCommand,
     Valgrind,
     out_option,
     print_assumed_machine,
     require_one,
+    require_one_format,
 )
-from nearfield.ui.terminal import err
+from nearfield.ui.terminal import err, print_csv
 
 if TYPE_CHECKING:
     from nearfield.cli.run_simulation import SimulationParameters, SimulationResult
@@ -121,6 +123,7 @@ def command(
     goal: _Goal = None,
     out: Annotated[Path | None, out_option(help="Save a profile, for show, diff and report.")] = None,
     as_json: AsJson = False,
+    as_csv: SweepAsCsv = False,
 ) -> None:
     """Simulate a program on a cluster of a described machine: what would another NIC placement policy, or slower
     memory, change? A COMMAND is simulated while it runs, all ranks on this host; a TRACE was observed before.
@@ -176,7 +179,7 @@ def command(
 
     options = _Options(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, timeline,
-        goal, out, as_json, repeat, first_reads,
+        goal, out, as_json, repeat, first_reads, as_csv,
     )  # fmt: skip
     what = what or []
     course = OutcomeSource(live_outcomes=not replay_outcomes, clock=virtual_wtime)
@@ -186,6 +189,9 @@ def command(
             "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
         )
     require_one(sweep=sweep, sensitivity=sensitivity)
+    require_one_format(as_json, as_csv)
+    if as_csv and not sweep:
+        raise UsageError("--csv is for the table of --sweep", "add --sweep, or take --json")
     if sweep or sensitivity or repeat > 1:
         if mpi or live or independent_runs or first_reads or out or timeline or goal:
             raise UsageError(
@@ -238,12 +244,13 @@ class _Options:
     as_json: bool
     repeat: int
     first_reads: bool
+    as_csv: bool
 
 
 def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     """Simulates the trace once for each combination of the swept values, and prints the times."""
     from nearfield.cli.run_variants import simulate_variants
-    from nearfield.cli.sweep_tables import print_program_sweep, program_sweep_as_dict
+    from nearfield.cli.sweep_tables import print_program_sweep, program_sweep_as_dict, program_sweep_rows
     from nearfield.machine.sweep import parse_sweep, setting_combinations, with_settings
     from nearfield.measure.sim.mpi_shards import SingleProcess
 
@@ -255,7 +262,9 @@ def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     found = [(setting, one) for setting, one in zip(settings, done.by_machine, strict=True) if one]
     if found:
         finished, results = [setting for setting, _ in found], [one for _, one in found]
-        if options.as_json:
+        if options.as_csv:
+            print_csv(program_sweep_rows(finished, results))
+        elif options.as_json:
             print(json.dumps(program_sweep_as_dict(finished, results), indent=1))
         else:
             print_program_sweep(trace.about.command, finished, results)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearfield._native import trace
+from nearfield.base.errors import UsageError
+from nearfield.base.units import counted
 from nearfield.base.words import join_and
 from nearfield.cli import complete
 from nearfield.cli.axes import parse_factors
@@ -18,10 +20,12 @@ from nearfield.cli.options import (
     MemorySlowdown,
     Sensitivity,
     SimulatedMachine,
+    SweepAsCsv,
     SweptKeys,
     require_one,
+    require_one_format,
 )
-from nearfield.ui.terminal import err
+from nearfield.ui.terminal import err, print_csv
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.simulate.memory import Memory
     from nearfield.simulate.sensitivity import TraceSensitivity
+    from nearfield.simulate.settings import TraceResult
     from nearfield.simulate.trace import TraceRun, TraceSelection
     from nearfield.ui.progress import ProgressDisplay
 
@@ -62,6 +67,7 @@ def command(
         int | None, typer.Option(min=1, metavar="N", help="Stop after N accesses (default: at the end).")
     ] = None,
     as_json: AsJson = False,
+    as_csv: SweepAsCsv = False,
 ) -> None:
     """Simulate a program's own memory accesses, from a trace, on a described machine: where would they hit, and how
     long would they take?
@@ -107,6 +113,9 @@ def command(
     from nearfield.simulate.trace import TraceRun, TraceSelection
 
     require_one(sweep=sweep, sensitivity=sensitivity)
+    require_one_format(as_json, as_csv)
+    if as_csv and not sweep:
+        raise UsageError("--csv is for the table of --sweep", "add --sweep, or take --json")
     if sweep or sensitivity:
         from nearfield.simulate.settings import require_files
 
@@ -114,7 +123,7 @@ def command(
     memory = Memory(on, parse_factors(memory_slowdown))
     choice = TraceSelection(format_, skip, limit, instructions, chase)
     if sweep:
-        _sweep(memory, choice, files, sweep, as_json)
+        _sweep(memory, choice, files, sweep, as_json, as_csv)
         return
     with InterruptGuard() as stop:
         run = TraceRun(memory, choice, stop.run)
@@ -136,10 +145,12 @@ def command(
         raise typer.Exit(stop.exit_code)
 
 
-def _sweep(memory: Memory, choice: TraceSelection, files: list[str], sweep: list[str], as_json: bool) -> None:
-    """Simulates the traces once for each combination of the swept values, and prints the results. Exits if
-    interrupted."""
-    from nearfield.cli.sweep_tables import print_trace_sweep, trace_sweep_as_dict
+def _sweep(
+    memory: Memory, choice: TraceSelection, files: list[str], sweep: list[str], as_json: bool, as_csv: bool
+) -> None:
+    """Simulates the traces once for each combination of the swept values, and prints the results. If interrupted,
+    prints those of the values that are finished, and exits."""
+    from nearfield.cli.sweep_tables import print_trace_sweep, trace_sweep_as_dict, trace_sweep_rows
     from nearfield.machine.sweep import parse_sweep, setting_combinations
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
@@ -147,21 +158,35 @@ def _sweep(memory: Memory, choice: TraceSelection, files: list[str], sweep: list
     from nearfield.ui.progress import ProgressDisplay
 
     settings = setting_combinations(parse_sweep(text, memory.machine) for text in sweep)
+    finished: dict[int, TraceResult] = {}
     with InterruptGuard() as stop, ProgressDisplay() as display:
         progress = _progress_of_machines(display)
         try:
-            results = stop.run(
+            stop.run(
                 lambda: simulate_settings(
-                    memory.machine, memory.memory_slowdown, choice, files, settings, pool.usable_cores(), progress
-                )
+                    memory.machine,
+                    memory.memory_slowdown,
+                    choice,
+                    files,
+                    settings,
+                    pool.usable_cores(),
+                    progress,
+                    finished,
+                )  # fmt: skip
             )
         except KeyboardInterrupt:
-            err.print("stopped: there is nothing to compare")
-            raise typer.Exit(stop.exit_code) from None
-    if as_json:
+            err.print(f"stopped: {len(finished)} of {counted(len(settings), 'value')} were simulated")
+    settings, results = [settings[index] for index in sorted(finished)], [finished[index] for index in sorted(finished)]
+    if not results:
+        raise typer.Exit(stop.exit_code)
+    if as_csv:
+        print_csv(trace_sweep_rows(memory, settings, results))
+    elif as_json:
         print(json.dumps(trace_sweep_as_dict(memory, files, settings, results), indent=1))
     else:
         print_trace_sweep(memory, files, settings, results, choice.chase)
+    if stop.signal_number:
+        raise typer.Exit(stop.exit_code)
 
 
 def _progress_of_machines(display: ProgressDisplay) -> Callable[[int, int], None]:
