@@ -66,7 +66,7 @@ def is_command(what: list[str]) -> bool:
 
 def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SingleProcess) -> SimulationResult:
     """Simulates the trace on all shards (processes of an MPI job). The first shard gets the result. Ctrl-C exits."""
-    streams, begun = trace.streams(), time.monotonic()
+    streams = trace.streams()
     lines = shards.run_on_all(lambda: {} if shards.number else read_lines(trace))
     cluster = shards.run_on_all(lambda: chosen.cluster_of(len(streams)))
 
@@ -85,7 +85,7 @@ def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SinglePro
 
     # A shard that gets a signal only records it, and forwards it to the others at their next exchange.
     with InterruptGuard((lambda: True) if shards.count > 1 else None) as stop, ProgressDisplay() as display:
-        reporter = AccessReporter(display, cluster.runs * trace.about.accesses)
+        reporter, begun = AccessReporter(display, cluster.runs * trace.about.accesses), time.monotonic()
 
         def pass_on(accesses: int) -> None:
             stop.check()
@@ -99,7 +99,8 @@ def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SinglePro
             if not shards.number:
                 err.print("stopped: the program was not simulated to its end")
             raise typer.Exit(stop.exit_code if stop.signal_number else 128 + signal.SIGINT) from None
-    return SimulationResult(found, trace.about.command, time.monotonic() - begun, named_lines=named_lines)
+        seconds = time.monotonic() - begun
+    return SimulationResult(found, trace.about.command, seconds, named_lines=named_lines)
 
 
 def simulate_live(
