@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from nearfield.base.threads import run_in_threads
 from nearfield.cli.run_simulation import SimulationParameters
 from nearfield.cli.trace_argument import AccessReporter
 from nearfield.machine import DescribedMachine
@@ -19,8 +19,6 @@ from nearfield.observe.summary import flops_of_objects, read_lines
 from nearfield.observe.trace import Trace, broken_streams
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import err
-
-_POLL_S = 0.1  # time between two looks at the progress of the simulations
 
 
 @dataclass(frozen=True)
@@ -76,33 +74,23 @@ class _Work:
         self._chosen, self._streams = chosen, trace.streams()
         self._lines, self._flops_of = read_lines(trace), flops_of_objects(trace)
         self._accesses = [0] * len(jobs)  # that each job has read
-        self._is_ended = False
 
     def run_all(self, report: AccessReporter) -> None:
         """Runs the jobs. Raises the error of the first job that fails; the other jobs end, too."""
-        nodes = self._cluster_of(self.jobs[0][0]).nodes
-        threads = min(self._chosen.threads, nodes)
-        with ThreadPoolExecutor(max(1, self._chosen.threads // threads)) as executor:
-            job_of: dict[Future[Replay], int] = {
-                executor.submit(self._simulate, job, threads): job for job in range(len(self.jobs))
-            }
-            running = set(job_of)
-            try:
-                while running:
-                    done, running = wait(running, _POLL_S, FIRST_COMPLETED)
-                    for one in done:
-                        self.finished[job_of[one]] = one.result()
-                    report(sum(self._accesses))
-            finally:
-                self._is_ended = True
-                executor.shutdown(cancel_futures=True)
+        threads = min(self._chosen.threads, self._cluster_of(self.jobs[0][0]).nodes)
 
-    def _simulate(self, job: int, threads: int) -> Replay:
+        def simulate(job: int, raise_if_ended: Callable[[], None]) -> Replay:
+            return self._simulate(job, threads, raise_if_ended)
+
+        at_once = max(1, self._chosen.threads // threads)
+        for job, found in run_in_threads(len(self.jobs), simulate, at_once, lambda: report(sum(self._accesses))):
+            self.finished[job] = found
+
+    def _simulate(self, job: int, threads: int, raise_if_ended: Callable[[], None]) -> Replay:
         machine, seed = self.jobs[job]
 
         def progress(accesses: int) -> None:
-            if self._is_ended:
-                raise KeyboardInterrupt
+            raise_if_ended()
             self._accesses[job] = accesses
 
         with broken_streams():

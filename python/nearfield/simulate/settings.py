@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from nearfield.base.errors import UsageError
+from nearfield.base.threads import run_in_threads
 from nearfield.machine import DescribedMachine
 from nearfield.machine.sweep import Setting, with_settings
 from nearfield.simulate.memory import Memory
@@ -46,28 +46,17 @@ def simulate_settings(
     Raises UsageError for a setting that contradicts the machine."""
     found = {} if finished is None else finished
     machines = [with_settings(machine, setting) for setting in settings]
-    is_ended = False
 
-    def raise_if_ended() -> None:
-        if is_ended:
-            raise KeyboardInterrupt
-
-    def simulate(variant: DescribedMachine) -> TraceResult:
-        run = TraceRun(Memory(variant, slowdowns), choice)
+    def simulate(index: int, raise_if_ended: Callable[[], None]) -> TraceResult:
+        run = TraceRun(Memory(machines[index], slowdowns), choice)
         for name in files:
             with TraceSource(name) as source:
                 run.run(source, raise_if_ended)
         return TraceResult.from_run(run)
 
-    with ThreadPoolExecutor(threads) as executor:
-        index_of = {executor.submit(simulate, variant): index for index, variant in enumerate(machines)}
-        try:
-            for done, future in enumerate(as_completed(index_of), 1):
-                found[index_of[future]] = future.result()
-                progress(done, len(index_of))
-        finally:
-            is_ended = True
-            executor.shutdown(wait=False, cancel_futures=True)
+    for index, result in run_in_threads(len(machines), simulate, threads, lambda: None):
+        found[index] = result
+        progress(len(found), len(machines))
     return [found[index] for index in range(len(machines))]
 
 
