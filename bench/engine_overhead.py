@@ -1,16 +1,17 @@
 """What does the engine add to a repetition, beyond the clock reads themselves?
 
 An operation of known length, a chain of dependent multiplications, is timed through the engine as every scenario's is:
-prepare(), the start line on two ranks, the engine's virtual call of body(), which reads the clock before and after it.
-Just before, in the same repetition, three more things are timed: the same operation in a bare loop around two clock
-reads (`bare`), many operations between two clock reads, which is what one takes `alone`, and the clock reads with
-nothing between them (`clock`). So every difference is of values taken microseconds apart on the same core.
+prepare_repetition(), the synchronised start of two ranks, the engine's virtual call of run_timed(), which reads the
+clock before and after it. Just before, in the same repetition, three more things are timed: the same operation in a
+bare loop around two clock reads (`bare`), many operations between two clock reads, which is what one takes `alone`, and
+the clock reads with nothing between them (`clock`). So every difference is of values taken microseconds apart on the
+same core.
 
     added to a bare loop   engine - bare             code and branch history as cold as the engine leaves them
     added in all           engine - alone - clock    whatever is not the operation and not the clock
 
-What lies outside the two clock reads (start line, storing samples) delays the next repetition and is in no number. The
-operation of the engine is a copy of its own, which neither of the others warms.
+What lies outside the two clock reads (synchronised start, storing samples) delays the next repetition and is in no
+number. The operation of the engine is a copy of its own, which neither of the others warms.
 
 The bar: both differences under 30 ns, upper end of the interval, for every length on both ranks.
 """
@@ -63,7 +64,8 @@ def source_with_scenario() -> Path:
     it; everything else in this one is the same."""
     source, copy = native_source(), mpi.cache_root() / "bench-source"
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(source / "src", copy / "src")
+    for folder in ("src", "include"):
+        shutil.copytree(source / folder, copy / folder)
     shutil.copy2(source / "CMakeLists.txt", copy)
     shutil.copy2(Path(__file__).with_name("overhead.cpp"), copy / "src/probe/scenarios")
     return copy

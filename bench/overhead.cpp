@@ -1,8 +1,8 @@
 // Measures what timing through the engine adds to an operation of known length. Each repetition times a chain of
-// dependent multiplications three ways: `engine` in body(), as every scenario does, after prepare(), the start line and
-// the engine's virtual call; `bare` by the shortest loop there is around two clock reads; `alone` without clock reads
-// inside, many operations between two reads. Built into the engine by engine_overhead.py only.
-// Leaves out: what repetitions do to one another through caches, which is for pingpong's `reused` to show.
+// dependent multiplications three ways: `engine` in run_timed(), as every scenario does, after prepare_repetition(),
+// the synchronised start and the engine's virtual call; `bare` by the shortest loop there is around two clock reads;
+// `alone` without clock reads inside, many operations between two reads. Built into the engine by engine_overhead.py
+// only. Leaves out: what repetitions do to one another through caches, which is for pingpong's `reused` to show.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -25,17 +25,13 @@ template <Way way>
   return value;
 }
 
-class Overhead final : public Scenario {
+class OverheadScenario final : public Scenario {
  public:
-  explicit Overhead(Context& ctx) : ctx_(ctx) {}
-
-  std::vector<Parameters> cases() override {
-    std::vector<Parameters> list;
-    for (const std::int64_t length : lengths_ns) list.push_back({{"operation_ns", length}});
-    return list;
+  explicit OverheadScenario(Context& ctx) : Scenario(ctx) {
+    for (const std::int64_t length : lengths_ns) cases_.push_back({{"operation_ns", length}});
   }
 
-  void select(std::size_t index) override {
+  void select_case(std::size_t index) override {
     constexpr int many = 100000;
     double shortest = 1e300;
     for (int i = 0; i < 5; ++i) {
@@ -46,12 +42,12 @@ class Overhead final : public Scenario {
     count_ = static_cast<int>(static_cast<double>(lengths_ns[index]) * ctx_.ticks_per_ns / (shortest / many));
   }
 
-  void prepare() override {
+  void prepare_repetition() override {
     alone_ = time_alone();
     bare_ = time_bare();
   }
 
-  void body(std::span<double> values) override {
+  void run_timed(std::span<double> values) override {
     const Ticks start = now();
     value_ = multiply<Way::engine>(value_, count_);
     const Ticks end = now();
@@ -61,9 +57,9 @@ class Overhead final : public Scenario {
     values[3] = clock_;
   }
 
-  void fill(unsigned seed) override { value_ = 2 * std::uint64_t{seed} + 1; }
-  std::string problem(unsigned) override { return value_ % 2 == 1 ? "" : "an odd number became even"; }
-  std::span<std::byte> arrived() override { return {}; }
+  void fill_buffers(unsigned seed) override { value_ = 2 * std::uint64_t{seed} + 1; }
+  std::string check_received_data(unsigned) override { return value_ % 2 == 1 ? "" : "an odd number became even"; }
+  std::span<std::byte> received_data() override { return {}; }
 
  private:
   static constexpr std::array<std::int64_t, 4> lengths_ns{0, 100, 200, 400};
@@ -96,26 +92,25 @@ class Overhead final : public Scenario {
     return static_cast<double>(now() - start) / batch;
   }
 
-  Context& ctx_;
   std::uint64_t value_ = 1;
   int count_ = 0;
   double bare_ = 0, alone_ = 0, clock_ = 0;
 };
 
-}  // namespace
-
-extern const Spec overhead_spec;
-const Spec overhead_spec{
+const ScenarioInfo overhead_info{
     "overhead",
     "what timing through the engine adds to an operation of known length",
     Ranks::pair,
-    1.0,
     {{"operation_ns", "how long the operation takes, about"}},
-    {{"engine", "ns", Combine::sides, "timed in body()"},
+    {{"engine", "ns", Combine::sides, "timed in run_timed()"},
      {"bare", "ns", Combine::sides, "timed by a bare loop just before, median of 16"},
      {"alone", "ns", Combine::sides, "mean of 16 operations between two clock reads, the reads' own share included"},
      {"clock", "ns", Combine::sides, "two clock reads with nothing between them, median of 16"}},
-    [](Context& ctx) -> std::unique_ptr<Scenario> { return std::make_unique<Overhead>(ctx); },
 };
+
+}  // namespace
+
+extern const Spec overhead_spec;
+const Spec overhead_spec{overhead_info, 1.0, make_variant<Scenario, OverheadScenario>};
 
 }  // namespace nearfield::probe

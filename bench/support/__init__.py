@@ -7,7 +7,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from nearfield.base.topology import Topology
 from nearfield.measure.live.launch import Job, plan_text, run_job
 from nearfield.measure.live.layout import Group, Place
 from nearfield.measure.live.lines import LaunchLine, Line, SamplesLine, read_lines
-from nearfield.measure.request import TIERS
+from nearfield.measure.request import Request
 from nearfield.mpi import Installation
 
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
@@ -88,10 +87,10 @@ def run_engine(
     sizes: tuple[int, ...] = (),
 ) -> list[Line]:
     """One launch of one scenario on two ranks, planned and run as `nearfield probe` does; the lines it wrote."""
-    tier = replace(TIERS["default"], budget_s=budget_s, launches=1, tolerance=0.01, min_samples=min_samples)
     group = Group(("pair",), tuple(Place(cpu) for cpu in cpus))
     job = Job(group, 0, {scenario: budget_s})
-    extra = {"sizes": " ".join(map(str, sizes))} if sizes else {}
+    extra = {"tolerance": "0.01", "min_samples": str(min_samples)}
+    extra |= {"sizes": " ".join(map(str, sizes))} if sizes else {}
     with tempfile.TemporaryDirectory(prefix="nearfield-bench-") as name:
         folder = Path(name)
         ending = run_job(
@@ -99,7 +98,7 @@ def run_engine(
             inst,
             engine,
             folder,
-            lambda output: plan_text(job, tier, Topology.live(), output, folder / "stop", extra),
+            lambda output: plan_text(job, Request(), Topology.live(), output, folder / "stop", extra),
             launcher=None,
             on_progress=lambda scenario, share: None,
         )
