@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import reader_worker
 from mutations import PLACES, put_in_place
+from reader import DATA
 from reader_worker import fuzz
-from readers import DATA, FAILING, READERS
+from readers import FAILING, READERS
 
 from nearfield import load
 from nearfield.base.errors import ProfileError

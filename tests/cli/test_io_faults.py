@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from readers import DATA, ROOT
+from reader import DATA, ROOT
 
 from nearfield.base.errors import ProfileError
 from nearfield.base.files import atomic_write

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from readers import DATA, ROOT
+from reader import DATA, ROOT
 
 from nearfield.base import own_command
 

@@ -1,8 +1,4 @@
-"""Every reader of files: a whole set of files that it takes, which of them to damage, and what reads them.
-
-A use is a command line of nearfield, in which {} is the folder, or a function of the folder for what a command reads
-only after it has started an MPI.
-"""
+"""Every reader of files: a whole set of files that it takes, which of them to damage, and what reads them."""
 
 from __future__ import annotations
 
@@ -17,41 +13,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import traces
-from mutations import FORMATS, PLACES, put_in_place
-
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests" / "data"
-Use = list[str] | Callable[[Path], object]
-
-
-@dataclass(frozen=True)
-class Reader:
-    """How one kind of file is made, damaged and read."""
-
-    name: str
-    seed: Callable[[Path], None]  # makes the files in a new folder
-    files: dict[str, str]  # the files to damage -> their format in mutations.FORMATS
-    uses: list[Use]
-    places: tuple[str, ...] = PLACES  # what may stand in a file's place
-    mend: Callable[[Path, random.Random], None] = field(default=lambda folder, chance: None)  # makes checksums right
-
-    def damage(self, folder: Path, number: int) -> tuple[Path, Use]:
-        """Damages one file of the folder, always the same for the same number. Returns it, and what shall read it."""
-        chance = random.Random(f"{self.name} {number}")
-        file = folder / chance.choice(list(self.files))
-        if chance.random() < 0.02:
-            put_in_place(chance.choice(self.places), file)
-        else:
-            content = file.read_bytes()
-            for _ in range(chance.choice([1, 1, 1, 2, 3])):
-                content = chance.choice(FORMATS[self.files[file.relative_to(folder).as_posix()]])(chance, content)
-            file.write_bytes(content)
-            self.mend(folder, chance)
-        return file, chance.choice(self.uses)
+from mutations import PLACES
+from reader import DATA, ROOT, Reader, Use
+from unfinished_files import (
+    read_launch_log,
+    read_launches,
+    read_request,
+    read_trials,
+    write_launch_log,
+    write_launches,
+    write_trials,
+)
 
 
 def _copy(*sources: Path) -> Callable[[Path], None]:
@@ -130,100 +106,7 @@ def _with_claims(folder: Path) -> None:
         papers.paper_files = before
 
 
-# ---- a measurement and a tune that were interrupted
-
-
-def _launches(folder: Path) -> None:
-    from engine_lines import HEADER, end, missing, samples, state, write
-
-    lines = [HEADER, samples([100.0 + i for i in range(20)], side="sender"), state("sender", "verified"), end()]
-    write(folder, [*lines, missing("misses"), end("floor")], lines)
-    from nearfield.measure.checkpoint import CheckpointFolder
-    from nearfield.measure.request import Request
-
-    with CheckpointFolder(folder / "p").lock_for(Request(tier="quick"), fresh=True):
-        pass
-
-
-def _collect(folder: Path) -> None:
-    from engine_lines import KIND_OF, PAIR
-
-    from nearfield.measure.live.collect import collect_launches, finished_scenarios, to_rows
-    from nearfield.measure.live.launch import Job
-    from nearfield.measure.live.lines import damaged_line
-    from nearfield.measure.request import TIERS
-    from nearfield.profile import records
-
-    job = Job(PAIR, 0, dict.fromkeys(KIND_OF, 1.0))
-    finished_scenarios(job, folder)
-    for file in job.attempt_files(folder):
-        damaged_line(file, KIND_OF)
-    records.from_rows(to_rows(collect_launches([job], folder, KIND_OF), TIERS["quick"], resolution_ns=10.0))
-
-
-def _read_request(folder: Path) -> None:
-    from nearfield.measure.checkpoint import CheckpointFolder
-
-    CheckpointFolder(folder / "p").read_request()
-    CheckpointFolder(folder / "p").read_spent()
-
-
-def _trials(folder: Path) -> None:
-    from nearfield.base.paired import Gain
-    from nearfield.rules.schema import load_rules
-    from nearfield.tune.request import Request
-    from nearfield.tune.search import Trial
-    from nearfield.tune.trial_log import RuleLine, TrialLine
-    from nearfield.tune.trial_log_file import TrialLogFile
-
-    _rules(folder)
-    rules = load_rules(folder / "rules.toml")
-    gains = {("pingpong", 8): Gain(1.1, 1.0, 1.2, 30), ("pingpong", 65536): Gain(1.3, 1.2, 1.4, 30)}
-    with TrialLogFile(folder / "t.toml").locked(resume=False) as unfinished:
-        unfinished.record_request(Request(command="nearfield tune"))
-        for number in range(3):
-            trial = Trial({"eager_bytes": 4096 << number}, "search", gains=gains, state="measured", c2c_latency_ns=50.0)
-            unfinished.add(TrialLine.of("shared-l3", float(number), trial))
-        unfinished.add(RuleLine(distance=rules.rule[0].distance, spent_s=5.0, rule=rules.rule[0]))
-
-
-def _read_trials(folder: Path) -> None:
-    from nearfield.rules.knobs import find_knobs
-    from nearfield.tune.trial_log_file import TrialLogFile
-
-    with TrialLogFile(folder / "t.toml").locked(resume=True) as unfinished:
-        unfinished.resume_request()
-        knobs = find_knobs("openmpi", "5.0.11", "ob1 / sm")
-        unfinished.drop_inconsistent(knobs, [("pingpong", 8), ("pingpong", 65536)])
-        for distance in unfinished.distances():
-            unfinished.trials(distance), unfinished.rule(distance), unfinished.spent_s(distance)
-        unfinished.describe_content()
-
-
-def _launch_log(folder: Path) -> None:
-    from nearfield.tune.launch_log import LaunchLog
-
-    names = ("flat", "doubling", "mpi")
-    with LaunchLog(folder / "rules.toml").locked() as log:
-        for number in range(4):
-            rows: list[dict[str, object]] = [
-                {"operation": "allreduce", "bytes": size, "arrival": arrival, "latency_ns": 80.0 + number,
-                 "samples": {name: [100.0 + size + index, 130.0 + index] for index, name in enumerate(names)}}
-                for size in (8, 64, 1024) for arrival in ("together", "late")
-            ]  # fmt: skip
-            log.add("here 0,1", [*rows, {"latency_ns": 81.0}])
-
-
-def _read_launch_log(folder: Path) -> None:
-    from nearfield import mpi
-    from nearfield.tune.collectives import CollectiveTuning
-    from nearfield.tune.launch_log import LaunchLog
-
-    with LaunchLog(folder / "rules.toml").locked() as log:
-        tuning = CollectiveTuning(mpi.discover()[0], (0, 1), 10, operations=["allreduce"], sizes=(8, 1024), log=log)
-        tuning.use_logged_launches("here 0,1")
-        for cell in tuning.cells.values():
-            cell.best_algorithm(), cell.is_decided(), cell.has_clear_choice()
+# ---- hosts
 
 
 def _hostfile(folder: Path) -> None:
@@ -453,8 +336,8 @@ READERS = {
                 ["report", "{}/p", "--rules", "{}/rules.toml", "-o", "{}/out.html"],
             ],
         ),
-        Reader("trials", _trials, {"t.toml.trials": "json"}, [_read_trials]),
-        Reader("launch-log", _launch_log, {"rules.toml.launches": "json"}, [_read_launch_log]),
+        Reader("trials", write_trials, {"t.toml.trials": "json"}, [read_trials]),
+        Reader("launch-log", write_launch_log, {"rules.toml.launches": "json"}, [read_launch_log]),
         Reader("hostfile", _hostfile, {"hosts": "text"}, [_read_hostfile]),
         Reader(
             "address-traces",
@@ -476,12 +359,12 @@ READERS = {
         Reader("heap-reports", _heap_reports, {"11.heap": "text", "12.heap": "text"}, [_explain]),
         Reader(
             "launches",
-            _launches,
+            write_launches,
             {"pair-0-1.0.0.jsonl": "json", "pair-0-1.0.1.jsonl": "json"},
-            [_collect],
+            [read_launches],
             places=_NO_PIPES,  # in a folder into which only nearfield writes
         ),
-        Reader("requests", _launches, {"p.launches/request.json": "json"}, [_read_request]),
+        Reader("requests", write_launches, {"p.launches/request.json": "json"}, [read_request]),
         Reader(
             "compile-commands",
             _sources,
