@@ -13,9 +13,10 @@ from simulator_programs import CPP, FLAGS, ROOT, build
 INJECTED = ROOT / "tests" / "injected_bugs"
 BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
 # The bugs in the simulated memory itself, and the test that must find each.
+TESTS_INSIDE = ("memory_timing", "memory_prefetching", "memory_variants")
 BUGS_INSIDE = [
     {**bug, "test": test}
-    for test in ("memory_timing", "memory_variants")
+    for test in TESTS_INSIDE
     for bug in tomlkit.parse((INJECTED / f"{test}.toml").read_text()).unwrap()["bug"]
 ]
 COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", f"-I{ROOT / 'src'}", f"-I{CPP}"]
@@ -50,7 +51,7 @@ def test_every_injected_bug_is_found(tmp_path):
 @pytest.mark.injected
 @pytest.mark.turn(1)
 def test_every_bug_inside_is_found(programs, tmp_path):
-    """Would these two tests notice a bug? All are compiled into one library, which enables the one that BUG selects."""
+    """Would these tests notice a bug? All are compiled into one library, which enables the one that BUG selects."""
     memory = tmp_path / "src" / "sim" / "memory"
     shutil.copytree(ROOT / "src" / "sim" / "memory", memory)
     bugs_by_file: dict[Path, list[dict]] = {}
@@ -62,7 +63,7 @@ def test_every_bug_inside_is_found(programs, tmp_path):
     libraries = [built / "sim" / "libnearfield_routes.a", built / "base" / "libnearfield_base.a"]
     (tmp_path / "all.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
     compiler = [COMPILE[0], "-std=c++20", f"-I{tmp_path / 'src'}", *COMPILE[2:]]
-    tests = [f"test_{name}.cpp" for name in ("memory_timing", "memory_variants")]
+    tests = [f"test_{name}.cpp" for name in TESTS_INSIDE]
     common = _compiled([tmp_path / "all.cpp", CPP / "memory_traces.cpp"], compiler, tmp_path)
     for own in _compiled([CPP / test for test in tests], compiler, tmp_path):
         _linked([own, *common], own.with_suffix(""), *FLAGS.split(), *libraries)
@@ -71,7 +72,7 @@ def test_every_bug_inside_is_found(programs, tmp_path):
         command, environment = [tmp_path / f"test_{test}", "40"], {**os.environ, "BUG": str(number)}
         return subprocess.run(command, env=environment, capture_output=True, check=False).returncode != 0
 
-    assert not any(fails(-1, test) for test in ("memory_timing", "memory_variants"))
+    assert not any(fails(-1, test) for test in TESTS_INSIDE)
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(fails, (numbers[bug["name"]] for bug in BUGS_INSIDE), (b["test"] for b in BUGS_INSIDE)))
     assert not [bug["name"] for bug, caught in zip(BUGS_INSIDE, found, strict=True) if not caught]
