@@ -37,6 +37,12 @@ def read(side: str, state: str, size: int, time: float, **more: Any) -> Row:
     return row("pollution", "traverse", time, side=side, state=state, size_bytes=size, **{**HERE, **more})
 
 
+def simulated(operation: str, policy: str, slowdown: float, time: float, size: int = KIB) -> dict[str, Any]:
+    case = {"operation": operation, "policy": policy, "memory_slowdown": slowdown, "ranks": 8, "size_bytes": size}
+    scenario = "collective" if operation == "bcast" else "application"
+    return row(scenario, "mean_time", time, source="sim", **case) | {"low": time, "high": time}
+
+
 def switch(kind: str, size: int, name: str | None = None, value: int | None = None, **more: Any) -> Switch:
     return Switch(**{**HERE, "kind": kind, "bytes": size, "name": name, "value": value, **more})
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from report_profiles import profile, row
-from test_report import DATA, simulated
+from report_pages import DATA
+from report_profiles import profile, row, simulated
 
 from nearfield.base.errors import NearfieldError, ProfileError
 from nearfield.cli import diff_tables, show_tables

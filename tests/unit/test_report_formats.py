@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
+from report_pages import DATA, QUIET, RULES, own_part, run
 from report_profiles import message, profile
-from test_report import DATA, QUIET, RULES, own_part, run
 
 from nearfield.base.errors import UsageError
 from nearfield.profile.records import where

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from report_pages import DATA, QUIET, RULES, own_part, run
 from report_profiles import KIB, floor, message, one_rule_judged, profile
-from test_report import DATA, QUIET, RULES, own_part, run
 from typer.testing import CliRunner
 
 from nearfield.cli.verbs.show import command
