@@ -43,6 +43,23 @@ def simulated(operation: str, policy: str, slowdown: float, time: float, size: i
     return row(scenario, "mean_time", time, source="sim", **case) | {"low": time, "high": time}
 
 
+def sends(size: int, invalid: float, modified: float, **more: Any) -> list[Row]:
+    place = {**HERE, "side": "sender", "size_bytes": size}
+    return [
+        row("pingpong", "send", invalid, state="invalid", verdict="verified", **place),
+        row("pingpong", "send", modified, state="modified", **{"verdict": "verified", **place, **more}),
+    ]
+
+
+def after_receive(sizes: dict[int, float]) -> list[Row]:
+    """size -> how much of the way from memory (10 us) to the cache (1 us) the buffer is after MPI_Recv."""
+    rows: list[Row] = []
+    for size, cached in sizes.items():
+        rows += [read("receiver", "base-invalid", size, 10_000), read("receiver", "base-preloaded", size, 1000)]
+        rows += [read("receiver", "invalid", size, 10_000 - 9000 * cached)]
+    return rows
+
+
 def switch(kind: str, size: int, name: str | None = None, value: int | None = None, **more: Any) -> Switch:
     return Switch(**{**HERE, "kind": kind, "bytes": size, "name": name, "value": value, **more})
 

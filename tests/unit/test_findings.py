@@ -1,4 +1,4 @@
-"""Do findings and rules say what the records say, with the right numbers, and nothing that they do not?"""
+"""Do findings say what the records say, with the right numbers, and nothing that they do not?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from report_profiles import HERE, KIB, MIB, floor, message, profile, read, row, stock_is_best, switch
+from report_profiles import (
+    HERE,
+    KIB,
+    MIB,
+    after_receive,
+    floor,
+    message,
+    profile,
+    read,
+    row,
+    sends,
+    stock_is_best,
+    switch,
+)
 
 from nearfield.profile import Profile, load
 from nearfield.profile.curves import Place
@@ -216,14 +229,6 @@ def test_without_single_copy_nothing_is_said_about_it() -> None:
 # ---- buffer state
 
 
-def sends(size: int, invalid: float, modified: float, **more: object) -> list[dict]:
-    place = {**HERE, "side": "sender", "size_bytes": size}
-    return [
-        row("pingpong", "send", invalid, state="invalid", verdict="verified", **place),
-        row("pingpong", "send", modified, state="modified", **{"verdict": "verified", **place, **more}),
-    ]
-
-
 def test_the_peak_gain_of_cached_buffers() -> None:
     finding = of("buffer-state", profile([*sends(KIB, 1000, 900), *sends(8 * KIB, 1000, 750), *sends(MIB, 9e4, 9e4)]))
     assert finding.numbers["send_gain"] == pytest.approx(0.25)
@@ -240,15 +245,6 @@ def test_no_gain_is_said_too() -> None:
 
 
 # ---- pollution
-
-
-def after_receive(sizes: dict[int, float]) -> list[dict]:
-    """size -> how much of the way from memory (10 us) to the cache (1 us) the buffer is after MPI_Recv."""
-    rows = []
-    for size, cached in sizes.items():
-        rows += [read("receiver", "base-invalid", size, 10_000), read("receiver", "base-preloaded", size, 1000)]
-        rows += [read("receiver", "invalid", size, 10_000 - 9000 * cached)]
-    return rows
 
 
 def test_up_to_which_size_received_data_is_cached() -> None:
@@ -418,44 +414,3 @@ def test_the_first_finding_of_a_topic_comes_before_the_second_of_another() -> No
     rows = [message(s, t) for s, t in ((256, 100), (257, 500), (4095, 600), (4097, 2400))]
     topics = [f.topic for f in findings(profile([*rows, *slow_in_the_middle()], switches)) if f.level == "loss"]
     assert topics[:2] in (["headroom", "steps"], ["steps", "headroom"])
-
-
-# ---- rules
-
-
-def test_rule_1_is_supported_by_cached_gains_and_cached_received_data() -> None:
-    rows = [r for size in (256, 512, KIB) for r in sends(size, 1000, 700)]
-    rows += after_receive({256: 1, 512: 1, KIB: 1})
-    first = evaluate_guidelines(profile(rows, [switch("eager-limit", 4096)]))[0]
-    assert first.status == "supported" and first.range == "Up to 4 KiB (the eager limit)"
-    assert first.numbers["gain"] == pytest.approx(0.3) and "3 of 3" in first.evidence
-
-
-def test_rule_1_is_not_seen_where_cached_buffers_gain_nothing() -> None:
-    rows = [r for size in (256, 512, KIB) for r in sends(size, 1000, 1000)]
-    assert evaluate_guidelines(profile(rows, [switch("eager-limit", 4096)]))[0].status == "not seen here"
-
-
-def test_rule_2_needs_another_node() -> None:
-    assert evaluate_guidelines(profile(after_receive({MIB: 1})))[1].status == "not measured"
-    across = {"distance": "network-1", "pair": "a:0-b:0"}
-    rows = [{**r, **across} for r in after_receive({MIB: 0.1, 2 * MIB: 0, 4 * MIB: 0.2})]
-    second = evaluate_guidelines(profile([*rows, message(8, 5000, **across)]))[1]
-    assert second.status == "supported" and "3 of 3" in second.evidence
-
-
-def test_rule_3_takes_the_measured_gap_or_half_of_the_cache() -> None:
-    near = message(8, 500)
-    evaluated = evaluate_guidelines(profile([near, *after_receive({s * KIB: 1 for s in (8, 64, 512)})]))[2]
-    assert evaluated.status == "supported" and "up to 4 MiB (half of the last-level cache)" in evaluated.range
-    gap = evaluate_guidelines(profile([near, *after_receive({8 * KIB: 1, 64 * KIB: 1, MIB: 1, 2 * MIB: 0})]))[2]
-    assert "up to 1 MiB (measured here)" in gap.range and "at 2 MiB" in gap.evidence
-    gone = evaluate_guidelines(profile([near, *after_receive({8 * KIB: 0, 64 * KIB: 0, MIB: 0})]))[2]
-    assert gone.status == "not seen here"
-
-
-def test_one_or_two_sizes_are_not_enough_for_a_rule() -> None:
-    assert (
-        evaluate_guidelines(profile([message(8, 500), *after_receive({KIB: 1, 2 * KIB: 1})]))[2].status
-        == "not measured"
-    )
