@@ -14,10 +14,11 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.calibrate import simulated as sim
 from nearfield.calibrate.describing import describe_places, file_text, is_repeated
-from nearfield.calibrate.fitting import fit_machine, fitted_value, simulate_micro_benchmarks, without_fault_cost
+from nearfield.calibrate.fitting import fit_machine, fitted_value
 from nearfield.calibrate.measured import KERNEL_BYTES, Measurements, Place, estimate_undisturbed
 from nearfield.calibrate.places import PairSampler, StepSample, missing_lines_bytes
 from nearfield.calibrate.probing import PAGE_COUNTS, PAGE_STRIDE, WALK_CHAIN_COUNTS, WALKED_PAGES, CalibrationRun
+from nearfield.calibrate.repeating import simulate_micro_benchmarks
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine, facts, load_machine
 from nearfield.machine.captured import machine_from_profile, unmeasured_profile
@@ -85,7 +86,9 @@ def measured_on(made: structs.Machine, spread: float = 0.02) -> Measurements:
     )
     found.by_bytes = {s: chain(s) for s in (1 * MIB, 1448 * KIB, 2 * MIB, 4 * MIB, 16 * MIB)}
     found.chains = {1: chain(64 * MIB), 24: about(sim.independent_chains_ns(huge, 64 * MIB))}
-    found.in_order = {s: about(sim.chase_ns(without_fault_cost(made), s, in_order=True)) for s in (128 * KIB, 64 * MIB)}
+    found.in_order = {
+        s: about(sim.chase_ns(sim.without_fault_cost(made), s, in_order=True)) for s in (128 * KIB, 64 * MIB)
+    }
     found.reads = {16 * KIB: about(sim.read_ns(huge, 16 * KIB))}
     found.copies = {s: about(sim.copy_ns(huge, s)) for s in (4 * KIB, 8 * KIB, 128 * KIB)}
     spread_pages = lambda n: about(sim.chase_ns(quiet, n * PAGE_STRIDE, PAGE_STRIDE))  # noqa: E731
@@ -169,7 +172,7 @@ def test_a_machine_that_prefetches_gets_a_prefetcher() -> None:
     made.prefetcher.streams, made.prefetcher.distance_lines, made.prefetcher.level = 16, 16, 0
     made.prefetcher.outstanding, made.prefetcher.start = 32, structs.StreamStart.all
     found = measured_on(made)
-    base = without_fault_cost(made)
+    base = sim.without_fault_cost(made)
     found.in_order = {
         s: Estimate(ns, ns, ns) for s in (128 * KIB, 64 * MIB) if (ns := sim.chase_ns(base, s, in_order=True))
     }

@@ -11,9 +11,10 @@ from typing import Any
 
 from nearfield.base import own_command
 from nearfield.base.estimates import Estimate
-from nearfield.calibrate.fitting import fit_machine, simulate_micro_benchmarks
+from nearfield.calibrate.fitting import fit_machine
 from nearfield.calibrate.measured import Measurements, Place
 from nearfield.calibrate.messages import fit_message_costs
+from nearfield.calibrate.repeating import simulate_micro_benchmarks
 from nearfield.machine import DescribedMachine
 from nearfield.machine.captured import machine_from_profile, unmeasured_profile
 from nearfield.machine.files import as_toml

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from nearfield._native import machine as structs
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.calibrate import simulated as sim
-from nearfield.calibrate.measured import Measurements, Place
+from nearfield.calibrate.measured import Measurements, Place, select_kernel_copies
 from nearfield.calibrate.places import missing_lines_bytes
-from nearfield.calibrate.probing import PAGE_STRIDE, WALKED_PAGES
+from nearfield.calibrate.probing import WALKED_PAGES
 from nearfield.calibrate.steps import fit_plateaus, last_below
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import to_native
@@ -232,7 +232,7 @@ class _MachineFit:
         if in_order[max(in_order)] > 0.7 * at_random:
             self.values.pop("prefetcher", None)
             return
-        made = without_fault_cost(self.to_native_machine(pages=True))
+        made = sim.without_fault_cost(self.to_native_machine(pages=True))
         targets = {size: ns for size, ns in in_order.items() if size >= min(latencies)}
 
         def error(level: int, distance: int, outstanding: int) -> float:
@@ -394,14 +394,6 @@ class _MachineFit:
         )  # fmt: skip
 
 
-def without_fault_cost(machine: structs.Machine) -> structs.Machine:
-    """Returns a copy of the machine whose page faults cost nothing, because the micro-benchmarks touch their memory
-    before timing starts."""
-    made = structs.Machine(machine)
-    made.pages.fault_ns = 0.0
-    return made
-
-
 def solve_descending(function: Callable[[float], float], wanted: float, low: float, high: float) -> float:
     """Returns the argument in [low, high] at which a descending function has the value `wanted`, by 24 steps of
     bisection on a logarithmic scale."""
@@ -431,61 +423,3 @@ def _ratio_of(a: Estimate, b: Estimate) -> Estimate:
 def _exact_estimate(value: float) -> Estimate:
     """Returns an estimate whose interval is the value itself."""
     return Estimate(value, value, value)
-
-
-def simulate_micro_benchmarks(
-    machine: DescribedMachine, found: Measurements, place: Place | None
-) -> Iterable[tuple[str, Estimate, float]]:
-    """Simulates each micro-benchmark on the fitted machine. Yields (name, measured time, simulated time), times in
-    ns."""
-    pages = to_native(machine)
-    made = sim.in_huge_pages(pages)
-    for size, time in [*found.levels, *_chains_in_last_cache(machine, found), found.memory]:
-        yield f"chain of {format_bytes(size)}", time, sim.chase_ns(made, size)
-    best = min(found.chains.values(), key=lambda one: one.value)
-    yield "many chains through memory", best, sim.independent_chains_ns(made, found.memory[0])
-    base = without_fault_cost(pages)
-    for size, time in found.in_order.items():
-        yield f"lines in order of {format_bytes(size)}", time, sim.chase_ns(base, size, in_order=True)
-    for size, time in found.reads.items():
-        yield f"reading {format_bytes(size)}", time, sim.read_ns(base, min(size, 16 << 20)) * max(1, size / (16 << 20))
-    for size, time in found.copies.items():
-        if size >= 4 * KIB:
-            yield f"copying {format_bytes(size)}", time, sim.copy_ns(made, size)
-    for count, (time, _) in found.pages.items():
-        if count in (32, 512, 1024, 4096):
-            yield f"chain over {count} pages", time, sim.chase_ns(base, count * PAGE_STRIDE, PAGE_STRIDE)
-    if found.fault:
-        yield "first touch of base pages", found.fault, sim.first_touch_ns(pages)
-    if found.huge_fault and pages.pages.huge_fault_ns > 0:
-        huge = structs.Machine(pages)
-        huge.pages.page_bytes, huge.pages.fault_ns = sim.HUGE_BYTES, pages.pages.huge_fault_ns
-        yield "first touch of huge pages", found.huge_fault, sim.first_touch_ns(huge, 16)
-    for size, time in select_kernel_copies(found, place).items():
-        yield f"copying {format_bytes(size)} by the kernel", time, sim.kernel_copy_ns(pages, size)
-    if place:
-        yield "flag", place.flag_ns, sim.flag_ns(made)
-    if place and place.store_read_ns:
-        yield "stores to shared lines", place.store_read_ns, sim.store_read_ns(made, 16 * KIB)
-    if place and place.store_read_missing_ns:
-        size = missing_lines_bytes([cache.size_bytes for cache in made.caches])
-        time = place.store_read_missing_ns
-        yield "stores to shared lines beyond the nearest cache", time, sim.store_read_ns(made, size)
-    if place and place.read_written_ns:
-        yield "reading what the other core wrote", place.read_written_ns, sim.read_written_ns(made, 16 * KIB)
-
-
-def select_kernel_copies(found: Measurements, place: Place | None) -> dict[int, Estimate]:
-    """Returns the kernel copy times by bytes: from a process spinning on the other core if they were measured at this
-    place, otherwise from a sleeping process."""
-    return place.kernel_copies if place and len(place.kernel_copies) > 1 else found.kernel_copies
-
-
-def _chains_in_last_cache(machine: DescribedMachine, found: Measurements) -> list[tuple[int, Estimate]]:
-    """Returns bytes and time of about three chains that fit into half of the described last cache."""
-    if not found.by_bytes or len(machine.cache) <= len(found.levels):
-        return []
-    size = machine.cache[-1].size_bytes.value
-    first = min(found.by_bytes)
-    inside = [one for one in found.by_bytes if one <= max(first, size // 2)]
-    return [(one, found.by_bytes[one]) for one in inside[:: max(1, len(inside) // 3)]]

@@ -78,3 +78,9 @@ class Measurements:
         for group in (self.by_bytes, self.chains, self.in_order, self.reads, self.copies, self.kernel_copies):
             single += group.values()
         return sum(one.high > DISTURBED_RATIO * one.value for one in single) / len(single)
+
+
+def select_kernel_copies(found: Measurements, place: Place | None) -> dict[int, Estimate]:
+    """Returns the kernel copy times by bytes: from a process spinning on the other core if they were measured at this
+    place, otherwise from a sleeping process."""
+    return place.kernel_copies if place and len(place.kernel_copies) > 1 else found.kernel_copies
