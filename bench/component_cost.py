@@ -21,8 +21,9 @@ from nearfield.apply import per_pair
 from nearfield.base.errors import MpiError
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
+from nearfield.rules.applicability import machine_table
 from nearfield.rules.knobs import KnobFile, find_knobs
-from nearfield.rules.schema import MpiTable, Rules, RuleTable, TriedTable, machine_table
+from nearfield.rules.schema import MpiTable, Rules, RuleTable, TriedTable
 from nearfield.tune.paired_runs import ResidentJob, interleaved_pairs
 
 BAR_NS = 50.0

@@ -15,7 +15,8 @@ from cli_runner import Ended
 from nearfield import cli
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, TriedTable, machine_table, save_rules
+from nearfield.rules.applicability import machine_table
+from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, TriedTable, save_rules
 
 NEARFIELD = [sys.executable, "-c", "from nearfield.cli import main; main()"]
 

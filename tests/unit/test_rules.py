@@ -15,8 +15,9 @@ from nearfield.apply.plan import application
 from nearfield.base.errors import NearfieldError
 from nearfield.cli.verbs.export import export_text
 from nearfield.cli.verbs.tune import print_rules
+from nearfield.rules.applicability import rules_mismatches
 from nearfield.rules.gain_table import GainTable
-from nearfield.rules.schema import Rules, RuleTable, load_rules, rules_mismatches, save_rules
+from nearfield.rules.schema import Rules, RuleTable, load_rules, save_rules
 
 OLD = Path(__file__).parents[1] / "data/old_rules/openmpi-4.1.4.toml"  # of version 1
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")

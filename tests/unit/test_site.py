@@ -18,8 +18,8 @@ from nearfield.apply.site import LIBRARY, NodeRules, node_rules, read_site
 from nearfield.base import shared_heap
 from nearfield.base.topology import Topology, format_pu_ranges
 from nearfield.mpi import Installation
+from nearfield.rules.applicability import machine_table
 from nearfield.rules.knobs import knob_files
-from nearfield.rules.schema import machine_table
 
 TOPOLOGIES = Path(__file__).parents[1] / "topologies"
 SYNTHETIC = {

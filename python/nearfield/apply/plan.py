@@ -15,6 +15,7 @@ from nearfield.base.errors import MpiError, NearfieldError, UsageError
 from nearfield.base.topology import Topology
 from nearfield.mpi.detect_command import DetectedMpi, detect_mpi, installation_of
 from nearfield.rules import collectives, paths
+from nearfield.rules.applicability import machine_table, rules_mismatches
 from nearfield.rules.schema import (
     MAKE_RULES_PREFIX,
     Rules,
@@ -22,8 +23,6 @@ from nearfield.rules.schema import (
     find_rules,
     load_rules,
     load_rules_of_mpi,
-    machine_table,
-    rules_mismatches,
 )
 
 

@@ -25,6 +25,7 @@ from nearfield.base.toml import CONTROL
 from nearfield.base.topology import Topology
 from nearfield.base.units import format_bytes
 from nearfield.mpi import Installation
+from nearfield.rules.applicability import machine_differences, machine_table, rules_mismatches
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.criterion import MIN_GAIN, violations
 from nearfield.rules.gain_table import GainTable
@@ -34,10 +35,7 @@ from nearfield.rules.schema import (
     MachineTable,
     Rules,
     RuleTable,
-    machine_differences,
-    machine_table,
     parse_rules,
-    rules_mismatches,
 )
 
 FOLDER = Path(__file__).parents[1] / "rules" / "library"

@@ -19,6 +19,7 @@ from nearfield.base.errors import NOT_DECIDED, MeasurementError, NodeLostError, 
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import format_ns
 from nearfield.measure.live.layout import read_hostfile
+from nearfield.rules.applicability import machine_table, rules_mismatches
 from nearfield.rules.called_collectives import CalledCollectives, load_called
 from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.schema import (
@@ -29,9 +30,7 @@ from nearfield.rules.schema import (
     RuleTable,
     TriedTable,
     load_rules,
-    machine_table,
     require_writable,
-    rules_mismatches,
     run_command_line,
     save_rules,
 )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.progress import Progress
-from nearfield.rules.schema import Rules, load_rules, require_writable, rules_mismatches, save_rules
+from nearfield.rules.applicability import rules_mismatches
+from nearfield.rules.schema import Rules, load_rules, require_writable, save_rules
 from nearfield.tune.request import Request
 from nearfield.tune.trial_log_file import TrialLogFile
 from nearfield.tune.tuning import Tuning

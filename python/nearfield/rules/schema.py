@@ -17,7 +17,7 @@ from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
 from nearfield.base.toml import Table, dump_toml, parse_toml
-from nearfield.base.topology import DISTANCES, Topology
+from nearfield.base.topology import DISTANCES
 from nearfield.base.units import counted, format_bytes
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.criterion import COLLECTIVES, MIN_GAIN, MIN_REPORTED_GAIN
@@ -294,16 +294,6 @@ class Rules(Table):
         return max(harmless, key=lambda rule: prod(rule.gain_at(d) or 1.0 for d in distances))
 
 
-def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
-    """Returns the hardware facts by which a rules file recognises this machine."""
-    return MachineTable(
-        cpu_model=topology.cpu_model,
-        cores=len(topology.cores),
-        cache_bytes=cache_bytes,
-        distances=topology.distances(),
-    )
-
-
 def run_command_line(path: Path, anywhere: bool = False) -> str:
     """Returns the command line that runs a program under the rules at `path`. With `anywhere`, the command works from
     any folder; otherwise from the current one."""
@@ -423,30 +413,3 @@ def _write(path: Path, text: bytes, *, keep: bool) -> None:
     with os_errors_as_profile_errors(path, "choose another file with --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, text, "choose another file with --out", keep=keep)
-
-
-def rules_mismatches(rules: Rules, family: str, version: str, machine: MachineTable) -> list[str]:
-    """Returns the reasons why the rules do not apply to this MPI or machine; empty if they apply."""
-    found = []
-    if family != rules.mpi.family:
-        found.append(f"they are for {rules.mpi.family}, the program runs under {family}")
-    elif numbers(version)[:2] != numbers(rules.mpi.version)[:2]:
-        found.append(f"they are for {family} {rules.mpi.version}, the program runs under {version}")
-    return found + [
-        f"they were measured on another machine: {one}" for one in machine_differences(machine, rules.machine)
-    ]
-
-
-def machine_differences(new: MachineTable, old: MachineTable) -> list[str]:
-    """Returns the differences between two machines that make rules inapplicable, as texts for people; empty if there
-    are none."""
-    pairs = (
-        ("processor", new.cpu_model, old.cpu_model),
-        ("caches (bytes)", new.cache_bytes, old.cache_bytes),
-        ("core distances", new.distances, old.distances),
-    )
-    return [f"{what} {_text(then)}, here {_text(now)}" for what, now, then in pairs if now != then]
-
-
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

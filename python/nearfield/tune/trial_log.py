@@ -12,11 +12,12 @@ from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.paired import Gain
 from nearfield.base.toml import Table
 from nearfield.base.topology import DISTANCES
+from nearfield.rules.applicability import machine_differences
 from nearfield.rules.criterion import COLLECTIVES, MESSAGES
 from nearfield.rules.gain_table import Bytes, Ns, Ratio
 from nearfield.rules.gains import Case, Pair
 from nearfield.rules.knobs import KnobFile, Settings, Value
-from nearfield.rules.schema import MachineTable, MpiTable, RuleTable, machine_differences
+from nearfield.rules.schema import MachineTable, MpiTable, RuleTable
 from nearfield.tune.confirm import NextStep
 from nearfield.tune.request import Request
 from nearfield.tune.search import Origin, State, Trial

@@ -30,10 +30,11 @@ from nearfield.base.progress import Progress, Report, ignore
 from nearfield.base.topology import DISTANCES, Topology
 from nearfield.base.units import counted, format_seconds
 from nearfield.base.words import suggest
+from nearfield.rules.applicability import machine_table
 from nearfield.rules.criterion import SIZES, confirmation_cases, search_cases
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs
-from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, UndecidedTable, machine_table
+from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, UndecidedTable
 from nearfield.tune.confirm import Confirmation, Outcome
 from nearfield.tune.confirmed import describe_rejected, rule_table, tried_table
 from nearfield.tune.model import candidate_settings

@@ -12,8 +12,9 @@ from nearfield.base.errors import NearfieldError
 from nearfield.base.topology import Topology
 from nearfield.base.units import counted, format_bytes
 from nearfield.reproduce.outcome import Answer
+from nearfield.rules.applicability import machine_differences, machine_table
 from nearfield.rules.criterion import COLLECTIVES
-from nearfield.rules.schema import PointTable, Rules, find_rules, load_rules_of_mpi, machine_differences, machine_table
+from nearfield.rules.schema import PointTable, Rules, find_rules, load_rules_of_mpi
 
 SAME_TOLERANCE = 0.05  # maximum relative difference of equal times, as in adverbs.py
 
