@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "analysis/message_lines.hpp"
+#include "analysis/message_pieces.hpp"
 
 namespace nearfield::advise {
 namespace {
@@ -27,75 +28,6 @@ struct StreamDefinitions {
     return found == layouts.end() ? 0 : data.count * found->second.size_bytes;
   }
 };
-
-bool is_contiguous(const Layout& layout) {
-  return layout.runs.size() == 1 && layout.runs[0].count == 1 && layout.extent_bytes >= 0 &&
-         layout.runs[0].bytes == static_cast<Number>(layout.extent_bytes);
-}
-
-// Calls visit(address, bytes) for each contiguous piece of the data, until the pieces add up to `max_bytes`.
-template <class Visit>
-void for_each_piece(const Data& data, const Layout& layout, std::uint64_t max_bytes, Visit visit) {
-  const auto give = [&](std::uint64_t address, std::uint64_t bytes) {
-    const std::uint64_t some = std::min(bytes, max_bytes);
-    if (some > 0) visit(address, some);
-    max_bytes -= some;
-  };
-  if (is_contiguous(layout))
-    return give(data.address + static_cast<std::uint64_t>(layout.runs[0].offset_bytes),
-                data.count * layout.runs[0].bytes);
-  for (Number element = 0; element < data.count && max_bytes > 0; ++element) {
-    const std::uint64_t base = data.address + element * static_cast<std::uint64_t>(layout.extent_bytes);
-    for (const LayoutRun& run : layout.runs)
-      for (Number block = 0; block < run.count && max_bytes > 0; ++block)
-        give(base + static_cast<std::uint64_t>(run.offset_bytes + static_cast<std::int64_t>(block) * run.stride_bytes),
-             run.bytes);
-  }
-}
-
-// Calls visit(line) with the number of each cache line of the data. A line that two successive pieces share is visited
-// once.
-template <class Visit>
-void for_each_line(const Data& data, const Layout& layout, std::uint64_t max_bytes, Visit visit) {
-  std::uint64_t next = 0;
-  for_each_piece(data, layout, max_bytes, [&](std::uint64_t address, std::uint64_t bytes) {
-    const std::uint64_t last = (address + bytes - 1) / line_bytes;
-    std::uint64_t line = address / line_bytes;
-    if (next != 0 && line == next - 1) ++line;
-    for (; line <= last; ++line) visit(line);
-    next = last + 1;
-  });
-}
-
-struct MessageShape {
-  std::uint64_t address = 0, piece_bytes = 0;
-  std::int64_t stride_bytes = 0;
-};
-
-// Returns the address of the first byte, the length of the first contiguous piece, and the distance from its beginning
-// to that of the second piece (0 if there is none).
-MessageShape message_shape(const Data& data, const Layout& layout, std::uint64_t bytes) {
-  MessageShape shape;
-  std::uint64_t begin = 0, end = 0;
-  bool second = false;
-  const auto piece = [&](std::uint64_t address, std::uint64_t size) {
-    if (end == 0) {
-      shape = {address, size, 0};
-      begin = address;
-    } else if (address == end && !second) {
-      shape.piece_bytes += size;
-    } else if (!second) {
-      second = true;
-      shape.stride_bytes = static_cast<std::int64_t>(address - begin);
-    }
-    end = address + size;
-  };
-  constexpr std::uint64_t enough = 1 << 16;  // examined elements of the datatype
-  Data few = data;
-  few.count = std::min<Number>(few.count, enough);
-  for_each_piece(is_contiguous(layout) ? data : few, layout, bytes, piece);
-  return shape;
-}
 
 bool is_synchronising(CollectiveKind kind) {
   using enum CollectiveKind;
