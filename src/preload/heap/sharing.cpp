@@ -17,6 +17,7 @@
 #include "base/linux.h"
 #include "preload/heap/heap.hpp"
 #include "preload/heap/next_calls.hpp"
+#include "preload/heap/page_range.hpp"
 #include "preload/heap/pages.hpp"
 #include "preload/heap/start.hpp"
 #include "preload/heap/users.hpp"
@@ -66,28 +67,6 @@ bool map_header_address() {
   return true;
 }
 
-struct PageRange {
-  Page from, upto;
-  bool is_empty() const { return from >= upto; }
-};
-
-// Returns the pages of the heap that overlap [from, from + bytes).
-PageRange pages_overlapping(const void* from, std::size_t bytes) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(from);
-  const std::uintptr_t first = std::max(begin, heap_begin), end = std::min(begin + bytes, heap_begin + heap_span);
-  if (first >= end || begin + bytes < begin) return {0, 0};
-  return {page_of(first), page_of(end - 1) + 1};
-}
-
-// Returns the pages that lie entirely in [from, from + bytes). The last page of a block also counts if only bytes
-// behind the block's end are missing, because nobody uses those.
-PageRange pages_filled_by(const char* from, std::size_t bytes) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(from), end = begin + bytes;
-  PageRange pages{page_of(begin + page_bytes() - 1), page_of(end)};
-  if (end % page_bytes() != 0 && is_end_of_block(end)) ++pages.upto;
-  return pages;
-}
-
 bool is_shared_page(Page page) { return sharing.file.bits().is_set(page); }
 
 // Calls act(from, upto) for each maximal range of pages whose bit equals `shared`, until a call returns false. Returns
@@ -103,7 +82,6 @@ bool for_each_stretch(PageRange pages, bool shared, F act) {
   return true;
 }
 
-std::size_t bytes_of_pages(Page from, Page upto) { return std::size_t{upto - from} << page_shift(); }
 off_t file_offset_of(Page page) { return static_cast<off_t>(std::size_t{page} << page_shift()); }
 
 bool write_all(int file, const char* from, std::size_t bytes, off_t at) {
