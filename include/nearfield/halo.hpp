@@ -1,5 +1,6 @@
 // nearfield's halo library for C++20: a grid over a communicator, fields that neighbours on a node read in place.
-// It wraps halo.h, the C interface, function by function. docs/tutorials/halo.md teaches it.
+// It wraps halo.h, the C interface, function by function. docs/tutorials/halo.md teaches it. The header is one file, so
+// that users include one header and find the whole interface in one place.
 //
 //   nearfield::Grid<2> grid(MPI_COMM_WORLD, {.extents = {4096, 4096}, .halo = 1});
 //   auto now = grid.field<double>(), next = grid.field<double>();
