@@ -13,6 +13,8 @@
 #include <chrono>
 #include <thread>
 
+#include "collectives_random_calls.hpp"
+
 namespace {
 
 class Program {
@@ -267,58 +269,15 @@ class Program {
     received_.buffer.publish();
     if (!is_source)
       for (const Part& part : received_.parts) received_.write(part, key_of(false, part.peer));
-    make_call([this] { return call.operation < allgather ? call_rooted() : call_unrooted(); });
+    make_call([this] {
+      return call.operation < allgather ? call_rooted(sent_, received_) : call_unrooted(sent_, received_);
+    });
     check_buffers();
   }
 
   void check_buffers() {
     sent_.buffer.close("the call wrote to what is sent");
     digest_ = mix(digest_, received_.buffer.close("the buffer does not hold what must be received"));
-  }
-
-  int call_rooted() {
-    Side &s = sent_, &r = received_;
-    const bool is_scatter = call.operation >= scatter;
-    const void* in = call.is_in_place && !is_scatter ? MPI_IN_PLACE : s.buffer.data();
-    void* out = call.is_in_place && is_scatter ? MPI_IN_PLACE : r.buffer.data();
-    MPI_Comm comm = call.on.comm;
-    int root = call.root;
-    if (call.on.remote_size > 0 && !call.is_root_far) root = call.is_root ? MPI_ROOT : MPI_PROC_NULL;
-    const int *s_counts = s.counts.data(), *s_at = s.displacements.data();
-    const int *r_counts = r.counts.data(), *r_at = r.displacements.data();
-    switch (call.operation) {
-      case bcast:
-        return MPI_Bcast(out, r.count(), r.type(), root, comm);
-      case gather:
-        return MPI_Gather(in, s.count(), s.type(), out, r.count(), r.type(), root, comm);
-      case gatherv:
-        return MPI_Gatherv(in, s.count(), s.type(), out, r_counts, r_at, r.type(), root, comm);
-      case scatter:
-        return MPI_Scatter(in, s.count(), s.type(), out, r.count(), r.type(), root, comm);
-      default:
-        return MPI_Scatterv(in, s_counts, s_at, s.type(), out, r.count(), r.type(), root, comm);
-    }
-  }
-
-  int call_unrooted() {
-    Side &s = sent_, &r = received_;
-    const void* in = call.is_in_place ? MPI_IN_PLACE : s.buffer.data();
-    void* out = r.buffer.data();
-    MPI_Comm comm = call.on.comm;
-    const int *s_counts = s.counts.data(), *s_at = s.displacements.data();
-    const int *r_counts = r.counts.data(), *r_at = r.displacements.data();
-    switch (call.operation) {
-      case allgather:
-        return MPI_Allgather(in, s.count(), s.type(), out, r.count(), r.type(), comm);
-      case allgatherv:
-        return MPI_Allgatherv(in, s.count(), s.type(), out, r_counts, r_at, r.type(), comm);
-      case alltoall:
-        return MPI_Alltoall(in, s.count(), s.type(), out, r.count(), r.type(), comm);
-      case alltoallv:
-        return MPI_Alltoallv(in, s_counts, s_at, s.type(), out, r_counts, r_at, r.type(), comm);
-      default:
-        return MPI_Alltoallw(in, s_counts, s_at, s.types.data(), out, r_counts, r_at, r.types.data(), comm);
-    }
   }
 
   // Elements of the input and of the result, and the first element of the input that is combined into the result.
@@ -362,7 +321,7 @@ class Program {
     if (call.operation == scan) keys.resize(static_cast<std::size_t>(call.on.rank) + 1);
     if (call.operation == exscan) keys.resize(static_cast<std::size_t>(call.on.rank));
     if (receives && !keys.empty()) kind.write(out.expected(0), layout, range.out, op, range.first, keys);
-    make_call([&] { return call_reducing(in, out, range, layout.type); });
+    make_call([&] { return call_reducing(in, out, range.out, counts_, layout.type); });
     forget_undefined(range, layout);
     check_buffers();
   }
@@ -374,28 +333,6 @@ class Program {
     received_.buffer.forget(first * layout.extent, (last - first) * layout.extent);
     for (std::size_t i = 0; call.kind == double_pairs && i < range.out; ++i)
       received_.buffer.forget(i * sizeof(DoublePair) + offsetof(DoublePair, padding), sizeof(int));
-  }
-
-  int call_reducing(const Buffer& sent, const Buffer& received, const Range& range, MPI_Datatype type) {
-    const MPI_Op op = reductions[call.reduction].op;
-    const void* in = call.is_in_place ? MPI_IN_PLACE : sent.data();
-    void* out = received.data();
-    const int count = static_cast<int>(range.out);
-    MPI_Comm comm = call.on.comm;
-    switch (call.operation) {
-      case reduce:
-        return MPI_Reduce(in, call.is_root || call.key % 4 < 2 ? out : nullptr, count, type, op, call.root, comm);
-      case allreduce:
-        return MPI_Allreduce(in, out, count, type, op, comm);
-      case reduce_scatter_block:
-        return MPI_Reduce_scatter_block(in, out, count, type, op, comm);
-      case reduce_scatter:
-        return MPI_Reduce_scatter(in, out, counts_.data(), type, op, comm);
-      case scan:
-        return MPI_Scan(in, out, count, type, op, comm);
-      default:
-        return MPI_Exscan(in, out, count, type, op, comm);
-    }
   }
 
   int thread_;

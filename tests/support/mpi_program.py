@@ -32,9 +32,9 @@ def write_project(folder: Path, source: str) -> Path:
 
 
 def project_of(name: str, folder: Path) -> Path:
-    """Returns the project of a program of tests/programs, with its header if it has one, in a folder of its own."""
+    """Returns the project of a program of tests/programs, with its headers if it has any, in a folder of its own."""
     project = write_project(folder / name, (PROGRAMS / name).read_text())
-    for header in PROGRAMS.glob(f"{Path(name).stem}.hpp"):
+    for header in PROGRAMS.glob(f"{Path(name).stem}*.hpp"):
         copied = project / "src" / header.name
         if not copied.exists() or copied.read_bytes() != header.read_bytes():
             shutil.copy(header, copied)
