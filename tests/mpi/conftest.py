@@ -1,4 +1,5 @@
-"""Builds the programs of these tests while others of them run, on what these leave of the processors."""
+"""What tests of MPI programs share. Their programs are built while other tests run, on what these leave of the
+processors."""
 
 import os
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import build_ahead
 import pytest
+from observed import trace_of_ring
 from selected_mpis import selected_installations
 
 FEW = 40  # tests that build what they need by themselves
@@ -29,3 +31,9 @@ def built_ahead(request: pytest.FixtureRequest, programs: Path) -> Iterator[None
             yield
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="session")
+def ring(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
+    """Returns the trace of a program on four ranks, which tests must leave as it is."""
+    return trace_of_ring(tmp_path_factory.mktemp("ring"), programs, 4)

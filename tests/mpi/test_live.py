@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 from build_lock import build_lock
-from observed import compile_observed
+from observed import compile_with_mpi
 from test_observe_mpi import calls, check_laws, lines, run, streams
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.mpi.compiler import compiler_environment
 
 pytestmark = pytest.mark.turn(0)
 
@@ -29,11 +28,9 @@ LIMIT_S = 60
 
 def farm(inst: Installation, programs: Path) -> Path:
     program = programs / f"farm-{inst.name.replace('/', '-')}"
-    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
-    environment = {**inst.env, **compiler_environment(inst)}
     with build_lock(program) as is_missing:
         if is_missing:
-            compile_observed("observed_farm.c", program, "-O2", NEARFIELD_CC=compiler, **environment)
+            compile_with_mpi(inst, "observed_farm.c", program, "-O2")
     return program
 
 

@@ -12,39 +12,18 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
-from build_lock import build_lock
 from mpi_program import PROGRAMS
-from observed import by_function, compile_observed, observe, show
+from observed import by_function, compile_with_mpi, observe_ranks, observe_ring, show
 from typer.testing import CliRunner
 
 from nearfield import mpi
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.cli import app
 from nearfield.mpi import Installation
-from nearfield.mpi.compiler import compiler_environment
 from nearfield.profile import load, where
 from nearfield.report.page import render
 
 pytestmark = pytest.mark.turn(1)
-
-
-def compiled_with_mpi(inst: Installation, source: str, program: Path) -> Path:
-    """Compiles a program of MPI's with hooks."""
-    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
-    return compile_observed(source, program, "-O2", NEARFIELD_CC=compiler, **{**inst.env, **compiler_environment(inst)})
-
-
-def observe_ranks(inst: Installation, folder: Path, ranks: int, *words: object) -> Any:
-    command, environment = mpi.launch_command(inst, list(map(str, words)), ranks, oversubscribe=True)
-    return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
-
-
-def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
-    program = programs / f"ring-{inst.name.replace('/', '-')}"
-    with build_lock(program) as is_missing:
-        if is_missing:
-            compiled_with_mpi(inst, "observed_ring.c", program)
-    return observe_ranks(inst, folder, ranks, program)
 
 
 SHARED_CORE = """
@@ -75,7 +54,7 @@ def test_time_without_a_core_is_recorded(installation: Installation, tmp_path, p
         pytest.skip("this system does not count it")
     source = tmp_path / "shared_core.c"
     source.write_text(SHARED_CORE)
-    program = compiled_with_mpi(installation, str(source), programs / "shared_core")
+    program = compile_with_mpi(installation, str(source), programs / "shared_core", "-O2")
     observe_ranks(installation, tmp_path, 2, program, min(os.sched_getaffinity(0)))
     delays = [rank["delayed_seconds"] for rank in show(tmp_path)]
     assert sum(delays) > 0.1  # each of them needs the core for 0.2 s, at the same time

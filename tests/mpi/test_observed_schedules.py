@@ -11,21 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_observed_ranks import observe_ring
 from typer.testing import CliRunner
 
-from nearfield import mpi
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.cli import app
 
 ON = ["--on", "epyc-9755", "--policy", "memory"]
-
-
-@pytest.fixture(scope="module")
-def ring(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
-    folder = tmp_path_factory.mktemp("schedules")
-    observe_ring(mpi.discover()[0], folder, programs, 4)
-    return folder / "trace"
 
 
 def simulate(trace: Path, *options: object) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from test_halo_python import mpi4py_on
-from test_observed_ranks import observe_ring
 from typer.testing import CliRunner
 
 from nearfield import mpi
@@ -20,13 +19,6 @@ from nearfield.profile import load
 pytestmark = pytest.mark.turn(1)
 
 OPTIONS = ("--policy", "payload-l3", "--nodes", "4", "--json")
-
-
-@pytest.fixture(scope="module")
-def ring(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
-    folder = tmp_path_factory.mktemp("sharded")
-    observe_ring(mpi.discover()[0], folder, programs, 4)
-    return folder / "trace"
 
 
 def alone(trace: Path, *options: str) -> str:

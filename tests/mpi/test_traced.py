@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from test_observed_ranks import observe_ring
+from observed import trace_of_ring
 from typer.testing import CliRunner
 
-from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.cli import app
 from nearfield.measure.sim.cases import Case
@@ -25,9 +24,7 @@ def nothing(cases: list[Case]):
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory, programs: Path) -> Path:
-    folder = tmp_path_factory.mktemp("traced")
-    observe_ring(mpi.discover()[0], folder, programs, 2)
-    return folder / "trace"
+    return trace_of_ring(tmp_path_factory.mktemp("traced"), programs, 2)
 
 
 def test_a_trace_answers_without_changing_verdicts(ring, tmp_path):

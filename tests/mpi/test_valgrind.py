@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from mpi_program import PROGRAMS
-from observed import N, by_function, compile_observed, observe, show
+from observed import N, by_function, compile_with_mpi, observe, show
 from typer.testing import CliRunner
 
 from nearfield import mpi
@@ -20,6 +20,7 @@ from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe.summary import summarize
 from nearfield.observe.trace import Trace
+from nearfield.rewrite.check.build import c_wrapper
 
 pytestmark = pytest.mark.turn(1)
 
@@ -112,12 +113,10 @@ def test_what_is_missing_is_reported(tmp_path, programs):
 
 def ring(inst: Installation, programs: Path, *, hooks: bool) -> Path:
     program = programs / f"valgrind-ring-{inst.name.replace('/', '-')}-{hooks}"
-    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
-    environment = {**inst.env, **compiler_environment(inst)}
     if hooks:
-        return compile_observed("observed_ring.c", program, "-O1", NEARFIELD_CC=compiler, **environment)
-    words = [compiler, "-O1", "-g", str(PROGRAMS / "observed_ring.c"), "-o", str(program)]
-    subprocess.run(words, check=True, timeout=60, env={**os.environ, **environment})
+        return compile_with_mpi(inst, "observed_ring.c", program, "-O1")
+    words = [c_wrapper(inst), "-O1", "-g", str(PROGRAMS / "observed_ring.c"), "-o", str(program)]
+    subprocess.run(words, check=True, timeout=60, env={**os.environ, **inst.env, **compiler_environment(inst)})
     return program
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
+from nearfield.rewrite.check.build import c_wrapper
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -149,7 +150,7 @@ class Field:
             self._programs()
 
     def _programs(self) -> None:
-        compiler = str(self.inst.compiler.with_name(self.inst.compiler.name.replace("mpicxx", "mpicc")))
+        compiler = str(c_wrapper(self.inst))
         environment = {**self.environment(self.folder), **self.inst.env, **compiler_environment(self.inst)}
         (self.seed / "app.c").write_text(APP)
         commands = [

@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from build_lock import build_lock
 from mpi_program import PROGRAMS
 from typer.testing import CliRunner
 
+from nearfield import mpi
 from nearfield.cli import app
+from nearfield.mpi import Installation
+from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe import hooks
+from nearfield.rewrite.check.build import c_wrapper
 
 N = 1000  # of tests/programs/observed_accesses.c
 
@@ -27,10 +32,38 @@ def compile_observed(source: str, program: Path, *flags: str, verb: str = "cc", 
     return program
 
 
+def compile_with_mpi(inst: Installation, source: str, program: Path, *flags: str) -> Path:
+    """Compiles a program of MPI's with hooks."""
+    environment = {**inst.env, **compiler_environment(inst)}
+    return compile_observed(source, program, *flags, NEARFIELD_CC=str(c_wrapper(inst)), **environment)
+
+
 def observe(folder: Path, *words: object, environment: dict[str, str] | None = None) -> Any:
     """Runs the command line in a process of its own, since what it starts writes past Python's streams."""
     command = [sys.executable, "-m", "nearfield", "observe", "-o", str(folder / "trace"), *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+
+def observe_ranks(inst: Installation, folder: Path, ranks: int, *words: object) -> Any:
+    """Observes the ranks of an MPI program."""
+    command, environment = mpi.launch_command(inst, list(map(str, words)), ranks, oversubscribe=True)
+    return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
+
+
+def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
+    """Observes tests/programs/observed_ring.c, which is built once for an MPI."""
+    program = programs / f"ring-{inst.name.replace('/', '-')}"
+    with build_lock(program) as is_missing:
+        if is_missing:
+            compile_with_mpi(inst, "observed_ring.c", program, "-O2")
+    return observe_ranks(inst, folder, ranks, program)
+
+
+def trace_of_ring(folder: Path, programs: Path, ranks: int) -> Path:
+    """Returns the trace of the ring under the first MPI that is found."""
+    done = observe_ring(mpi.discover()[0], folder, programs, ranks)
+    assert done.returncode == 0, done.stderr
+    return folder / "trace"
 
 
 def show(folder: Path) -> list[dict[str, Any]]:

@@ -140,9 +140,10 @@ def _observe_program(folder: Path) -> None:
     """Observes a program: one of MPI where there is a compiler of an MPI, otherwise one without."""
     from nearfield import mpi
     from nearfield.mpi.compiler import compiler_environment
+    from nearfield.rewrite.check.build import c_wrapper
 
     inst = mpi.discover()[0]
-    compiler = str(inst.compiler.with_name(inst.compiler.name.replace("mpicxx", "mpicc")))
+    compiler = str(c_wrapper(inst))
     environment = {**os.environ, **inst.env, **compiler_environment(inst), "NEARFIELD_CC": compiler}
     source, program = ROOT / "tests/programs/observed_ring.c", folder / "ring"
     _run_checked([sys.executable, "-m", "nearfield", "cc", "-O2", "-g", str(source), "-o", str(program)], environment)
