@@ -5,7 +5,7 @@
 #include <optional>
 #include <random>
 
-#include "checked_kinds.hpp"
+#include "checked_call.hpp"
 
 namespace nearfield::collectives {
 
