@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
@@ -53,6 +54,24 @@ class RankPlacement(NamedTuple):
     hosts: tuple[str, ...] = ()
 
 
+@dataclass
+class Measured:
+    """What was measured at all places: the tables, the number of operations and lengths, how many of these are
+    undecided, and whether Ctrl-C ended it."""
+
+    tables: list[CollectiveTable] = field(default_factory=list)
+    cells: int = 0
+    undecided: int = 0
+    is_interrupted: bool = False
+
+    def add(self, tuning: CollectiveTuning, tables: Sequence[CollectiveTable]) -> None:
+        """Adds what was measured at one place."""
+        self.tables += tables
+        self.cells += len(tuning.cells)
+        self.undecided += len(tuning.undecided_cells())
+        self.is_interrupted = tuning.is_interrupted
+
+
 def run(
     out: Path,
     mpi_name: str | None,
@@ -81,9 +100,8 @@ def run(
     rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
     require_writable(out)
     busy = measure_other_load()
-    interrupted, undecided, cells = False, 0, 0
+    measured = Measured()
     lost: NodeLostError | None = None
-    measured: list[CollectiveTable] = []
     with LaunchLog(out).locked(resume=resume, overwrite=overwrite) as log, ProgressDisplay() as display:
         if busy > BUSY_SHARE:
             display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
@@ -102,18 +120,24 @@ def run(
             tables = tuning.run()
             latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
             replace_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
-            measured += tables
-            undecided, cells = undecided + len(tuning.undecided_cells()), cells + len(tuning.cells)
-            interrupted, lost = tuning.is_interrupted, tuning.lost
-            if interrupted or lost:
+            measured.add(tuning, tables)
+            lost = tuning.lost
+            if measured.is_interrupted or lost:
                 break
-        if not (lost or interrupted):
+        if not (lost or measured.is_interrupted):
             log.remove()
     if lost:
         lost.remedy = f"when the node is there again, the same command goes on: {own_command.original_line()}"
         raise lost
     rules.busy_share = max(rules.busy_share, busy, measure_other_load())
-    found = rules.collectives()
+    _save_and_report(out, rules, measured, called)
+    return rules
+
+
+def _save_and_report(out: Path, rules: Rules, measured: Measured, called: CalledCollectives | None) -> None:
+    """Saves the rules, and prints the selected algorithms, what is undecided and how to go on. Exits with NOT_DECIDED
+    if nothing is decided, and with INTERRUPTED after Ctrl-C."""
+    found, interrupted = rules.collectives(), measured.is_interrupted
     if not found:
         reason = "interrupted before anything was decided" if interrupted else "too little time to decide anything"
         err.print(f"{reason}; {escape(str(out))} is as it was")
@@ -121,25 +145,24 @@ def run(
         raise SystemExit(INTERRUPTED if interrupted else NOT_DECIDED)
     save_rules(rules, out)
     print_collectives(found)
-    if called and (saved := called.seconds_saved(measured)):
+    if called and (saved := called.seconds_saved(measured.tables)):
         err.print(
             f"by these measurements, each rank of the program would spend {format_ns(saved * 1e9)} less of the "
             f"{format_ns(called.seconds * 1e9)} that it spent in collectives"
         )
-    if undecided:
+    if measured.undecided:
         err.print(
-            f"{undecided} of {cells} operations and lengths are not decided; there the MPI does the collective itself, "
-            "as without rules"
+            f"{measured.undecided} of {measured.cells} operations and lengths are not decided; there the MPI does the "
+            "collective itself, as without rules"
         )
     err.print(f"rules: [bold]{escape(str(out))}[/bold]")
     print_how_to_continue(interrupted)
-    if undecided == cells:
+    if measured.undecided == measured.cells:
         raise SystemExit(NOT_DECIDED)
     if rules.loads_collectives:
         err.print(f"next: {escape(run_command_line(out))}")
     if interrupted:
         raise SystemExit(INTERRUPTED)
-    return rules
 
 
 def print_how_to_continue(interrupted: bool) -> None:
