@@ -96,19 +96,10 @@ def command(
     from nearfield.rules.schema import load_rules, run_command_line
     from nearfield.ui.html import write_page
 
-    if trace and (as_json or summary):
-        raise UsageError("--trace is for the page", f"For notes alone: {own_command.line('advise', trace)}")
-    require_format(format_)
-    if format_ != FORMATS[0] and (as_json or summary or trace or open_it):
-        raise UsageError(f"--format {format_} writes plots alone", "Leave out --json, --summary, --trace and --open.")
-    if as_json and summary:
-        raise UsageError("--json writes no page, --summary writes one", "Give one of them.")
+    _refuse_contradictions(format_, as_json=as_json, summary=summary, trace=trace, open_it=open_it)
     if profiles and len(profiles) > 1:
         _refuse_options_of_one(as_json, summary, rules, trace)
-        if format_ == FORMATS[0]:
-            _print_written(_write_comparison(profiles, out), open_it)
-        else:
-            _print_written(write_plots(format_, [load(folder) for folder in profiles], None, out), open_it)
+        _print_written(_write_several(profiles, out, format_), open_it)
         return
     profile = profiles[0] if profiles else None
     if profile and (profile / REPRODUCTION).is_file():
@@ -138,6 +129,17 @@ def command(
     _print_written(path, open_it)
 
 
+def _refuse_contradictions(format_: str, *, as_json: bool, summary: bool, trace: Path | None, open_it: bool) -> None:
+    """Raises UsageError for options that contradict each other."""
+    if trace and (as_json or summary):
+        raise UsageError("--trace is for the page", f"For notes alone: {own_command.line('advise', trace)}")
+    require_format(format_)
+    if format_ != FORMATS[0] and (as_json or summary or trace or open_it):
+        raise UsageError(f"--format {format_} writes plots alone", "Leave out --json, --summary, --trace and --open.")
+    if as_json and summary:
+        raise UsageError("--json writes no page, --summary writes one", "Give one of them.")
+
+
 def _advise_trace(profile: Profile, trace: Path | None) -> Advised | None:
     """Returns the notes of `nearfield advise` on an observed program; None without a trace."""
     if not trace:
@@ -161,12 +163,16 @@ def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, tra
         raise UsageError(f"{name} is for one profile", f"Leave {name} out, or name one profile.")
 
 
-def _write_comparison(folders: list[Path], out: Path | None) -> Path:
+def _write_several(folders: list[Path], out: Path | None, format_: str) -> Path:
+    """Writes the page about several profiles, or their plots. Returns the path."""
     from nearfield.profile import load
+
+    loaded = [load(folder) for folder in folders]
+    if format_ != FORMATS[0]:
+        return write_plots(format_, loaded, None, out)
     from nearfield.report import comparison
     from nearfield.ui.html import write_page
 
-    loaded = [load(folder) for folder in folders]
     path = write_page(_output_path(Path(), out, "comparison.html"), comparison.render(loaded))
     for line in comparison.describe_differences(loaded):
         Terminal().print(Text(f"• {line}"))
