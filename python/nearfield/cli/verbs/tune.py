@@ -161,14 +161,9 @@ def command(
 
     require_one(all_mpis=all_mpis, mpi=mpi_name)
     require_one(resume=resume, overwrite=overwrite)
-    if ranks and not collectives:
-        raise UsageError("--ranks is for --collectives", "add --collectives")
-    if hostfile and not collectives:
-        raise UsageError("--hostfile is for --collectives", "add --collectives")
-    if native and not collectives:
-        raise UsageError("--native is for --collectives", "add --collectives")
-    if calls and not collectives:
-        raise UsageError("--calls is for --collectives", "add --collectives")
+    for name, value in {"ranks": ranks, "hostfile": hostfile, "native": native, "calls": calls}.items():
+        if value and not collectives:
+            raise UsageError(f"--{name} is for --collectives", "add --collectives")
     if collectives:
         require_one(native=native, hostfile=hostfile)
         require_one(native=native, calls=calls)
