@@ -70,7 +70,7 @@ void bind_schedules(nb::module_& module) {
           "Of a wait for a transfer from another node: its time without that of the bytes and of waiting for links.");
 }
 
-void bind_results(nb::module_& module) {
+void bind_calls(nb::module_& module) {
   nb::class_<replay::TimeSpent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
       .def_ro("times", &replay::TimeSpent::times)
       .def_prop_ro(
@@ -114,6 +114,9 @@ void bind_results(nb::module_& module) {
         return all;
       },
       "The begin and the end of each call, in order; empty unless schedules were recorded.");
+}
+
+void bind_rank_results(nb::module_& module) {
   nb::class_<replay::TimingSensitivity> timing_sensitivity(module, "TimingSensitivity",
                                                            "How often time could have decided otherwise.");
   bind_readable(timing_sensitivity, field("from_any", &replay::TimingSensitivity::from_any),
@@ -136,6 +139,9 @@ void bind_results(nb::module_& module) {
       field("flops", &replay::RankReplayResult::flops),
       field("dependence", &replay::RankReplayResult::timing_sensitivity),
       field("regions", &replay::RankReplayResult::regions));
+}
+
+void bind_results(nb::module_& module) {
   nb::class_<replay::ReplayResult>(module, "Replayed", "An observed program on a simulated cluster.")
       .def_ro("ranks", &replay::ReplayResult::ranks)
       .def_prop_ro(
@@ -352,6 +358,8 @@ replay::ReplayResult run_on_shard(const Machine& machine, int nodes, int ranks_p
 void bind_replay(nb::module_& parent) {
   auto module = parent.def_submodule("replay", "Observed programs on simulated clusters.");
   bind_schedules(module);
+  bind_calls(module);
+  bind_rank_results(module);
   bind_results(module);
   nb::exception<RemoteShardFailed>(module, "RemoteShardFailed", PyExc_Exception);
   nb::class_<Shards>(module, "Shards", "The processes that simulate one cluster together, as one of them sees them.")
