@@ -1,9 +1,7 @@
-// See reference_memory.hpp. This is one file, although a long one, since it is read beside the description in
-// memory.hpp and in its order.
+// See reference_memory.hpp. This file is read beside the description in memory.hpp, and in its order.
 #include "reference_memory.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 namespace nearfield::sim {
 
@@ -12,17 +10,9 @@ ReferenceMemory::ReferenceMemory(const Machine& machine)
   for (int level = 0; level < levels_; ++level) {
     const Cache& geometry = machine_.caches[static_cast<std::size_t>(level)];
     granule_bytes_ = std::max<Address>(granule_bytes_, static_cast<Address>(geometry.line_bytes / geometry.sub_blocks));
-    const auto sets = geometry.size_bytes / static_cast<std::uint64_t>(geometry.ways * geometry.line_bytes);
-    for (int core = 0; core < machine.cores; core += geometry.shared_by) {
-      OneCache cache;
-      cache.geometry = &geometry;
-      cache.level = level;
-      cache.first_core = core;
-      cache.last_core = std::min(core + geometry.shared_by, machine.cores) - 1;
-      cache.sets.resize(sets);
-      for (Set& set : cache.sets) reset(set, geometry.ways);
-      caches_[static_cast<std::size_t>(level)].push_back(cache);
-    }
+    for (int core = 0; core < machine.cores; core += geometry.shared_by)
+      caches_[static_cast<std::size_t>(level)].emplace_back(geometry, level, core,
+                                                            std::min(core + geometry.shared_by, machine.cores) - 1);
   }
   reset_counts();
 }
@@ -37,119 +27,11 @@ void ReferenceMemory::count_dram(Count& cause, Address bytes) {
   counts_.dram.bytes += bytes;
 }
 
-// ---- one cache
-
-void ReferenceMemory::reset(Set& set, int ways) {
-  set.lines.clear();
-  set.empty_ways.clear();
-  for (int way = ways - 1; way >= 0; --way) set.empty_ways.push_back(way);
-  set.tree.assign(static_cast<std::size_t>(ways), false);
-}
-
-Address ReferenceMemory::part_bytes(const OneCache& cache) const {
-  return static_cast<Address>(cache.geometry->line_bytes / cache.geometry->sub_blocks);
-}
-
-ReferenceMemory::Set& ReferenceMemory::set_of(OneCache& cache, Address address) const {
-  const Address line_number = address / static_cast<Address>(cache.geometry->line_bytes);
-  return cache.sets[line_number % cache.sets.size()];
-}
-
-ReferenceMemory::Part* ReferenceMemory::find(OneCache& cache, Address address) const {
-  for (Line& line : set_of(cache, address).lines)
-    for (Part& part : line.parts)
-      if (part.address <= address && address < part.address + part_bytes(cache)) return &part;
-  return nullptr;
-}
-
-std::vector<ReferenceMemory::Part*> ReferenceMemory::find_all(OneCache& cache, Address first, Address bytes) const {
-  std::vector<Part*> found;
-  for (Address address = first; address < first + bytes; address += part_bytes(cache))
-    if (Part* part = find(cache, address)) found.push_back(part);
-  return found;
-}
-
-void ReferenceMemory::touch(OneCache& cache, Address address) const {
-  Set& set = set_of(cache, address);
-  const Address line_bytes = static_cast<Address>(cache.geometry->line_bytes);
-  const auto line = std::find_if(set.lines.begin(), set.lines.end(),
-                                 [&](const Line& l) { return l.address == address - address % line_bytes; });
-  update_plru(set, line->way, cache.geometry->ways);
-  set.lines.splice(set.lines.begin(), set.lines, line);
-}
-
-void ReferenceMemory::remove(OneCache& cache, Address address) const {
-  const Part* gone = find(cache, address);
-  Set& set = set_of(cache, address);
-  for (Line& line : set.lines) line.parts.remove_if([&](const Part& part) { return &part == gone; });
-  for (const Line& line : set.lines)
-    if (line.parts.empty()) set.empty_ways.push_back(line.way);
-  set.lines.remove_if([](const Line& line) { return line.parts.empty(); });
-}
-
-std::size_t ReferenceMemory::put(OneCache& cache, Address address, const State& state, int among_ways) {
-  const Address line_bytes = static_cast<Address>(cache.geometry->line_bytes);
-  const Address line_address = address - address % line_bytes;
-  Set& set = set_of(cache, address);
-  const auto is_it = [&](const Line& line) { return line.address == line_address; };
-  Line victim;
-  if (std::none_of(set.lines.begin(), set.lines.end(), is_it)) {
-    Line fresh;
-    fresh.address = line_address;
-    fresh.way = take_way(cache, set, among_ways, victim);
-    set.lines.push_front(fresh);
-  }
-  touch(cache, line_address);  // it is the first one now
-  set.lines.front().parts.push_back({address - address % part_bytes(cache), state});
-  set.lines.front().parts.sort([](const Part& a, const Part& b) { return a.address < b.address; });
-  for (const Part& part : victim.parts) evict(cache, part);
-  return victim.parts.size();
-}
-
-int ReferenceMemory::take_way(OneCache& cache, Set& set, int among_ways, Line& victim) const {
-  const bool is_tree = cache.geometry->replacement == "tree-plru";
-  const int ways = among_ways > 0 ? among_ways : cache.geometry->ways;
-  auto empty = std::prev(set.empty_ways.end(), set.empty_ways.empty() ? 0 : 1);
-  if (is_tree || among_ways > 0) empty = std::min_element(set.empty_ways.begin(), set.empty_ways.end());
-  if (empty != set.empty_ways.end() && *empty < ways) {
-    const int way = *empty;
-    set.empty_ways.erase(empty);
-    return way;
-  }
-  const int pointed = is_tree ? plru_victim(set, ways) : 0;
-  const auto may_go = [&](const Line& line) { return is_tree ? line.way == pointed : line.way < ways; };
-  const auto least_recent = std::find_if(set.lines.rbegin(), set.lines.rend(), may_go);
-  victim = *least_recent;
-  set.lines.erase(std::next(least_recent).base());
-  return victim.way;
-}
-
-// The ways are the leaves under node 1, from left to right.
-void ReferenceMemory::update_plru(Set& set, int way, int ways) {
-  int node = 1, first = 0;
-  for (int half = ways / 2; half > 0; half /= 2) {
-    const bool is_right = way >= first + half;
-    set.tree[static_cast<std::size_t>(node)] = !is_right;
-    if (is_right) first += half;
-    node = 2 * node + (is_right ? 1 : 0);
-  }
-}
-
-int ReferenceMemory::plru_victim(const Set& set, int ways) {
-  int node = 1, first = 0;
-  for (int half = ways / 2; half > 0; half /= 2) {
-    const bool is_right = set.tree[static_cast<std::size_t>(node)];
-    if (is_right) first += half;
-    node = 2 * node + (is_right ? 1 : 0);
-  }
-  return first;
-}
-
 // ---- between caches
 
-ReferenceMemory::OneCache* ReferenceMemory::cache_on_path(int core, int level) {
+ReferenceCache* ReferenceMemory::cache_on_path(int core, int level) {
   if (level == levels_) return nullptr;
-  for (OneCache& cache : caches_[static_cast<std::size_t>(level)])
+  for (ReferenceCache& cache : caches_[static_cast<std::size_t>(level)])
     if (cache.first_core <= core && core <= cache.last_core) return &cache;
   return nullptr;
 }
@@ -166,27 +48,27 @@ bool ReferenceMemory::writes_through(int level) const {
   return machine_.caches[static_cast<std::size_t>(level)].write == WritePolicy::through;
 }
 
-std::vector<ReferenceMemory::OneCache*> ReferenceMemory::all_caches() {
-  std::vector<OneCache*> result;
+std::vector<ReferenceCache*> ReferenceMemory::all_caches() {
+  std::vector<ReferenceCache*> result;
   for (auto& level : caches_)
-    for (OneCache& cache : level) result.push_back(&cache);
+    for (ReferenceCache& cache : level) result.push_back(&cache);
   return result;
 }
 
-std::vector<ReferenceMemory::OneCache*> ReferenceMemory::caches_inside(const OneCache& cache) {
-  std::vector<OneCache*> result;
-  for (OneCache* inner : all_caches())
+std::vector<ReferenceCache*> ReferenceMemory::caches_inside(const ReferenceCache& cache) {
+  std::vector<ReferenceCache*> result;
+  for (ReferenceCache* inner : all_caches())
     if (inner->level < cache.level && cache.first_core <= inner->first_core && inner->first_core <= cache.last_core)
       result.push_back(inner);
   return result;
 }
 
-std::vector<ReferenceMemory::OneCache*> ReferenceMemory::other_caches_at(int core, int point) {
-  std::vector<OneCache*> result;
+std::vector<ReferenceCache*> ReferenceMemory::other_caches_at(int core, int point) {
+  std::vector<ReferenceCache*> result;
   if (point == 0) return result;
-  const OneCache* shared_cache = cache_on_path(core, point);
-  const OneCache* mine = cache_on_path(core, point - 1);
-  for (OneCache* cache : all_caches()) {
+  const ReferenceCache* shared_cache = cache_on_path(core, point);
+  const ReferenceCache* mine = cache_on_path(core, point - 1);
+  for (ReferenceCache* cache : all_caches()) {
     const bool is_inside = cache->level < point && (!shared_cache || (shared_cache->first_core <= cache->first_core &&
                                                                       cache->first_core <= shared_cache->last_core));
     const bool is_mine = mine->first_core <= cache->first_core && cache->first_core <= mine->last_core;
@@ -195,11 +77,17 @@ std::vector<ReferenceMemory::OneCache*> ReferenceMemory::other_caches_at(int cor
   return result;
 }
 
-void ReferenceMemory::evict(OneCache& from, const Part& victim) {
+std::size_t ReferenceMemory::put(ReferenceCache& cache, Address address, const State& state, int among_ways) {
+  const std::list<Part> victims = cache.put(address, state, among_ways);
+  for (const Part& part : victims) evict(cache, part);
+  return victims.size();
+}
+
+void ReferenceMemory::evict(ReferenceCache& from, const Part& victim) {
   bool modified = victim.state.modified;
   if (is_inclusive(from.level))
-    for (OneCache* inner : caches_inside(from))
-      for (const Part* part : find_all(*inner, victim.address, part_bytes(from))) {
+    for (ReferenceCache* inner : caches_inside(from))
+      for (const Part* part : inner->find_all(victim.address, from.part_bytes())) {
         modified |= part->state.modified;
         ++count(*inner).back_invalidations;
         drop(*inner, part->address);
@@ -208,38 +96,38 @@ void ReferenceMemory::evict(OneCache& from, const Part& victim) {
   if (modified) ++count(from).write_backs;
   if (victim.state.injected_unused) ++count(from).injected_unused;
 
-  OneCache* next = cache_on_path(from.first_core, from.level + 1);
+  ReferenceCache* next = cache_on_path(from.first_core, from.level + 1);
   if (!next) {
     if (modified) count_dram(counts_.dram.writes, granule_bytes_);
   } else if (is_exclusive(next->level)) {
     insert_into_victim_cache(*next, victim.address, {modified, victim.state.shared, false});
   } else if (modified) {
-    if (Part* present = find(*next, victim.address))
+    if (Part* present = next->find(victim.address))
       present->state.modified = true;
     else
       put(*next, victim.address, {true, victim.state.shared, false});
   }
 }
 
-void ReferenceMemory::insert_into_victim_cache(OneCache& cache, Address address, const State& state) {
-  if (Part* present = find(cache, address)) {
+void ReferenceMemory::insert_into_victim_cache(ReferenceCache& cache, Address address, const State& state) {
+  if (Part* present = cache.find(address)) {
     present->state.modified |= state.modified;
     present->state.shared &= state.shared;
-    touch(cache, address);
+    cache.touch(address);
   } else {
     put(cache, address, state);
   }
 }
 
-void ReferenceMemory::drop(OneCache& cache, Address address) {
-  if (find(cache, address)->state.injected_unused) ++count(cache).injected_unused;
-  remove(cache, address);
+void ReferenceMemory::drop(ReferenceCache& cache, Address address) {
+  if (cache.find(address)->state.injected_unused) ++count(cache).injected_unused;
+  cache.remove(address);
 }
 
 // ---- accesses of cores
 
 void ReferenceMemory::access(int core, Access kind, Address address, unsigned bytes) {
-  const Address line_bytes = part_bytes(caches_[0][0]);
+  const Address line_bytes = caches_[0][0].part_bytes();
   const Address end = address + bytes;
   while (address < end) {
     const Address next = std::min(end, address - address % line_bytes + line_bytes);
@@ -308,7 +196,7 @@ void ReferenceMemory::store_line(int core, Address address, const Walk& path, St
     put(*cache_on_path(core, level), address, arriving);
     arriving.modified = false;  // in the outermost cache, and in the one that takes the store:
   }
-  find(*cache_on_path(core, write_back_level), address)->state.modified = true;
+  cache_on_path(core, write_back_level)->find(address)->state.modified = true;
 }
 
 int ReferenceMemory::first_write_back() const {
@@ -321,12 +209,12 @@ int ReferenceMemory::first_write_back() const {
 ReferenceMemory::Walk ReferenceMemory::walk(int core, bool is_store, Address address) {
   const int first_end = is_store ? first_write_back() : 0;
   for (int level = 0; level <= levels_; ++level) {
-    if (OneCache* cache = cache_on_path(core, level)) {
-      Part* part = find(*cache, address);
+    if (ReferenceCache* cache = cache_on_path(core, level)) {
+      Part* part = cache->find(address);
       ++(part ? count(*cache).hits : count(*cache).misses);
       if (part) {
         part->state.injected_unused = false;
-        touch(*cache, address);
+        cache->touch(address);
         if (level >= first_end) return {level, true, false};
       }
     }
@@ -337,22 +225,22 @@ ReferenceMemory::Walk ReferenceMemory::walk(int core, bool is_store, Address add
 }
 
 // Returns the state that a hit in this cache gives to the caches inside it.
-ReferenceMemory::State ReferenceMemory::take_line(OneCache& cache, Address address) {
-  const State state = find(cache, address)->state;
+ReferenceMemory::State ReferenceMemory::take_line(ReferenceCache& cache, Address address) {
+  const State state = cache.find(address)->state;
   if (!is_exclusive(cache.level)) return {false, state.shared, false};
-  remove(cache, address);
+  cache.remove(address);
   return {state.modified, state.shared, false};
 }
 
 ReferenceMemory::SnoopedCopies ReferenceMemory::snoop_others(int core, int point, Address address) {
   SnoopedCopies result;
-  for (OneCache* cache : other_caches_at(core, point)) {
-    for (const Part* part : find_all(*cache, granule_of(address), granule_bytes_)) {
+  for (ReferenceCache* cache : other_caches_at(core, point)) {
+    for (const Part* part : cache->find_all(granule_of(address), granule_bytes_)) {
       result.had_granule = true;
       result.had_granule_modified |= part->state.modified;
       result.shared &= part->state.shared;
     }
-    if (const Part* part = find(*cache, address)) {
+    if (const Part* part = cache->find(address)) {
       result.had_line = true;
       result.had_line_modified |= part->state.modified;
     }
@@ -362,13 +250,13 @@ ReferenceMemory::SnoopedCopies ReferenceMemory::snoop_others(int core, int point
 
 bool ReferenceMemory::share_copies(int core, int point, Address address) {
   bool is_written = false;
-  for (OneCache* cache : other_caches_at(core, point))
-    for (Part* part : find_all(*cache, granule_of(address), granule_bytes_)) {
+  for (ReferenceCache* cache : other_caches_at(core, point))
+    for (Part* part : cache->find_all(granule_of(address), granule_bytes_)) {
       part->state.shared = true;
       if (!part->state.modified || machine_.coherence == Coherence::moesi) continue;
       part->state.modified = false;
-      OneCache* shared_cache = cache_on_path(core, point);
-      Part* present = shared_cache ? find(*shared_cache, part->address) : nullptr;
+      ReferenceCache* shared_cache = cache_on_path(core, point);
+      Part* present = shared_cache ? shared_cache->find(part->address) : nullptr;
       if (present)
         present->state.modified = true;
       else
@@ -380,8 +268,8 @@ bool ReferenceMemory::share_copies(int core, int point, Address address) {
 
 void ReferenceMemory::invalidate_others(int core, Address address) {
   for (int point = 1; point <= levels_; ++point)
-    for (OneCache* cache : other_caches_at(core, point))
-      for (const Part* part : find_all(*cache, granule_of(address), granule_bytes_)) {
+    for (ReferenceCache* cache : other_caches_at(core, point))
+      for (const Part* part : cache->find_all(granule_of(address), granule_bytes_)) {
         ++count(*cache).invalidations;
         drop(*cache, part->address);
       }
@@ -391,7 +279,7 @@ void ReferenceMemory::invalidate_others(int core, Address address) {
 // it was the only one, whatever the copies beyond it say.
 void ReferenceMemory::take_ownership(int core, Address address, int end) {
   for (int level = 0; level < end; ++level) {
-    Part* part = find(*cache_on_path(core, level), address);
+    Part* part = cache_on_path(core, level)->find(address);
     if (part && !part->state.shared && level >= first_write_back()) return;
     if (part) part->state.shared = false;
   }
@@ -399,8 +287,8 @@ void ReferenceMemory::take_ownership(int core, Address address, int end) {
 
 void ReferenceMemory::access_nontemporal(Access kind, Address address, Address bytes) {
   if (make_clean(granule_of(address))) count_dram(counts_.dram.writes, granule_bytes_);
-  for (OneCache* cache : all_caches())
-    for (const Part* part : find_all(*cache, granule_of(address), granule_bytes_)) drop(*cache, part->address);
+  for (ReferenceCache* cache : all_caches())
+    for (const Part* part : cache->find_all(granule_of(address), granule_bytes_)) drop(*cache, part->address);
   count_dram(kind == Access::load_nontemporal ? counts_.dram.bypass_reads : counts_.dram.bypass_writes, bytes);
 }
 
@@ -409,8 +297,8 @@ void ReferenceMemory::access_nontemporal(Access kind, Address address, Address b
 // Returns whether anything had to be written.
 bool ReferenceMemory::make_clean(Address granule) {
   bool any_modified = false;
-  for (OneCache* cache : all_caches())
-    for (Part* part : find_all(*cache, granule, granule_bytes_)) {
+  for (ReferenceCache* cache : all_caches())
+    for (Part* part : cache->find_all(granule, granule_bytes_)) {
       if (part->state.modified) ++count(*cache).write_backs;
       any_modified |= part->state.modified;
       part->state.modified = false;
@@ -419,8 +307,8 @@ bool ReferenceMemory::make_clean(Address granule) {
 }
 
 void ReferenceMemory::remove_all(Address granule) {
-  for (OneCache* cache : all_caches())
-    for (const Part* part : find_all(*cache, granule, granule_bytes_)) {
+  for (ReferenceCache* cache : all_caches())
+    for (const Part* part : cache->find_all(granule, granule_bytes_)) {
       ++count(*cache).invalidations;
       drop(*cache, part->address);
     }
@@ -441,13 +329,13 @@ void ReferenceMemory::dma_write(Address address, std::uint64_t bytes, const Inje
 }
 
 void ReferenceMemory::inject(Address granule, const InjectionTarget& target) {
-  const auto is_written = [&](OneCache& cache) {
+  const auto is_written = [&](ReferenceCache& cache) {
     return &cache == cache_on_path(target.core, cache.level) &&
            (cache.level == target.level || (cache.level > target.level && is_inclusive(cache.level)));
   };
   // None of the old data is written back any more, whatever is evicted.
-  for (OneCache* cache : all_caches())
-    for (Part* part : find_all(*cache, granule, granule_bytes_))
+  for (ReferenceCache* cache : all_caches())
+    for (Part* part : cache->find_all(granule, granule_bytes_))
       if (is_written(*cache)) {
         if (part->state.injected_unused) ++count(*cache).injected_unused;
         part->state = {};
@@ -456,19 +344,19 @@ void ReferenceMemory::inject(Address granule, const InjectionTarget& target) {
         drop(*cache, part->address);
       }
   // Line by line, so that an inclusive cache has each line before its inner caches do, however few lines it can hold.
-  const Address step = part_bytes(*cache_on_path(target.core, target.level));
+  const Address step = cache_on_path(target.core, target.level)->part_bytes();
   for (Address address = granule; address < granule + granule_bytes_; address += step)
     for (int level = levels_ - 1; level >= target.level; --level)
       if (is_written(*cache_on_path(target.core, level)))
         inject_part(*cache_on_path(target.core, level), address, target);
 }
 
-void ReferenceMemory::inject_part(OneCache& cache, Address address, const InjectionTarget& target) {
+void ReferenceMemory::inject_part(ReferenceCache& cache, Address address, const InjectionTarget& target) {
   const bool is_target = cache.level == target.level;
   std::size_t victims = 0;
-  if (Part* present = find(cache, address)) {
+  if (Part* present = cache.find(address)) {
     present->state = {false, false, is_target};
-    touch(cache, address);
+    cache.touch(address);
   } else {
     victims = put(cache, address, {false, false, is_target}, is_target ? target.ways : 0);
   }
@@ -481,11 +369,11 @@ void ReferenceMemory::dma_read(Address address, std::uint64_t bytes) {
   const DmaRead policy = machine_.nic ? machine_.nic->read_of_modified : DmaRead::keep;
   for (Address granule = granule_of(address); granule < address + bytes; granule += granule_bytes_) {
     bool is_modified = false, is_whole = false;
-    OneCache* outermost = nullptr;
-    for (OneCache* cache : all_caches()) {
-      const auto parts = find_all(*cache, granule, granule_bytes_);
+    ReferenceCache* outermost = nullptr;
+    for (ReferenceCache* cache : all_caches()) {
+      const auto parts = cache->find_all(granule, granule_bytes_);
       if (!parts.empty() && (!outermost || cache->level > outermost->level)) outermost = cache;
-      is_whole |= parts.size() * part_bytes(*cache) == granule_bytes_;
+      is_whole |= parts.size() * cache->part_bytes() == granule_bytes_;
       for (Part* part : parts) {
         is_modified |= part->state.modified;
         part->state.injected_unused = false;
@@ -508,17 +396,16 @@ void ReferenceMemory::dma_read(Address address, std::uint64_t bytes) {
 
 void ReferenceMemory::invalidate_range(Address address, std::uint64_t bytes) {
   for (Address granule = granule_of(address); granule < address + bytes; granule += granule_bytes_)
-    for (OneCache* cache : all_caches())
-      for (const Part* part : find_all(*cache, granule, granule_bytes_)) remove(*cache, part->address);
+    for (ReferenceCache* cache : all_caches())
+      for (const Part* part : cache->find_all(granule, granule_bytes_)) cache->remove(part->address);
 }
 
 void ReferenceMemory::invalidate_all() {
-  for (OneCache* cache : all_caches())
-    for (Set& set : cache->sets) reset(set, cache->geometry->ways);
+  for (ReferenceCache* cache : all_caches()) cache->remove_all();
 }
 
 CopyState ReferenceMemory::copy_in(int core, int level, Address address) {
-  const Part* part = find(*cache_on_path(core, level), address);
+  const Part* part = cache_on_path(core, level)->find(address);
   if (!part) return {};
   return {true, part->state.modified, part->state.shared};
 }

@@ -44,6 +44,7 @@
 #include <vector>
 
 #include "machine/machine.hpp"
+#include "reference_cache.hpp"
 #include "sim/memory/counts.hpp"
 #include "sim/memory/memory.hpp"
 
@@ -64,59 +65,24 @@ class ReferenceMemory {
   CopyState copy_in(int core, int level, Address address);
 
  private:
-  struct State {
-    bool modified = false;
-    bool shared = false;           // with caches that do not have this one on their path
-    bool injected_unused = false;  // injected by a device, and not used since
-  };
-  struct Part {
-    Address address = 0;  // of its first byte
-    State state;
-  };
-  struct Line {
-    Address address = 0;
-    int way = 0;
-    std::list<Part> parts;  // the valid ones; never empty
-  };
-  struct Set {
-    std::list<Line> lines;        // most recently used first
-    std::vector<int> empty_ways;  // the last emptied one at the end
-    std::vector<bool> tree;       // of tree-plru: node n has children 2n and 2n + 1; true: the victim is on the right
-  };
-  struct OneCache {
-    const Cache* geometry = nullptr;
-    int level = 0;
-    int first_core = 0, last_core = 0;
-    std::vector<Set> sets;
-  };
-
-  // ---- one cache
-  Address part_bytes(const OneCache& cache) const;
-  Set& set_of(OneCache& cache, Address address) const;
-  Part* find(OneCache& cache, Address address) const;
-  std::vector<Part*> find_all(OneCache& cache, Address first, Address bytes) const;  // in a range
-  void touch(OneCache& cache, Address address) const;
-  void remove(OneCache& cache, Address address) const;
-  // Fills the part that holds `address` (into one of the first `among_ways` ways, if not 0) and evicts the victim.
-  // Returns how many parts that had.
-  std::size_t put(OneCache& cache, Address address, const State& state, int among_ways = 0);
-  int take_way(OneCache& cache, Set& set, int among_ways, Line& victim) const;
-  static void reset(Set& set, int ways);
-  static void update_plru(Set& set, int way, int ways);
-  static int plru_victim(const Set& set, int ways);
+  using State = ReferenceCache::State;
+  using Part = ReferenceCache::Part;
 
   // ---- between caches
-  OneCache* cache_on_path(int core, int level);  // nullptr: the memory
+  ReferenceCache* cache_on_path(int core, int level);  // nullptr: the memory
   bool is_exclusive(int level) const;
   bool is_inclusive(int level) const;
   bool writes_through(int level) const;
-  std::vector<OneCache*> all_caches();
-  std::vector<OneCache*> caches_inside(const OneCache& cache);  // all caches whose path leads through it
-  std::vector<OneCache*> other_caches_at(int core,
-                                         int level);  // caches whose path meets that of the core at this level
-  void evict(OneCache& from, const Part& victim);
-  void insert_into_victim_cache(OneCache& cache, Address address, const State& state);
-  void drop(OneCache& cache, Address address);  // for other reasons than eviction
+  std::vector<ReferenceCache*> all_caches();
+  std::vector<ReferenceCache*> caches_inside(const ReferenceCache& cache);  // all caches whose path leads through it
+  std::vector<ReferenceCache*> other_caches_at(int core,
+                                               int level);  // caches whose path meets that of the core at this level
+  // Fills the part that holds `address` (into one of the first `among_ways` ways, if not 0) and evicts the victim.
+  // Returns how many parts that had.
+  std::size_t put(ReferenceCache& cache, Address address, const State& state, int among_ways = 0);
+  void evict(ReferenceCache& from, const Part& victim);
+  void insert_into_victim_cache(ReferenceCache& cache, Address address, const State& state);
+  void drop(ReferenceCache& cache, Address address);  // for other reasons than eviction
   Address granule_of(Address address) const { return address - address % granule_bytes_; }
 
   // ---- accesses
@@ -135,7 +101,7 @@ class ReferenceMemory {
   void store_line(int core, Address address, const Walk& path, State arriving);
   void access_nontemporal(Access kind, Address address, Address bytes);
   Walk walk(int core, bool is_store, Address address);
-  State take_line(OneCache& cache, Address address);
+  State take_line(ReferenceCache& cache, Address address);
   SnoopedCopies snoop_others(int core, int point, Address address);
   bool share_copies(int core, int point, Address address);  // returns whether the granule was written to memory
   void invalidate_others(int core, Address address);
@@ -144,15 +110,15 @@ class ReferenceMemory {
   bool make_clean(Address granule);
   void remove_all(Address granule);
   void inject(Address granule, const InjectionTarget& target);
-  void inject_part(OneCache& cache, Address address, const InjectionTarget& target);
+  void inject_part(ReferenceCache& cache, Address address, const InjectionTarget& target);
 
-  LevelCounts& count(const OneCache& cache) { return counts_.levels[static_cast<std::size_t>(cache.level)]; }
+  LevelCounts& count(const ReferenceCache& cache) { return counts_.levels[static_cast<std::size_t>(cache.level)]; }
   void count_dram(Count& cause, Address bytes);
 
   Machine machine_;
   int levels_ = 0;
   Address granule_bytes_ = 0;
-  std::vector<std::vector<OneCache>> caches_;  // by level
+  std::vector<std::vector<ReferenceCache>> caches_;  // by level
   Counts counts_;
 };
 

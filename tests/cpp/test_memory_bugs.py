@@ -11,6 +11,7 @@ import tomlkit
 from simulator_programs import CPP, FLAGS, ROOT, build
 
 INJECTED = ROOT / "tests" / "injected_bugs"
+MODEL = ("reference_cache", "reference_memory")
 BUGS = tomlkit.parse((INJECTED / "reference_memory.toml").read_text()).unwrap()["bug"]
 # The bugs in the simulated memory itself, and the test that must find each.
 TESTS_INSIDE = ("memory_timing", "memory_prefetching", "memory_variants")
@@ -27,13 +28,13 @@ COMPILE = [os.environ.get("CXX") or shutil.which("c++") or "g++", "-std=c++20", 
 def test_every_injected_bug_is_found(tmp_path):
     """Would the comparison notice a bug in a memory, and does the correct model agree with itself and obey the laws?
     All bugs are compiled into one program, which enables the one that BUG selects."""
-    model = tmp_path / "reference_memory.cpp"
-    shutil.copy(CPP / model.name, model)
-    _inject_all({model: BUGS}, tmp_path)
-    # The model with bugs gets another name, since it is linked into one program with the correct one.
-    parts = "#define ReferenceMemory Other", f'#include "{model}"', f'#include "{CPP / "reference_as_memory.cpp"}"'
+    model = [Path(shutil.copy(CPP / f"{name}.cpp", tmp_path)) for name in MODEL]
+    numbers = _inject_all({file: [bug for bug in BUGS if bug["file"] == file.name] for file in model}, tmp_path)
+    # The model with bugs gets other names, since it is linked into one program with the correct one.
+    names = "#define ReferenceCache OtherCache", "#define ReferenceMemory OtherMemory"
+    parts = [*names, *(f'#include "{file}"' for file in (*model, CPP / "reference_as_memory.cpp"))]
     (tmp_path / "other.cpp").write_text("\n".join(parts))
-    correct = (CPP / f"{name}.cpp" for name in ("test_memory_oracle", "memory_traces", "reference_memory"))
+    correct = (CPP / f"{name}.cpp" for name in ("test_memory_oracle", "memory_traces", *MODEL))
     program = _linked(_compiled([tmp_path / "other.cpp", *correct], COMPILE, tmp_path), tmp_path / "compared")
 
     def report_of(number: int) -> str:
@@ -44,7 +45,7 @@ def test_every_injected_bug_is_found(tmp_path):
 
     assert not report_of(-1)
     with ThreadPoolExecutor(2) as pool:
-        outputs = list(pool.map(report_of, range(len(BUGS))))
+        outputs = list(pool.map(report_of, (numbers[bug["name"]] for bug in BUGS)))
     assert not [bug["name"] for bug, out in zip(BUGS, outputs, strict=True) if "not as the reference model" not in out]
 
 
