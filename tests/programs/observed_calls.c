@@ -1,6 +1,7 @@
 /* Calls the MPI functions that `nearfield observe` records, each at least once, checks what they did, and prints a line
    for each group of calls: the same with and without observation. `observed_calls refused` uses what cannot be
-   recorded, `observed_calls errors` makes MPI return errors. For any number of ranks. */
+   recorded, `observed_calls errors` makes MPI return errors. For any number of ranks. It is one file, since each MPI's
+   compiler wrapper makes one program of it, and since it is read as the list of what is recorded. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
