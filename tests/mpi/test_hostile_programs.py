@@ -35,7 +35,7 @@ def test_the_judge_notices_a_wrong_patch(monkeypatch: pytest.MonkeyPatch) -> Non
     exchange = next(one["text"] for one in ingredients()["exchange"] if one["name"] == "sendrecv")
     halo = next(one["text"] for one in ingredients()["sweep"] if one["name"] == "halo")
 
-    def analyse_wrongly(path: Path, *_: object) -> Analysis:
+    def analyse_wrongly(path: Path, *_: object, **__: object) -> Analysis:
         text = path.read_text()
         wrong = text.replace(exchange, f"{halo}\n{exchange}").replace(f"{exchange}\n{halo}", exchange)
         return Analysis(path, [Patch(path, text, wrong, "main", "early", "tested", (1, 1))])
