@@ -1,5 +1,7 @@
 """Collects the memory accesses of a statement, each with the loops and conditions around it inside the statement. An
-access whose index is unknown is widened to the whole array. A statement with unknown side effects raises NotMovable."""
+access whose index is unknown is widened to the whole array. A statement with unknown side effects raises NotMovable.
+
+The file is long because it is one walk over the syntax tree, all handlers of which share the state of the walk."""
 
 from __future__ import annotations
 

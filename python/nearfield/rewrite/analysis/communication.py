@@ -20,7 +20,6 @@ from nearfield.rewrite.analysis.requests import (
 from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_mpi_handle_variable, may_truncate
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
-from nearfield.rewrite.frontend.text import end_of_brackets
 
 # Positions of the arguments for each buffer of an MPI call: whether it is sent, buffer, count and datatype.
 _SIDES: dict[str, list[tuple[bool, int, int, int]]] = {
@@ -47,10 +46,6 @@ _BARRIERS = (
     (r"MPI_(?:R?put|R?get|R?accumulate|R?get_accumulate|Fetch_and_op|Compare_and_swap|Win_\w+)",
      "one-sided communication, which is not understood"),
     (r"MPI_\w+_init", "which makes a persistent request"),
-)  # fmt: skip
-_SENDRECV = (
-    "sendbuf", "sendcount", "sendtype", "dest", "sendtag", "recvbuf", "recvcount", "recvtype", "source", "recvtag",
-    "comm", "status",
 )  # fmt: skip
 
 
@@ -437,25 +432,6 @@ def _barrier_reason(name: str, arguments: list[Node]) -> str:
     return f"it calls {name}{anyone}{', ' if why else ''}{why}"
 
 
-def sendrecv_arguments(call: Node) -> dict[str, str]:
-    """Returns the source texts of the arguments of an MPI_Sendrecv, by the parameter names of the MPI standard."""
-    return dict(zip(_SENDRECV, split_arguments(call), strict=False))
-
-
-def split_arguments(call: Node) -> list[str]:
-    """Returns the source text of each argument of a call."""
-    text = call.unit.text
-    start = text.index("(", call.offset)
-    end = end_of_brackets(text, start) - 1
-    found, depth, last = [], 0, start + 1
-    for place in range(start + 1, end):
-        depth += (text[place] in "([{") - (text[place] in ")]}")
-        if text[place] == "," and depth == 0:
-            found.append(text[last:place])
-            last = place + 1
-    return [" ".join(one.split()) for one in [*found, text[last:end]]]
-
-
 def _bytes_to_elements(number: Poly, length: Poly, have: int, want: int) -> tuple[Poly, Poly] | None:
     """Converts the number of elements of a message and the length of a block from a datatype of `have` bytes to
     elements of `want` bytes. Returns None if the division is not known to be exact."""
@@ -467,6 +443,3 @@ def _bytes_to_elements(number: Poly, length: Poly, have: int, want: int) -> tupl
             {monomial: factor // (want // have) for monomial, factor in whole.terms.items()}
         ), Poly.from_constant(1)
     return None
-
-
-__all__ = ["BaseObject", "CommunicationCollector", "PostedMessage", "sendrecv_arguments"]

@@ -1,5 +1,7 @@
 """Converts expressions of C and C++: integer expressions to polynomials, lvalues and pointers to the array element that
-they denote."""
+they denote.
+
+The file is long because the two need each other: an index is a polynomial, and a polynomial may contain an element."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.analysis.accesses import OUTPUT
@@ -13,12 +13,11 @@ from nearfield.rewrite.analysis.blocking import find_blocking_calls, has_wildcar
 from nearfield.rewrite.analysis.communication import (
     CommunicationCollector,
     PostedMessage,
-    sendrecv_arguments,
-    split_arguments,
 )
 from nearfield.rewrite.analysis.conditions import is_branch_never_taken
 from nearfield.rewrite.analysis.expressions import VALUES, ExpressionReader
 from nearfield.rewrite.analysis.loop_bounds import canonical_loop, induction_variable_key, secondary_induction_variables
+from nearfield.rewrite.analysis.modified_symbols import remove_modified_symbols
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import (
     NONBLOCKING,
@@ -35,6 +34,7 @@ from nearfield.rewrite.analysis.program import (
 from nearfield.rewrite.analysis.requests import is_plain_wait
 from nearfield.rewrite.analysis.scalars import privatize_scalars, replace_members_by_structures
 from nearfield.rewrite.analysis.shadowing import check_shadowed_names
+from nearfield.rewrite.frontend.call_arguments import sendrecv_arguments, split_arguments
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
@@ -54,9 +54,6 @@ _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\n)*[^\n]*\n", re.MULTIL
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)\w+", re.MULTILINE)
 _INVARIANT = (*VALUES, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
 _ALONE = "nothing in its block could be done before or after it"
-_NO_INTEGER = re.compile(r"float|double|long double|.*[Cc]omplex.*")
-_HANDLE = re.compile(r"stream|request|MPI_\w+")  # types whose memory does not alias numbers of the program
-_READS_MEMORY = re.compile(r"\[|->|\(\*")
 
 
 @dataclass
@@ -224,7 +221,7 @@ class RegionFinder:
             replace_members_by_structures(found)
             written = [access for item in found.items for access in item.accesses if access.write]
             privatize_scalars(found, self.function)
-            self._remove_modified_symbols(found, written)
+            remove_modified_symbols(found, written)
             check_shadowed_names(found, self.function)
         except NotMovable as barrier:
             at = next((n for n, item in enumerate(run) if self._item_spans_line(item, barrier.line)), None)
@@ -251,41 +248,6 @@ class RegionFinder:
         missed = MissedOptimization(line, reason, self.function.name, assumption)
         if missed not in self.missed:
             self.missed.append(missed)
-
-    # ---- symbols that the region modifies
-
-    def _remove_modified_symbols(self, region: Region, written: Sequence[Access]) -> None:
-        """Removes from the region's accesses the symbols that the region modifies: an index that contains one becomes
-        unknown, and a condition that contains one is dropped. Raises NotMovable if the bounds of a loop, the length of
-        a message or the size of an array contain a modified symbol."""
-        modified = self._find_modified_symbols(region, written)
-        for item in region.items:
-            lengths = [poly for loop in item.loops for poly in (*loop.lower, *loop.upper)]
-            lengths += [size for access in item.accesses for size in access.base.sizes if size is not None]
-            lengths += (
-                [one.count for one in item.messages if one.count] if isinstance(item, CommunicationStatement) else []
-            )
-            for key in sorted({key for poly in lengths for key in poly.keys} & set(modified)):
-                raise modified[key]
-            item.accesses = [_without_modified_symbols(access, modified) for access in item.accesses]
-
-    def _find_modified_symbols(self, region: Region, written: Sequence[Access]) -> dict[str, NotMovable]:
-        """Returns the keys of the symbols whose values the accesses `written` may change, each with a NotMovable that
-        has the reason."""
-        variables = {access.base.declaration: access for access in written if access.base.kind == "scalar"}
-        numbers = [a for a in written if a.base.kind != "scalar" and not _NO_INTEGER.fullmatch(a.base.element)]
-        found: dict[str, NotMovable] = {}
-        for symbol in region.symbols.values():
-            for key in symbol.variables & set(variables):
-                access = variables[key]
-                reason = f"{access.base.text} changes, and bounds or indices depend on it"
-                found.setdefault(symbol.key, NotMovable(reason, access.line))
-            for access in numbers if _READS_MEMORY.search(symbol.text) and symbol.meaning is None else []:
-                aliases = access.base.kind != "array" and not _HANDLE.fullmatch(access.base.element)
-                if aliases or access.base.declaration in symbol.variables:
-                    reason = f"{symbol.text}, on which bounds or indices depend, may change with {access.base.text}"
-                    found.setdefault(symbol.key, NotMovable(reason, access.line))
-        return found
 
     # ---- a statement as an item of a region
 
@@ -440,23 +402,6 @@ class RegionFinder:
             if not may_move_loop(line):
                 raise NotMovable(f"the pragma in front of it is not known to allow it: {line}", statement.line)
         return lead, lines
-
-
-def _without_modified_symbols(access: Access, modified: Mapping[str, NotMovable]) -> Access:
-    """Returns an access without its dependence on modified symbols: loops and conditions that use one are dropped, and
-    indices that use one become unknown."""
-    if not modified:
-        return access
-    loops = [one for one in access.loops if not _depend_on(modified, *one.lower, *one.upper)]
-    gone = {one.iterator.key for one in access.loops if one not in loops} | set(modified)
-    index = tuple(None if one is None or _depend_on(gone, one) else one for one in access.index)
-    conditions = tuple(one for one in access.conditions if not _depend_on(gone, one.poly))
-    note = access.note if index == access.index else "an index changes with what stands beside it"
-    return replace(access, loops=tuple(loops), index=index, conditions=conditions, note=access.note or note)
-
-
-def _depend_on(keys: Container[str], *polys: Poly) -> bool:
-    return any(key in keys for poly in polys for key in poly.keys)
 
 
 def split_exchanges(region: Region) -> Iterator[Region]:

@@ -10,8 +10,9 @@ import re
 
 from clang.cindex import LinkageKind
 
-from nearfield.rewrite.codegen.inlining import CallSite, InlinedText, unqualified_type_name
+from nearfield.rewrite.codegen.inlining import CallSite, InlinedText
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
+from nearfield.rewrite.frontend.conversions import unqualified_type_name
 
 _SILENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR)
 _LITERALS = (Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.STRING_LITERAL, Kind.CHARACTER_LITERAL)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine
 from nearfield.rewrite.analysis.loop_bounds import min_max_operands
 from nearfield.rewrite.analysis.polynomials import Poly
@@ -17,6 +16,7 @@ from nearfield.rewrite.analysis.program import CommunicationStatement, Loop
 from nearfield.rewrite.check.equivalence import EmittedStatement
 from nearfield.rewrite.check.translation import CodePosition
 from nearfield.rewrite.codegen.chunk_code import ChunkCode, parenthesised
+from nearfield.rewrite.frontend.call_arguments import split_arguments
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.text import has_same_tokens, identifiers_in
 from nearfield.rewrite.model.chunking import pointee_type_as_written

@@ -8,23 +8,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.expressions import VALUES
 from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call
 from nearfield.rewrite.analysis.program import NotMovable
+from nearfield.rewrite.frontend.call_arguments import split_arguments
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
+from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS, may_modify_part_of, unqualified_type_name
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts
-from nearfield.rewrite.frontend.text import identifiers_in, indent_at, line_number_of, replace_names, start_of_line
+from nearfield.rewrite.frontend.text import (
+    Line,
+    extend_to_whole_lines,
+    identifiers_in,
+    indent_at,
+    line_number_of,
+    replace_names,
+    split_into_lines,
+)
 
 _LEAVES = {Kind.GOTO_STMT: "goto", Kind.LABEL_STMT: "a label", Kind.LAMBDA_EXPR: "a lambda", Kind.ASM_STMT: "assembly",
            Kind.INDIRECT_GOTO_STMT: "goto"}  # fmt: skip
 _OF_PLACE = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "alloca")
-_BYTES = ("char", "signedchar", "unsignedchar")  # byte types, which may alias any object
-_QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict|__restrict__)\b|\s+")
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,6 @@ class CallSite:
     def arguments(self) -> list[Node]:
         """Returns the argument expressions of the call."""
         return self.call.arguments
-
-
-Line = tuple[str, int]  # a line of text, and its line number in the original file
 
 
 @dataclass(frozen=True)
@@ -309,7 +311,7 @@ class _InlinedBody:
                 target = node.children[0].bare
                 declares = target.declaration if target.kind == Kind.DECL_REF_EXPR else None
                 is_variable = declares is not None and declares.type.kind != TypeKind.LVALUEREFERENCE
-                if not is_variable and _may_modify_part_of(target.type, kind):
+                if not is_variable and may_modify_part_of(target.type, kind):
                     return True
         return any(self._call_may_store(call, declared, kind, seen) for call in callee.calls)
 
@@ -321,7 +323,7 @@ class _InlinedBody:
         if call.name.startswith(("MPI_", "PMPI_")):
             arguments = [one.bare for one in call.arguments]
             return any(
-                one.type.kind == TypeKind.POINTER and _may_modify_part_of(one.type.get_pointee().get_canonical(), kind)
+                one.type.kind == TypeKind.POINTER and may_modify_part_of(one.type.get_pointee().get_canonical(), kind)
                 for one in arguments
             )
         return not is_pure_call(call) and not (is_library_call(call) and call.name in ("printf", "puts", "fflush"))
@@ -343,12 +345,12 @@ class _InlinedBody:
             else:
                 continue
             if not left:
-                first, last = _extend_to_whole_lines(text, first, last)
+                first, last = extend_to_whole_lines(text, first, last)
             pieces.append((replace_names(text[place:first], self._names), line_number_of(text, place)))
             pieces.append((left, statement.line))
             place = last
         pieces.append((replace_names(text[place : body.end - 1], self._names), line_number_of(text, place)))
-        return hoisted, _split_into_lines(pieces)
+        return hoisted, split_into_lines(pieces)
 
     def _result_assignment(self, statement: Node) -> str:
         """Returns the assignment that replaces a `return` statement; '' if the call does not use the result."""
@@ -429,41 +431,3 @@ class _InlinedBody:
         declared = node.declaration
         outside = not self._block.offset <= declared.offset < self._block.end
         return outside and (node.value is not None or self._function.is_never_changed(declared.key))
-
-
-def unqualified_type_name(type_: Any) -> str:
-    """Returns the name of a type without qualifiers; for an array, the name of the type of a pointer to its first
-    element."""
-    if type_.kind in ARRAYS:
-        name = _QUALIFIERS.sub("", type_.element_type.get_canonical().spelling)
-        return re.sub(r"(?=\[)|$", "(*)", name, count=1) if "[" in name else f"{name}*"
-    return _QUALIFIERS.sub("", type_.spelling)
-
-
-def _may_modify_part_of(type_: Any, kind: str) -> bool:
-    """Returns whether a store of one type may modify part of a variable of another type: the types differ at most in
-    sign, or one is a byte type."""
-    name = unqualified_type_name(type_)
-    return name in _BYTES or name == "void" or name.removeprefix("unsigned") == kind.removeprefix("unsigned")
-
-
-def _extend_to_whole_lines(text: str, first: int, last: int) -> tuple[int, int]:
-    """Returns a range of text extended to whole lines, if the rest of these lines is only a comment."""
-    start, end = start_of_line(text, first), text.find("\n", last)
-    alone = not text[start:first].strip() and re.fullmatch(r"[ \t]*(//[^\n]*|/\*[^\n]*\*/)?[ \t\r]*", text[last:end])
-    return (start, end + 1) if alone and end >= 0 else (first, last)
-
-
-def _split_into_lines(pieces: Sequence[Line]) -> list[Line]:
-    """Splits pieces of text into lines without their common indent and without blank lines at either end, each with the
-    line of the file that it comes from."""
-    made: list[Line] = [("", 0)]
-    for text, source in pieces:
-        for number, part in enumerate(text.split("\n")):
-            before, line = made[-1] if number == 0 else ("", 0)
-            new = (before + part, line if before.strip() else source + number)
-            made = [*made[:-1], new] if number == 0 else [*made, new]
-    full = [place for place, (text, _) in enumerate(made) if text.strip()]
-    made = made[full[0] : full[-1] + 1] if full else [(";", pieces[0][1])]
-    old = re.match(r"[ \t]*", made[0][0])[0]  # type: ignore[index]
-    return [(text.removeprefix(old).rstrip(), source) for text, source in made]

@@ -22,6 +22,8 @@ _CONVERSIONS = (
     Kind.UNEXPOSED_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR,
 )  # fmt: skip
 _MAX_SAME_SIGN = 2  # bytes; a conversion to a type of at most this size from any other type may change the value
+_BYTE_TYPES = ("char", "signedchar", "unsignedchar")  # byte types, which may alias any object
+_QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict|__restrict__)\b|\s+")
 ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
 
 
@@ -136,3 +138,19 @@ def is_union_member(field: Node) -> bool:
             return True
         owner = owner.semantic_parent
     return False
+
+
+def unqualified_type_name(type_: Any) -> str:
+    """Returns the name of a type without qualifiers; for an array, the name of the type of a pointer to its first
+    element."""
+    if type_.kind in ARRAYS:
+        name = _QUALIFIERS.sub("", type_.element_type.get_canonical().spelling)
+        return re.sub(r"(?=\[)|$", "(*)", name, count=1) if "[" in name else f"{name}*"
+    return _QUALIFIERS.sub("", type_.spelling)
+
+
+def may_modify_part_of(type_: Any, kind: str) -> bool:
+    """Returns whether a store of one type may modify part of a variable of another type: the types differ at most in
+    sign, or one is a byte type."""
+    name = unqualified_type_name(type_)
+    return name in _BYTE_TYPES or name == "void" or name.removeprefix("unsigned") == kind.removeprefix("unsigned")

@@ -4,6 +4,7 @@ unreliable."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _SKIPPED = re.compile(r"\s+|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(
@@ -12,6 +13,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
+Line = tuple[str, int]  # a line of text, and its line number in the original file
 
 
 def skip_blank(text: str, offset: int) -> int:
@@ -136,3 +138,25 @@ def replace_names(text: str, names: dict[str, str]) -> str:
         if not token.isspace() and not token.startswith(("//", "/*")):
             before = before[-1:] + token
     return "".join(made)
+
+
+def extend_to_whole_lines(text: str, first: int, last: int) -> tuple[int, int]:
+    """Returns a range of text extended to whole lines, if the rest of these lines is only a comment."""
+    start, end = start_of_line(text, first), text.find("\n", last)
+    alone = not text[start:first].strip() and re.fullmatch(r"[ \t]*(//[^\n]*|/\*[^\n]*\*/)?[ \t\r]*", text[last:end])
+    return (start, end + 1) if alone and end >= 0 else (first, last)
+
+
+def split_into_lines(pieces: Sequence[Line]) -> list[Line]:
+    """Splits pieces of text into lines without their common indent and without blank lines at either end, each with the
+    line of the file that it comes from."""
+    made: list[Line] = [("", 0)]
+    for text, source in pieces:
+        for number, part in enumerate(text.split("\n")):
+            before, line = made[-1] if number == 0 else ("", 0)
+            new = (before + part, line if before.strip() else source + number)
+            made = [*made[:-1], new] if number == 0 else [*made, new]
+    full = [place for place, (text, _) in enumerate(made) if text.strip()]
+    made = made[full[0] : full[-1] + 1] if full else [(";", pieces[0][1])]
+    old = re.match(r"[ \t]*", made[0][0])[0]  # type: ignore[index]
+    return [(text.removeprefix(old).rstrip(), source) for text, source in made]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nearfield.rewrite.analysis.blocking import is_status_unread
-from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.program import MissedOptimization, NotMovable
 from nearfield.rewrite.analysis.requests import RequestPlace
+from nearfield.rewrite.frontend.call_arguments import split_arguments
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nearfield.base.errors import UsageError
-from nearfield.rewrite.analysis.communication import split_arguments
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.analysis.requests import is_requests
 from nearfield.rewrite.check.translation import NotEquivalent
+from nearfield.rewrite.frontend.call_arguments import split_arguments
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.conversions import ARRAYS
