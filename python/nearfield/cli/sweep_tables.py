@@ -72,17 +72,22 @@ def trace_sweep_rows(
 
 def program_sweep_rows(settings: Sequence[Setting], results: Sequence[RepeatedReplay]) -> list[dict[str, Any]]:
     """Returns the results of a program as rows for --csv, one for each setting, memory speed and policy: the time of
-    the slowest rank, and the fraction of the base policy's time that is saved, with their limits."""
-    rows = []
+    the slowest rank, and the fraction of the base policy's time that is saved. Their limits are None if there is only
+    one replay."""
+    rows: list[dict[str, Any]] = []
     for setting, one in zip(settings, results, strict=True):
         for speed, slowdown in enumerate(one.cluster.slowdowns):
             for policy, name in enumerate(one.cluster.policies):
                 time, saved = one.estimate_time(policy, speed), one.estimate_saving(policy, speed)
+                limits = {
+                    "time_low_ns": time.low, "time_high_ns": time.high, "saved_low": saved.low,
+                    "saved_high": saved.high,
+                }  # fmt: skip
                 rows.append(
                     dict(setting)
                     | {"memory_slowdown": slowdown, "policy": name, "repeats": len(one.replays)}
-                    | {"time_ns": time.value, "time_low_ns": time.low, "time_high_ns": time.high}
-                    | {"saved": saved.value, "saved_low": saved.low, "saved_high": saved.high}
+                    | {"time_ns": time.value, "saved": saved.value}
+                    | {key: limit if one.has_intervals else None for key, limit in limits.items()}
                 )
     return rows
 
