@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from mpi_program import PROGRAMS
-from observed import by_function, compile_with_mpi, observe_ranks, observe_ring, show
+from observed import build_ring, by_function, compile_with_mpi, observe_ranks, observe_ring, show
 from typer.testing import CliRunner
 
 from nearfield import mpi
@@ -252,3 +252,15 @@ def test_an_interrupted_sweep_prints_what_is_finished(tmp_path, programs):
     assert "of 4000 simulations were finished" in error and "Traceback" not in error
     finished = json.loads(out)["sweep"] if out else []
     assert 0 < len(finished) < 200 and all(len(one["replay_times_ns"]) == 20 for one in finished)
+
+
+@pytest.mark.parametrize("outcomes", [(), ("--replay-outcomes",)], ids=["live", "replayed"])
+def test_a_program_does_not_print_into_data(outcomes, programs):
+    """Is standard output JSON and nothing else if a command is simulated, and what the program prints still to be
+    seen?"""
+    inst = mpi.discover()[0]
+    command, environment = mpi.launch_command(inst, [str(build_ring(inst, programs))], 2, oversubscribe=True)
+    words = [sys.executable, "-m", "nearfield", "simulate", "run", *outcomes, "--nodes", "2", "--json", "--", *command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ranks"] == 2 and "sum " in done.stderr

@@ -50,13 +50,17 @@ def observe_ranks(inst: Installation, folder: Path, ranks: int, *words: object) 
     return observe(folder, "--mpi", inst.name, "--", *command, environment=environment)
 
 
-def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
-    """Observes tests/programs/observed_ring.c, which is built once for an MPI."""
+def build_ring(inst: Installation, programs: Path) -> Path:
+    """Returns tests/programs/observed_ring.c with hooks, which is built once for an MPI."""
     program = programs / f"ring-{inst.name.replace('/', '-')}"
     with build_lock(program) as is_missing:
         if is_missing:
             compile_with_mpi(inst, "observed_ring.c", program, "-O2")
-    return observe_ranks(inst, folder, ranks, program)
+    return program
+
+
+def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -> Any:
+    return observe_ranks(inst, folder, ranks, build_ring(inst, programs))
 
 
 def trace_of_ring(folder: Path, programs: Path, ranks: int) -> Path:

@@ -21,7 +21,7 @@ from nearfield.base.words import join_and
 from nearfield.observe.ending import EndedBySignal
 from nearfield.observe.observing import observe
 from nearfield.observe.trace import BrokenTraceError, Trace, find_newest_trace
-from nearfield.ui.terminal import err
+from nearfield.ui.terminal import err, program_output_to_stderr
 
 
 def find_trace(given: Path | None = None) -> Trace:
@@ -37,10 +37,13 @@ def find_trace(given: Path | None = None) -> Trace:
 
 
 @contextmanager
-def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False) -> Iterator[Trace]:
+def provide_trace(
+    what: list[str], keep: Path | None, *, valgrind: bool = False, prints_data: bool = False
+) -> Iterator[Trace]:
     """Yields the trace in the given folder, or observes the given command and yields its trace. If nothing is given,
-    yields the newest trace in the current folder. `valgrind` is passed to observe(). Raises MeasurementError if the
-    trace is incomplete, and EndedBySignal if a signal ended the command."""
+    yields the newest trace in the current folder. `valgrind` is passed to observe(). If the caller prints data
+    (`prints_data`), the command's standard output goes to standard error. Raises MeasurementError if the trace is
+    incomplete, and EndedBySignal if a signal ended the command."""
     if not what or len(what) == 1 and Path(what[0]).is_dir():
         found = find_trace(Path(what[0]) if what else None)
         if valgrind:
@@ -55,10 +58,11 @@ def provide_trace(what: list[str], keep: Path | None, *, valgrind: bool = False)
     if len(what) == 1 and not shutil.which(what[0]):
         raise UsageError(f"{what[0]} is neither a trace nor a command", "name a folder that observe made")
     with OwnedFolder("nearfield-") as folder:
-        done = observe(
-            what, keep or Path(folder) / "trace", valgrind=valgrind,
-            progress=lambda line: err.print(f"nearfield: {line}"),
-        )  # fmt: skip
+        with program_output_to_stderr(prints_data):
+            done = observe(
+                what, keep or Path(folder) / "trace", valgrind=valgrind,
+                progress=lambda line: err.print(f"nearfield: {line}"),
+            )  # fmt: skip
         if done.ended_by:
             raise EndedBySignal(done.ended_by, "while the program ran")
         if done.problem:

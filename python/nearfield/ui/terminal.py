@@ -6,8 +6,10 @@ width."""
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +38,24 @@ class Terminal(Console):
         texts = (item for item in objects if isinstance(item, str | Text))
         too_long = any(_longest_word(str(text)) > self.width for text in texts)
         super().print(*objects, **{"soft_wrap": too_long or None, "crop": False, **more})
+
+
+@contextmanager
+def program_output_to_stderr(when: bool) -> Iterator[None]:
+    """If `when` is set, what this process and its children write to standard output goes to standard error during a
+    `with` block, so that the output of a user's program does not mix with data that is printed behind the block."""
+    if not when:
+        yield
+        return
+    sys.stdout.flush()
+    before = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(before, 1)
+        os.close(before)
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:

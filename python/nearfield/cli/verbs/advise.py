@@ -93,7 +93,7 @@ def command(
         machine = load_machine(on)
     else:
         known = load(_profile(profile))
-    with provide_trace(what or [], out, valgrind=valgrind) as trace:
+    with provide_trace(what or [], out, valgrind=valgrind, prints_data=as_json) as trace:
         if on:
             require_simulable(trace, machine, nodes)
             known = load(simulated_profile_of(machine, on))

@@ -33,7 +33,7 @@ from nearfield.cli.options import (
     require_one,
     require_one_format,
 )
-from nearfield.ui.terminal import err, print_csv
+from nearfield.ui.terminal import err, print_csv, program_output_to_stderr
 
 if TYPE_CHECKING:
     from nearfield.cli.run_simulation import SimulationParameters, SimulationResult
@@ -199,7 +199,7 @@ def command(
                 "leave out --mpi, --independent-runs, --first-reads, --out, --timeline and --goal; of a command, "
                 "--keep a trace first",
             )
-        with provide_trace(what, keep, valgrind=valgrind) as trace:
+        with provide_trace(what, keep, valgrind=valgrind, prints_data=as_json or as_csv) as trace:
             _sweep(options, trace, sweep) if sweep else _repeat(options, trace, sensitivity=sensitivity)
     elif mpi:
         _on_shards(options, what, valgrind)
@@ -208,17 +208,20 @@ def command(
             raise UsageError("--independent-runs runs the command several times", "--keep and --out are for one run")
         from nearfield.cli.replay_tables import print_runs, runs_as_dict
 
-        runs = simulate_independently(what, _choose(options, SingleProcess()), course)
+        with program_output_to_stderr(as_json):
+            runs = simulate_independently(what, _choose(options, SingleProcess()), course)
         if as_json:
             print(json.dumps(runs_as_dict(runs), indent=1))
         else:
             print_runs(runs, shlex.join(what))
         _print_assumptions(options, runs[0].cluster)
     elif live and not independent_runs:
-        _print_result(options, simulate_live(what, keep, _choose(options, SingleProcess()), course))
+        with program_output_to_stderr(as_json):
+            done = simulate_live(what, keep, _choose(options, SingleProcess()), course)
+        _print_result(options, done)
     else:
         chosen = _choose(options, SingleProcess())
-        with provide_trace(what, keep, valgrind=valgrind) as trace:
+        with provide_trace(what, keep, valgrind=valgrind, prints_data=as_json or as_csv) as trace:
             _print_result(options, simulate_trace(trace, chosen, SingleProcess()))
 
 
