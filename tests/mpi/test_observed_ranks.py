@@ -237,7 +237,7 @@ def test_an_interrupted_sweep_prints_what_is_finished(tmp_path, programs):
     """Does Ctrl-C print the values that are finished, and end with its own exit code?"""
     observe_ring(mpi.discover()[0], tmp_path, programs, 2)
     words = [sys.executable, "-m", "nearfield", "simulate", "run", str(tmp_path / "trace"), "--nodes", "1"]
-    sweep = ["--sweep", "memory.latency_ns=80..400:200", "--repeat", "20", "--json"]
+    sweep = ["--sweep", "memory.latency_ns=80..400:200", "--repeat", "100", "--json"]
     running = subprocess.Popen([*words, *sweep], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
     for line in running.stderr:
@@ -249,9 +249,9 @@ def test_an_interrupted_sweep_prints_what_is_finished(tmp_path, programs):
         running.send_signal(signal.SIGINT)
     out, error = running.communicate(timeout=60)
     assert running.returncode == 128 + signal.SIGINT, error
-    assert "of 4000 simulations were finished" in error and "Traceback" not in error
+    assert "of 20000 simulations were finished" in error and "Traceback" not in error
     finished = json.loads(out)["sweep"] if out else []
-    assert 0 < len(finished) < 200 and all(len(one["replay_times_ns"]) == 20 for one in finished)
+    assert 0 < len(finished) < 200 and all(len(one["replay_times_ns"]) == 100 for one in finished)
 
 
 @pytest.mark.parametrize("outcomes", [(), ("--replay-outcomes",)], ids=["live", "replayed"])

@@ -288,6 +288,24 @@ REFUSED = {
     "a pragma in a function that the loop calls": (
         ".c", "static void put(double *v, int i) {\n#pragma omp \\\n  critical\n  v[i] += 1;\n}\n",
         f"{EXCHANGE}for (int i = 1; i <= n; i++) put(v, i);", "it calls put, and the pragma there"),
+    "parameters that are written as arrays": (
+        ".c", "static void half(double x[], double y[static 2], int up, int down, int n) {\n"
+        "MPI_Sendrecv(x + n, 1, MPI_DOUBLE, up, 0, x, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) y[i] = 0.5 * x[i - 1];\n}\n", "half(u, u, up, down, n);", "x and y may overlap"),
+    "parameters that are written as arrays of rows": (
+        ".c", "static void half(int n, double x[n + 2][n], double y[][n], int up, int down) {\n"
+        "MPI_Sendrecv(x[n], n, MPI_DOUBLE, up, 0, x[0], n, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) for (int j = 0; j < n; j++) y[i][j] = 0.5 * x[i - 1][j];\n}\n",
+        "half(n, (double (*)[n])u, (double (*)[n])u, up, down);", "x and y may overlap"),
+    "an array parameter and a global array": (
+        ".c", "double all[64];\nstatic void half(double y[64], int up, int down, int n) {\n"
+        "MPI_Sendrecv(all + n, 1, MPI_DOUBLE, up, 0, all, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) y[i] = 0.5 * all[i - 1];\n}\n", "half(all, up, down, n);",
+        "all and y may overlap"),
+    "references to arrays": (
+        ".cpp", "static void half(double (&x)[64], double (&y)[64], int up, int down, int n) {\n"
+        "MPI_Sendrecv(x + n, 1, MPI_DOUBLE, up, 0, x, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) y[i] = 0.5 * x[i - 1];\n}\n", "", "not known where x points"),
     "a name that a macro pastes together": (
         ".c", "#define CAT(a, b) a##b\n#include <unistd.h>\n", f"CAT(fo, rk)();\n{EXCHANGE}{SWEEP}",
         "the file calls fork"),

@@ -44,6 +44,13 @@ STAYS = {
 }
 
 
+def test_a_constant_number_is_one_variable(tmp_path: Path, arguments: list[str]) -> None:
+    """Is a local constant, whose name is also its only one, no reason to refuse?"""
+    body = f"const int n = 16;\nMPI_Request r[2];\n{BEGIN}{WAIT}{FREE}{USE}"
+    text = f"{HEAD}void step({PARAMETERS.replace('int n, ', '')}) {{\n{body}}}\n"
+    assert analyse_c(tmp_path, arguments, text, only=frozenset({"late-wait"})).patches
+
+
 def read(tmp_path: Path, arguments: list[str], after: str, wait: str = WAIT, before: str = "") -> list[str]:
     body = f"MPI_Request r[2];\nMPI_Status s[2];\n{BEGIN}{wait}{after}"
     text = f"{HEAD}#include <string.h>\n{before}void unknown(void);\nvoid step({PARAMETERS}) {{\n{body}}}\n"

@@ -60,6 +60,23 @@ def test_requests_are_persistent_only_if_the_user_names_it(tmp_path: Path, argum
     assert not any("persistent" in missed.reason for missed in found.missed)
 
 
+def test_elements_of_an_array_parameter_may_change(tmp_path: Path, arguments: list[str]) -> None:
+    """Does a parameter that is written as an array count as a pointer, through which others may write?"""
+    body = PLAIN.replace("up,", "peers[1],")
+    before = f"void other({PARAMETERS}, int peers[2]) {{\n{body}\n}}\n"
+    found = analyse_body(tmp_path, arguments, "", before)
+    assert not any("MPI_Send_init" in patch.rewritten for patch in found.patches)
+    assert "peers[1] is in memory that may change" in "".join(one.reason for one in found.missed)
+    assert "MPI_Send_init" in new_text(analyse_body(tmp_path, arguments, f"int peers[2] = {{up, down}};\n{body}"))
+
+
+def test_an_array_of_statuses_may_be_filled(tmp_path: Path, arguments: list[str]) -> None:
+    """Are statuses that nothing reads no reason to refuse, and those that something reads one?"""
+    body = f"MPI_Status all[2];\n{PLAIN}".replace("MPI_STATUSES_IGNORE", "all")
+    assert analyse_body(tmp_path, arguments, body).patches
+    assert not analyse_body(tmp_path, arguments, f"{body}steps = all[0].MPI_TAG;\n").patches
+
+
 def test_each_loop_gets_an_array_of_requests(tmp_path: Path, arguments: list[str]) -> None:
     """Are the new requests of each loop counted from 0, in an array that is long enough?"""
     body = f"{LOOP}MPI_Send(u, n, MPI_INT, up, 0, comm);\n}}\n"

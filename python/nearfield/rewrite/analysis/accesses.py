@@ -24,8 +24,8 @@ from nearfield.rewrite.analysis.loop_bounds import (
 from nearfield.rewrite.analysis.polynomials import Poly
 from nearfield.rewrite.analysis.program import Access, BaseObject, Condition, Loop, NotMovable
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import INTEGERS
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, is_container
 from nearfield.rewrite.frontend.language import (
     EVALUATE_PARTS,

@@ -15,8 +15,8 @@ from nearfield.rewrite.analysis.library_calls import is_defined_by_header
 from nearfield.rewrite.analysis.program import BaseObject, NotMovable, Region
 from nearfield.rewrite.analysis.swaps import find_pointer_swaps
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, NUMBERS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import INTEGERS, NUMBERS
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, initial_value
 from nearfield.rewrite.frontend.language import is_plain_mpi_call
 from nearfield.rewrite.frontend.text import skip_blank
@@ -179,8 +179,12 @@ class AliasAnalysis:
         return _share_allocation(mine, theirs)
 
     def _is_pointer_variable(self, base: BaseObject) -> bool:
+        """Returns whether a base is what a pointer variable or a reference denotes, and not an object of its own."""
         declared = self._declaration_of(base)
-        return declared is None or declared.type.kind == TypeKind.POINTER or "->" in base.key
+        references = (TypeKind.POINTER, TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE)
+        if declared is None or declared.type.kind in references or "->" in base.key:
+            return True
+        return declared.kind == Kind.PARM_DECL and declared.type.kind in ARRAYS
 
     def _declaration_of(self, base: BaseObject) -> Node | None:
         return self._function.declared.get(base.declaration) or self._globals.get(base.declaration)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.program import NONBLOCKING
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Kind, Node
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node
 from nearfield.rewrite.frontend.function import FunctionFacts
 
 _SOURCES = {"MPI_Recv": 3, "MPI_Sendrecv": 8}
@@ -24,7 +24,7 @@ NO_WILDCARD = "no other file of the program receives from MPI_ANY_SOURCE or prob
 STATUSES = {"MPI_Recv": 6, "MPI_Sendrecv": 11}
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TO_MPI = re.compile(r"\bP?MPI_\w+\s*\((?:[^();]|\([^();]*\))*\)")
-_TAKE_STATUS = (*STATUSES, "MPI_Wait", "MPI_Sendrecv_replace")
+_TAKE_STATUS = (*STATUSES, "MPI_Wait", "MPI_Waitall", "MPI_Sendrecv_replace")
 
 
 def find_blocking_calls(statement: Node, sends: Callable[[Node], bool]) -> list[tuple[Node, bool]] | None:
@@ -59,11 +59,12 @@ def _statements_of_branches(statement: Node, *, listed: bool) -> Iterator[tuple[
 
 def is_status_unread(status: Node, function: FunctionFacts) -> bool:
     """Returns whether nothing reads the MPI_Status that a call fills: the argument is MPI_STATUS_IGNORE, or a local
-    variable that is only passed to calls that fill it."""
+    variable or array that is only passed to calls that fill it."""
     node = status.bare
     if source_text_of(status) in ("MPI_STATUS_IGNORE", "MPI_STATUSES_IGNORE"):
         return True
-    declared = node.children[0].bare.declaration if node.operator == "&" else None
+    variable = node.children[0].bare if node.operator == "&" else node if node.type.kind in ARRAYS else None
+    declared = variable.declaration if variable is not None else None
     if declared is None or declared.key not in function.declared or declared.cursor.storage_class.name == "STATIC":
         return False
     return all(_is_passed_to_be_filled(use, function) for use in function.uses.get(declared.key, []))

@@ -17,8 +17,8 @@ from nearfield.rewrite.analysis.requests import (
     changed_request_reason,
     is_pointer_to_own_allocation,
 )
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, INTEGERS, UNSIGNED, is_mpi_handle_variable, may_truncate
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import INTEGERS, UNSIGNED, is_mpi_handle_variable, may_truncate
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
 
 # Positions of the arguments for each buffer of an MPI call: whether it is sent, buffer, count and datatype.

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
 from nearfield.rewrite.analysis.program import BaseObject, NotMovable
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
 from nearfield.rewrite.frontend.conversions import (
-    ARRAYS,
     INTEGERS,
     UNSIGNED,
     changes_pointee_type,

@@ -36,8 +36,8 @@ from nearfield.rewrite.analysis.scalars import privatize_scalars, replace_member
 from nearfield.rewrite.analysis.shadowing import check_shadowed_names
 from nearfield.rewrite.frontend.call_arguments import sendrecv_arguments, split_arguments
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TranslationUnit, TypeKind
+from nearfield.rewrite.frontend.conversions import NUMBERS
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
 from nearfield.rewrite.frontend.language import (
     has_if_initialisation,

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from nearfield.rewrite.analysis.blocking import is_status_unread
 from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.program import NotMovable
-from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.conversions import ARRAYS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node
 from nearfield.rewrite.frontend.function import FunctionFacts, initial_value
 from nearfield.rewrite.frontend.language import attributes_refusal_reason
 

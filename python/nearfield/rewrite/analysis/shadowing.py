@@ -19,7 +19,8 @@ def check_shadowed_names(region: Region, function: FunctionFacts) -> None:
             continue
         for name in identifiers_in(symbol.text):
             for other in function.variables_named(name):
-                if other.key not in symbol.variables and _is_visible(other, region, function):
+                is_own = other.key in symbol.variables or symbol.key == f"{name}@{other.key}"  # a named constant
+                if not is_own and _is_visible(other, region, function):
                     raise NotMovable(f"two variables are named {name}", other.line)
 
 

@@ -14,8 +14,8 @@ from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_ca
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.frontend.call_arguments import split_arguments
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS, may_modify_part_of, unqualified_type_name
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TranslationUnit, TypeKind
+from nearfield.rewrite.frontend.conversions import NUMBERS, may_modify_part_of, unqualified_type_name
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts
 from nearfield.rewrite.frontend.text import (
     Line,

@@ -23,7 +23,7 @@ from clang.cindex import TypeKind
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.frontend.text import statement_end
 
-__all__ = ["Kind", "Node", "TranslationUnit", "TypeKind", "parse_file"]
+__all__ = ["ARRAYS", "Kind", "Node", "TranslationUnit", "TypeKind", "parse_file"]
 
 _OPTIONS = 0x1 | 0x4 | 0x100  # libclang: record macros, and cache the preamble at the first parse
 _BINARY = (
@@ -33,6 +33,7 @@ _BINARY = (
 _UNARY = ("", "post++", "post--", "++", "--", "&", "*", "+", "-", "~", "!", "real", "imag", "extension", "await")
 _TRANSPARENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR,
                 Kind.CXX_FUNCTIONAL_CAST_EXPR)  # fmt: skip
+ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
 _FUNCTIONS = (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR)
 _INTEGER_RESULT = 1
 _SEVERE = 3
@@ -61,6 +62,38 @@ def _libclang() -> Any:
 def _cursor_kind(number: int) -> Any:
     """Returns the cursor kind for a number of libclang's enum, from a cache."""
     return Kind.from_id(number)
+
+
+class _PointerToElement:
+    """The type of a parameter that is written as an array. `adjusted` is this pointer in its function's type, where
+    libclang has lost the lengths of variable rows; these are in the type as `written`."""
+
+    def __init__(self, adjusted: Any, written: Any) -> None:
+        self._adjusted, self._written = adjusted, written
+        element = written.element_type.get_canonical().spelling
+        self.spelling = re.sub(r"(?=\[)", "(*)", element, count=1) if "[" in element else f"{element} *"
+
+    def get_pointee(self) -> Any:
+        return self._written.element_type
+
+    def get_canonical(self) -> _PointerToElement:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adjusted, name)
+
+
+def _adjusted_type(parameter: Any) -> Any:
+    """Returns the canonical type of a parameter that is written as an array; None if its function is unknown."""
+    function = parameter.semantic_parent
+    if function is None or function.kind not in _FUNCTIONS:
+        return None
+    parameters = [one for one in _children_of(function) if one.kind == Kind.PARM_DECL]
+    types = function.type.get_canonical()
+    if types.kind != TypeKind.FUNCTIONPROTO or parameter not in parameters:
+        return None
+    adjusted = list(types.argument_types())[parameters.index(parameter)].get_canonical()
+    return _PointerToElement(adjusted, parameter.type.get_canonical())
 
 
 @cindex.callbacks["cursor_visit"]  # type: ignore[untyped-decorator]
@@ -174,7 +207,15 @@ class Node:
 
     @cached
     def type(self) -> Any:
-        return self.cursor.type.get_canonical()
+        """Returns the canonical type. That of a parameter that is written as an array is a pointer, as in the language;
+        libclang's own is the array."""
+        written = self.cursor.type.get_canonical()
+        if written.kind in ARRAYS:
+            if self.kind == Kind.PARM_DECL:
+                return _adjusted_type(self.cursor) or written
+            if self.kind == Kind.DECL_REF_EXPR and self.declaration and self.declaration.kind == Kind.PARM_DECL:
+                return self.declaration.type
+        return written
 
     @cached
     def declaration(self) -> Node | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
 
 INTEGERS = (
     TypeKind.INT, TypeKind.UINT, TypeKind.LONG, TypeKind.ULONG, TypeKind.SHORT, TypeKind.USHORT, TypeKind.LONGLONG,
@@ -24,7 +24,6 @@ _CONVERSIONS = (
 _MAX_SAME_SIGN = 2  # bytes; a conversion to a type of at most this size from any other type may change the value
 _BYTE_TYPES = ("char", "signedchar", "unsignedchar")  # byte types, which may alias any object
 _QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict|__restrict__)\b|\s+")
-ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
 
 
 def may_truncate(node: Node) -> bool:

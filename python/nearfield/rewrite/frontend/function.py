@@ -8,8 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
 
 ASSIGNMENTS = ("=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=")
 INCREMENTS = ("++", "--", "post++", "post--")

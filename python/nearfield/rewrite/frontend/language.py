@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import NUMBERS
 from nearfield.rewrite.frontend.text import end_of_brackets, line_number_of
 
 # Kinds of statements and expressions that only evaluate their children. All other kinds need a handler of their own.

@@ -25,8 +25,7 @@ from nearfield.rewrite.analysis.program import (
     Region,
 )
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 from nearfield.rewrite.model.polyhedral import Model

@@ -11,8 +11,8 @@ from nearfield.rewrite.analysis.expressions import source_text_of
 from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call
 from nearfield.rewrite.analysis.loop_bounds import is_within
 from nearfield.rewrite.analysis.program import NotMovable
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import ARRAYS, NUMBERS, is_mpi_handle_variable
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
+from nearfield.rewrite.frontend.conversions import NUMBERS, is_mpi_handle_variable
 from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, initial_value
 from nearfield.rewrite.frontend.language import attributes_refusal_reason, is_plain_mpi_call
 

@@ -11,8 +11,7 @@ from nearfield.rewrite.analysis.requests import is_requests
 from nearfield.rewrite.check.translation import NotEquivalent
 from nearfield.rewrite.frontend.call_arguments import split_arguments
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
-from nearfield.rewrite.frontend.conversions import ARRAYS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TranslationUnit
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
 from nearfield.rewrite.frontend.text import has_same_tokens
 from nearfield.rewrite.placement.fixed_values import FixedValues

@@ -9,8 +9,7 @@ from nearfield.rewrite.analysis.blocking import is_status_unread
 from nearfield.rewrite.analysis.loop_bounds import is_within
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.analysis.requests import RequestPlace, is_own_requests, request_place, requests_of_call
-from nearfield.rewrite.frontend.clang import Kind, Node
-from nearfield.rewrite.frontend.conversions import ARRAYS
+from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node
 from nearfield.rewrite.frontend.function import LOOPS, FunctionFacts
 
 _AROUND = (Kind.COMPOUND_STMT, Kind.IF_STMT, *LOOPS)
