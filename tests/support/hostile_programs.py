@@ -102,8 +102,10 @@ def _text(
     if frame == "main":
         return f"{includes}{files}{begin}{setup}{loop}{body}{_SHOW}}}\n{after}{_SHOW}{end}"
     restrict = ("restrict" if language == "c" else "__restrict__") if "restrict" in frame else ""
-    parameters = ", ".join(f"double *{restrict} {name}" for name in "uvw")
+    written = "double {}[]" if "array parameters" in frame else f"double *{restrict} {{}}"
+    parameters = ", ".join(written.format(name) for name in "uvw")
     function = f"static void step({parameters}, int n, int m, int s, int rank, int size, int up, int down) {{\n"
     function += f"(void)m, (void)rank, (void)size;\n{setup}{body}{after}}}\n"
-    call = "step(u, v, w, n, m, s, rank, size, up, down);\n"
+    third = "v" if "twice" in frame else "w"
+    call = f"step(u, v, {third}, n, m, s, rank, size, up, down);\n"
     return f"{includes}{files}{function}{begin}{loop}{call}{_SHOW}}}\n{end}"
