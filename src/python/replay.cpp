@@ -87,21 +87,20 @@ void bind_calls(nb::module_& module) {
                 field("object", &replay::CallPlace::object), field("offset", &replay::CallPlace::offset),
                 field("callers", &replay::CallPlace::callers));
   nb::class_<replay::ReceivedData> received(module, "Received",
-                                            "The messages that a call received; times are sums over those that the "
-                                            "program read, of the first policy at the first memory speed.");
+                                            "The messages that a call received, and how long their data lay before "
+                                            "it was read, by the first policy at the first memory speed.");
   bind_readable(received, field("messages", &replay::ReceivedData::messages),
-                field("bytes", &replay::ReceivedData::bytes),
-                field("unread_messages", &replay::ReceivedData::unread_messages));
+                field("bytes", &replay::ReceivedData::bytes), field("read_bytes", &replay::ReceivedData::read_bytes));
   received
       .def_prop_ro(
           "in_mpi_ns", [](const replay::ReceivedData& data) { return data.in_mpi / 1e3; },
-          "From the arrival of the data to the end of the MPI call.")
+          "From the arrival of the data to the end of the MPI call, summed over the messages.")
       .def_prop_ro(
-          "until_read_ns", [](const replay::ReceivedData& data) { return data.until_read / 1e3; },
-          "From there to the first read of a byte.")
+          "byte_ns_until_read", [](const replay::ReceivedData& data) { return data.byte_time_until_read / 1e3; },
+          "From there to the first read of each cache line, times its bytes, summed.")
       .def_prop_ro(
           "byte_ns", [](const replay::ReceivedData& data) { return data.byte_time / 1e3; },
-          "The bytes of each message times the time from its arrival to its first read.");
+          "The same from the arrival on.");
   nb::class_<replay::CallOutcome> call(module, "Call", "A function of MPI, called from one place.");
   bind_readable(call, field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
                 field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline),

@@ -26,6 +26,9 @@ struct Received {
   Ps computing = 0;    // of rank 1
 };
 
+// Returns the bytes of the lines that were not read.
+std::uint64_t unread_bytes(const ReceivedData& data) { return data.bytes - data.read_bytes; }
+
 // Rank 0 of two nodes sends a message of this length, and rank 1 receives it by MPI_Irecv and then does something.
 template <class After>
 Received receive(std::uint64_t bytes, After after, std::uint64_t accesses_before = 0,
@@ -54,18 +57,23 @@ Received receive(std::uint64_t bytes, After after, std::uint64_t accesses_before
 }
 
 void data_lies_until_the_first_load() {
-  for (const std::uint64_t bytes : {std::uint64_t{512}, large})
+  constexpr std::uint64_t line = 128;  // of the test's machine
+  for (const std::uint64_t bytes : {line, std::uint64_t{512}, large})
     for (const std::uint64_t between : {std::uint64_t{0}, std::uint64_t{3000}, std::uint64_t{20000}}) {
       const auto found = receive(
           bytes, [between](auto& one) { one.access(false, other_data, between, 64).access(false, received + 8); });
-      CHECK(found.first.messages == 1 && found.first.bytes == bytes && found.first.unread_messages == 0);
-      CHECK(found.first.until_read == found.computing);  // the load is the last access
-      CHECK(std::abs(found.first.byte_time - static_cast<double>(bytes) * (found.first.in_mpi + found.computing)) < 1);
+      const double first = std::min(bytes, line);
+      CHECK(found.first.messages == 1 && found.first.bytes == bytes && found.first.read_bytes == first);
+      CHECK(found.first.byte_time_until_read == first * found.computing);  // the load is the last access
+      CHECK(std::abs(found.first.byte_time - first * (found.first.in_mpi + found.computing)) < 1);
     }
-  // Another load follows, and does not count.
+  // Another load of the line follows, and does not count; a load of the next line does.
   const auto load_first = [](auto& one) { one.access(false, received).access(false, other_data, 20000, 64); };
-  const auto found = receive(512, load_first);
-  CHECK(found.first.until_read < found.computing / 100);
+  const auto once = receive(512, [&](auto& one) { load_first(one), one.access(false, received + 8); });
+  CHECK(once.first.byte_time_until_read < line * once.computing / 100);
+  const auto twice = receive(512, [&](auto& one) { load_first(one), one.access(false, received + line); });
+  CHECK(twice.first.read_bytes == 2 * line && twice.first.byte_time_until_read > line * twice.computing * 0.99);
+  CHECK(twice.first.byte_time_until_read < line * twice.computing * 1.01);
 }
 
 // Data of an eager message arrives before the call that receives it, and that of a rendezvous only then.
@@ -97,32 +105,32 @@ void unexpected_data_waits_in_mpi() {
 }
 
 void some_data_is_never_read() {
-  const auto unread = [](auto after) { return receive(512, after).first.unread_messages; };
-  CHECK(unread([](auto& one) { one.access(false, received - 8).access(false, received + 512); }) == 1);
-  CHECK(unread([](auto& one) { one.access(true, received + 504).access(false, received); }) == 1);
-  CHECK(unread([](auto& one) { one.access(false, received + 504).access(true, received); }) == 0);
+  const auto unread = [](auto after, stream::Number layout = StreamBuilder::bytes) {
+    return unread_bytes(receive(512, after, 0, layout).first);
+  };
+  CHECK(unread([](auto& one) { one.access(false, received - 8).access(false, received + 512); }) == 512);
+  CHECK(unread([](auto& one) { one.access(true, received + 504).access(false, received); }) == 512 - 128);
+  CHECK(unread([](auto& one) { one.access(true, received + 504).access(false, received + 496); }) == 512);
+  CHECK(unread([](auto& one) { one.access(false, received + 504).access(true, received + 504); }) == 512 - 128);
   // MPI reads what it sends, and overwrites what it receives.
   const auto send = [](auto& one) {
     one.enter("MPI_Isend", 5).send(2, 1, data(8, received + 504), 5).leave();
     one.enter("MPI_Recv", 6).receive(3, 1, data(8, other_data), 5).wait({3, 2}).leave();
   };
-  CHECK(unread(send) == 0);
+  CHECK(unread(send) == 512 - 128);
   const auto overwrite = [](auto& one) {
     one.enter("MPI_Isend", 5).send(2, 1, data(8, other_data), 5).leave();
     one.enter("MPI_Recv", 6).receive(3, 1, data(8, received), 5).wait({3, 2}).leave().access(false, received);
   };
-  CHECK(unread(overwrite) == 1);
+  CHECK(unread(overwrite) == 512);
   // The gaps of a datatype are not data.
-  const auto strided_unread = [](std::uint64_t address) {
-    return receive(512, [address](auto& one) { one.access(false, address); }, 0, strided).first.unread_messages;
+  const auto unread_of = [&](stream::Number layout, std::uint64_t address) {
+    return unread([address](auto& one) { one.access(false, address); }, layout);
   };
-  CHECK(strided_unread(received + 8) == 1 && strided_unread(received + 56) == 1);
-  CHECK(strided_unread(received + 64) == 0 && strided_unread(received + 7 * 512 + 7 * 64) == 0);
-  const auto indexed_unread = [](std::uint64_t address) {
-    return receive(512, [address](auto& one) { one.access(false, address); }, 0, indexed).first.unread_messages;
-  };
-  CHECK(indexed_unread(received + 32) == 1 && indexed_unread(received + 7 * 512 + 8) == 1);
-  CHECK(indexed_unread(received + 40) == 0 && indexed_unread(received + 7 * 512) == 0);
+  CHECK(unread_of(strided, received + 8) == 512 && unread_of(strided, received + 56) == 512);
+  CHECK(unread_of(strided, received + 64) == 504 && unread_of(strided, received + 7 * 512 + 7 * 64) == 504);
+  CHECK(unread_of(indexed, received + 32) == 512 && unread_of(indexed, received + 7 * 512 + 8) == 512);
+  CHECK(unread_of(indexed, received + 40) == 512 - 56 && unread_of(indexed, received + 7 * 512) == 504);
 }
 
 // Do an allgather's results lie, and are its arguments read, at their whole length?
@@ -145,7 +153,7 @@ void collectives_read_and_receive() {
   CHECK(found.ranks[0].calls.size() == 2);
   for (const auto& call : found.ranks[0].calls) {
     const std::uint64_t bytes = call.place.offset == 0x101 ? 128 : 16;
-    CHECK(call.received.messages == 1 && call.received.bytes == bytes && call.received.unread_messages == 0);
+    CHECK(call.received.messages == 1 && call.received.bytes == bytes && call.received.read_bytes == bytes);
   }
 }
 
@@ -165,57 +173,60 @@ void digits_stay() {
   for (std::size_t r = 0; r < 4; ++r) CHECK(with.cluster.ranks[r].finished == without.cluster.ranks[r].finished);
 }
 
-// For random messages, reads and writes: are the same messages found as by a map of all bytes?
-void random_pieces_are_found() {
+// For random messages, reads and writes: are the same lines found as by a map of all bytes?
+void random_lines_are_found() {
+  constexpr std::uint64_t line = 16;
   std::mt19937 random(7);
   const auto below = [&random](std::uint64_t limit) { return random() % limit; };
   for (int round = 0; round < 300; ++round) {
-    FirstReads tested;
-    std::map<Address, int> byte_owner;  // of unread messages
+    FirstReads tested(line);
+    std::map<Address, std::size_t> owner_of_byte;  // number of the unread piece
+    std::vector<std::uint64_t> bytes_of_piece;
     const FirstReads::CallKey call{1, 1};
-    int messages = 0;
-    std::uint64_t reads = 0;
-    const auto end_message = [&](int message, bool read) {
-      std::erase_if(byte_owner, [message](const auto& one) { return one.second == message; });
-      reads += read;
+    std::uint64_t messages = 0, received_bytes = 0, read_bytes = 0;
+    const auto end_piece = [&](std::size_t piece) {
+      std::erase_if(owner_of_byte, [piece](const auto& one) { return one.second == piece; });
+      return bytes_of_piece[piece];
     };
     for (int step = 0; step < 60; ++step) {
       const Address at = below(400);
-      const auto owner_in = [&](Address begin, std::uint64_t bytes) -> std::optional<int> {
+      const auto owner_in = [&](Address begin, std::uint64_t bytes) -> std::optional<std::size_t> {
         for (Address byte = begin + bytes; byte-- > begin;)
-          if (const auto found = byte_owner.find(byte); found != byte_owner.end()) return found->second;
+          if (const auto found = owner_of_byte.find(byte); found != owner_of_byte.end()) return found->second;
         return {};
       };
       if (below(3) == 0) {
-        const Buffer buffer(at, 1 + below(5), 1 + below(9), 9 + below(20));
+        const Buffer buffer(at, 1 + below(5), 1 + below(40), 40 + below(20));
         const std::uint64_t bytes = 1 + below(buffer.bytes());
-        std::vector<Address> own;
-        for (std::uint64_t b = 0; b < bytes; ++b)
-          own.push_back(at + b / buffer.block_bytes * buffer.stride_bytes + b % buffer.block_bytes);
-        for (const Address byte : own)
-          if (const auto owner = owner_in(byte, 1)) end_message(*owner, false);
         tested.add_message(call, buffer, bytes, step, step);
-        for (const Address byte : own) byte_owner[byte] = messages;
-        ++messages;
+        ++messages, received_bytes += bytes;
+        std::map<std::pair<std::uint64_t, Address>, std::vector<Address>> pieces;  // by block and line
+        for (std::uint64_t b = 0; b < bytes; ++b) {
+          const std::uint64_t block = b / buffer.block_bytes;
+          const Address byte = at + block * buffer.stride_bytes + b % buffer.block_bytes;
+          if (const auto owner = owner_in(byte, 1)) end_piece(*owner);
+          pieces[{block, byte / line}].push_back(byte);
+        }
+        for (const auto& [key, own] : pieces) {
+          for (const Address byte : own) owner_of_byte[byte] = bytes_of_piece.size();
+          bytes_of_piece.push_back(own.size());
+        }
         continue;
       }
       const std::uint64_t bytes = 1 + below(16);
       const bool read = below(2) == 0;
       while (const auto owner = owner_in(at, bytes)) {
-        const auto found = tested.find_message(at, bytes);
-        CHECK(found);
+        const auto found = tested.take_line(at, bytes);
+        CHECK(found && found->end - found->begin == bytes_of_piece[*owner]);
         if (!found) return;
-        if (read)
-          tested.record_read(tested.begin_read(*found), step);
-        else
-          tested.record_overwritten(*found);
-        end_message(*owner, read);
+        if (read) tested.record_read(*found, step), read_bytes += bytes_of_piece[*owner];
+        end_piece(*owner);
       }
-      CHECK(!tested.find_message(at, bytes));
+      CHECK(!tested.take_line(at, bytes));
     }
     const ReceivedData all = tested.received_by(call);
-    CHECK(all.messages == static_cast<std::uint64_t>(messages) && all.messages - all.unread_messages == reads);
-    CHECK(tested.has_unread() == !byte_owner.empty());
+    CHECK(all.messages == messages && all.bytes == received_bytes && all.read_bytes == read_bytes);
+    CHECK(tested.has_unread() == !owner_of_byte.empty());
   }
 }
 
@@ -228,6 +239,6 @@ int main() {
   some_data_is_never_read();
   collectives_read_and_receive();
   digits_stay();
-  random_pieces_are_found();
+  random_lines_are_found();
   return failed_checks == 0 ? 0 : 1;
 }

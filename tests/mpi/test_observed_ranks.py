@@ -129,7 +129,7 @@ def test_a_trace_is_simulated_for_each_value_of_a_key(tmp_path, programs):
     table = CliRunner().invoke(app, [*words, "--sweep", f"{key}=115,230"]).stdout
     assert key in table and "payload-l3" in table and "of the first" in table
     refused = CliRunner().invoke(app, [*words, "--sweep", f"{key}=115,230", "--goal", str(tmp_path / "a.goal")])
-    assert isinstance(refused.exception, UsageError) and "--goal" in refused.exception.remedy
+    assert isinstance(refused.exception, UsageError) and "--sweep cannot be used with --goal" in str(refused.exception)
     refused = CliRunner().invoke(app, [*words[:-1], "ddio:ways=1..8"])
     assert isinstance(refused.exception, UsageError) and "at most 7 others" in refused.exception.message
 
@@ -165,12 +165,12 @@ def test_received_data_lies_until_it_is_read(tmp_path, programs):
     assert found.pop("mean_unread_bytes") >= 0
     assert found == json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     (ring,) = (one for (_, line), one in received.items() if line == "observed_ring.c:21 (main)")
-    assert (ring["messages"], ring["bytes"], ring["unread_messages"]) == (2, 2 * 4096 * 8, 0)
-    assert 0 < ring["until_read_ns"] < found["time_ns"][0][0]
+    assert (ring["messages"], ring["bytes"], ring["read_bytes"]) == (2, 2 * 4096 * 8, 2 * 4096 * 8)
+    assert 0 < ring["byte_ns_until_read"] / ring["bytes"] < found["time_ns"][0][0]
     table = CliRunner().invoke(app, [*words, "--first-reads"]).stdout
     assert "until read" in table and "observed_ring.c:21" in table
     refused = CliRunner().invoke(app, [*words, "--first-reads", "--repeat", "2"])
-    assert isinstance(refused.exception, UsageError) and "--first-reads" in refused.exception.remedy
+    assert isinstance(refused.exception, UsageError) and "with --first-reads" in str(refused.exception)
 
 
 def test_repeated_simulations_give_means_with_intervals(tmp_path, programs):
@@ -192,7 +192,7 @@ def test_repeated_simulations_give_means_with_intervals(tmp_path, programs):
     assert len(set(times)) > 1 and simulated("--repeat", "5")["replay_times_ns"][:4] == four["replay_times_ns"]
     mean, half = fmean(times), 3.182 * stdev(times) / 2  # Student's t with three degrees of freedom
     assert four["time_ns"][0][0] == pytest.approx(mean)
-    assert four["time_interval_ns"][0][0] == pytest.approx([mean - half, mean + half], abs=0.03 * half)
+    assert four["time_interval_ns"][0][0] == pytest.approx([mean - half, mean + half], abs=0.012 * half)
     savings = [1 - of[1][0] / of[0][0] for of in four["replay_times_ns"]]
     assert four["saved"][1][0][0] == pytest.approx(fmean(savings))
     assert four["accesses"] == together["accesses"]
@@ -201,7 +201,7 @@ def test_repeated_simulations_give_means_with_intervals(tmp_path, programs):
     assert "means of 4 simulations" in table and "simulated 4 times" in table
     assert "--repeat 8" in CliRunner().invoke(app, words).stdout
     refused = CliRunner().invoke(app, [*words, "--repeat", "2", "-o", str(tmp_path / "profile")])
-    assert isinstance(refused.exception, UsageError) and "--out" in refused.exception.remedy
+    assert isinstance(refused.exception, UsageError) and "--repeat cannot be used with --out" in str(refused.exception)
 
 
 def test_repeats_separate_changes_from_scatter(tmp_path, programs):

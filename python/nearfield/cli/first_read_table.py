@@ -8,7 +8,7 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield.base.units import format_bytes, format_ns
-from nearfield.observe.first_reads import ReceivedData, mean_waiting_bytes, received_data
+from nearfield.observe.first_reads import mean_waiting_bytes, received_data
 from nearfield.observe.replay import Replay
 from nearfield.ui.terminal import Column, Table, Terminal
 
@@ -25,25 +25,24 @@ def print_first_reads(found: Replay) -> None:
         Column("received by", key=True), Column("line", prose=True), *(Column(name, right=True) for name in numbers)
     )
     for one in lines:
+        unread = 1 - one.read_bytes / one.bytes
         table.add_row(
             one.name, escape(one.line), f"{one.messages:,}", format_bytes(one.bytes / one.messages, digits=3),
-            _mean_time(one, one.in_mpi_ns) if one.in_mpi_ns else "-", _mean_time(one, one.until_read_ns),
-            f"{one.unread_messages:,}" if one.unread_messages else "-",
+            format_ns(one.in_mpi_ns / one.messages) if one.in_mpi_ns else "-",
+            format_ns(one.byte_ns_until_read / one.read_bytes) if one.read_bytes else "-",
+            f"{100 * unread:.3g} %" if unread else "-",
         )  # fmt: skip
     out.print()
     out.print(table)
     out.print(
-        "[dim]in MPI: from the arrival of the data to the end of the call (not known of collectives); until read: from "
-        "there to the first load of a byte, or to the MPI call that sends it on; means, by the base policy[/dim]"
+        "[dim]in MPI: from a message's arrival to the end of the call (not known of collectives); until read: from "
+        "there to the load of each cache line; means, by the base policy; never read: share of the bytes in lines that "
+        "are overwritten before they are loaded, or never loaded[/dim]"
     )
     waiting = format_bytes(mean_waiting_bytes(found), digits=3)
     out.print(f"a node holds {waiting} of received data that its ranks have yet to read, as the mean over the time")
 
 
 def first_reads_as_dict(found: Replay) -> dict[str, Any]:
-    """Returns the results for --json. Times are sums over the messages that were read, in ns."""
+    """Returns the results for --json, with the sums of ReceivedData."""
     return {"received": [asdict(one) for one in received_data(found)], "mean_unread_bytes": mean_waiting_bytes(found)}
-
-
-def _mean_time(one: ReceivedData, total_ns: float) -> str:
-    return format_ns(total_ns / one.read_messages) if one.read_messages else "-"

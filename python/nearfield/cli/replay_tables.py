@@ -57,8 +57,8 @@ def scatter_sentence(found: RepeatedReplay) -> str:
     """Returns a sentence on how far times scatter with the order of accesses; "" if no ranks share a node."""
     if found.has_intervals:
         return (
-            f"means of {len(found.replays)} simulations whose ranks start up to 100 ns apart, with 95 % confidence "
-            "intervals; dim: the interval contains no change"
+            f"all times are means of {len(found.replays)} simulations whose ranks start up to 100 ns apart; intervals: "
+            "95 % confidence"
         )
     if found.cluster.ranks_per_node == 1:
         return ""

@@ -46,12 +46,14 @@ def simulate_variants(
             stop.run(lambda: work.run_all(report))
         except KeyboardInterrupt:
             err.print(f"stopped: {len(work.finished)} of {len(work.jobs)} simulations were finished")
+    # If all simulations are of one machine, some of them give a mean, too.
+    min_repeats = repeat if len(machines) > 1 else min(repeat, 2)
     by_machine = [
         tuple(work.finished[job] for job in range(first, first + repeat) if job in work.finished)
         for first in range(0, len(work.jobs), repeat)
     ]
     return VariantResults(
-        tuple(RepeatedReplay(found) if len(found) == repeat else None for found in by_machine),
+        tuple(RepeatedReplay(found) if len(found) >= min_repeats else None for found in by_machine),
         stop.exit_code if stop.signal_number else 0,
         time.monotonic() - begun,
         work.named_lines,

@@ -15,6 +15,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.files import atomic_write
 from nearfield.base.units import counted
+from nearfield.base.words import join_and
 from nearfield.cli.axes import parse_factors, parse_policies, ranks_per_node
 from nearfield.cli.options import (
     DEFAULT_MACHINE,
@@ -193,12 +194,11 @@ def command(
     if as_csv and not sweep:
         raise UsageError("--csv is for the table of --sweep", "add --sweep, or take --json")
     if sweep or sensitivity or repeat > 1:
-        if mpi or live or independent_runs or first_reads or out or timeline or goal:
-            raise UsageError(
-                "--sweep, --sensitivity and --repeat simulate a trace several times, and print tables",
-                "leave out --mpi, --independent-runs, --first-reads, --out, --timeline and --goal; of a command, "
-                "--keep a trace first",
-            )
+        _require_table_options(
+            {"--sweep": sweep, "--sensitivity": sensitivity, "--repeat": repeat > 1},
+            {"--mpi": mpi, "--independent-runs": independent_runs, "--first-reads": first_reads, "--out": out,
+             "--timeline": timeline, "--goal": goal, "a command": live},
+        )  # fmt: skip
         with provide_trace(what, keep, valgrind=valgrind, prints_data=as_json or as_csv) as trace:
             _sweep(options, trace, sweep) if sweep else _repeat(options, trace, sensitivity=sensitivity)
     elif mpi:
@@ -384,6 +384,14 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
     return SimulationParameters(
         cluster_of, policies, slowdowns, options.regions, threads, scheduled_policy, options.first_reads
     )
+
+
+def _require_table_options(several: dict[str, object], others: dict[str, object]) -> None:
+    """Raises UsageError if any of the `others` is given: the `several` options simulate a trace several times."""
+    if given := [name for name, value in others.items() if value]:
+        named = join_and([name for name, value in several.items() if value])
+        remedy = "observe it first, by `nearfield observe -o TRACE`" if given == ["a command"] else "leave one out"
+        raise UsageError(f"{named} cannot be used with {join_and(given)}", remedy)
 
 
 def _require_whole_program(options: _Options) -> None:

@@ -54,24 +54,21 @@ Task<> AccessReplay::replay_to_event(bool timed, PollingDetector& polling) {
   }
 }
 
-// Replays the batch, and records when the program reads a byte of an unread message for the first time.
+// Replays the batch, and records when the program reads lines of received data for the first time.
 Task<> AccessReplay::replay_with_first_reads() {
-  std::vector<std::size_t> loads;  // numbers of the accesses that read a message
-  std::vector<FirstReads::MessageId> messages;
+  std::vector<std::size_t> loads;  // numbers of the accesses that read the `lines`
+  std::vector<UnreadLine> lines;
   for (std::size_t i = 0; i < folded_.size(); ++i) {
     const Reference& access = folded_[i];
-    while (const auto message = first_reads_->find_message(access.address, access.bytes)) {
-      if (access.kind == Access::store) {
-        first_reads_->record_overwritten(*message);
-        continue;
-      }
+    while (const auto line = first_reads_->take_line(access.address, access.bytes)) {
+      if (access.kind == Access::store) continue;
       loads.push_back(i);
-      messages.push_back(first_reads_->begin_read(*message));
+      lines.push_back(*line);
     }
   }
   std::size_t next = 0;
   co_await rank_.replay(folded_, loads,
-                        [&] { first_reads_->record_read(messages[next++], rank_.endpoint().ordering_clock()); });
+                        [&] { first_reads_->record_read(lines[next++], rank_.endpoint().ordering_clock()); });
 }
 
 // Returns the time by which the arithmetic of these accesses exceeds their issue time.

@@ -1,7 +1,7 @@
 #include "sim/run/replay/first_reads.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
 
 namespace nearfield::sim::replay {
 namespace {
@@ -28,53 +28,43 @@ void for_each_piece(const Buffer& buffer, std::uint64_t bytes, Each each) {
 
 void FirstReads::add_message(const CallKey& call, const Buffer& buffer, std::uint64_t bytes, Ps arrived, Ps completed) {
   if (bytes == 0) return;
-  for_each_piece(buffer, bytes, [&](Address address, std::uint64_t size) {
-    while (const auto before = find_message(address, size)) record_overwritten(*before);
-  });
+  arrived = std::min(arrived, completed);
   ReceivedData& received = received_[call];
   ++received.messages;
-  ++received.unread_messages;
   received.bytes += bytes;
-  Message message{call, bytes, std::min(arrived, completed), completed, {}};
+  received.in_mpi += completed - arrived;
   for_each_piece(buffer, bytes, [&](Address address, std::uint64_t size) {
-    pieces_.insert_or_assign(address, Piece{address + size, next_});
-    message.pieces.push_back(address);
+    while (take_line(address, size)) continue;
+    for (const Address end = address + size; address < end;) {
+      const Address line_end = std::min(end, (address / line_bytes_ + 1) * line_bytes_);
+      unread_.insert_or_assign(address, UnreadLine{address, line_end, call, arrived, completed});
+      address = line_end;
+    }
   });
-  messages_.emplace(next_++, std::move(message));
 }
 
-std::optional<FirstReads::MessageId> FirstReads::find_message(Address address, std::uint64_t bytes) const {
-  const auto after = pieces_.lower_bound(address + bytes);
-  if (after == pieces_.begin()) return {};
-  const Piece& last = std::prev(after)->second;
-  return last.end > address ? std::optional(last.message) : std::nullopt;
+std::optional<UnreadLine> FirstReads::take_line(Address address, std::uint64_t bytes) {
+  const auto after = unread_.lower_bound(address + bytes);
+  if (after == unread_.begin()) return {};
+  const auto last = std::prev(after);
+  if (last->second.end <= address) return {};
+  const UnreadLine line = last->second;
+  unread_.erase(last);
+  return line;
 }
 
-FirstReads::MessageId FirstReads::begin_read(MessageId id) {
-  for (const Address piece : std::exchange(messages_.at(id).pieces, {})) pieces_.erase(piece);
-  return id;
-}
-
-void FirstReads::record_read(MessageId id, Ps now) {
-  begin_read(id);
-  const Message& message = messages_.at(id);
-  ReceivedData& received = received_[message.call];
-  --received.unread_messages;
-  received.in_mpi += message.completed - message.arrived;
-  received.until_read += std::max(0.0, now - message.completed);
-  received.byte_time += static_cast<double>(message.bytes) * std::max(0.0, now - message.arrived);
-  messages_.erase(id);
-}
-
-void FirstReads::record_overwritten(MessageId id) {
-  begin_read(id);
-  messages_.erase(id);
+void FirstReads::record_read(const UnreadLine& line, Ps now) {
+  ReceivedData& received = received_[line.call];
+  const auto bytes = static_cast<double>(line.end - line.begin);
+  received.read_bytes += line.end - line.begin;
+  received.byte_time_until_read += bytes * std::max(0.0, now - line.completed);
+  received.byte_time += bytes * std::max(0.0, now - line.arrived);
 }
 
 void FirstReads::record_read(const Buffer& buffer, Ps now) {
   if (!has_unread()) return;
   for_each_piece(buffer, buffer.bytes(), [&](Address address, std::uint64_t bytes) {
-    while (const auto message = find_message(address, bytes)) record_read(*message, now);
+    while (const auto line = take_line(address, bytes)) record_read(*line, now);
   });
 }
 

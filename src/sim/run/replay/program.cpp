@@ -16,6 +16,10 @@ std::uint64_t region_bytes(int ranks_of_node) {
   return std::min(max_bytes, node / 32 / std::bit_ceil(static_cast<unsigned>(ranks_of_node)));
 }
 
+std::uint64_t line_bytes_of(const Machine& machine) {
+  return machine.caches.empty() ? 64 : static_cast<std::uint64_t>(machine.caches.front().line_bytes);
+}
+
 // Returns a random time in whole ps, below max_start_delay, that is the same on every host.
 Ps start_delay(std::uint64_t seed, int rank) {
   std::seed_seq sequence{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
@@ -33,6 +37,7 @@ ReplayedRank::ReplayedRank(const RankStream& stream, Rank& rank, const ReplayOpt
       has_counters_(cluster.count_sides && cluster.memory_effects),
       space_(region_bytes(cluster.ranks_per_node),
              [&rank, bytes = region_bytes(cluster.ranks_per_node)] { return rank.allocate(bytes); }),
+      first_reads_(line_bytes_of(rank.endpoint().cluster().machine)),
       accesses_(*stream.source, stream.flops, rank, space_, options.first_reads ? &first_reads_ : nullptr),
       definitions_(rank.rank(), space_),
       requests_(rank, options.first_reads ? &first_reads_ : nullptr),
