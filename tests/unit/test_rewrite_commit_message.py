@@ -39,7 +39,7 @@ def test_the_file_is_named_where_the_function_is_too_long() -> None:
 
 def test_what_was_not_run_is_not_claimed() -> None:
     text = commit_message([PATCH])
-    assert "Measured: not measured." in text and "none, this is not verified" in text
+    assert "Measured: nothing." in text and "none, this is not verified" in text
 
 
 def test_the_measured_gain_has_an_interval_and_verifies_nothing() -> None:
@@ -47,7 +47,7 @@ def test_the_measured_gain_has_an_interval_and_verifies_nothing() -> None:
     text = commit_message([replace(PATCH, checks=[gain], measured=[gain])])
     assert f"Measured: {gain}." in text and "none, this is not verified" in text
     text = commit_message([replace(PATCH, checks=["verified: the same bits"])])
-    assert "Runs of both versions: verified: the same bits." in text and "not measured" in text
+    assert "Runs of both versions: verified: the same bits." in text and "Measured: nothing." in text
 
 
 def test_several_places_have_one_message() -> None:

@@ -7,7 +7,13 @@ from nearfield.base.units import format_ns
 from nearfield.machine.uncertainty import Range
 
 
-def time_text(time_ns: Range | Estimate) -> str:
+def mean_text(time_ns: Estimate) -> str:
+    """Returns a mean time as text such as '355 us ± 0.85 %', half of its interval as a share of it."""
+    half = (time_ns.high - time_ns.low) / 2
+    return f"{format_ns(time_ns.value)} ± {100 * half / time_ns.value if time_ns.value else 0:#.2g} %"
+
+
+def time_text(time_ns: Range) -> str:
     """Returns text such as '355 us (352 us to 358 us)'."""
     return f"{format_ns(time_ns.value)} ({format_ns(time_ns.low)} to {format_ns(time_ns.high)})"
 

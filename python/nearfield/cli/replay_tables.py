@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield.base.units import counted, format_bytes, format_ns, format_rounded
-from nearfield.cli.range_text import saving_text, time_text
+from nearfield.cli.range_text import mean_text, saving_text
 from nearfield.observe.repeats import RepeatedReplay
 from nearfield.observe.replay import CallSite, Replay, Times
 from nearfield.ui.terminal import Column, Table, Terminal
@@ -138,7 +138,7 @@ def program_cells(found: RepeatedReplay, speed: int) -> list[str]:
         return compare_with_base(found.time_ns(), speed)
     others = range(1, len(found.cluster.policies))
     savings = [saving_text(found.estimate_saving(policy, speed)) for policy in others]
-    return [time_text(found.estimate_time(0, speed)), *savings]
+    return [mean_text(found.estimate_time(0, speed)), *savings]
 
 
 def _sites(found: RepeatedReplay) -> Table:

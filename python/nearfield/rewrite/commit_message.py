@@ -36,7 +36,7 @@ def commit_message(patches: Sequence[Patch]) -> str:
         start, end = patch.lines
         where = f"{patch.path.name}, lines {start} to {end} ({patch.function}), {patch.transformation}: "
         parts.append(_wrapped(f"{where}{patch.reason}. {_steps(patch)}"))
-        parts.append(_wrapped(f"Measured: {'; '.join(patch.measured) or 'not measured'}."))
+        parts.append(_wrapped(f"Measured: {'; '.join(patch.measured) or 'nothing'}."))
         verified = [one for one in patch.checks if one not in patch.measured]
         parts.append(_wrapped(f"Runs of both versions: {'; '.join(verified) or 'none, this is not verified'}."))
     needs = [*ASSUMED, *dict.fromkeys(assumption for patch in patches for assumption in patch.assumptions)]

@@ -38,7 +38,7 @@ def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
             steps: list[Step] = [
                 ComputeStep({n: partition.whole[n]}) if isinstance(items[n], LoopNest) else CallStep(n) for n in numbers
             ]
-            words = "messages complete just before the first statement that needs them"
+            words = "the wait moves behind the loops that need none of its messages"
             yield ExecutionOrder(tuple(steps), words, whole_statements=True)
 
 
