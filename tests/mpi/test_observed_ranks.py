@@ -171,6 +171,8 @@ def test_received_data_lies_until_it_is_read(tmp_path, programs):
     assert "until read" in table and "observed_ring.c:21" in table
     refused = CliRunner().invoke(app, [*words, "--first-reads", "--repeat", "2"])
     assert isinstance(refused.exception, UsageError) and "with --first-reads" in str(refused.exception)
+    refused = CliRunner().invoke(app, [*words, "--first-reads", "--region", "pcontrol"])
+    assert isinstance(refused.exception, UsageError) and "whole program" in str(refused.exception)
 
 
 def test_repeated_simulations_give_means_with_intervals(tmp_path, programs):

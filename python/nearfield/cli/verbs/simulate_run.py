@@ -193,6 +193,8 @@ def command(
     require_one_format(as_json, as_csv)
     if as_csv and not sweep:
         raise UsageError("--csv is for the table of --sweep", "add --sweep, or take --json")
+    if first_reads and region:
+        raise UsageError("--first-reads follows data through the whole program", "leave out --region")
     if sweep or sensitivity or repeat > 1:
         _require_table_options(
             {"--sweep": sweep, "--sensitivity": sensitivity, "--repeat": repeat > 1},
@@ -390,7 +392,8 @@ def _require_table_options(several: dict[str, object], others: dict[str, object]
     """Raises UsageError if any of the `others` is given: the `several` options simulate a trace several times."""
     if given := [name for name, value in others.items() if value]:
         named = join_and([name for name, value in several.items() if value])
-        remedy = "observe it first, by `nearfield observe -o TRACE`" if given == ["a command"] else "leave one out"
+        first = own_command.line("observe", "-o", "trace", "--", "COMMAND")
+        remedy = f"first: {first}" if given == ["a command"] else "leave one out"
         raise UsageError(f"{named} cannot be used with {join_and(given)}", remedy)
 
 
