@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.estimates import Estimate, ratio_of
+from nearfield.base.estimates import Estimate, estimate_mean, ratio_of, t_quantile
 from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import (
@@ -130,6 +130,15 @@ def test_ratios_with_zero() -> None:
 def test_verdicts(ratio: Estimate | None, stable: bool, unit: str, verdict: str) -> None:
     """Does each rule of docs/reference/profile.md give its verdict?"""
     assert verdict_of(ratio, stable, unit, 0.05) == verdict
+
+
+def test_a_mean_has_students_interval() -> None:
+    """Are the quantiles those of tables of Student's t, and is the interval of a mean made of them?"""
+    for freedom, value in ((1, 12.706), (2, 4.3027), (3, 3.1824), (4, 2.7764), (7, 2.3646), (30, 2.0423)):
+        assert t_quantile(0.975, freedom) == pytest.approx(value, rel=0.012 if freedom > 2 else 1e-4)
+    mean = estimate_mean([1.0, 2.0, 3.0])
+    assert (mean.value, mean.high - mean.value) == pytest.approx((2.0, 4.3027 / 3**0.5), rel=1e-4)
+    assert estimate_mean([5.0]) == Estimate(5.0, 5.0, 5.0)
 
 
 def test_agreement_of_two_estimates() -> None:

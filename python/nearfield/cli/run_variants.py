@@ -24,10 +24,11 @@ from nearfield.ui.terminal import err
 @dataclass(frozen=True)
 class VariantResults:
     """The results by machine; None for a machine whose simulations a signal ended. `exit_code` is 0, or 128 plus the
-    number of that signal."""
+    number of that signal. `simulations` is the number of those that are finished."""
 
     by_machine: tuple[RepeatedReplay | None, ...]
     exit_code: int
+    simulations: int
     seconds: float
     named_lines: list[Line]  # source lines resolved for the results
 
@@ -55,6 +56,7 @@ def simulate_variants(
     return VariantResults(
         tuple(RepeatedReplay(found) if len(found) >= min_repeats else None for found in by_machine),
         stop.exit_code if stop.signal_number else 0,
+        len(work.finished),
         time.monotonic() - begun,
         work.named_lines,
     )

@@ -305,9 +305,7 @@ def _repeat(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
         if options.as_json:
             print(json.dumps(as_dict(base) | ({"sensitivity": program_as_dict(found)} if found else {}), indent=1))
         else:
-            print_replay(
-                base, trace.about.command, done.seconds, decided=False, simulations=options.repeat * len(machines)
-            )
+            print_replay(base, trace.about.command, done.seconds, decided=False, simulations=done.simulations)
             if found:
                 print_program_sensitivity(found, base.cluster.slowdowns)
         if lack := how_to_name_functions(done.named_lines):
