@@ -77,91 +77,141 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
 
 // ---- accesses of cores
 
-// Handles a hit beyond L1. An exclusive cache gives up the line; other caches keep a copy. Returns the state with which
-// the line is filled into the inner caches.
-std::uint8_t Hierarchy::hit_or_move(CacheNode& node, const CacheArray::Way& way, Address address) {
+// Takes a line from a cache beyond L1 that holds it: an exclusive cache gives up the line, other caches keep a copy.
+// Returns the state with which the line is filled into the inner caches. A prefetch counts no hit, and does not refresh
+// the age of sub-blocks that stay in an exclusive cache.
+template <Hierarchy::FetchKind kind>
+std::uint8_t Hierarchy::take_copy(CacheNode& node, const CacheArray::Way& way, Address address) {
+  constexpr bool counts = kind != FetchKind::prefetch;
   if (node.inclusion == Inclusion::exclusive) {
-    ++tree_.counts_of(node).hits;
-    node.array.touch(way);  // refreshes the age of the sub-blocks that stay
+    if constexpr (counts) {
+      ++tree_.counts_of(node).hits;
+      node.array.touch(way);
+    }
     return node.array.remove(way, address) & (modified | shared);
   }
-  tree_.record_hit(node, way, address);
+  if constexpr (counts)
+    tree_.record_hit(node, way, address);
+  else
+    node.array.touch(way);
   return node.array.state(way, address) & shared;
 }
 
-// Same as hit_or_move() for a prefetch, which counts no hit, and does not refresh the age of sub-blocks that stay in an
-// exclusive cache.
-std::uint8_t Hierarchy::move_out(CacheNode& node, const CacheArray::Way& way, Address address) {
-  if (node.inclusion == Inclusion::exclusive) return node.array.remove(way, address) & (modified | shared);
-  node.array.touch(way);
-  return node.array.state(way, address) & shared;
-}
-
-LookupResult Hierarchy::load_miss(int core, Address address, CacheArray::SetAndTag in_l1) {
-  tree_.record_miss(tree_.cache_at(core, 0), address);
-  Located located;
-  located[0] = in_l1;
-  return fetch<true>(core, 0, address, located);
-}
-
-// Fetches a line for reading into the caches of `core` from level `first` outwards; the cache of level `first` does not
-// hold the line. `counts`: counts hits, misses and DRAM reads as a core's access, otherwise as a prefetch. Returns what
-// supplied the line.
-template <bool counts>
-LookupResult Hierarchy::fetch(int core, int first, Address address, Located& located) {
-  LookupResult found{levels_, false};
+// What has supplied a line, and what that means for the copies that are filled into the core's caches.
+struct Hierarchy::Supply {
+  LookupResult found;
   std::uint8_t state = 0;
-  int shared_before = 0;  // outermost level at which other inner caches hold a part of the granule, but not this line
+  // The outermost level at which other inner caches hold a part of the granule, but not this line.
+  int shared_before = 0;
+  bool exclusive = false;  // for a store: the copy that supplied the line was not shared
+};
+
+// Supplies a line from the core's own cache `node`, which holds it, and snoops the other caches inside that cache.
+template <Hierarchy::FetchKind kind>
+void Hierarchy::supply_from_own_cache(CacheNode& node, const CacheArray::Way& way, const CacheNode& inner,
+                                      Address address, Supply& supply) {
+  Snooping::SnoopResult snooped;
+  if (Snooping::other_caches_may_have(node, way, inner)) [[unlikely]]
+    snooped = snooping_.snoop(node, inner, address, request_for<kind>);
+  supply.state = take_copy<kind>(node, way, address);
+  if (node.tracks_sharers) way.sharers() |= inner.sharer_bit();
+  supply.found = {node.level, snooped.modified};
+  if constexpr (kind == FetchKind::store) {
+    tree_.count_transfers(snooped.modified);
+    supply.exclusive = !(supply.state & shared);
+    if (!supply.exclusive && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
+    supply.found.upgraded = !snooped.modified && (snooped.has_part || !supply.exclusive);
+  } else if (snooped.has_part) [[unlikely]] {
+    supply.state = snooping_.shared_state(snooped, supply.state);
+  }
+}
+
+// Supplies a line from another cache inside the core's cache `node`, which does not hold the line. Returns whether such
+// a cache had it.
+template <Hierarchy::FetchKind kind>
+bool Hierarchy::supply_from_other_core(CacheNode& node, const CacheNode& inner, Address address, Supply& supply) {
+  const auto snooped = snooping_.snoop(node, inner, address, request_for<kind>);
+  if constexpr (kind != FetchKind::store) {
+    if (snooped.unwritten) tree_.write_to_memory();
+    if (snooped.has_part) supply.shared_before = node.level;
+  }
+  if (!snooped.has_line) return false;
+  tree_.count_transfers(1);
+  supply.found = {node.level, true};
+  if constexpr (kind == FetchKind::store)
+    supply.exclusive = !snooped.shared;
+  else
+    supply.state = shared;
+  return true;
+}
+
+// Supplies a line that none of the core's caches holds: from the last-level cache of other cores, or from DRAM.
+template <Hierarchy::FetchKind kind>
+void Hierarchy::supply_from_memory(int core, Address address, Supply& supply) {
+  auto& found = supply.found;
+  const auto snooped = snooping_.snoop_at_memory(core, address, request_for<kind>);
+  found.transferred = snooped.has_line && (snooped.modified || !home_supplies_clean_lines_);
+  found.holder = snooped.holder;
+  tree_.count_transfers(found.transferred);
+  auto& dram = tree_.dram_counts();
+  (kind == FetchKind::prefetch ? dram.prefetches : dram.reads) += !found.transferred;
+  if constexpr (kind != FetchKind::store) {
+    found.written = found.transferred && snooped.unwritten;
+    if (snooped.unwritten) tree_.write_to_memory();
+    if (snooped.has_part) supply.state = shared;
+  }
+}
+
+// Fetches a line into the caches of `core` from level `first` outwards; the cache of level `first` does not hold the
+// line. Looks up the core's caches, innermost first, and snoops other caches where the paths of several cores meet.
+// Counts hits, misses and DRAM reads, unless it is a prefetch. Returns what supplied the line.
+template <Hierarchy::FetchKind kind>
+LookupResult Hierarchy::fetch(int core, int first, Address address, Located& located) {
+  Supply supply{.found = {levels_, false}};
   for (int k = std::max(first, 1); k < levels_; ++k) {
     auto& node = tree_.cache_at(core, k);
-    const auto& own = tree_.cache_at(core, k - 1);
-    const auto where = located[static_cast<std::size_t>(k)] = node.array.locate(address);
-    const auto way = node.array.find(where, address);
-    Snooping::SnoopResult snooped;
-    if (!way) {
-      if (counts) tree_.record_miss(node, address);
-      if (node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, own, address);
-      if (!node.is_coherence_point || node.is_inclusive_filter) continue;
-      snooped = snooping_.snoop(node, own, address, SnoopRequest::read_shared);
-      if (snooped.unwritten) tree_.write_to_memory();
-      if (snooped.has_part) shared_before = k;
-      if (!snooped.has_line) continue;
-      tree_.count_transfers(1);
-      state = shared;
-      found = {k, true};
-      break;
+    const auto& inner = tree_.cache_at(core, k - 1);
+    if (k > first) {
+      const auto where = located[static_cast<std::size_t>(k)] = node.array.locate(address);
+      if (const auto way = node.array.find(where, address)) {
+        supply_from_own_cache<kind>(node, way, inner, address, supply);
+        break;
+      }
+      if constexpr (kind != FetchKind::prefetch) tree_.record_miss(node, address);
     }
-    if (Snooping::other_caches_may_have(node, way, own)) [[unlikely]]
-      snooped = snooping_.snoop(node, own, address, SnoopRequest::read_shared);
-    state = counts ? hit_or_move(node, way, address) : move_out(node, way, address);
-    if (snooped.has_part) [[unlikely]]
-      state = snooping_.shared_state(snooped, state);
-    if (node.tracks_sharers) way.sharers() |= own.sharer_bit();
-    found = {k, snooped.modified};
-    break;
+    if (node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, inner, address);
+    if (!node.is_coherence_point || node.is_inclusive_filter) continue;
+    if (supply_from_other_core<kind>(node, inner, address, supply)) break;
   }
-  if (found.level == levels_) {
-    const auto snooped = snooping_.snoop_at_memory(core, address, SnoopRequest::read_shared);
-    if (snooped.unwritten) tree_.write_to_memory();
-    found.transferred = snooped.has_line && (snooped.modified || !home_supplies_clean_lines_);
-    found.holder = snooped.holder;
-    found.written = found.transferred && snooped.unwritten;
-    tree_.count_transfers(found.transferred);
-    auto& dram = tree_.dram_counts();
-    (counts ? dram.reads : dram.prefetches) += !found.transferred;
-    if (snooped.has_part) state = shared;
-  }
+  const int level = supply.found.level;
+  if (level == levels_)
+    supply_from_memory<kind>(core, address, supply);
+  else if (kind == FetchKind::store && !supply.exclusive)
+    snooping_.invalidate_remote_copies(core, level, address);
   // If another cache inside the core's cache of level `first` supplied the line, the cache of level `first` is filled,
   // too.
-  fill(core, first, std::max(found.level, first + 1), address, located, state, false, shared_before);
-  return found;
+  const int end = std::max(level, first + 1);
+  if constexpr (kind == FetchKind::store)
+    fill(core, first, end, address, located, supply.state & modified, true);
+  else
+    fill(core, first, end, address, located, supply.state, false, supply.shared_before);
+  return supply.found;
+}
+
+// Handles an access of a core that missed its cache of level `level`. `where`: the line's set and tag in that cache.
+template <Hierarchy::FetchKind kind>
+LookupResult Hierarchy::handle_miss(int core, int level, Address address, CacheArray::SetAndTag where) {
+  tree_.record_miss(tree_.cache_at(core, level), address);
+  Located located;
+  located[static_cast<std::size_t>(level)] = where;
+  return fetch<kind>(core, level, address, located);
 }
 
 LookupResult Hierarchy::load(int core, Address address) {
   auto& l1 = tree_.cache_at(core, 0);
   const auto where = l1.array.locate(address);
   const auto way = l1.array.find(where, address);
-  if (!way) return load_miss(core, address, where);
+  if (!way) return handle_miss<FetchKind::load>(core, 0, address, where);
   LookupResult found;
   found.first_use = l1.array.state(way, address) & prefetched;
   tree_.record_hit(l1, way, address);
@@ -216,7 +266,7 @@ LookupResult Hierarchy::store_at(int core, int level, Address address) {
   auto& node = tree_.cache_at(core, level);
   const auto where = node.array.locate(address);
   const auto way = node.array.find(where, address);
-  if (!way) return store_miss(core, level, address, where);
+  if (!way) return handle_miss<FetchKind::store>(core, level, address, where);
   LookupResult found{level};
   found.first_use = level == 0 && (node.array.state(way, address) & prefetched);
   found.upgraded = store_hit(core, node, way, address);
@@ -238,55 +288,6 @@ bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way,
   if (state & shared) snooping_.invalidate_remote_copies(core, node.level, address);
   node.array.set_state(way, address, modified);
   return is_shared;
-}
-
-LookupResult Hierarchy::store_miss(int core, int level, Address address, CacheArray::SetAndTag first) {
-  tree_.record_miss(tree_.cache_at(core, level), address);
-  Located located;
-  located[static_cast<std::size_t>(level)] = first;
-  LookupResult found{levels_, false};
-  bool exclusive = false;  // the copy that supplied the line was not shared
-  std::uint8_t state = 0;
-  for (int k = level; k < levels_ && found.level == levels_; ++k) {
-    auto& node = tree_.cache_at(core, k);
-    const auto* own = k > 0 ? &tree_.cache_at(core, k - 1) : nullptr;
-    if (k > level) {
-      const auto where = located[static_cast<std::size_t>(k)] = node.array.locate(address);
-      const auto way = node.array.find(where, address);
-      if (way) {
-        Snooping::SnoopResult snooped;
-        if (Snooping::other_caches_may_have(node, way, *own))
-          snooped = snooping_.snoop(node, *own, address, SnoopRequest::invalidate);
-        state = hit_or_move(node, way, address);
-        if (node.tracks_sharers) way.sharers() |= own->sharer_bit();
-        exclusive = !(state & shared);
-        if (!exclusive && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
-        found = {k, snooped.modified};
-        found.upgraded = !snooped.modified && (snooped.has_part || !exclusive);
-        break;
-      }
-      tree_.record_miss(node, address);
-    }
-    if (own && node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, *own, address);
-    if (node.is_inclusive_filter || !node.is_coherence_point) continue;
-    const auto snooped = snooping_.snoop(node, *own, address, SnoopRequest::invalidate);
-    if (!snooped.has_line) continue;
-    found = {k, true};
-    exclusive = !snooped.shared;
-  }
-  if (found.level == levels_) {
-    const auto snooped = snooping_.snoop_at_memory(core, address, SnoopRequest::invalidate);
-    found.transferred = snooped.has_line && (snooped.modified || !home_supplies_clean_lines_);
-    found.holder = snooped.holder;
-    tree_.dram_counts().reads += !found.transferred;
-  } else if (!exclusive) {
-    snooping_.invalidate_remote_copies(core, found.level, address);
-  }
-  tree_.count_transfers(found.transferred);
-  // If another cache inside the core's cache of level `level` supplied the line, the cache of level `level` is filled,
-  // too, to take the store.
-  fill(core, level, std::max(found.level, level + 1), address, located, state & modified, true);
-  return found;
 }
 
 void Hierarchy::repeat(int core, bool store, Address address, Count count) {
@@ -328,7 +329,7 @@ std::optional<LookupResult> Hierarchy::prefetch(int core, int level, Address add
   Located located;
   const auto where = located[static_cast<std::size_t>(level)] = target.array.locate(address);
   if (target.array.find(where, address)) return std::nullopt;
-  const LookupResult found = fetch<false>(core, level, address, located);
+  const LookupResult found = fetch<FetchKind::prefetch>(core, level, address, located);
   if (const auto way = target.array.find(where, address)) {
     target.array.add_state(way, address, prefetched);
     ++tree_.counts_of(target).prefetches;

@@ -73,12 +73,27 @@ class Hierarchy {
   Path path_of(int core) const;
   void find_paths();
 
-  NEARFIELD_ALWAYS_INLINE std::uint8_t hit_or_move(CacheNode& node, const CacheArray::Way& way, Address address);
-  static std::uint8_t move_out(CacheNode& node, const CacheArray::Way& way, Address address);
-  LookupResult load_miss(int core, Address address, CacheArray::SetAndTag in_l1);
-  template <bool counts>
+  // ---- a line that the core's innermost cache does not hold
+  enum class FetchKind { load, store, prefetch };
+  // What the caches of other cores must do with their copies.
+  template <FetchKind kind>
+  static constexpr SnoopRequest request_for =
+      kind == FetchKind::store ? SnoopRequest::invalidate : SnoopRequest::read_shared;
+  struct Supply;
+  template <FetchKind kind>
+  LookupResult handle_miss(int core, int level, Address address, CacheArray::SetAndTag where);
+  template <FetchKind kind>
   LookupResult fetch(int core, int first, Address address, Located& located);
-  LookupResult store_miss(int core, int level, Address address, CacheArray::SetAndTag where);
+  template <FetchKind kind>
+  NEARFIELD_ALWAYS_INLINE void supply_from_own_cache(CacheNode& node, const CacheArray::Way& way,
+                                                     const CacheNode& inner, Address address, Supply& supply);
+  template <FetchKind kind>
+  NEARFIELD_ALWAYS_INLINE bool supply_from_other_core(CacheNode& node, const CacheNode& inner, Address address,
+                                                      Supply& supply);
+  template <FetchKind kind>
+  NEARFIELD_ALWAYS_INLINE void supply_from_memory(int core, Address address, Supply& supply);
+  template <FetchKind kind>
+  NEARFIELD_ALWAYS_INLINE std::uint8_t take_copy(CacheNode& node, const CacheArray::Way& way, Address address);
   bool store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address);
   LookupResult store_through(int core, Address address);
   LookupResult store_at(int core, int level, Address address);
