@@ -64,11 +64,11 @@ struct MemoryModel::CoreContext {
   const Hierarchy::Path& path;
   StreamPrefetcher* prefetcher;  // nullptr if there is none
   Timing& timing;                // of the first variant, like `clock`
-  Timing::CoreClock& clock;
+  CoreClock& clock;
   // One variant's timing model, and this core's clock in that model.
   struct VariantClock {
     Timing& timing;
-    Timing::CoreClock& clock;
+    CoreClock& clock;
   };
   std::vector<VariantClock> times;
   bool has_variants() const { return times.size() > 1; }

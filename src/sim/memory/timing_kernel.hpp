@@ -4,18 +4,20 @@
 //   load_halves, load_whole  from memory; `load_whole` for what store() wrote
 //   store                    to memory
 //   to_times                 conversion to TimeVector
-// Rare events are handled in timing.cpp, on TimeVector. There is no #pragma once, since the file is included twice.
+// Rare events are handled in timing.cpp, on TimeVector. There is no #pragma once, since the file is included twice. It
+// is no template: the instructions that a template may use are those of the place where it is defined, not those of the
+// place where it is instantiated.
 
 struct TimingKernel {
   Timing& timing;
-  Timing::CoreClock& clock;
+  CoreClock& clock;
   SimdTimes now;
   Count issued;
 
-  TimingKernel(Timing& node_timing, Timing::CoreClock& core_clock)
+  TimingKernel(Timing& node_timing, CoreClock& core_clock)
       : timing(node_timing), clock(core_clock), now(load_halves(core_clock.now)), issued(core_clock.issued) {}
 
-  static void apply_events(Timing& timing, Timing::CoreClock& clock, std::span<const TimingEvent> events) {
+  static void apply_events(Timing& timing, CoreClock& clock, std::span<const TimingEvent> events) {
     TimingKernel kernel(timing, clock);
     for (const auto& event : events) {
       if (kernel.apply_event<false>(event)) [[likely]]
@@ -27,8 +29,7 @@ struct TimingKernel {
     }
     kernel.save_to_clock();
   }
-  [[gnu::noinline]] static void apply_event_with_calls(Timing& timing, Timing::CoreClock& clock,
-                                                       const TimingEvent& event) {
+  [[gnu::noinline]] static void apply_event_with_calls(Timing& timing, CoreClock& clock, const TimingEvent& event) {
     TimingKernel kernel(timing, clock);
     kernel.apply_event<true>(event);
     kernel.save_to_clock();
@@ -75,7 +76,7 @@ struct TimingKernel {
   NEARFIELD_ALWAYS_INLINE bool needs_call(const TimingEvent& event, SimdTimes start) const {
     if (event.found.transferred || clock.window.is_full()) [[unlikely]]
       return true;
-    const bool uses_memory = event.found.level == timing.num_caches_ || event.writes > 0;
+    const bool uses_memory = event.found.level == timing.constants_.num_caches || event.writes > 0;
     return uses_memory && !(timing.has_plain_memory_ &&
                             all_at_least(start, load_whole(timing.dram_.memories_.front().bus.last_free_end_)));
   }
@@ -103,14 +104,15 @@ struct TimingKernel {
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE void post_write_backs(const TimingEvent& event) {
     if (event.writes == 0) return;
-    timing.dram_.post_write_back(event.address, event.writes * timing.granule_bytes_);
+    timing.dram_.post_write_back(event.address, event.writes * timing.constants_.granule_bytes);
     if (calls && timing.has_limited_links_) timing.post_writes(clock, event.address, event.writes, event.found);
   }
 
   // Applies accesses to one line, of which the first missed L1 and the others hit.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE bool apply_miss(const TimingEvent& event) {
-    if (event.kind == Access::store && event.found.level == timing.write_back_level_ && !event.found.transferred) {
+    if (event.kind == Access::store && event.found.level == timing.constants_.write_back_level &&
+        !event.found.transferred) {
       if (!calls && timing.has_limited_links_) return false;
       post_write_backs<calls>(event);
       apply_write_through(event.bytes, event.count, event.time);
@@ -129,11 +131,11 @@ struct TimingKernel {
     post_write_backs<calls>(event);
     SimdTimes arrived = now;
     bool is_new = true;  // whether the access needs a miss slot; a line in flight already has one
-    if (const Address granule = event.address & ~(timing.granule_bytes_ - 1);
-        timing.has_prefetcher_ && clock.in_flight.may_contain(granule)) [[unlikely]] {
+    if (const Address granule = event.address & ~(timing.constants_.granule_bytes - 1);
+        timing.constants_.has_prefetcher && clock.in_flight.may_contain(granule)) [[unlikely]] {
       const SimdTimes arrival = load_halves(clock.in_flight.consume(granule, to_times(now)));
       // Otherwise the line was lost before its first use: invalidated by a store of another core, or evicted.
-      if (!event.found.transferred && event.found.level < timing.num_caches_) {
+      if (!event.found.transferred && event.found.level < timing.constants_.num_caches) {
         arrived = arrival;
         is_new = arrived == now;
       }
@@ -143,7 +145,7 @@ struct TimingKernel {
       now = data_arrival<calls>(event, arrived) + event.time;
       return true;
     }
-    const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
+    const bool takes_transfer_slot = calls && event.found.transferred && timing.constants_.limits_transfers;
     const SimdTimes slot = is_new ? with_slot : now;
     const SimdTimes start = takes_transfer_slot ? later(slot, next_free_transfer_slot()) : slot;
     const SimdTimes known =
@@ -159,10 +161,10 @@ struct TimingKernel {
   // instruction of the window can be issued, the window never waits for it, and nothing is added.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE void add_to_window(SimdTimes start, SimdTimes done) {
-    if (all_at_least(start + timing.min_window_time_, done)) [[likely]]
+    if (all_at_least(start + timing.constants_.min_window_time, done)) [[likely]]
       return;
     if (calls && clock.window.is_full()) clock.window.grow();
-    store(done, clock.window.add(issued + timing.window_));
+    store(done, clock.window.add(issued + timing.constants_.window));
   }
 
   // Issues an access that is in flight from `start` to `done`. The core does not wait for its completion.
@@ -171,7 +173,7 @@ struct TimingKernel {
     if (event.kind != Access::store) add_to_window<calls>(start, done);
     if (event.kind == Access::index) store(done, clock.index);
     ++issued;
-    now = start + (timing.per_access_ + event.time);
+    now = start + (timing.constants_.per_access + event.time);
   }
 
   SimdTimes next_free_transfer_slot() const { return load_whole(clock.transfer_slots.next_free_time()); }
@@ -189,10 +191,10 @@ struct TimingKernel {
   NEARFIELD_ALWAYS_INLINE SimdTimes data_arrival(const TimingEvent& event, SimdTimes start) {
     if (calls && event.found.transferred)
       return load_halves(timing.transfer_from_cache(clock, event.found, event.address, to_times(start)));
-    if (event.found.level == timing.num_caches_)
-      return arrival_from_memory<calls>(event.address & ~(timing.granule_bytes_ - 1), start);
+    if (event.found.level == timing.constants_.num_caches)
+      return arrival_from_memory<calls>(event.address & ~(timing.constants_.granule_bytes - 1), start);
     const auto level = static_cast<std::size_t>(event.found.level);
-    const auto& level_timing = timing.levels_[level];
+    const auto& level_timing = timing.constants_.levels[level];
     if (level_timing.per_line == 0) [[unlikely]]
       return start + level_timing.latency;
     auto& free = clock.port_free[level];
@@ -204,7 +206,7 @@ struct TimingKernel {
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE SimdTimes arrival_from_memory(Address granule, SimdTimes start) {
     if constexpr (calls)
-      return load_halves(timing.arrival_from_memory(clock, granule, timing.granule_bytes_, to_times(start)));
+      return load_halves(timing.arrival_from_memory(clock, granule, timing.constants_.granule_bytes, to_times(start)));
     auto& dram = timing.dram_;
     auto& bus = dram.memories_.front().bus;
     const SimdTimes free = load_whole(bus.free_), begun = later(start, free);
@@ -218,7 +220,7 @@ struct TimingKernel {
   NEARFIELD_ALWAYS_INLINE bool apply_hit_under_fill(const TimingEvent& event) {
     if (!calls && clock.window.is_full()) [[unlikely]]
       return false;
-    const Address granule = event.address & ~(timing.granule_bytes_ - 1);
+    const Address granule = event.address & ~(timing.constants_.granule_bytes - 1);
     const SimdTimes arrival =
         clock.in_flight.may_contain(granule) ? load_halves(clock.in_flight.consume(granule, to_times(now))) : now;
     if (arrival == now) {
@@ -228,7 +230,7 @@ struct TimingKernel {
     wait_for_window();
     if (event.kind == Access::chase) {
       ++issued;
-      now = later(now, arrival) + (timing.levels_.front().latency + event.time);
+      now = later(now, arrival) + (timing.constants_.levels.front().latency + event.time);
       return true;
     }
     continue_past<calls>(event, now, arrival);
@@ -236,7 +238,7 @@ struct TimingKernel {
   }
   // Applies `count` L1 hits.
   NEARFIELD_ALWAYS_INLINE void apply_hits(const TimingEvent& event, Count count) {
-    if (event.kind == Access::store && timing.write_back_level_ > 0)
+    if (event.kind == Access::store && timing.constants_.write_back_level > 0)
       return apply_write_through(event.bytes, count, event.time);
     issue_instructions(count, timing.hit_time(event.kind, event.time));
   }
@@ -244,12 +246,12 @@ struct TimingKernel {
   // Applies the prefetch of a line.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE bool apply_prefetch(const TimingEvent& event) {
-    auto& slots = timing.has_own_prefetch_slots_ ? clock.prefetch_slots : clock.miss_slots;
+    auto& slots = timing.constants_.has_own_prefetch_slots ? clock.prefetch_slots : clock.miss_slots;
     const SimdTimes start = later(now, load_whole(slots.next_free_time()));
     if (!calls && (clock.in_flight.is_unallocated() || needs_call(event, start))) [[unlikely]]
       return false;
     post_write_backs<calls>(event);
-    const bool takes_transfer_slot = calls && event.found.transferred && timing.limits_transfers_;
+    const bool takes_transfer_slot = calls && event.found.transferred && timing.constants_.limits_transfers;
     const SimdTimes arrival =
         data_arrival<calls>(event, takes_transfer_slot ? later(start, next_free_transfer_slot()) : start);
     if (takes_transfer_slot) occupy_slot(clock.transfer_slots, arrival);
@@ -281,16 +283,17 @@ struct TimingKernel {
     store(later(load_halves(clock.nontemporal_done), done), clock.nontemporal_done);
     occupy_slot(clock.nontemporal_slots, done);
     ++issued;
-    now = start +
-          std::max(timing.per_access_ + event.time, std::nearbyint(event.bytes * timing.nontemporal_ps_per_byte_));
+    now = start + std::max(timing.constants_.per_access + event.time,
+                           std::nearbyint(event.bytes * timing.constants_.nontemporal_ps_per_byte));
   }
 
   // Applies `count` stores that are written through to the first write-back cache, which holds the line. Without such a
   // cache, they go to memory, and the core does not wait. Each store occupies the port of that cache for the transfer
   // time of its own bytes.
   NEARFIELD_ALWAYS_INLINE void apply_write_through(unsigned bytes, Count count, Ps work) {
-    const auto level = static_cast<std::size_t>(timing.write_back_level_);
-    const Ps each = std::nearbyint(bytes * timing.levels_[level].per_byte), cost = timing.per_access_ + work;
+    const auto level = static_cast<std::size_t>(timing.constants_.write_back_level);
+    const Ps each = std::nearbyint(bytes * timing.constants_.levels[level].per_byte),
+             cost = timing.constants_.per_access + work;
     SimdTimes free = load_whole(clock.port_free[level]);
     for (; count > 0; --count) {
       wait_for_window();
