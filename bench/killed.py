@@ -41,7 +41,7 @@ from support.launches import (
 
 from nearfield import mpi
 from nearfield.mpi import Installation, remove_stale_shm, snapshot_shm
-from nearfield.mpi.process import MARK, end_launch
+from nearfield.mpi.marked_processes import MARK, end_launch
 from nearfield.rules import collectives
 from nearfield.rules.knobs import find_knobs
 

@@ -32,7 +32,7 @@ from support import console, finish, parser, verdict
 from nearfield import mpi
 from nearfield.base import shared_heap
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
-from nearfield.mpi.process import MARK, end_launch
+from nearfield.mpi.marked_processes import MARK, end_launch
 from nearfield.rules import collectives
 
 FOLDERS = "pt2pt,coll,comm"

@@ -15,7 +15,7 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
-from nearfield.mpi.process import MARK, end_launch
+from nearfield.mpi.marked_processes import MARK, end_launch
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs, numbers
 from nearfield.rules.schema import Rules, load_rules, save_rules
 from nearfield.tune.request import Request

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nearfield.base.progress import LogLines
-from nearfield.mpi.process import is_dead_process
+from nearfield.mpi.marked_processes import is_dead_process
 
 # A build tool whose "compiler" goes into a session of its own and ignores SIGTERM, beside one that obeys.
 TOOL = "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.2; done' & sh -c 'echo $$; sleep 600' & wait"

@@ -11,7 +11,7 @@ import pytest
 from nearfield import mpi
 from nearfield.mpi import Installation, selection
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.process import is_dead_process
+from nearfield.mpi.marked_processes import is_dead_process
 from nearfield.rewrite.check.build import c_wrapper
 
 

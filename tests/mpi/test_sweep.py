@@ -21,7 +21,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation, file_use, launch_command, leftovers
 from nearfield.mpi.file_use import visible_users
 from nearfield.mpi.leftovers import Leftover
-from nearfield.mpi.process import MARK, find_marked_pids
+from nearfield.mpi.marked_processes import MARK, find_marked_pids
 
 CORES = len(os.sched_getaffinity(0))
 # The files that a killed job leaves. Intel MPI and UCX remove the names of their segments at once.

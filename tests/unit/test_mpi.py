@@ -18,7 +18,7 @@ from nearfield import mpi
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi import Installation
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.process import find_marked_pids
+from nearfield.mpi.marked_processes import find_marked_pids
 from nearfield.mpi.wheels import find_wheels
 
 
@@ -297,7 +297,7 @@ def test_list_for_scripts(installations: list[Installation]) -> None:
 
 def test_the_guard_imports_what_it_needs() -> None:
     """Does the process that ends ranks after a kill, which starts without site packages, find what it calls?"""
-    code = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from nearfield.mpi.process import find_marked_pids"
+    code = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); import nearfield.mpi.marked_processes"
     command = [sys.executable, "-I", "-S", "-c", code, json.dumps(sys.path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

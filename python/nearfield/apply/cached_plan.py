@@ -11,62 +11,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nearfield.apply.launch_plan import EXTENDED_VARIABLES, AppliedRules, LaunchPlan, merge_environment
 from nearfield.base import disk_cache
 from nearfield.base.executables import find_executables, which
 from nearfield.rules.paths import default_rules, rules_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
-# Variables whose inherited values are retained, with nearfield's libraries added.
-EXTENDED_VARIABLES = ("LD_PRELOAD", "ASAN_OPTIONS", "OMPI_MCA_mca_base_component_path")
 # Further variables on which a plan depends: they determine which MPIs are found and how components are built.
 _INPUT_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "MPI_HOME", "NEARFIELD_MPIS", "OPAL_PREFIX", "I_MPI_ROOT", "CXXFLAGS", "LDFLAGS",
     "OMPI_CXX", "MPICH_CXX", "I_MPI_CXX", "HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_THISSYSTEM",
 )  # fmt: skip
 _SOURCES = [Path(__file__).parents[1] / folder for folder in ("apply", "rules", "rules/knobs", "mpi")]
-
-
-class LaunchPlan:
-    """The environment variables that the rules set for one MPI, before the user's own variables override some of them.
-    Cached between runs."""
-
-    def __init__(
-        self,
-        values: Mapping[str, str],
-        notes: Iterable[str] = (),
-        warnings: Iterable[str] = (),
-        reason: str = "",
-        latencies: Iterable[Mapping[str, Any]] = (),
-        host: str = "",
-        node_files: Iterable[str] = (),
-    ) -> None:
-        self.values = dict(values)
-        self.notes = list(notes)
-        self.warnings = list(warnings)
-        self.reason = reason  # why no variable is set, if so
-        self.latencies = list(latencies)  # fields of the RecordedLatency objects to check before a run
-        self.host = host  # the host on which the rules were measured
-        self.node_files = list(node_files)  # variables whose values are files that must exist on all nodes
-
-    def files(self) -> list[str]:
-        """Returns the files that the variables refer to, such as libraries to preload."""
-        words = (
-            " ".join(self.values[name] for name in EXTENDED_VARIABLES if name in self.values).replace(":", " ").split()
-        )
-        return [word for word in words if word.startswith("/")] + [self.values[name] for name in self.node_files]
-
-
-class AppliedRules:
-    """The environment variables to set for a launch, notes for verbose output, and warnings that are always printed."""
-
-    def __init__(self, notes: Iterable[str] = (), warnings: Iterable[str] = ()) -> None:
-        self.environment: dict[str, str] = {}
-        self.notes = list(notes)
-        self.warnings = list(warnings)
 
 
 def cached_launch_plan(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> AppliedRules:
@@ -122,23 +82,6 @@ def _first_use_notice(plan: LaunchPlan) -> list[str]:
     disk_cache.put("told", settings, True)
     values = ", ".join(f"{name} = {value}" for name, value in plan.values.items())
     return [f"these rules were made on another host ({plan.host!r}) and set, as is said this once: {values}"]
-
-
-def merge_environment(plan: LaunchPlan, inherited: Mapping[str, str]) -> AppliedRules:
-    """Returns the variables to add to the inherited environment. A variable that the user has set keeps its value."""
-    made = AppliedRules(plan.notes, plan.warnings)
-    for name, value in plan.values.items():
-        if name in inherited and name not in EXTENDED_VARIABLES:
-            made.notes.append(f"{name} = {inherited[name]} stays, as it was set before (the rules have {value})")
-        else:
-            made.environment[name] = value
-            made.notes.append(f"{name} = {value}")
-    if not plan.values:
-        why = f" ({plan.reason})" if plan.reason else ""
-        made.warnings.append(f"the defaults of this MPI are best here; nothing is set{why}")
-    elif not made.environment:
-        made.notes.append("nothing is set beside what was set before")
-    return made
 
 
 def _cache_key(argv: Sequence[str], rules: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:

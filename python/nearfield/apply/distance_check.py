@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nearfield.rules.schema import Rules, RuleTable
+
 _MAX_FACTOR = 100.0  # upper bound for the ratio of two core-to-core latencies
 _ACCURACY = 1.001
 
@@ -28,6 +30,12 @@ class RecordedLatency:
         """Computes `min_ns` and `max_ns` for a latency."""
         beyond = (then_ns / _MAX_FACTOR, then_ns * _MAX_FACTOR) if then_ns else ()
         return cls(pair, then_ns, *(_distance_border_ns(then_ns, one) for one in beyond))
+
+
+def depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
+    """Returns whether the rule only applies while the core-to-core latency is unchanged. Rules with the shared heap
+    always apply, because the heap measures the latency itself."""
+    return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
 
 
 def _distance_border_ns(then: float, beyond: float) -> float:

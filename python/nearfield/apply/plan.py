@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from nearfield.apply import native, per_pair
-from nearfield.apply.cached_plan import AppliedRules, LaunchPlan, merge_environment
-from nearfield.apply.distance_check import RecordedLatency
+from nearfield.apply.distance_check import RecordedLatency, depends_on_distance
+from nearfield.apply.launch_plan import AppliedRules, LaunchPlan, merge_environment
+from nearfield.apply.rules_library import has_rules_for
 from nearfield.base import own_command
 from nearfield.base.errors import MpiError, NearfieldError, UsageError
 from nearfield.base.topology import Topology
@@ -19,7 +20,6 @@ from nearfield.rules.applicability import machine_table, rules_mismatches
 from nearfield.rules.schema import (
     MAKE_RULES_PREFIX,
     Rules,
-    RuleTable,
     find_rules,
     load_rules,
     load_rules_of_mpi,
@@ -73,12 +73,6 @@ def _plan(rules: Rules, found: DetectedMpi | None, inherited: Mapping[str, str])
     if rules.selects_native and found:
         lasts &= _add_native(plan, rules, found)
     return plan, lasts and not plan.warnings
-
-
-def depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
-    """Returns whether the rule only applies while the core-to-core latency is unchanged. Rules with the shared heap
-    always apply, because the heap measures the latency itself."""
-    return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
 
 
 def _add_collectives(plan: LaunchPlan, rules: Rules, found: DetectedMpi, inherited: Mapping[str, str]) -> bool:
@@ -160,8 +154,6 @@ def _find_rules_or_explain(file: Path | None, argv: Sequence[str], mpi_name: str
 
 def _library_hint(found: DetectedMpi) -> str:
     """Returns the command that takes rules of the library, if they fit; otherwise an empty text."""
-    from nearfield.apply.rules_library import has_rules_for  # which imports this module
-
     if not has_rules_for(found.family, found.version):
         return ""
     name = f"{found.family}-{found.version}"

@@ -15,8 +15,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from nearfield.apply.distance_check import RecordedLatency, find_changed_distance
-from nearfield.apply.plan import depends_on_distance
+from nearfield.apply.distance_check import RecordedLatency, depends_on_distance, find_changed_distance
 from nearfield.apply.site import node_rules
 from nearfield.base import own_command
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError

@@ -74,7 +74,8 @@ def start_run(
     line to the log, and exits with its exit code. With `collectives`, also preloads nearfield's collectives. With
     `learn`, runs the command as a child, counts its collectives and saves them to that file. With either, rules are
     optional. If NEARFIELD_OFF is set, does nothing but replace this process by the command."""
-    from nearfield.apply.cached_plan import AppliedRules, cached_launch_plan
+    from nearfield.apply.cached_plan import cached_launch_plan
+    from nearfield.apply.launch_plan import AppliedRules
     from nearfield.base import all_nodes, shared_heap
     from nearfield.rules.paths import default_rules
 

@@ -21,6 +21,7 @@ for the MPI that mpi4py uses, once, on first use.
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
 from nearfield.halo.grid import Grid
-from nearfield.halo.interface import HaloError, protocols
+from nearfield.halo.interface import HaloError
+from nearfield.halo.library import protocols
 
 __all__ = ["Exchange", "Field", "Grid", "HaloError", "protocols"]

@@ -126,14 +126,3 @@ def raise_on_error(library: ctypes.CDLL, code: int) -> None:
     """Raises HaloError with the message of the library if `code` is an error."""
     if code:
         raise HaloError(code, library.nf_error_text().decode(errors="replace"))
-
-
-def protocols() -> dict[str, str]:
-    """Returns name -> summary of all protocols. Requires mpi4py, whose MPI must be loaded for the library."""
-    from nearfield.halo.library import load_library
-
-    library, found, number = load_library(), {}, 0
-    while name := library.nf_protocol_name(number):
-        found[name.decode()] = library.nf_protocol_summary(number).decode()
-        number += 1
-    return found

@@ -61,6 +61,15 @@ def load_library() -> ctypes.CDLL:
     return declare_functions(library)
 
 
+def protocols() -> dict[str, str]:
+    """Returns name -> summary of all protocols. Requires mpi4py, whose MPI must be loaded for the library."""
+    library, found, number = load_library(), {}, 0
+    while name := library.nf_protocol_name(number):
+        found[name.decode()] = library.nf_protocol_summary(number).decode()
+        number += 1
+    return found
+
+
 def _message_and_remedy(error: Exception) -> tuple[str, str]:
     """Returns message and remedy for an error."""
     if isinstance(error, NearfieldError):

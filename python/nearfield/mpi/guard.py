@@ -56,7 +56,7 @@ def main() -> None:
             facts |= json.loads(line)
     if facts:
         sys.path[:] = facts["path"]
-        from nearfield.mpi.process import clean_up_after_death
+        from nearfield.mpi.marked_processes import clean_up_after_death
 
         del facts["path"]
         clean_up_after_death(**facts)

@@ -6,10 +6,7 @@ interrupt, all marked processes get SIGTERM, and later SIGKILL. If nearfield its
 the same.
 """
 
-import os
 import shlex
-import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -28,11 +25,10 @@ from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.guard import Guard
 from nearfield.mpi.installation import Hosts, Installation
 from nearfield.mpi.launch import in_allocation, launch_command
+from nearfield.mpi.marked_processes import GRACE_S, MARK, end_launch
 from nearfield.mpi.nodes import watched_nodes
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 
-MARK = "NEARFIELD_LAUNCH"
-GRACE_S = 3.0
 DEAD_CHECK_INTERVAL_S = 1.0  # interval between two calls of `is_dead`
 _TAIL_LINES = 200
 OnLine = Callable[[str, str], None]
@@ -279,69 +275,3 @@ class _Reader:
         if not self._thread.is_alive():  # if alive, another process still holds the pipe, and close() would block
             self._stream.close()
         return "".join(self._tail)
-
-
-def end_launch(mark: str, process: subprocess.Popen[Any]) -> None:
-    """Terminates the launcher and all processes that carry the mark: by SIGTERM, and later by SIGKILL."""
-    if process.poll() is None:
-        _signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_S / 2)
-    _end_marked_processes(mark)
-    process.wait()
-
-
-def clean_up_after_death(
-    mark: str, launcher: int | None = None, scratch: Sequence[str] = (), shm: Sequence[str] | None = None
-) -> None:
-    """Terminates a launch and removes its files, as `run` does at its end. Called by the guard process if nearfield was
-    killed. `shm` are the names of files in /dev/shm before the launch; None for a build."""
-    deadline = time.monotonic() + GRACE_S / 2
-    _signal([pid for pid in find_marked_pids(mark) if pid == launcher], signal.SIGTERM)
-    while any(pid == launcher for pid in find_marked_pids(mark)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    _end_marked_processes(mark)
-    if shm is not None:
-        remove_stale_shm(set(shm))
-    for folder in scratch:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _end_marked_processes(mark: str) -> None:
-    deadline = time.monotonic() + GRACE_S / 2
-    _signal(find_marked_pids(mark), signal.SIGTERM)
-    while (left := list(find_marked_pids(mark))) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    while left:
-        _signal(left, signal.SIGKILL)
-        time.sleep(0.05)
-        left = list(find_marked_pids(mark))
-
-
-def find_marked_pids(mark: str) -> Iterator[int]:
-    """Yields the process ids of all live processes whose environment contains the mark, as far as /proc is readable."""
-    wanted = f"{MARK}={mark}".encode()
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            with suppress(OSError):
-                if wanted in (process / "environ").read_bytes().split(b"\0") and not is_dead_process(process.name):
-                    yield int(process.name)
-
-
-_PF_EXITING = 0x4  # of a process's kernel flags, /proc/PID/stat field 9
-
-
-def is_dead_process(pid: int | str) -> bool:
-    """Returns whether a process has exited. Zombies, which only their parent can reap, count as exited, as does a
-    process whose memory the kernel is already releasing."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return True
-    return fields[0] in "ZX" or bool(int(fields[6]) & _PF_EXITING)
-
-
-def _signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)

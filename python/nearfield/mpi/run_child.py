@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from nearfield.base.errors import MpiError
-from nearfield.mpi.process import find_marked_pids, scratch_variables, session
+from nearfield.mpi.marked_processes import find_marked_pids
+from nearfield.mpi.process import scratch_variables, session
 
 _FORWARDED_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _FATAL_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from nearfield.mpi.guard import Guard
-from nearfield.mpi.process import MARK, end_launch
+from nearfield.mpi.marked_processes import MARK, end_launch
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from nearfield.base.errors import NearfieldError
 from nearfield.mpi import snapshot_shm
-from nearfield.mpi.process import clean_up_after_death
+from nearfield.mpi.marked_processes import clean_up_after_death
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_PERIOD_S = 10.0  # time in which the ranks must end by themselves after a signal
