@@ -2,7 +2,7 @@
 // earliest event: within it, nodes cannot affect each other, so they are simulated independently, on one or more
 // threads. After each window, the transfers that departed enter the network in the order of time, and at equal times in
 // the order of nodes. So results do not depend on the number of threads, nor on the number of shards, which all run the
-// same windows (shards.hpp).
+// same windows (shards.hpp). docs/explanation/parallel-simulation.md has a picture.
 #pragma once
 
 #include <cstddef>
