@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import interrupting
 import pytest
 from doc_consoles import PAGES, ROOT
 
@@ -68,6 +69,18 @@ def test_the_readme_names_what_a_stranger_looks_for() -> None:
         if len(cells) == 5
     ]
     assert sorted(filter(None, rows)) == sorted(map(list, VERBS_BY_TASK.values())), "the help has other tasks"
+
+
+def test_every_verb_is_interrupted() -> None:
+    """Is each verb among those that tests end at random moments? `cxx` and `fc` do what `cc` does."""
+    assert {one.words.split()[0] for one in interrupting.VERBS.values()} >= {*VERBS} - {"cxx", "fc"}
+
+
+def test_the_page_of_scenarios_is_complete() -> None:
+    """Does it list each live scenario, the one that is only simulated, and no other?"""
+    files = (ROOT / "src" / "probe" / "scenarios").glob("*.cpp")
+    listed = re.findall(r"^\| `([a-z-]+)` \|", text_of("docs/reference/scenarios.md"), re.MULTILINE)
+    assert sorted(listed) == sorted([*(file.stem.replace("_", "-") for file in files), "node-collective"])
 
 
 def test_the_navigation_names_every_page() -> None:

@@ -99,6 +99,8 @@ VERBS = {
         Verb("halo", "halo", cold=True),
         Verb("mpi-build", "mpi --build --mpi {mpi}", cold=True),
         Verb("build", "build --mpi {mpi}", cold=True),
+        Verb("verify", "verify p"),
+        Verb("site", "site prefix rules.toml"),
         Verb("doctor", "doctor"),
         Verb("doctor-sweep", "doctor --sweep"),
         Verb("rules-list", "rules list"),

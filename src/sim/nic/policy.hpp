@@ -25,7 +25,7 @@ struct IncomingWrite {
   enum class Kind { header, payload };
   Kind kind = Kind::payload;
   Address address = 0;
-  std::uint64_t bytes = 0;          // of this piece
+  std::uint64_t bytes = 0;          // of this piece: at most a page
   std::uint64_t message_bytes = 0;  // of the whole message
   int core = 0;                     // the receiving core
   std::optional<int> steered = {};  // the level that Nic::steer() set for this buffer (tph)
