@@ -82,7 +82,7 @@ bench: $(VENV)/.installed
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
-	$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files '*.cpp' '*.hpp')
+	$(VENV)/bin/clang-format --dry-run --Werror $$(git ls-files --cached --others --exclude-standard '*.cpp' '*.hpp')
 	$(VENV)/bin/python tests/lint_dependencies.py
 	$(VENV)/bin/python tests/lint_words.py
 	$(VENV)/bin/mypy
